@@ -1,0 +1,134 @@
+"""What every integer layer shares: number formats, requantization, frames, foldings, and the `Layer` interface.
+
+Tensors of the integer world are frames: `[height, width, channels]`, channels fastest.  A 1-D signal has height 1, a
+vector has height and width 1.  Arrays carry a leading axis of frames: `[n, height, width, channels]`, dtype int64.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Folding", "Frame", "IntArray", "IntFormat", "Layer", "LayerGraph", "Requantize", "Tensor"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class IntFormat:
+    """A signed (two's complement) or unsigned integer of `bits` bits."""
+
+    bits: int
+    signed: bool
+
+    @property
+    def low(self) -> int:
+        return -(1 << (self.bits - 1)) if self.signed else 0
+
+    @property
+    def high(self) -> int:
+        return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
+
+    def __str__(self) -> str:
+        return f"{'' if self.signed else 'u'}int{self.bits}"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Height, width and channels of one frame."""
+
+    height: int
+    width: int
+    channels: int
+
+    @property
+    def elements(self) -> int:
+        return self.height * self.width * self.channels
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A quantized tensor: real value = scale * (integer - zero_point)."""
+
+    name: str
+    frame: Frame
+    format: IntFormat
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class Requantize:
+    """y = clamp(rhe((a + bias) * multiplier / 2**shift) + zero_point, low, high), per output channel, exactly.
+
+    `rhe` rounds half to even.  `bias`, `multiplier` and `shift` are int64 arrays of one entry per output channel;
+    multipliers have at most 18 bits and are not negative; shifts are not negative.
+    """
+
+    bias: IntArray
+    multiplier: IntArray
+    shift: IntArray
+    zero_point: int
+    low: int
+    high: int
+
+    def apply(self, accumulator: IntArray) -> IntArray:
+        """Requantize `accumulator` of shape [..., channels]."""
+        product = (accumulator + self.bias) * self.multiplier
+        rounded = round_half_even(product, self.shift)
+        return np.clip(rounded + self.zero_point, self.low, self.high)
+
+
+def round_half_even(value: IntArray, shift: IntArray) -> IntArray:
+    """value / 2**shift, rounded to the nearest integer, ties to even.  All int64, no intermediate overflow."""
+    floor = value >> shift
+    rest = value - (floor << shift)
+    twice = rest << 1
+    unit = np.int64(1) << shift
+    up = (twice > unit) | ((twice == unit) & ((floor & 1) == 1))
+    return floor + up
+
+
+@dataclass(frozen=True)
+class Folding:
+    """How much of a layer is computed in one cycle.
+
+    `rows` outputs (channels) by `cols` inputs (input channels, or taps times input channels where `cols` spans a row of
+    the kernel).  `lanes` results leave the stage at once.  Layers without multipliers use rows = 1.
+    """
+
+    rows: int
+    cols: int
+    lanes: int = 1
+
+
+class Layer(ABC):
+    """One integer layer; each kind is a frozen dataclass in a file of its own.
+
+    Fields shared by all kinds: `name` (from the ONNX node), `inputs` (tensor names), `output` (tensor name).
+    """
+
+    kind: ClassVar[str]
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+
+    @abstractmethod
+    def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
+        """The exact meaning, naive: [n, h, w, c] integers in, [n, h, w, c] integers out."""
+
+
+@dataclass(frozen=True)
+class LayerGraph:
+    """Integers only.  `layers` is in topological order; `inputs` and `outputs` name tensors of `tensors`."""
+
+    name: str
+    tensors: Mapping[str, Tensor]
+    layers: tuple[Layer, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
