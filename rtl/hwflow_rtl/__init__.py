@@ -1,0 +1,1 @@
+"""Amaranth units of hwflow.  Imports amaranth and numpy only."""

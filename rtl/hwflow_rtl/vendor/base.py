@@ -1,0 +1,112 @@
+"""Multipliers and memories asked for by meaning; each FPGA family makes them its own way.
+
+A unit takes a `Technology`, asks for "eight signed 8 x 8 products" or "a ROM of 64-bit words", and counts on the latency
+that `Technology.timing` states.  `generic.Generic` makes the portable twin with any family's latencies.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Shape, signed, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["Multipliers", "Ram", "Resources", "Rom", "Technology", "Timing", "product_shape"]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Clock cycles from an operand or address at a port to the result at the output; constant, one result a cycle."""
+
+    multiply: int
+    rom: int = 2
+    ram: int = 2
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Logic cells (4-input tables), flip-flops, multiplier blocks and RAM blocks of a family."""
+
+    lut: int = 0
+    ff: int = 0
+    dsp: int = 0
+    ram: int = 0
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp, self.ram + other.ram)
+
+
+def product_shape(a: Shape, b: Shape) -> Shape:
+    """The shape that holds every product of `a` and `b`."""
+    width = a.width + b.width
+    return signed(width) if a.signed or b.signed else unsigned(width)
+
+
+class Multipliers(wiring.Component):
+    """`count` products a cycle: p[n] = a[n] * b[n], `timing.multiply` cycles later.  Never stalls."""
+
+    def __init__(self, *, count: int, a: Shape, b: Shape):
+        self.count = count
+        super().__init__({
+            "a": In(data.ArrayLayout(a, count)),
+            "b": In(data.ArrayLayout(b, count)),
+            "p": Out(data.ArrayLayout(product_shape(a, b), count)),
+        })
+
+
+class Rom(wiring.Component):
+    """`data` is the word at `addr`, `timing.rom` cycles later.
+
+    `contents` is uint8[depth, ceil(width / 8)], each row one word, least significant byte first.
+    """
+
+    def __init__(self, *, width: int, contents: npt.NDArray[np.uint8]):
+        self.width = width
+        self.contents = contents
+        self.depth = len(contents)
+        super().__init__({"addr": In(range(self.depth)), "data": Out(width)})
+
+
+class Ram(wiring.Component):
+    """One write port, one read port; `read_data` is the word at `read_addr`, `timing.ram` cycles later.
+
+    A word may be read from the cycle after its write on; reading an address while it is written is undefined.
+    """
+
+    def __init__(self, *, width: int, depth: int):
+        self.width = width
+        self.depth = depth
+        super().__init__({
+            "write_en": In(1), "write_addr": In(range(depth)), "write_data": In(width),
+            "read_addr": In(range(depth)), "read_data": Out(width),
+        })
+
+
+class Technology(ABC):
+    """One FPGA family's way of making multipliers and memories, and what they cost there."""
+
+    name: str
+    timing: Timing
+
+    @abstractmethod
+    def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers: ...
+
+    @abstractmethod
+    def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
+        """`name` is unique in the design and stable from build to build: new weights are put in by it."""
+
+    @abstractmethod
+    def ram(self, *, width: int, depth: int) -> Ram: ...
+
+    @abstractmethod
+    def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources: ...
+
+    @abstractmethod
+    def rom_cost(self, *, width: int, depth: int) -> Resources: ...
+
+    @abstractmethod
+    def ram_cost(self, *, width: int, depth: int) -> Resources: ...

@@ -1,0 +1,116 @@
+"""Plain Amaranth multipliers and memories with the latencies of any family: what simulation runs.
+
+With `hex_roms=True` a ROM is an instance of the Verilog module `hwflow_rom` (sim/hwflow_sim/verilog), which reads its
+contents with $readmemh, so that the Verilog does not change when the weights do; `Generic.roms` holds the contents.
+Without it ROMs are Amaranth memories, for Amaranth's own simulator.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import ClockSignal, Instance, Module, Shape, Signal
+from amaranth.lib import memory
+
+from .base import Multipliers, Ram, Resources, Rom, Technology, Timing
+
+__all__ = ["Generic"]
+
+
+class GenericMultipliers(Multipliers):
+    def __init__(self, *, count: int, a: Shape, b: Shape, latency: int):
+        super().__init__(count=count, a=a, b=b)
+        self.latency = latency
+
+    def elaborate(self, platform):
+        m = Module()
+        for n in range(self.count):
+            value = self.a[n] * self.b[n]
+            for k in range(self.latency):
+                register = Signal(value.shape(), name=f"product{n}_{k}", reset_less=True)
+                m.d.sync += register.eq(value)
+                value = register
+            m.d.comb += self.p[n].eq(value)
+        return m
+
+
+class GenericRom(Rom):
+    """An Amaranth memory, or `hwflow_rom` where `hex_file` names a file; then registers up to `latency`."""
+
+    def __init__(self, *, width: int, contents: npt.NDArray[np.uint8], latency: int, hex_file: str | None):
+        super().__init__(width=width, contents=contents)
+        self.latency = latency
+        self.hex_file = hex_file
+
+    def elaborate(self, platform):
+        m = Module()
+        word = Signal(self.width)
+        if self.hex_file is not None:
+            m.submodules.rom = Instance(
+                "hwflow_rom", p_WIDTH=self.width, p_DEPTH=self.depth, p_ADDR=len(self.addr), p_FILE=self.hex_file,
+                i_clk=ClockSignal(), i_addr=self.addr, o_data=word)
+        else:
+            words = [int.from_bytes(row.tobytes(), "little") for row in self.contents]
+            m.submodules.rom = rom = memory.Memory(shape=self.width, depth=self.depth, init=words)
+            port = rom.read_port()
+            m.d.comb += [port.addr.eq(self.addr), word.eq(port.data)]
+        m.d.comb += self.data.eq(delay(m, word, self.latency - 1, "data"))
+        return m
+
+
+class GenericRam(Ram):
+    def __init__(self, *, width: int, depth: int, latency: int):
+        super().__init__(width=width, depth=depth)
+        self.latency = latency
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ram = ram = memory.Memory(shape=self.width, depth=self.depth, init=[])
+        write, read = ram.write_port(), ram.read_port()
+        m.d.comb += [
+            write.en.eq(self.write_en), write.addr.eq(self.write_addr), write.data.eq(self.write_data),
+            read.addr.eq(self.read_addr), self.read_data.eq(delay(m, read.data, self.latency - 1, "read_data")),
+        ]
+        return m
+
+
+def delay(m: Module, value, cycles: int, name: str):
+    """`value`, `cycles` clock cycles later, through registers without reset."""
+    for k in range(cycles):
+        register = Signal.like(value, name=f"{name}_{k}", reset_less=True)
+        m.d.sync += register.eq(value)
+        value = register
+    return value
+
+
+class Generic(Technology):
+    """See the module's text.  `roms` maps a ROM's name to its contents, in the order of creation."""
+
+    name = "generic"
+
+    def __init__(self, *, timing: Timing = Timing(multiply=4), hex_roms: bool = False):
+        self.timing = timing
+        self.hex_roms = hex_roms
+        self.roms: dict[str, npt.NDArray[np.uint8]] = {}
+
+    def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
+        return GenericMultipliers(count=count, a=a, b=b, latency=self.timing.multiply)
+
+    def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
+        if name in self.roms:
+            raise ValueError(f"ROM names must be unique, and '{name}' is taken")
+        self.roms[name] = contents
+        return GenericRom(width=width, contents=contents, latency=self.timing.rom,
+                          hex_file=f"{name}.hex" if self.hex_roms else None)
+
+    def ram(self, *, width: int, depth: int) -> Ram:
+        return GenericRam(width=width, depth=depth, latency=self.timing.ram)
+
+    def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
+        return Resources(dsp=count)
+
+    def rom_cost(self, *, width: int, depth: int) -> Resources:
+        return Resources(ram=-(-width * depth // 18432))
+
+    def ram_cost(self, *, width: int, depth: int) -> Resources:
+        return Resources(ram=-(-width * depth // 18432))
