@@ -13,8 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from amaranth.lib.wiring import Component
+from hwflow_rtl.vendor import Resources, Technology
 
-__all__ = ["Folding", "Frame", "IntArray", "IntFormat", "Layer", "LayerGraph", "Requantize", "Tensor"]
+__all__ = ["Estimate", "Folding", "Frame", "IntArray", "IntFormat", "Layer", "LayerGraph", "Requantize", "Tensor"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -107,6 +109,21 @@ class Folding:
     lanes: int = 1
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """What a folding of a layer costs.
+
+    `work`: cycles of a frame in which its unit computes; `interval`: cycles between frames when neighbours never wait;
+    `lanes_in`: elements its stage takes in one cycle.
+    """
+
+    work: int
+    interval: int
+    resources: Resources
+    multipliers: int
+    lanes_in: int
+
+
 class Layer(ABC):
     """One integer layer; each kind is a frozen dataclass in a file of its own.
 
@@ -121,6 +138,39 @@ class Layer(ABC):
     @abstractmethod
     def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
         """The exact meaning, naive: [n, h, w, c] integers in, [n, h, w, c] integers out."""
+
+    @abstractmethod
+    def multiplications(self, graph: LayerGraph) -> int:
+        """Useful multiplications for one frame."""
+
+    @abstractmethod
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        """Every folding that the layer's stage can have."""
+
+    def folding_problem(self, graph: LayerGraph, folding: Folding) -> str | None:
+        """None where `folding` is possible, else what is wrong with it and what is possible."""
+        if folding in set(self.foldings(graph)):
+            return None
+        return nearest_foldings(folding, tuple(self.foldings(graph)))
+
+    @abstractmethod
+    def estimate(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Estimate:
+        """Cycles and resources of the stage with `folding`."""
+
+    @abstractmethod
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        """The stage as an Amaranth component with the streams `i` and `o` and the output `busy`."""
+
+
+def nearest_foldings(folding: Folding, possible: tuple[Folding, ...]) -> str:
+    """The first of rows, cols and lanes that is wrong, and its possible values."""
+    for field in ("rows", "cols", "lanes"):
+        values = sorted({getattr(other, field) for other in possible})
+        value = getattr(folding, field)
+        if value not in values:
+            return f"{field} must be one of {', '.join(map(str, values))}, not {value}"
+        possible = tuple(other for other in possible if getattr(other, field) == value)
+    raise AssertionError("the folding is possible")
 
 
 @dataclass(frozen=True)

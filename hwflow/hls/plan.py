@@ -1,0 +1,179 @@
+"""The plan: which folding each stage has, and what that means in cycles and resources.  A plan is a YAML file too.
+
+Only the foldings are read back from a file; cycles and resources in it are for the reader and are computed anew.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import jsonschema
+import yaml
+from hwflow_rtl.vendor import Resources, Technology
+
+from ..errors import HwflowError
+from ..layers.base import Estimate, Folding, LayerGraph
+
+__all__ = ["Plan", "StagePlan", "make_plan", "plan_from_yaml", "plan_to_yaml", "stage_names"]
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """One layer as a stage.  `name` is what the Verilog calls it; `estimate` follows from layer and folding."""
+
+    name: str
+    layer: str
+    kind: str
+    folding: Folding
+    estimate: Estimate
+    multiplications: int
+    output_elements: int
+
+    def multiplier_use(self, interval: int) -> float | None:
+        """Useful multiplications over multiplier cycles of one frame interval; None for a stage without multipliers."""
+        multipliers = self.estimate.multipliers
+        return self.multiplications / (multipliers * interval) if multipliers else None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The stages in order, for the technology named `technology`.  `input_elements` of one frame enter the first."""
+
+    model: str
+    technology: str
+    stages: tuple[StagePlan, ...]
+    input_elements: int
+
+    @property
+    def interval(self) -> int:
+        """Clock cycles from frame to frame: the slowest stage, or the slowest change of lanes between two stages."""
+        return max(max(stage.estimate.interval for stage in self.stages), *self.link_cycles())
+
+    def link_cycles(self) -> tuple[int, ...]:
+        """Beats a frame needs at the input, between each two stages, and at the output."""
+        inner = tuple(
+            gearbox_cycles(a.output_elements, a.folding.lanes, b.estimate.lanes_in) for a, b in pairwise(self.stages))
+        first, last = self.stages[0], self.stages[-1]
+        return (self.input_elements // first.estimate.lanes_in, *inner, last.output_elements // last.folding.lanes)
+
+    @property
+    def resources(self) -> Resources:
+        return sum((stage.estimate.resources for stage in self.stages), Resources())
+
+    @property
+    def multipliers(self) -> int:
+        return sum(stage.estimate.multipliers for stage in self.stages)
+
+    @property
+    def multiplications(self) -> int:
+        return sum(stage.multiplications for stage in self.stages)
+
+    @property
+    def multiplier_use(self) -> float:
+        """Useful multiplications over multiplier cycles, of the whole design; 1.0 where there are no multipliers."""
+        return self.multiplications / (self.multipliers * self.interval) if self.multipliers else 1.0
+
+
+def gearbox_cycles(elements: int, lanes_out: int, lanes_in: int) -> int:
+    """Beats that a frame of `elements` takes from `lanes_out` to `lanes_in` lanes.
+
+    Where neither divides the other the gearbox passes through their greatest common divisor.
+    """
+    narrow = min(lanes_out, lanes_in)
+    if lanes_out % lanes_in and lanes_in % lanes_out:
+        narrow = math.gcd(lanes_out, lanes_in)
+    return elements // narrow
+
+
+def stage_names(graph: LayerGraph) -> tuple[str, ...]:
+    """Verilog-safe, unique and stable names, `<position>_<layer>` with the layer's name reduced to letters and digits."""
+    names = []
+    for position, layer in enumerate(graph.layers):
+        base = "".join(c if c.isascii() and c.isalnum() else "_" for c in layer.name).strip("_") or layer.kind
+        names.append(f"{position}_{base}")
+    return tuple(names)
+
+
+def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Technology) -> Plan:
+    """The plan with these foldings, one per layer; raises HwflowError where a folding is not one of the layer's."""
+    stages = tuple(
+        StagePlan(
+            name=name, layer=layer.name, kind=layer.kind, folding=folding,
+            estimate=layer.estimate(graph, folding, technology), multiplications=layer.multiplications(graph),
+            output_elements=graph.tensors[layer.output].frame.elements)
+        for name, layer, folding in zip(stage_names(graph), graph.layers, foldings, strict=True))
+    return Plan(graph.name, technology.name, stages, graph.tensors[graph.inputs[0]].frame.elements)
+
+
+def plan_to_yaml(plan: Plan) -> str:
+    """The plan as a file to read and to edit."""
+    stages = [{
+        "stage": stage.name, "layer": stage.layer, "kind": stage.kind,
+        "rows": stage.folding.rows, "cols": stage.folding.cols, "lanes": stage.folding.lanes,
+        "cycles": stage.estimate.interval, "multipliers": stage.estimate.multipliers,
+        "resources": resources_dict(stage.estimate.resources),
+    } for stage in plan.stages]
+    header = (
+        "# rows x cols multiplications are made in one cycle; lanes results leave a stage at once.\n"
+        "# Edit rows, cols and lanes and pass the file back with --plan; the other values are computed anew.\n")
+    body = {"model": plan.model, "technology": plan.technology, "interval": plan.interval,
+            "resources": resources_dict(plan.resources), "stages": stages}
+    return header + yaml.safe_dump(body, sort_keys=False)
+
+
+def resources_dict(resources: Resources) -> dict[str, int]:
+    return {"lut": resources.lut, "ff": resources.ff, "dsp": resources.dsp, "ram": resources.ram}
+
+
+COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "required": ["stages"],
+    "properties": {"stages": {"type": "array", "minItems": 1, "items": {
+        "type": "object",
+        "required": ["stage", "rows", "cols", "lanes"],
+        "properties": {"stage": {"type": "string"}, "rows": COUNT, "cols": COUNT, "lanes": COUNT, "layer": {},
+                       "kind": {}, "cycles": {}, "multipliers": {}, "resources": {}},
+        "additionalProperties": False,
+    }}, "model": {}, "technology": {}, "interval": {}, "resources": {}},
+    "additionalProperties": False,
+}
+
+
+def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, source: str) -> Plan:
+    """Read the foldings of `text` (from the file `source`, for messages) and compute the plan for `graph`."""
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "it cannot be parsed"
+        raise HwflowError(f"plan {source}{where}: not valid YAML: {problem}") from None
+    errors = sorted(jsonschema.Draft202012Validator(SCHEMA).iter_errors(document), key=lambda e: list(map(str, e.path)))
+    if errors:
+        path = "/".join(map(str, errors[0].absolute_path)) or "the top level"
+        raise HwflowError(f"plan {source}, {path}: {errors[0].message}; "
+                          "start from the plan.yaml that `hwflow build` writes")
+    given = {row["stage"]: row for row in document["stages"]}
+    names = stage_names(graph)
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            guess = f"; did you mean '{near[0]}'?" if near else ""
+            raise HwflowError(f"plan {source}: stage '{name}' is not in the model; its stages are "
+                              f"{', '.join(names)}{guess}")
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise HwflowError(f"plan {source}: stage '{missing[0]}' is missing; the plan must name every stage: "
+                          f"{', '.join(names)}")
+    foldings = [Folding(given[n]["rows"], given[n]["cols"], given[n]["lanes"]) for n in names]
+    for name, layer, folding in zip(names, graph.layers, foldings, strict=True):
+        problem = layer.folding_problem(graph, folding)
+        if problem:
+            raise HwflowError(f"plan {source}, stage '{name}': {problem}")
+    return make_plan(graph, foldings, technology)
