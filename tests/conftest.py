@@ -1,0 +1,53 @@
+"""Options and fixtures shared by all tests.
+
+`--models DIR` (or the environment variable HWFLOW_MODELS) names a folder of third-party models with a `manifest.yaml`.
+It is no part of the project; tests that need it are skipped, and say so, where it is absent.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+MANIFEST = "manifest.yaml"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--models",
+        metavar="DIR",
+        default=os.environ.get("HWFLOW_MODELS"),
+        help="folder of third-party models with a manifest.yaml (default: $HWFLOW_MODELS)",
+    )
+
+
+def _models(config: pytest.Config) -> tuple[Path | None, str]:
+    """The folder, or None; and one sentence that says which."""
+    given = config.getoption("--models")
+    if not given:
+        return None, "no third-party models: pass --models DIR or set HWFLOW_MODELS"
+    folder = Path(given).resolve()
+    if not (folder / MANIFEST).is_file():
+        return None, f"no third-party models: {folder} has no {MANIFEST}"
+    return folder, f"third-party models from {folder}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    folder, sentence = _models(config)
+    if config.getoption("--models") and folder is None:
+        raise pytest.UsageError(f"--models (or HWFLOW_MODELS) must name a folder of models; {sentence}")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return _models(config)[1]
+
+
+@pytest.fixture(scope="session")
+def models_dir(request: pytest.FixtureRequest) -> Path:
+    """The folder of third-party models; the test is skipped where it is absent."""
+    folder, sentence = _models(request.config)
+    if folder is None:
+        pytest.skip(sentence)
+    return folder
