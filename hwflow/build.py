@@ -1,0 +1,138 @@
+"""Cached steps: a step writes a folder, and is skipped when its inputs did not change and its files are intact.
+
+A folder is written under a temporary name and renamed, so that a killed run leaves nothing half-written.  Beside its
+files it holds `step.json`: the key of its inputs and the SHA-256 of each file, checked before the folder is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import filelock
+
+from .errors import HwflowError
+
+__all__ = ["cached_step", "code_fingerprint", "digest", "locked", "write_atomically"]
+
+MANIFEST = "step.json"
+#: How long a run waits for another one that uses the same build folder before it says so, in seconds.
+PATIENCE = 0.5
+
+
+def digest(*parts: bytes | str | Path) -> str:
+    """SHA-256 over the parts in order; a path stands for the bytes of its file."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.read_bytes() if isinstance(part, Path) else part.encode() if isinstance(part, str) else part
+        total.update(len(data).to_bytes(8, "little"))
+        total.update(data)
+    return total.hexdigest()
+
+
+@cache
+def code_fingerprint() -> str:
+    """A digest of hwflow's own source, part of every key: a new version never uses an old version's results."""
+    import hwflow_rtl
+
+    roots = (Path(__file__).parent, Path(hwflow_rtl.__file__).parent)
+    files = sorted((root, path) for root in roots for path in root.rglob("*.py"))
+    return digest(*(path for _, path in files))
+
+
+def cached_step(folder: Path, key: str, make: Callable[[Path], None]) -> bool:
+    """Let `make` fill `folder`, unless it already holds the intact result for `key`.  True where it was made anew."""
+    key = digest(key, code_fingerprint())
+    if is_intact(folder, key):
+        return False
+    create_folder(folder.parent)
+    working = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        make(working)
+        files = {str(p.relative_to(working)): digest(p) for p in sorted(working.rglob("*")) if p.is_file()}
+        (working / MANIFEST).write_text(json.dumps({"key": key, "files": files}, indent=1))
+        replace_folder(working, folder)
+    finally:
+        shutil.rmtree(working, ignore_errors=True)
+    return True
+
+
+def is_intact(folder: Path, key: str) -> bool:
+    """True where `folder` holds the result for `key` and every file is as it was written."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        return bool(manifest["key"] == key
+                    and all(digest(folder / name) == value for name, value in manifest["files"].items()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def replace_folder(new: Path, old: Path) -> None:
+    """Put `new` where `old` is; at no moment is there a half-written `old`."""
+    if old.exists():
+        discarded = Path(tempfile.mkdtemp(prefix=f".{old.name}-old-", dir=old.parent))
+        os.rename(old, discarded / "old")
+        os.rename(new, old)
+        shutil.rmtree(discarded, ignore_errors=True)
+    else:
+        os.rename(new, old)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write `text` to `path` under a temporary name and rename it."""
+    create_folder(path.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def create_folder(folder: Path) -> None:
+    """Make `folder`, or say why it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HwflowError(f"the build folder '{folder}' must be writable: {error.strerror}; "
+                          "choose another one with --build") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise HwflowError(f"the build folder '{folder}' must be writable; choose another one with --build")
+
+
+@contextlib.contextmanager
+def locked(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold `folder` for this run; `say` is called once when another run has to end first."""
+    create_folder(folder)
+    lock = filelock.FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=PATIENCE)
+    except filelock.Timeout:
+        say(f"waiting for another run that uses '{folder}'")
+        lock.acquire()
+    except OSError as error:
+        raise HwflowError(f"the build folder '{folder}' must be writable: {error.strerror}; "
+                          "choose another one with --build") from None
+    try:
+        sweep(folder)
+        yield
+    finally:
+        lock.release()
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed runs left behind; the caller holds the lock."""
+    for leftover in folder.glob(".*-*"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
