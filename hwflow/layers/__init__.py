@@ -1,0 +1,30 @@
+"""The kinds of integer layers.  A new kind is one file of this folder and one entry of `KINDS`."""
+
+from __future__ import annotations
+
+from hwflow.layers.average_pool import AveragePool
+from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize, Tensor
+from hwflow.layers.conv import Conv
+from hwflow.layers.dense import Dense
+from hwflow.layers.lookup import Lookup
+from hwflow.layers.max_pool import MaxPool
+
+__all__ = [
+    "KINDS",
+    "AveragePool",
+    "Conv",
+    "Dense",
+    "Folding",
+    "Frame",
+    "IntArray",
+    "IntFormat",
+    "Layer",
+    "LayerGraph",
+    "Lookup",
+    "MaxPool",
+    "Requantize",
+    "Tensor",
+]
+
+#: Every kind of layer.
+KINDS: tuple[type[Layer], ...] = (Conv, Dense, MaxPool, AveragePool, Lookup)

@@ -1,0 +1,51 @@
+"""A matrix times all the elements of a frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from hwflow.layers.base import Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize
+from hwflow.layers.matrix import accumulator_format, multiply, require
+
+__all__ = ["Dense"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Layer):
+    """y[o] = requantize(sum over k of w[o, k] * x[k]), x the frame's elements in raster order (channels fastest).
+
+    `weights` is [cout, height * width * channels of the input].  As in a convolution the products take the raw input
+    integers, and `requantize.bias` holds -zero_point * sum(w) beside the layer's own bias.
+    """
+
+    kind: ClassVar[str] = "dense"
+
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+    weights: IntArray
+    weight_format: IntFormat
+    input_format: IntFormat
+    requantize: Requantize
+
+    @cached_property
+    def accumulator(self) -> IntFormat:
+        """Exactly as wide as the worst case of these weights needs, bias included."""
+        return accumulator_format(self.weights, self.requantize.bias, self.input_format)
+
+    def output_frame(self, *inputs: Frame) -> Frame:
+        (frame,) = inputs
+        cout, cin = self.weights.shape
+        if frame.elements != cin:
+            raise ValueError(f"layer '{self.name}': the input must have {cin} elements, not {frame} = {frame.elements}")
+        return Frame(1, 1, cout)
+
+    def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
+        (x,) = inputs
+        require(f"layer '{self.name}': weights", self.weights, self.weight_format)
+        require(f"layer '{self.name}': input", x, self.input_format)
+        sums = multiply(x.reshape(len(x), -1), self.weights, self.accumulator)
+        require(f"layer '{self.name}': accumulator", sums, self.accumulator)
+        return self.requantize.apply(sums).reshape(len(x), 1, 1, -1)
