@@ -7,14 +7,17 @@ vector has height and width 1.  Arrays carry a leading axis of frames: `[n, heig
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from amaranth.lib.wiring import Component
+from hwflow_rtl.vendor import Resources, Technology
 
 __all__ = [
+    "Estimate",
     "Folding",
     "Frame",
     "IntArray",
@@ -156,6 +159,21 @@ class Folding:
     lanes: int = 1
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """What a folding of a layer costs.
+
+    `work`: cycles of a frame in which its unit computes; `interval`: cycles between frames when neighbours never wait;
+    `lanes_in`: elements its stage takes in one cycle.
+    """
+
+    work: int
+    interval: int
+    resources: Resources
+    multipliers: int
+    lanes_in: int
+
+
 class Layer(_EqualByValue, ABC):
     """One integer layer; each kind is a frozen dataclass in a file of its own.
 
@@ -171,6 +189,27 @@ class Layer(_EqualByValue, ABC):
     def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
         """The exact meaning, naive: [n, h, w, c] integers in, [n, h, w, c] integers out."""
 
+    def multiplications(self, graph: LayerGraph) -> int:
+        """Useful multiplications for one frame."""
+        raise NotImplementedError
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        """Every folding that the layer's stage can have."""
+        raise NotImplementedError
+
+    def folding_problem(self, graph: LayerGraph, folding: Folding) -> str | None:
+        """None where `folding` is possible, else what is wrong with it and what is possible."""
+        possible = tuple(self.foldings(graph))
+        return None if folding in possible else nearest_foldings(folding, possible)
+
+    def estimate(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Estimate:
+        """Cycles and resources of the stage with `folding`."""
+        raise NotImplementedError
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        """The stage as an Amaranth component with the streams `i` and `o` and the output `busy`."""
+        raise NotImplementedError
+
     @abstractmethod
     def output_frame(self, *inputs: Frame) -> Frame:
         """The frame that the layer makes of its input frames; raises ValueError where they do not fit its fields."""
@@ -181,6 +220,17 @@ class Layer(_EqualByValue, ABC):
         made, stated = self.output_frame(*frames), graph.tensors[self.output].frame
         if made != stated:
             raise ValueError(f"layer '{self.name}': output '{self.output}' must be {made}, not {stated}")
+
+
+def nearest_foldings(folding: Folding, possible: tuple[Folding, ...]) -> str:
+    """The first of rows, cols and lanes that is wrong, and its possible values."""
+    for field in ("rows", "cols", "lanes"):
+        values = sorted({getattr(other, field) for other in possible})
+        value = getattr(folding, field)
+        if value not in values:
+            return f"{field} must be one of {', '.join(map(str, values))}, not {value}"
+        possible = tuple(other for other in possible if getattr(other, field) == value)
+    raise AssertionError("the folding is possible")
 
 
 @dataclass(frozen=True)
