@@ -6,7 +6,6 @@ Only the foldings are read back from a file; cycles and resources in it are for 
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +13,7 @@ from typing import Any
 
 import jsonschema
 import yaml
+from hwflow_rtl.streams import Gearbox
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import HwflowError
@@ -42,28 +42,31 @@ class StagePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The stages in order, for the technology named `technology`.  `input_elements` of one frame enter the first."""
+    """The stages in order, for the technology named `technology`.
+
+    `input_elements` of one frame enter the first stage; `links` is what the changes of lanes between the stages cost.
+    """
 
     model: str
     technology: str
     stages: tuple[StagePlan, ...]
     input_elements: int
+    links: Resources
 
     @property
     def interval(self) -> int:
         """Clock cycles from frame to frame: the slowest stage, or the slowest change of lanes between two stages."""
-        return max(max(stage.estimate.interval for stage in self.stages), *self.link_cycles())
+        return max(*(stage.estimate.interval for stage in self.stages), *self.link_cycles())
 
     def link_cycles(self) -> tuple[int, ...]:
         """Beats a frame needs at the input, between each two stages, and at the output."""
-        inner = tuple(
-            gearbox_cycles(a.output_elements, a.folding.lanes, b.estimate.lanes_in) for a, b in pairwise(self.stages))
+        inner = (a.output_elements // min(a.folding.lanes, b.estimate.lanes_in) for a, b in pairwise(self.stages))
         first, last = self.stages[0], self.stages[-1]
         return (self.input_elements // first.estimate.lanes_in, *inner, last.output_elements // last.folding.lanes)
 
     @property
     def resources(self) -> Resources:
-        return sum((stage.estimate.resources for stage in self.stages), Resources())
+        return sum((stage.estimate.resources for stage in self.stages), self.links)
 
     @property
     def multipliers(self) -> int:
@@ -79,19 +82,20 @@ class Plan:
         return self.multiplications / (self.multipliers * self.interval) if self.multipliers else 1.0
 
 
-def gearbox_cycles(elements: int, lanes_out: int, lanes_in: int) -> int:
-    """Beats that a frame of `elements` takes from `lanes_out` to `lanes_in` lanes.
+def link_cost(bits: int, lanes_out: int, lanes_in: int) -> Resources:
+    """What joins a stage that gives `lanes_out` elements of `bits` bits to one that takes `lanes_in`."""
+    return Gearbox.cost(width=bits, lanes_in=lanes_out, lanes_out=lanes_in)
 
-    Where neither divides the other the gearbox passes through their greatest common divisor.
-    """
-    narrow = min(lanes_out, lanes_in)
-    if lanes_out % lanes_in and lanes_in % lanes_out:
-        narrow = math.gcd(lanes_out, lanes_in)
-    return elements // narrow
+
+def links_cost(graph: LayerGraph, stages: Sequence[tuple[Folding, Estimate]]) -> Resources:
+    """What joins all the stages of `graph`."""
+    costs = (link_cost(graph.tensors[layer.output].format.bits, before.lanes, estimate.lanes_in)
+             for layer, ((before, _), (_, estimate)) in zip(graph.layers, pairwise(stages), strict=False))
+    return sum(costs, Resources())
 
 
 def stage_names(graph: LayerGraph) -> tuple[str, ...]:
-    """Verilog-safe, unique and stable names, `<position>_<layer>` with the layer's name reduced to letters and digits."""
+    """Verilog-safe, unique, stable names: `<position>_<layer>`, the layer's name reduced to letters and digits."""
     names = []
     for position, layer in enumerate(graph.layers):
         base = "".join(c if c.isascii() and c.isalnum() else "_" for c in layer.name).strip("_") or layer.kind
@@ -107,7 +111,9 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
             estimate=layer.estimate(graph, folding, technology), multiplications=layer.multiplications(graph),
             output_elements=graph.tensors[layer.output].frame.elements)
         for name, layer, folding in zip(stage_names(graph), graph.layers, foldings, strict=True))
-    return Plan(graph.name, technology.name, stages, graph.tensors[graph.inputs[0]].frame.elements)
+    links = links_cost(graph, [(stage.folding, stage.estimate) for stage in stages])
+    elements = graph.tensors[graph.inputs[0]].frame.elements
+    return Plan(graph.name, technology.name, stages, elements, links)
 
 
 def plan_to_yaml(plan: Plan) -> str:
@@ -123,7 +129,7 @@ def plan_to_yaml(plan: Plan) -> str:
         "# Edit rows, cols and lanes and pass the file back with --plan; the other values are computed anew.\n")
     body = {"model": plan.model, "technology": plan.technology, "interval": plan.interval,
             "resources": resources_dict(plan.resources), "stages": stages}
-    return header + yaml.safe_dump(body, sort_keys=False)
+    return header + str(yaml.safe_dump(body, sort_keys=False))
 
 
 def resources_dict(resources: Resources) -> dict[str, int]:

@@ -1,12 +1,13 @@
 """The folding solver: the shortest interval between frames that a budget of resources allows.
 
 For one target interval the cheapest folding of each stage is independent of the others (but for the lanes between
-neighbours), and the cost of a design grows as its interval shrinks.  So the solver searches the stages' own intervals by
-bisection; each probe picks the cheapest folding of every stage.
+neighbours), and the cost of a design grows as its interval shrinks.  So the solver searches the stages' own intervals
+by bisection; each probe picks the cheapest folding of every stage.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -14,7 +15,7 @@ from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import AnswerIsNo
 from ..layers.base import Estimate, Folding, LayerGraph
-from .plan import Plan, gearbox_cycles, make_plan, stage_names
+from .plan import Plan, link_cost, links_cost, make_plan, stage_names
 
 __all__ = ["Budget", "solve"]
 
@@ -28,7 +29,7 @@ class Budget:
 
     name: str
     available: Resources
-    reserved: Resources = Resources()
+    reserved: Resources
 
     def limit(self, resource: str) -> int:
         share = USABLE_LOGIC if resource in ("lut", "ff") else 1.0
@@ -36,7 +37,8 @@ class Budget:
 
     def price(self, resources: Resources) -> float:
         """The share of the budget that `resources` takes, summed over the kinds; what the solver keeps low."""
-        return sum(getattr(resources, f.name) / max(self.limit(f.name), 1) for f in fields(Resources))
+        shares = (getattr(resources, f.name) / max(self.limit(f.name), 1) for f in fields(Resources))
+        return float(sum(shares))
 
     def fits(self, resources: Resources) -> bool:
         return all(getattr(resources, f.name) <= self.limit(f.name) for f in fields(Resources))
@@ -58,7 +60,7 @@ def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval
     """
     choices = [stage_choices(graph, position, technology, budget) for position in range(len(graph.layers))]
     if interval is not None:
-        picked = pick(graph, choices, interval)
+        picked = pick(graph, choices, interval, budget)
         if picked is None:
             fastest = max(min(c.estimate.interval for c in stage) for stage in choices)
             raise AnswerIsNo(f"an interval of {interval} cycles must be at least {fastest}, the shortest that the "
@@ -75,8 +77,8 @@ def bisect(graph: LayerGraph, choices: Sequence[Sequence[Choice]], targets: Sequ
     best: list[Choice] | None = None
     while low <= high:
         middle = (low + high) // 2
-        picked = pick(graph, choices, targets[middle])
-        if picked is not None and budget.fits(total(picked)):
+        picked = pick(graph, choices, targets[middle], budget)
+        if picked is not None and budget.fits(total(graph, picked)):
             best, high = picked, middle - 1
         else:
             low = middle + 1
@@ -93,26 +95,35 @@ def stage_choices(graph: LayerGraph, position: int, technology: Technology, budg
     return sorted(choices, key=lambda c: (c.price, c.estimate.interval))
 
 
-def pick(graph: LayerGraph, choices: Sequence[Sequence[Choice]], target: int) -> list[Choice] | None:
-    """The cheapest folding of each stage that is as fast as `target`, its lanes to the stage before included."""
+def pick(graph: LayerGraph, choices: Sequence[Sequence[Choice]], target: int, budget: Budget) -> list[Choice] | None:
+    """The cheapest folding of each stage that is as fast as `target`, with what joins it to the stage before."""
     picked: list[Choice] = []
-    elements, lanes = graph.tensors[graph.inputs[0]].frame.elements, None
+    tensor = graph.tensors[graph.inputs[0]]
     for layer, stage in zip(graph.layers, choices, strict=True):
-        produced = graph.tensors[layer.output].frame.elements
+        lanes = picked[-1].folding.lanes if picked else None
+        output = graph.tensors[layer.output]
+        best, lowest = None, math.inf
         for choice in stage:
-            entering = lanes or choice.estimate.lanes_in
-            if (choice.estimate.interval <= target and produced // choice.folding.lanes <= target
-                    and gearbox_cycles(elements, entering, choice.estimate.lanes_in) <= target):
-                picked.append(choice)
-                break
-        else:
+            entering = choice.estimate.lanes_in
+            slowest = max(choice.estimate.interval, output.frame.elements // choice.folding.lanes,
+                          tensor.frame.elements // min(lanes or entering, entering))
+            if choice.price >= lowest:
+                break  # the others are dearer still
+            if slowest <= target:
+                price = choice.price + budget.price(link_cost(tensor.format.bits, lanes or entering, entering))
+                if price < lowest:
+                    best, lowest = choice, price
+        if best is None:
             return None
-        elements, lanes = produced, choice.folding.lanes
+        picked.append(best)
+        tensor = output
     return picked
 
 
-def total(choices: Sequence[Choice]) -> Resources:
-    return sum((choice.estimate.resources for choice in choices), Resources())
+def total(graph: LayerGraph, choices: Sequence[Choice]) -> Resources:
+    """The resources of all stages and of the links between them."""
+    links = links_cost(graph, [(choice.folding, choice.estimate) for choice in choices])
+    return sum((choice.estimate.resources for choice in choices), links)
 
 
 def checked(graph: LayerGraph, picked: Sequence[Choice], technology: Technology, budget: Budget) -> Plan:
@@ -149,7 +160,7 @@ def does_not_fit(graph: LayerGraph, choices: Sequence[Sequence[Choice]], budget:
             most = ", ".join(f"{names[k]} {least[k]}" for k in order)
             parts.append(f"{name}: at least {sum(least)} needed, {budget.limit(field)} usable (most of it: {most})")
     if not parts:
-        smallest = total([stage[0] for stage in choices])
+        smallest = total(graph, [stage[0] for stage in choices])
         parts = [f"{name}: {getattr(smallest, field)} needed, {budget.limit(field)} usable"
                  for field, name in RESOURCE_NAMES.items() if getattr(smallest, field) > budget.limit(field)]
     return (f"'{graph.name}' does not fit {budget.name}, not even with its smallest folding: {'; '.join(parts)}. "

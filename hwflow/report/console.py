@@ -1,0 +1,71 @@
+"""Where text goes: results to standard output, progress and failures to standard error.
+
+With a terminal, long steps show a spinner and colours; without one, plain lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+
+import rich.console
+import rich.markup
+import rich.box
+import rich.table
+
+__all__ = ["Console"]
+
+#: Width of tables where the output is not a terminal.
+PLAIN_WIDTH = 150
+
+
+class Console:
+    """`quiet` (JSON on standard output) keeps tables and notes to itself; progress and failures still show."""
+
+    def __init__(self, *, quiet: bool = False):
+        self.quiet = quiet
+        self.out = rich.console.Console(highlight=False)
+        if not self.out.is_terminal:
+            self.out = rich.console.Console(highlight=False, width=PLAIN_WIDTH)
+        self.err = rich.console.Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """A line of the result."""
+        if not self.quiet:
+            self.out.print(rich.markup.escape(text), soft_wrap=True)
+
+    def progress(self, text: str) -> None:
+        """A line that says what happens now."""
+        self.err.print(f"[dim]{rich.markup.escape(text)}[/dim]")
+
+    def fail(self, text: str) -> None:
+        self.err.print(f"[bold red]error:[/] {rich.markup.escape(text)}")
+
+    @contextlib.contextmanager
+    def step(self, text: str) -> Iterator[None]:
+        """Show that `text` goes on, and afterwards how long it took."""
+        started = time.monotonic()
+        if self.err.is_terminal:
+            with self.err.status(rich.markup.escape(text)):
+                yield
+        else:
+            self.progress(f"{text} ...")
+            yield
+        self.progress(f"{text}: {time.monotonic() - started:.1f} s")
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A table; columns whose entries are all numbers stand to the right."""
+        if self.quiet:
+            return
+        table = rich.table.Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD)
+        for k, column in enumerate(columns):
+            number = all(is_number(row[k]) for row in rows)
+            table.add_column(column, justify="right" if number else "left", no_wrap=True)
+        for row in rows:
+            table.add_row(*(rich.markup.escape(cell) for cell in row))
+        self.out.print(table)
+
+
+def is_number(text: str) -> bool:
+    return not text or text.replace(" ", "").replace(".", "").replace("%", "").replace("-", "").isdigit()
