@@ -89,3 +89,5 @@ class Model:
     model_version: int = 0
     doc_string: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    #: What reading and the steps since decided on the user's behalf, one sentence each.
+    notes: tuple[str, ...] = ()

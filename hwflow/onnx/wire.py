@@ -1,0 +1,80 @@
+"""Why bytes do not parse as an ONNX model: another kind of file, cut off, or damaged.
+
+The protobuf runtime only says "error parsing message".  This walks the outermost fields of the message and looks at the
+first bytes, which is enough to tell the usual cases apart.
+"""
+
+from __future__ import annotations
+
+__all__ = ["why_not_onnx"]
+
+#: First bytes (at an offset) of what is often mistaken for an ONNX file, and what to do with it.
+_KNOWN: tuple[tuple[int, bytes, str, str], ...] = (
+    (0, b"version https://git-lfs", "a Git LFS pointer", "run `git lfs pull` to get the real file"),
+    (0, b"PK\x03\x04", "a zip archive (PyTorch or Keras)", "export the model with torch.onnx.export or tf2onnx"),
+    (0, b"\x89HDF", "an HDF5 file (Keras)", "convert it with tf2onnx"),
+    (4, b"TFL3", "a TensorFlow Lite file", "convert it with tf2onnx --tflite"),
+    (4, b"ORTM", "a file in onnxruntime's own format", "use the .onnx file that it was made from"),
+    (0, b"\x93NUMPY", "a numpy array", "pass the model, not the data"),
+    (0, b"\x1f\x8b", "compressed with gzip", "decompress it first"),
+    (0, b"<", "HTML or XML", "download the file itself, not the page about it"),
+    (0, b"{", "JSON", "save the model in ONNX's binary format"),
+)
+
+#: Wire types of the fields of ModelProto; a first field outside of this table is not a model's.
+_MODEL_FIELDS = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}
+
+
+def why_not_onnx(data: bytes) -> str:
+    """What is wrong with bytes that protobuf refused, as the end of a message: "... must ..., not ...; remedy"."""
+    for offset, magic, kind, remedy in _KNOWN:
+        if data[offset : offset + len(magic)] == magic:
+            return f"must be an ONNX model, not {kind}; {remedy}"
+    position, first = 0, True
+    while position < len(data):
+        key, position = _varint(data, position)
+        if key is None:
+            return _truncated(len(data))
+        number, wire_type = key >> 3, key & 7
+        if first and _MODEL_FIELDS.get(number) != wire_type:
+            return f"must be an ONNX model, not a file that starts with {data[:8]!r}; export the model to ONNX first"
+        first = False
+        end = _skip(data, position, wire_type)
+        if end is None:
+            return "must be an ONNX model, not damaged at byte " f"{position}; copy or export it again"
+        if end > len(data):
+            return _truncated(len(data), end)
+        position = end
+    return "must be an ONNX model, not damaged inside or nested deeper than 100 messages; copy or export it again"
+
+
+def _truncated(size: int, expected: int | None = None) -> str:
+    needed = f"{expected} bytes" if expected is not None else "more"
+    return f"must be a whole ONNX model, not truncated after {size} bytes ({needed} announced); copy or export it again"
+
+
+def _skip(data: bytes, position: int, wire_type: int) -> int | None:
+    """Where a field's value ends, perhaps behind the end of the data; None for a wire type that does not exist."""
+    if wire_type == 0:
+        value, end = _varint(data, position)
+        return end if value is not None else len(data) + 1
+    if wire_type == 1:
+        return position + 8
+    if wire_type == 5:
+        return position + 4
+    if wire_type == 2:
+        length, start = _varint(data, position)
+        return start + length if length is not None else len(data) + 1
+    return None
+
+
+def _varint(data: bytes, position: int) -> tuple[int | None, int]:
+    value = shift = 0
+    while position < len(data) and shift < 70:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    return None, position
