@@ -1,7 +1,7 @@
 """Multipliers and memories asked for by meaning; each FPGA family makes them its own way.
 
-A unit takes a `Technology`, asks for "eight signed 8 x 8 products" or "a ROM of 64-bit words", and counts on the latency
-that `Technology.timing` states.  `generic.Generic` makes the portable twin with any family's latencies.
+A unit takes a `Technology`, asks for "eight signed 8 x 8 products" or "a ROM of 64-bit words", and counts on the
+latency that `Technology.timing` states.  `generic.Generic` makes the portable twin with any family's latencies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from amaranth.hdl import Shape, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Multipliers", "Ram", "Resources", "Rom", "Technology", "Timing", "product_shape"]
+__all__ = ["Multipliers", "Ram", "Resources", "Rom", "Technology", "Timing", "check_operands", "product_shape"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,13 @@ def product_shape(a: Shape, b: Shape) -> Shape:
     """The shape that holds every product of `a` and `b`."""
     width = a.width + b.width
     return signed(width) if a.signed or b.signed else unsigned(width)
+
+
+def check_operands(family: str, a: Shape, b: Shape, limit: int) -> None:
+    """Refuse operands that a family's multiplier blocks cannot take."""
+    if max(a.width, b.width) > limit:
+        raise ValueError(f"operands of a multiplier must be at most {limit} bits wide on {family}, not {a!r} and "
+                         f"{b!r}; split them, or multiply in the fabric")
 
 
 class Multipliers(wiring.Component):
@@ -91,6 +98,8 @@ class Technology(ABC):
 
     name: str
     timing: Timing
+    #: Requantizers multiply in the fabric: the family's multiplier blocks are few, or too narrow for 18 bits.
+    prefers_fabric_requantizer: bool = False
 
     @abstractmethod
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers: ...

@@ -1,0 +1,233 @@
+"""How a memory of any width and depth is laid over RAM blocks, and how its contents are cut up for them.
+
+A RAM block can be used in several shapes, deep and narrow to shallow and wide.  A `Tiling` uses one shape for the whole
+memory: `columns` blocks side by side make the width, `banks` of them one after the other make the depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Const, Instance, Module, Signal, Value
+from amaranth.lib import memory
+from amaranth.utils import ceil_log2
+
+from .base import Ram, Resources, Rom
+
+__all__ = ["BlockRam", "BlockRom", "BlockShape", "LutRam", "LutRom", "Tiling", "block_cost", "is_better_in_tables",
+           "lut_ram_cost", "lut_rom_cost", "packed", "tile", "write_decoder_cost"]
+
+#: More banks than this make the multiplexer behind them the critical path, so that deeper shapes are taken instead.
+MOST_BANKS = 4
+#: Deeper tables take more than two levels of logic.
+DEEPEST_TABLE = 64
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """Words and bits a word of one RAM block in one of its configurations; words are a power of two."""
+
+    depth: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """`banks` times `columns` blocks of `shape`."""
+
+    shape: BlockShape
+    banks: int
+    columns: int
+
+    @property
+    def blocks(self) -> int:
+        return self.banks * self.columns
+
+    @property
+    def inner_bits(self) -> int:
+        """Address bits that go to a block; the rest selects the bank."""
+        return ceil_log2(self.shape.depth)
+
+
+def tile(width: int, depth: int, shapes: Sequence[BlockShape]) -> Tiling:
+    """The tiling of the fewest blocks, and among those of the fewest banks."""
+    tilings = [Tiling(shape, -(-depth // shape.depth), -(-width // shape.width)) for shape in shapes]
+    shallow = [t for t in tilings if t.banks <= MOST_BANKS]
+    return min(shallow or tilings, key=lambda t: (t.blocks, t.banks) if shallow else (t.banks, t.blocks))
+
+
+def bits_of(contents: npt.NDArray[np.uint8], width: int) -> npt.NDArray[np.uint8]:
+    """uint8[depth, bytes], least significant byte first, to one bit an element: uint8[depth, width]."""
+    return np.unpackbits(np.ascontiguousarray(contents, dtype=np.uint8), axis=1, bitorder="little")[:, :width]
+
+
+def block_of(bits: npt.NDArray[np.uint8], tiling: Tiling, bank: int, column: int) -> npt.NDArray[np.uint8]:
+    """The part of `bits` that one block holds, filled up with zeros to the block's shape."""
+    deep, wide = tiling.shape.depth, tiling.shape.width
+    part = bits[bank * deep:(bank + 1) * deep, column * wide:(column + 1) * wide]
+    whole = np.zeros((deep, wide), dtype=np.uint8)
+    whole[:part.shape[0], :part.shape[1]] = part
+    return whole
+
+
+def packed(rows: npt.NDArray[np.uint8]) -> list[Const]:
+    """Each row of bits as a constant of as many bits, the first bit the least significant."""
+    octets = np.packbits(rows, axis=1, bitorder="little")
+    return [Const(int.from_bytes(row.tobytes(), "little"), rows.shape[1]) for row in octets]
+
+
+def delay(m: Module, value: Value, cycles: int, name: str) -> Value:
+    """`value`, `cycles` clock cycles later, through registers without reset."""
+    for k in range(cycles):
+        register = Signal.like(value, name=f"{name}_{k}", reset_less=True)
+        m.d.sync += register.eq(value)
+        value = register
+    return value
+
+
+class BlockRom(Rom):
+    """A ROM in RAM blocks; a family says what a block is.  Latency 2.
+
+    The address reaches every bank at once.  Where `fabric_register` is not set, the blocks have output registers and
+    the banks' multiplexer comes behind them; else it comes before a register in the fabric.
+    """
+
+    shapes: ClassVar[Sequence[BlockShape]]
+
+    def __init__(self, *, width: int, contents: npt.NDArray[np.uint8], name: str):
+        super().__init__(width=width, contents=contents)
+        self.name = name
+        self.tiling = tile(width, self.depth, self.shapes)
+
+    @property
+    def fabric_register(self) -> bool:
+        raise NotImplementedError
+
+    def block(self, m: Module, *, read: Value, out: Value, bits: npt.NDArray[np.uint8], **attributes: str) -> Instance:
+        """One block that holds `bits` [depth, width] and gives the word at `read` at `out`."""
+        raise NotImplementedError
+
+    def elaborate(self, platform):
+        m = Module()
+        tiling, bits, wide = self.tiling, bits_of(self.contents, self.width), self.tiling.shape.width
+        read = Signal(tiling.inner_bits)
+        m.d.comb += read.eq(self.addr)
+        words = []
+        for bank in range(tiling.banks):
+            word = Signal(tiling.columns * wide, name=f"word{bank}")
+            for column in range(tiling.columns):
+                m.submodules[f"bank{bank}_column{column}"] = self.block(
+                    m, read=read, out=word.word_select(column, wide), bits=block_of(bits, tiling, bank, column),
+                    a_hwflow_rom=self.name, a_hwflow_block=f"{bank}_{column}")
+            words.append(word[:self.width])
+        m.d.comb += self.data.eq(joined(m, words, self.addr[tiling.inner_bits:], self.fabric_register))
+        return m
+
+
+class BlockRam(Ram):
+    """A RAM in RAM blocks; a family says what a block is.  Latency 2, registers as in `BlockRom`."""
+
+    shapes: ClassVar[Sequence[BlockShape]]
+
+    def __init__(self, *, width: int, depth: int):
+        super().__init__(width=width, depth=depth)
+        self.tiling = tile(width, depth, self.shapes)
+
+    @property
+    def fabric_register(self) -> bool:
+        raise NotImplementedError
+
+    def block(self, m: Module, *, write: Value, enable: Value, word: Value, read: Value, out: Value) -> Instance:
+        """One block; `word` is stored at `write` where `enable` is set, and the word at `read` comes out at `out`."""
+        raise NotImplementedError
+
+    def elaborate(self, platform):
+        m = Module()
+        tiling, wide = self.tiling, self.tiling.shape.width
+        write, read, data = Signal(tiling.inner_bits), Signal(tiling.inner_bits), Signal(tiling.columns * wide)
+        m.d.comb += [write.eq(self.write_addr), read.eq(self.read_addr), data.eq(self.write_data)]
+        write_bank = self.write_addr[tiling.inner_bits:]
+        words = []
+        for bank in range(tiling.banks):
+            enable = Signal(name=f"enable{bank}")
+            m.d.comb += enable.eq(self.write_en & (write_bank == bank) if tiling.banks > 1 else self.write_en)
+            word = Signal(tiling.columns * wide, name=f"word{bank}")
+            for column in range(tiling.columns):
+                m.submodules[f"bank{bank}_column{column}"] = self.block(
+                    m, write=write, enable=enable, word=data.word_select(column, wide), read=read,
+                    out=word.word_select(column, wide))
+            words.append(word[:self.width])
+        m.d.comb += self.read_data.eq(joined(m, words, self.read_addr[tiling.inner_bits:], self.fabric_register))
+        return m
+
+
+def joined(m: Module, words: Sequence[Value], bank: Value, fabric_register: bool) -> Value:
+    """The word of `bank`, 2 cycles after the address."""
+    select = delay(m, bank, 1 if fabric_register else 2, "bank") if len(words) > 1 else bank
+    word = words[0] if len(words) == 1 else Cat(*words).word_select(select, len(words[0]))
+    return delay(m, word, 1, "word") if fabric_register else word
+
+
+def block_cost(tiling: Tiling, width: int, fabric_register: bool) -> Resources:
+    """The blocks, the multiplexer behind the banks (one table a bit for two banks, two for up to four), registers."""
+    select = (tiling.banks - 1).bit_length()
+    per_bit = 0 if tiling.banks == 1 else 1 if tiling.banks == 2 else 2
+    ff = width + select if fabric_register else 2 * select
+    return Resources(ram=tiling.blocks, lut=width * per_bit, ff=ff)
+
+
+def write_decoder_cost(tiling: Tiling) -> Resources:
+    return Resources(lut=tiling.banks if tiling.banks > 1 else 0)
+
+
+class LutRom(Rom):
+    """A small ROM in lookup tables: address register, table, data register.  Latency 2."""
+
+    def elaborate(self, platform):
+        m = Module()
+        words = [int.from_bytes(row.tobytes(), "little") for row in self.contents]
+        # The attribute keeps yosys from taking a RAM block for it: `memory_libmap` knows the value "logic".
+        m.submodules.table = table = memory.Memory(
+            shape=self.width, depth=self.depth, init=words, attrs={"rom_style": "logic"})
+        port = table.read_port(domain="comb")
+        m.d.comb += [port.addr.eq(delay(m, self.addr, 1, "addr")), self.data.eq(delay(m, port.data, 1, "data"))]
+        return m
+
+
+class LutRam(Ram):
+    """A shallow RAM in lookup tables: address register, table, data register.  Latency 2."""
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.table = table = memory.Memory(
+            shape=self.width, depth=self.depth, init=[], attrs={"ram_style": "distributed"})
+        write, read = table.write_port(), table.read_port(domain="comb")
+        m.d.comb += [
+            write.en.eq(self.write_en), write.addr.eq(self.write_addr), write.data.eq(self.write_data),
+            read.addr.eq(delay(m, self.read_addr, 1, "read_addr")),
+            self.read_data.eq(delay(m, read.data, 1, "read_data")),
+        ]
+        return m
+
+
+def is_better_in_tables(tables: Resources, depth: int, tiling: Tiling, luts_for_a_block: int) -> bool:
+    """A memory stands in tables where it is shallow and saves RAM blocks at `luts_for_a_block` tables each or fewer."""
+    return depth <= DEEPEST_TABLE and tables.lut <= luts_for_a_block * tiling.blocks
+
+
+def lut_rom_cost(width: int, depth: int) -> Resources:
+    """Upper estimate: a table of four inputs holds 16 words of a bit, and two tables join four of those."""
+    leaves = -(-depth // 16)
+    return Resources(lut=width * (leaves + max(leaves - 1, 0)), ff=width + ceil_log2(depth))
+
+
+def lut_ram_cost(width: int, depth: int, luts_of_16x4: int) -> Resources:
+    """`luts_of_16x4` tables hold 16 words of 4 bits with their write port; deeper ones are joined."""
+    leaves = -(-depth // 16)
+    cells = leaves * -(-width // 4)
+    join = width * (leaves - 1) + (2 * leaves if leaves > 1 else 0)
+    return Resources(lut=cells * luts_of_16x4 + join, ff=width + ceil_log2(depth))

@@ -1,0 +1,182 @@
+"""Lattice ECP5: MULT18X18D with all its registers, DP16KD block RAM with output registers, small memories in tables.
+
+Sources: Lattice FPGA-TN-02204 (memory usage guide) and FPGA-TN-02205 (sysDSP usage guide); the port and INITVAL layout
+of DP16KD as in yosys' techlibs/lattice/brams_map_16kd.v, with which the tests compare ours.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
+
+from .base import Multipliers, Ram, Resources, Rom, Technology, Timing, check_operands
+from .blocks import (
+    BlockRam,
+    BlockRom,
+    BlockShape,
+    LutRam,
+    LutRom,
+    block_cost,
+    is_better_in_tables,
+    lut_ram_cost,
+    lut_rom_cost,
+    packed,
+    tile,
+    write_decoder_cost,
+)
+
+__all__ = ["ECP5"]
+
+SHAPES = (BlockShape(512, 36), BlockShape(1024, 18), BlockShape(2048, 9), BlockShape(4096, 4), BlockShape(8192, 2),
+          BlockShape(16384, 1))
+#: Tables that are worth one RAM block: an ECP5-85F has 402 for each of its blocks, but routing has its price too.
+LUTS_FOR_A_BLOCK = 128
+#: A TRELLIS_DPR16X4 takes four tables and the two of a third slice for its write port.
+LUTS_OF_16X4 = 6
+
+
+class ECP5Multipliers(Multipliers):
+    """Latency 4: input, pipeline and output register of the MULT18X18D, and a register in the fabric behind it.
+
+    The last one takes the long way from the multiplier's column to the adders out of their path: +20 MHz measured.
+    """
+
+    def elaborate(self, platform):
+        m = Module()
+        for n in range(self.count):
+            product = Signal(36, name=f"product{n}")
+            m.submodules[f"multiplier{n}"] = mult18x18d(Value.cast(self.a[n]), Value.cast(self.b[n]), product)
+            register = Signal(len(Value.cast(self.p[n])), name=f"register{n}", reset_less=True)
+            m.d.sync += register.eq(product)
+            m.d.comb += Value.cast(self.p[n]).eq(register)
+        return m
+
+
+def mult18x18d(a: Value, b: Value, product: Value) -> Instance:
+    """All three registers on CLK0, never reset, never stalled."""
+    ports: dict[str, object] = {}
+    for letter, operand in (("A", a), ("B", b)):
+        wide = Cat(operand, (operand[-1] if operand.shape().signed else Const(0, 1)).replicate(18 - len(operand)))
+        ports |= {f"i_{letter}{k}": wide[k] for k in range(18)}
+        ports[f"i_SIGNED{letter}"] = Const(int(operand.shape().signed), 1)
+        ports[f"i_SOURCE{letter}"] = Const(0, 1)
+        ports[f"p_REG_INPUT{letter}_CLK"] = "CLK0"
+    ports |= {f"i_C{k}": Const(0, 1) for k in range(18)}
+    ports |= {f"o_P{k}": product[k] for k in range(36)}
+    ports |= {f"i_CLK{k}": ClockSignal() if k == 0 else Const(0, 1) for k in range(4)}
+    ports |= {f"i_CE{k}": Const(1, 1) for k in range(4)}
+    ports |= {f"i_RST{k}": Const(0, 1) for k in range(4)}
+    return Instance("MULT18X18D", p_REG_PIPELINE_CLK="CLK0", p_REG_OUTPUT_CLK="CLK0", **ports)
+
+
+def initval(block: npt.NDArray[np.uint8]) -> dict[str, Const]:
+    """INITVAL_00 to INITVAL_3F for a block's bits [depth, width].
+
+    The block stores 1024 halves of 18 bits; a parameter holds 16 of them, each in 20 bits.  Widths below 9 leave every
+    ninth bit unused.
+    """
+    width = block.shape[1]
+    if width < 9:
+        octets = block.reshape(2048, 8)
+        halves = np.pad(octets, ((0, 0), (0, 1))).reshape(1024, 18)
+    else:
+        halves = block.reshape(1024, 18)
+    rows = np.pad(halves, ((0, 0), (0, 2))).reshape(64, 320)
+    return {f"p_INITVAL_{k:02X}": value for k, value in enumerate(packed(rows))}
+
+
+def dp16kd(a: dict[str, Value | int], b: dict[str, Value | int], *, a_out: Value, b_out: Value, width: int,
+           **parameters: object) -> Instance:
+    """A DP16KD whose both ports are `width` wide and have their output registers.
+
+    `a` and `b` give what a port needs of `ad` (the 14 address bits), `di` (18 data bits), `we` and `ce`; the rest is 0.
+    """
+    ports: dict[str, object] = {}
+    for letter, port, out in (("A", a, a_out), ("B", b, b_out)):
+        address, data = Value.cast(port.get("ad", Const(0, 14))), Value.cast(port.get("di", Const(0, 18)))
+        ports |= {f"i_AD{letter}{k}": address[k] for k in range(14)}
+        ports |= {f"i_DI{letter}{k}": data[k] for k in range(18)}
+        ports |= {f"o_DO{letter}{k}": out[k] for k in range(18)}
+        ports |= {f"i_CS{letter}{k}": Const(0, 1) for k in range(3)}
+        ports |= {
+            f"i_CLK{letter}": ClockSignal(), f"i_RST{letter}": Const(0, 1),
+            f"i_OCE{letter}": Const(1, 1), f"i_CE{letter}": Value.cast(port.get("ce", Const(1, 1))),
+            f"i_WE{letter}": Value.cast(port.get("we", Const(0, 1))),
+            f"p_DATA_WIDTH_{letter}": width, f"p_REGMODE_{letter}": "OUTREG", f"p_CSDECODE_{letter}": "0b000",
+            f"p_WRITEMODE_{letter}": "NORMAL", f"p_CLK{letter}MUX": f"CLK{letter}",
+        }
+    return Instance("DP16KD", p_RESETMODE="SYNC", p_ASYNC_RESET_RELEASE="SYNC", p_GSR="AUTO", **parameters, **ports)
+
+
+class ECP5Rom(BlockRom):
+    shapes = SHAPES
+    fabric_register = False
+
+    def block(self, m: Module, *, read: Value, out: Value, bits: npt.NDArray[np.uint8], **attributes: str) -> Instance:
+        """The widest shape reads both halves of a word at once, one through each port, each port 18 bits wide."""
+        low, high, width = Signal(18), Signal(18), bits.shape[1]
+        m.d.comb += out.eq(Cat(low, high))
+        if width == 36:
+            a, b = {"ad": Cat(Const(0, 5), read)}, {"ad": Cat(Const(0, 4), Const(1, 1), read)}
+        else:
+            a, b = {"ad": Cat(Const(0, 14 - len(read)), read)}, {"ce": Const(0, 1)}
+        return dp16kd(a, b, a_out=low, b_out=high, width=min(width, 18), **attributes, **initval(bits))
+
+
+class ECP5Ram(BlockRam):
+    """Port A writes, port B reads."""
+
+    shapes = SHAPES
+    fabric_register = False
+
+    def block(self, m: Module, *, write: Value, enable: Value, word: Value, read: Value, out: Value) -> Instance:
+        """36 bits wide, the block is one "pseudo dual port": both ports' data pins belong to one write and one read.
+
+        There and at 18 bits the lowest address pins are byte enables.
+        """
+        width, spare = len(word), 14 - len(read)
+        data, low, high = Cat(word, Const(0, 36))[:36], Signal(18), Signal(18)
+        enables = enable.replicate(width // 9) if width >= 18 else Const(0, 0)
+        a = {"ad": Cat(enables, Const(0, spare - len(enables)), write), "di": data[:18],
+             "we": Const(1, 1) if width == 36 else enable}
+        b = {"ad": Cat(Const(0, spare), read), "di": data[18:]}
+        m.d.comb += out.eq(Cat(low, high) if width == 36 else high)
+        return dp16kd(a, b, a_out=low, b_out=high, width=width)
+
+
+class ECP5(Technology):
+    """All LFE5U and LFE5UM devices."""
+
+    name = "ecp5"
+    timing = Timing(multiply=4, rom=2, ram=2)
+
+    def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
+        check_operands(self.name, a, b, 18)
+        return ECP5Multipliers(count=count, a=a, b=b)
+
+    def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
+        if self.rom_cost(width=width, depth=len(contents)).ram == 0:
+            return LutRom(width=width, contents=contents)
+        return ECP5Rom(width=width, contents=contents, name=name)
+
+    def ram(self, *, width: int, depth: int) -> Ram:
+        if self.ram_cost(width=width, depth=depth).ram == 0:
+            return LutRam(width=width, depth=depth)
+        return ECP5Ram(width=width, depth=depth)
+
+    def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
+        check_operands(self.name, a, b, 18)
+        return Resources(dsp=count, ff=count * (a.width + b.width))
+
+    def rom_cost(self, *, width: int, depth: int) -> Resources:
+        tables, tiling = lut_rom_cost(width, depth), tile(width, depth, SHAPES)
+        if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
+            return tables
+        return block_cost(tiling, width, fabric_register=False)
+
+    def ram_cost(self, *, width: int, depth: int) -> Resources:
+        tables, tiling = lut_ram_cost(width, depth, LUTS_OF_16X4), tile(width, depth, SHAPES)
+        if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
+            return tables
+        return block_cost(tiling, width, fabric_register=False) + write_decoder_cost(tiling)

@@ -1,0 +1,154 @@
+"""Gowin GW1N: MULT9X9 and MULT18X18 with all their registers, BSRAM (pROM, SDPB and their 9-bit kinds).
+
+Sources: Gowin UG287 (DSP guide), UG285 (BSRAM and SSRAM guide); INIT_RAM_xx as yosys' techlibs/gowin/brams_map.v lays
+it out, with which the tests compare ours.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
+
+from .base import Multipliers, Ram, Resources, Rom, Technology, Timing, check_operands
+from .blocks import (
+    BlockRam,
+    BlockRom,
+    BlockShape,
+    LutRam,
+    LutRom,
+    Tiling,
+    block_cost,
+    is_better_in_tables,
+    lut_ram_cost,
+    lut_rom_cost,
+    packed,
+    tile,
+    write_decoder_cost,
+)
+from .ice40 import extended
+
+__all__ = ["Gowin"]
+
+SHAPES = (BlockShape(512, 36), BlockShape(1024, 18), BlockShape(2048, 9), BlockShape(4096, 4), BlockShape(8192, 2),
+          BlockShape(16384, 1))
+#: Tables that are worth one RAM block: a GW1NR-9 has 332 for each of its blocks.
+LUTS_FOR_A_BLOCK = 96
+#: A RAM16SDP4 takes the tables of two slices.
+LUTS_OF_16X4 = 4
+
+
+class GowinMultipliers(Multipliers):
+    """Latency 3: operand, pipeline and output register of the block."""
+
+    def elaborate(self, platform):
+        m = Module()
+        shapes = [Shape.cast(port.shape().elem_shape) for port in (self.a, self.b)]
+        wide = 9 if max(shape.width for shape in shapes) <= 9 else 18
+        for n in range(self.count):
+            out = Signal(2 * wide, name=f"product{n}")
+            m.submodules[f"multiplier{n}"] = Instance(
+                f"MULT{wide}X{wide}", **{f"p_{name}": Const(1, 1) for name in ("AREG", "BREG", "PIPE_REG", "OUT_REG")},
+                **{f"p_{name}": Const(0, 1) for name in ("ASIGN_REG", "BSIGN_REG", "SOA_REG")},
+                p_MULT_RESET_MODE="SYNC", i_CLK=ClockSignal(), i_CE=Const(1, 1), i_RESET=Const(0, 1),
+                i_A=extended(self.a[n], wide), i_B=extended(self.b[n], wide),
+                i_SIA=Const(0, wide), i_SIB=Const(0, wide), i_ASEL=Const(0, 1), i_BSEL=Const(0, 1),
+                i_ASIGN=Const(int(shapes[0].signed), 1), i_BSIGN=Const(int(shapes[1].signed), 1), o_DOUT=out)
+            m.d.comb += Value.cast(self.p[n]).eq(out)
+        return m
+
+
+def has_register(tiling: Tiling) -> bool:
+    """The block's own output register is used at 36 bits only, and without banks.
+
+    On GW1N-9C it works with 32 and 36 bits alone (apicula, doc/bsram-fix.md); elsewhere one in the fabric follows.
+    """
+    return tiling.shape.width == 36 and tiling.banks == 1
+
+
+def init_ram(block: npt.NDArray[np.uint8]) -> dict[str, Const]:
+    """INIT_RAM_00 to INIT_RAM_3F for a block's bits [depth, width]: the words one after the other."""
+    return {f"p_INIT_RAM_{k:02X}": value for k, value in enumerate(packed(block.reshape(64, -1)))}
+
+
+def address(inner: Value, width: int, enable: Value | None = None) -> Value:
+    """14 address pins; at 18 and 36 bits the lowest ones of a write port are byte enables."""
+    low = 14 - len(inner)
+    enables = Const(0, 0) if enable is None or width < 18 else enable.replicate(width // 9)
+    return Cat(enables, Const(0, low - len(enables)), inner)
+
+
+class GowinRom(BlockRom):
+    shapes = SHAPES
+
+    @property
+    def fabric_register(self) -> bool:
+        return not has_register(self.tiling)
+
+    def block(self, m: Module, *, read: Value, out: Value, bits: npt.NDArray[np.uint8], **attributes: str) -> Instance:
+        wide = bits.shape[1]
+        pins = Signal(36 if wide >= 9 else 32)
+        m.d.comb += out.eq(pins)
+        return Instance(
+            "pROMX9" if wide >= 9 else "pROM", p_BIT_WIDTH=wide, p_RESET_MODE="SYNC",
+            p_READ_MODE=Const(int(not self.fabric_register), 1), **attributes, **init_ram(bits), i_CLK=ClockSignal(),
+            i_CE=Const(1, 1), i_OCE=Const(1, 1), i_RESET=Const(0, 1), i_AD=address(read, wide), o_DO=pins)
+
+
+class GowinRam(BlockRam):
+    """Port A writes, port B reads.  A write is a clock enable of port A."""
+
+    shapes = SHAPES
+
+    @property
+    def fabric_register(self) -> bool:
+        return not has_register(self.tiling)
+
+    def block(self, m: Module, *, write: Value, enable: Value, word: Value, read: Value, out: Value) -> Instance:
+        wide = len(word)
+        pins = Signal(36 if wide >= 9 else 32)
+        m.d.comb += out.eq(pins)
+        return Instance(
+            "SDPX9B" if wide >= 9 else "SDPB", p_BIT_WIDTH_0=wide, p_BIT_WIDTH_1=wide, p_RESET_MODE="SYNC",
+            p_READ_MODE=Const(int(not self.fabric_register), 1), p_BLK_SEL_0=Const(0, 3), p_BLK_SEL_1=Const(0, 3),
+            i_CLKA=ClockSignal(), i_CEA=enable, i_RESETA=Const(0, 1), i_ADA=address(write, wide, Const(1, 1)),
+            i_DI=Cat(word, Const(0, 36))[:len(pins)], i_BLKSELA=Const(0, 3), i_BLKSELB=Const(0, 3),
+            i_CLKB=ClockSignal(), i_CEB=Const(1, 1), i_OCE=Const(1, 1), i_RESETB=Const(0, 1), i_ADB=address(read, wide),
+            o_DO=pins)
+
+
+class Gowin(Technology):
+    """GW1N and GW1NR.  A multiplier is counted as a MULT9X9: a MULT18X18 takes the place of two."""
+
+    name = "gowin"
+    timing = Timing(multiply=3, rom=2, ram=2)
+
+    def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
+        check_operands(self.name, a, b, 18)
+        return GowinMultipliers(count=count, a=a, b=b)
+
+    def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
+        if self.rom_cost(width=width, depth=len(contents)).ram == 0:
+            return LutRom(width=width, contents=contents)
+        return GowinRom(width=width, contents=contents, name=name)
+
+    def ram(self, *, width: int, depth: int) -> Ram:
+        if self.ram_cost(width=width, depth=depth).ram == 0:
+            return LutRam(width=width, depth=depth)
+        return GowinRam(width=width, depth=depth)
+
+    def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
+        check_operands(self.name, a, b, 18)
+        return Resources(dsp=count * (1 if max(a.width, b.width) <= 9 else 2))
+
+    def rom_cost(self, *, width: int, depth: int) -> Resources:
+        tables, tiling = lut_rom_cost(width, depth), tile(width, depth, SHAPES)
+        if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
+            return tables
+        return block_cost(tiling, width, not has_register(tiling))
+
+    def ram_cost(self, *, width: int, depth: int) -> Resources:
+        tables, tiling = lut_ram_cost(width, depth, LUTS_OF_16X4), tile(width, depth, SHAPES)
+        if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
+            return tables
+        return block_cost(tiling, width, not has_register(tiling)) + write_decoder_cost(tiling)

@@ -1,0 +1,195 @@
+"""Lattice iCE40 UltraPlus (UP5K): SB_MAC16 as two 8 x 8 multipliers or one 16 x 16, SB_RAM40_4K block RAM.
+
+Sources: Lattice FPGA-TN-02007 (DSP usage guide), FPGA-TN-02002 (memory usage guide); both primitives as yosys models
+them in techlibs/ice40/cells_sim.v, against which the tests run them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
+
+from .base import Multipliers, Ram, Resources, Rom, Technology, Timing, check_operands
+from .blocks import (
+    BlockRam,
+    BlockRom,
+    BlockShape,
+    LutRom,
+    Tiling,
+    block_cost,
+    is_better_in_tables,
+    lut_rom_cost,
+    packed,
+    tile,
+    write_decoder_cost,
+)
+
+__all__ = ["ICE40"]
+
+#: READ_MODE and WRITE_MODE 0 to 3.
+SHAPES = (BlockShape(256, 16), BlockShape(512, 8), BlockShape(1024, 4), BlockShape(2048, 2))
+#: Tables that are worth one RAM block: a UP5K has 176 for each of its blocks.
+LUTS_FOR_A_BLOCK = 64
+
+
+class ICE40Multipliers(Multipliers):
+    """Latency 3: 8 x 8: operand and product registers and one in the fabric; 16 x 16: operand, partial, product."""
+
+    @property
+    def are_narrow(self) -> bool:
+        return are_narrow(self.a.shape().elem_shape, self.b.shape().elem_shape)
+
+    def elaborate(self, platform):
+        return self.pairs() if self.are_narrow else self.singles()
+
+    def pairs(self) -> Module:
+        """Two products a block, in the upper and in the lower half."""
+        m = Module()
+        for n in range(0, self.count, 2):
+            out = Signal(32, name=f"product{n}")
+            places = range(n, min(n + 2, self.count))
+            operands = [Cat(*(extended(port[k], 8) for k in places)) for port in (self.a, self.b)]
+            signs = [port.shape().elem_shape.signed for port in (self.a, self.b)]
+            m.submodules[f"multiplier{n}"] = sb_mac16(
+                *operands, out, signs=signs,
+                p_MODE_8x8=1, p_TOP_8x8_MULT_REG=1, p_BOT_8x8_MULT_REG=1, p_PIPELINE_16x16_MULT_REG1=1,
+                p_PIPELINE_16x16_MULT_REG2=0, p_TOPOUTPUT_SELECT=2, p_BOTOUTPUT_SELECT=2)
+            for k in places:
+                register = Signal(len(Value.cast(self.p[k])), name=f"register{k}", reset_less=True)
+                m.d.sync += register.eq(out.word_select(k - n, 16))
+                m.d.comb += Value.cast(self.p[k]).eq(register)
+        return m
+
+    def singles(self) -> Module:
+        """One product a block, with both pipeline registers inside it."""
+        m = Module()
+        for n in range(self.count):
+            out = Signal(32, name=f"product{n}")
+            m.submodules[f"multiplier{n}"] = sb_mac16(
+                extended(self.a[n], 16), extended(self.b[n], 16), out,
+                signs=[port.shape().elem_shape.signed for port in (self.a, self.b)],
+                p_MODE_8x8=0, p_TOP_8x8_MULT_REG=1, p_BOT_8x8_MULT_REG=1, p_PIPELINE_16x16_MULT_REG1=1,
+                p_PIPELINE_16x16_MULT_REG2=1, p_TOPOUTPUT_SELECT=3, p_BOTOUTPUT_SELECT=3)
+            m.d.comb += Value.cast(self.p[n]).eq(out)
+        return m
+
+
+def are_narrow(a: Shape, b: Shape) -> bool:
+    """Both fit into 8 bits of their own signedness."""
+    return max(Shape.cast(a).width, Shape.cast(b).width) <= 8
+
+
+def extended(value: Value, width: int) -> Value:
+    """`value` with its sign or with zeros, `width` bits."""
+    value = Value.cast(value)
+    wide = Const(0, width) + value if not value.shape().signed else Const(0, Shape(width, signed=True)) + value
+    return wide[:width]
+
+
+def sb_mac16(a: Value, b: Value, out: Value, *, signs: list[bool], **parameters: int) -> Instance:
+    """A multiplier that is never stalled nor reset; the adders behind it are not used."""
+    widths = {"p_TOPOUTPUT_SELECT": 2, "p_BOTOUTPUT_SELECT": 2}
+    off = ("AHOLD", "BHOLD", "CHOLD", "DHOLD", "IRSTTOP", "IRSTBOT", "ORSTTOP", "ORSTBOT", "OLOADTOP", "OLOADBOT",
+           "ADDSUBTOP", "ADDSUBBOT", "OHOLDTOP", "OHOLDBOT", "CI", "ACCUMCI", "SIGNEXTIN")
+    return Instance(
+        "SB_MAC16", i_CLK=ClockSignal(), i_CE=Const(1, 1), i_A=Cat(a, Const(0, 16))[:16], i_B=Cat(b, Const(0, 16))[:16],
+        i_C=Const(0, 16), i_D=Const(0, 16), o_O=out, p_NEG_TRIGGER=Const(0, 1),
+        p_A_SIGNED=Const(int(signs[0]), 1), p_B_SIGNED=Const(int(signs[1]), 1),
+        p_A_REG=Const(1, 1), p_B_REG=Const(1, 1), p_C_REG=Const(0, 1), p_D_REG=Const(0, 1),
+        p_TOPADDSUB_LOWERINPUT=Const(0, 2), p_TOPADDSUB_UPPERINPUT=Const(0, 1), p_TOPADDSUB_CARRYSELECT=Const(0, 2),
+        p_BOTADDSUB_LOWERINPUT=Const(0, 2), p_BOTADDSUB_UPPERINPUT=Const(0, 1), p_BOTADDSUB_CARRYSELECT=Const(0, 2),
+        **{name: Const(value, widths.get(name, 1)) for name, value in parameters.items()},
+        **{f"i_{name}": Const(0, 1) for name in off})
+
+
+def pins(mode: int) -> list[int]:
+    """Which of the 16 data pins carry the word's bits: the block's modes 1 to 3 use every 2nd, 4th, 8th."""
+    step = 1 << mode
+    return [step * k + max(step // 2 - 1, 0) for k in range(16 >> mode)]
+
+
+def init(block: npt.NDArray[np.uint8]) -> dict[str, Const]:
+    """INIT_0 to INIT_F for a block's bits [depth, width]: 256 rows of 16 bits.
+
+    Word a of mode n stands in row a modulo 256, in the bits k * 2**n + a // 256.
+    """
+    depth, width = block.shape
+    rows = block.reshape(depth // 256, 256, width).transpose(1, 2, 0).reshape(16, 256)
+    return {f"p_INIT_{k:X}": value for k, value in enumerate(packed(rows))}
+
+
+def sb_ram40_4k(m: Module, *, read: Value, out: Value, write: Value | None = None,
+                enable: Value | None = None, word: Value | None = None, **parameters: object) -> Instance:
+    """A block whose read address is `read` and whose word comes out at `out`; without `write` it is a ROM."""
+    mode = SHAPES.index(BlockShape(1 << len(read), len(out)))  # READ_MODE and WRITE_MODE
+    inputs, outputs = [Const(0, 1)] * 16, Signal(16)
+    for place, pin in enumerate(pins(mode)):
+        m.d.comb += out[place].eq(outputs[pin])
+        if word is not None:
+            inputs[pin] = word[place]
+    nothing = Const(0, 11)
+    return Instance(
+        "SB_RAM40_4K", p_READ_MODE=Const(mode, 32), p_WRITE_MODE=Const(mode, 32), **parameters,
+        i_RCLK=ClockSignal(), i_RCLKE=Const(1, 1), i_RE=Const(1, 1), i_RADDR=Cat(read, nothing)[:11], o_RDATA=outputs,
+        i_WCLK=ClockSignal(), i_WCLKE=Const(int(enable is not None), 1), i_WE=Const(0, 1) if enable is None else enable,
+        i_WADDR=nothing if write is None else Cat(write, nothing)[:11], i_WDATA=Cat(*inputs), i_MASK=Const(0, 16))
+
+
+class ICE40Rom(BlockRom):
+    shapes = SHAPES
+    fabric_register = True
+
+    def block(self, m: Module, *, read: Value, out: Value, bits: npt.NDArray[np.uint8], **attributes: str) -> Instance:
+        return sb_ram40_4k(m, read=read, out=out, **attributes, **init(bits))
+
+
+class ICE40Ram(BlockRam):
+    shapes = SHAPES
+    fabric_register = True
+
+    def block(self, m: Module, *, write: Value, enable: Value, word: Value, read: Value, out: Value) -> Instance:
+        return sb_ram40_4k(m, read=read, out=out, write=write, enable=enable, word=word)
+
+
+class ICE40(Technology):
+    """UP5K.  Tables and flip-flops share logic cells here: `lut` counts cells, whichever half of them is used."""
+
+    name = "ice40"
+    timing = Timing(multiply=3, rom=2, ram=2)
+    prefers_fabric_requantizer = True
+
+    def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
+        check_operands(self.name, a, b, 16)
+        return ICE40Multipliers(count=count, a=a, b=b)
+
+    def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
+        if self.rom_cost(width=width, depth=len(contents)).ram == 0:
+            return LutRom(width=width, contents=contents)
+        return ICE40Rom(width=width, contents=contents, name=name)
+
+    def ram(self, *, width: int, depth: int) -> Ram:
+        return ICE40Ram(width=width, depth=depth)
+
+    def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
+        check_operands(self.name, a, b, 16)
+        if are_narrow(a, b):
+            bits = count * (a.width + b.width)
+            return Resources(dsp=-(-count // 2), lut=bits, ff=bits)
+        return Resources(dsp=count)
+
+    def rom_cost(self, *, width: int, depth: int) -> Resources:
+        tables, tiling = lut_rom_cost(width, depth), tile(width, depth, SHAPES)
+        if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
+            return tables
+        return cell_cost(tiling, width)
+
+    def ram_cost(self, *, width: int, depth: int) -> Resources:
+        tiling = tile(width, depth, SHAPES)
+        return cell_cost(tiling, width) + write_decoder_cost(tiling)
+
+
+def cell_cost(tiling: Tiling, width: int) -> Resources:
+    """As `block_cost`, but a register takes a cell of its own unless the last table before it is in the same one."""
+    cost = block_cost(tiling, width, fabric_register=True)
+    return Resources(ram=cost.ram, lut=cost.ff + max(cost.lut - width, 0), ff=cost.ff)
