@@ -4,24 +4,40 @@
     findings = hwflow.onnx.check(model)
     model = hwflow.onnx.simplify(hwflow.onnx.infer(model))
     outputs = hwflow.onnx.evaluate(model, {"input": x})
+
+`hwflow.onnx.build` makes models in code.
 """
 
 from __future__ import annotations
 
+from hwflow.onnx.check import check, require_valid
+from hwflow.onnx.evaluate import evaluate
 from hwflow.onnx.files import dumps, load, loads, save
+from hwflow.onnx.infer import infer
 from hwflow.onnx.model import Array, Attribute, Dim, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.passes import PASSES, Pass, simplify
+from hwflow.onnx.rules.finding import Finding, Severity
 
 __all__ = [
+    "PASSES",
     "Array",
     "Attribute",
     "Dim",
+    "Finding",
     "Graph",
     "Model",
     "Node",
+    "Pass",
+    "Severity",
     "TensorType",
     "Value",
+    "check",
     "dumps",
+    "evaluate",
+    "infer",
     "load",
     "loads",
+    "require_valid",
     "save",
+    "simplify",
 ]

@@ -84,7 +84,3 @@ def _parse(data: bytes, name: str, folder: Path | None) -> Model:
         return read_model(proto, folder)
     except HwflowError as error:
         raise HwflowError(f"{name}: {error}") from None
-    except UnicodeDecodeError as error:
-        raise HwflowError(
-            f"{name}: names must be UTF-8 text, not {error.object[:40]!r}; the file is damaged, export the model again"
-        ) from None

@@ -18,7 +18,16 @@ Dim: TypeAlias = Union[int, str, None]
 
 #: An attribute's value; text is `str`, lists are tuples, a tensor is an array.
 Attribute: TypeAlias = Union[
-    int, float, str, Array, "Graph", tuple[int, ...], tuple[float, ...], tuple[str, ...], tuple[Array, ...], tuple["Graph", ...]
+    int,
+    float,
+    str,
+    Array,
+    "Graph",
+    tuple[int, ...],
+    tuple[float, ...],
+    tuple[str, ...],
+    tuple[Array, ...],
+    tuple["Graph", ...],
 ]
 
 

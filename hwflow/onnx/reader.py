@@ -51,12 +51,12 @@ def read_model(proto: pb.ModelProto, folder: Path | None) -> Model:
         graph=graph,
         ir_version=proto.ir_version,
         opsets=_opsets(proto.opset_import),
-        producer_name=proto.producer_name,
-        producer_version=proto.producer_version,
-        domain=proto.domain,
+        producer_name=_name(proto.producer_name),
+        producer_version=_name(proto.producer_version),
+        domain=_name(proto.domain),
         model_version=proto.model_version,
-        doc_string=proto.doc_string,
-        metadata=_unique(((p.key, p.value) for p in proto.metadata_props), "metadata property"),
+        doc_string=_name(proto.doc_string),
+        metadata=_unique(((_name(p.key), _name(p.value)) for p in proto.metadata_props), "metadata property"),
         notes=notes,
     )
 
@@ -82,7 +82,7 @@ def _refuse_unread_parts(proto: pb.ModelProto) -> None:
 def _opsets(imports: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
     versions: dict[str, int] = {}
     for entry in imports:
-        domain = canonical_domain(entry.domain)
+        domain = canonical_domain(_name(entry.domain))
         if versions.setdefault(domain, entry.version) != entry.version:
             raise HwflowError(
                 f"operator set '{domain or 'ai.onnx'}' must be imported once, "
@@ -108,7 +108,7 @@ def _shape(shape: pb.TensorShapeProto, what: str) -> tuple[Dim, ...]:
                 raise HwflowError(f"a dim of {what} must not be negative, not {dim.dim_value}; export the model again")
             dims.append(None if dim.dim_value == -1 else dim.dim_value)  # some exporters write -1 for "unknown"
         else:
-            dims.append(dim.dim_param or None)
+            dims.append(_name(dim.dim_param) or None)
     return tuple(dims)
 
 
@@ -121,13 +121,13 @@ class _Reader:
         if depth > _MAX_DEPTH:
             raise HwflowError(f"{path} must not be nested deeper than {_MAX_DEPTH} graphs; simplify the model")
         initializers = _unique(
-            ((t.name, decode_tensor(t, f"initializer '{t.name}'", self.folder)) for t in proto.initializer),
+            ((_name(t.name), decode_tensor(t, f"initializer '{t.name}'", self.folder)) for t in proto.initializer),
             "initializer",
         )
         inputs = [self.value(v) for v in proto.input if v.name not in initializers]
         types = ((v.name, self.value(v).type) for v in proto.value_info)
         return Graph(
-            name=proto.name,
+            name=_name(proto.name),
             nodes=tuple(self.node(n, f"{path}/node[{i}]", depth) for i, n in enumerate(proto.node)),
             inputs=tuple(inputs),
             outputs=tuple(self.value(v) for v in proto.output),
@@ -137,24 +137,28 @@ class _Reader:
 
     def value(self, proto: pb.ValueInfoProto) -> Value:
         """A value of any other kind than tensor has no type here; `check` reports it where it matters."""
+        name = _name(proto.name)
         if proto.type.WhichOneof("value") != "tensor_type" or proto.type.tensor_type.elem_type == 0:
-            return Value(proto.name, None)
+            return Value(name, None)
         tensor = proto.type.tensor_type
-        what = f"value '{proto.name}'"
+        what = f"value '{name}'"
         shape = _shape(tensor.shape, what) if tensor.HasField("shape") else None
-        return Value(proto.name, TensorType(element_type(tensor.elem_type, what).dtype, shape))
+        return Value(name, TensorType(element_type(tensor.elem_type, what).dtype, shape))
 
     def node(self, proto: pb.NodeProto, path: str, depth: int) -> Node:
         node = Node(
-            op_type=proto.op_type,
-            inputs=tuple(proto.input),
-            outputs=tuple(proto.output),
-            name=proto.name,
-            domain=canonical_domain(proto.domain),
+            op_type=_name(proto.op_type),
+            inputs=_names(proto.input),
+            outputs=_names(proto.output),
+            name=_name(proto.name),
+            domain=canonical_domain(_name(proto.domain)),
         )
         where = f"{path} {node.label}"
         attributes = _unique(
-            ((a.name, self.attribute(a, f"attribute '{a.name}' of {where}", where, depth)) for a in proto.attribute),
+            (
+                (_name(a.name), self.attribute(a, f"attribute '{a.name}' of {where}", where, depth))
+                for a in proto.attribute
+            ),
             f"{where}: attribute",
         )
         return Node(node.op_type, node.inputs, node.outputs, attributes, node.name, node.domain)
@@ -194,6 +198,17 @@ class _Reader:
             case "g":
                 return self.graph(value, f"{where}/{what.split(' of ')[0]}", depth + 1)
         return tuple(self.graph(v, f"{where}/{what.split(' of ')[0]}", depth + 1) for v in value)
+
+
+def _name(value: str | bytes) -> str:
+    """A string field; the protobuf runtime hands out the bytes where they are no UTF-8."""
+    if isinstance(value, bytes):
+        raise HwflowError(f"names must be UTF-8 text, not {value[:40]!r}; the file is damaged, export the model again")
+    return value
+
+
+def _names(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_name(value) for value in values)
 
 
 def _text(value: bytes, what: str) -> str:

@@ -42,7 +42,8 @@ def decode_tensor(tensor: pb.TensorProto, what: str, folder: Path | None) -> Arr
         return _from_raw(raw, element, dims, count, what)
     used = [name for name in _DATA_FIELDS if len(getattr(tensor, name))]
     if len(used) > 1:
-        raise HwflowError(f"the data of {what} must be in one field, not in {' and '.join(used)}; export the model again")
+        fields = " and ".join(used)
+        raise HwflowError(f"the data of {what} must be in one field, not in {fields}; export the model again")
     if tensor.HasField("raw_data") and (not used or used == ["raw_data"]):
         return _from_raw(tensor.raw_data, element, dims, count, what)
     return _from_field(tensor, used[0] if used else element.field, element, dims, count, what)
@@ -98,7 +99,8 @@ def _strings(values: Any, what: str) -> Array:
     try:
         array[:] = [value.decode("utf-8") for value in values]
     except UnicodeDecodeError as error:
-        raise HwflowError(f"the strings of {what} must be UTF-8, not {error.object!r}; export the model again") from None
+        text = f"the strings of {what} must be UTF-8, not {error.object!r}; export the model again"
+        raise HwflowError(text) from None
     return array
 
 
@@ -132,4 +134,5 @@ def _pack(array: Array, element: ElementType) -> npt.NDArray[np.uint8]:
     padded = np.zeros(-(-fields.size // per_byte) * per_byte, np.uint8)
     padded[: fields.size] = fields
     shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(element.bits)
-    return np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1)
+    packed: npt.NDArray[np.uint8] = np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1)
+    return packed

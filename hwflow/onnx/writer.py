@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -91,8 +92,11 @@ def _attribute(name: str, value: Attribute, what: str, ir_version: int) -> pb.At
             return pb.AttributeProto(name=name, type=_TYPES.TENSOR, t=encode_tensor(value, "", what))
         case Graph():
             return pb.AttributeProto(name=name, type=_TYPES.GRAPH, g=_graph(value, ir_version))
-    items = tuple(value)
-    if all(isinstance(v, int) for v in items):  # an empty list too: the file format has no type for it
+    return _list_attribute(name, tuple(value), what, ir_version)
+
+
+def _list_attribute(name: str, items: tuple[Any, ...], what: str, ir_version: int) -> pb.AttributeProto:
+    if all(isinstance(v, int) for v in items):  # an empty list too: nothing says what its elements would be
         return pb.AttributeProto(name=name, type=_TYPES.INTS, ints=items)
     if all(isinstance(v, (int, float)) for v in items):
         return pb.AttributeProto(name=name, type=_TYPES.FLOATS, floats=items)
@@ -102,4 +106,4 @@ def _attribute(name: str, value: Attribute, what: str, ir_version: int) -> pb.At
         return pb.AttributeProto(name=name, type=_TYPES.TENSORS, tensors=[encode_tensor(v, "", what) for v in items])
     if all(isinstance(v, Graph) for v in items):
         return pb.AttributeProto(name=name, type=_TYPES.GRAPHS, graphs=[_graph(v, ir_version) for v in items])
-    raise HwflowError(f"{what} must be numbers, texts, arrays or graphs of one kind, not {value!r}")
+    raise HwflowError(f"{what} must be numbers, texts, arrays or graphs of one kind, not {items!r}")

@@ -1,0 +1,44 @@
+"""The operators that hwflow evaluates: one file per family, all of them in one table."""
+
+from __future__ import annotations
+
+from hwflow.onnx.ops import (
+    activation,
+    arithmetic,
+    constant,
+    convolution,
+    indexing,
+    layout,
+    matrix,
+    normalization,
+    pooling,
+    quantization,
+    reduction,
+)
+from hwflow.onnx.ops.base import Operator, Table
+
+__all__ = ["MAX_OPSET", "MIN_OPSET", "OPERATORS", "find_operator"]
+
+#: Versions of the default operator set whose meaning the kernels follow.  Before 7, broadcasting had other rules.
+MIN_OPSET, MAX_OPSET = 7, 28
+
+#: (domain, operator) to its versions, oldest first.
+OPERATORS: Table = {
+    **activation.OPERATORS,
+    **arithmetic.OPERATORS,
+    **constant.OPERATORS,
+    **convolution.OPERATORS,
+    **indexing.OPERATORS,
+    **layout.OPERATORS,
+    **matrix.OPERATORS,
+    **normalization.OPERATORS,
+    **pooling.OPERATORS,
+    **quantization.OPERATORS,
+    **reduction.OPERATORS,
+}
+
+
+def find_operator(domain: str, op_type: str, opset: int) -> Operator | None:
+    """The version of an operator that a model with this operator set means; None where there is none."""
+    versions = [v for v in OPERATORS.get((domain, op_type), ()) if v.since <= opset]
+    return versions[-1] if versions else None

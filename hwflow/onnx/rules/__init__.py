@@ -1,0 +1,1 @@
+"""The rules that a model must follow: one generator of findings per rule, in files by subject."""
