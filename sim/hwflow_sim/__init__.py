@@ -1,0 +1,12 @@
+"""Compile an Amaranth core with Verilator, play frames through it from cocotb, compare every stage boundary.
+
+`compile()` turns a core (`hwflow_rtl.core.Core`) into a cached executable; `run()` plays frames through it, with random
+stalls where asked, and compares the beats at the output of every stage with arrays of integers, by equality.
+"""
+
+from .compile import Simulation, compile  # noqa: A004 - the pair reads compile(), run()
+from .results import Boundary, Deadlock, Difference, RunResult, StageResult, StallPattern
+from .run import run
+
+__all__ = ["Boundary", "Deadlock", "Difference", "RunResult", "Simulation", "StageResult", "StallPattern", "compile",
+           "run"]

@@ -1,0 +1,131 @@
+"""The steps from Verilog to an executable: Verilator, the C++ compiler, the linker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hwflow.build import digest
+from hwflow.errors import ToolFailed
+
+from .tools import Tools, run_tool, run_tools
+
+__all__ = ["CONTROL", "VERILOG", "Build", "compile_runtime", "fingerprint", "runtime_key"]
+
+HERE = Path(__file__).parent
+VERILOG = tuple(sorted((HERE / "verilog").glob("*.sv")))
+CONTROL = HERE / "verilog" / "bench.vlt"
+CPP = HERE / "cpp"
+#: lz4.h and zlib.h, which Verilator's FST writer includes: small ones of our own, so that no library is needed.
+FST = CPP / "fst"
+
+VERILATOR_FLAGS = ("--cc", "--vpi", "--no-timing", "--x-assign", "fast", "--x-initial", "fast", "-Wno-lint", "-Wno-style",
+                   "-Wno-fatal", "--prefix", "Vbench", "--top-module", "bench", "--output-split", "20000")
+#: -O1 simulates within a tenth of -O3 and compiles in half the time; what runs once needs no optimization.
+FAST, SLOW = "-O1", "-O0"
+CXX_FLAGS = ("-std=c++17", "-DVERILATOR=1", "-DVL_TIME_CONTEXT", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0",
+             "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0", "-faligned-new", "-w")
+RUNTIME = ("verilated.cpp", "verilated_dpi.cpp", "verilated_threads.cpp", "verilated_vpi.cpp")
+RUNTIME_WAVES = ("verilated_fst_c.cpp",)
+#: Generated files are compiled together up to this size: Verilator's headers alone cost a second.
+UNIT_BYTES = 300_000
+
+
+def compiler_flags(tools: Tools, *, waves: bool) -> list[str]:
+    trace = int(waves)
+    include = tools.verilator_root / "include"
+    flags = [*CXX_FLAGS, f"-DVM_TRACE={trace}", f"-DVM_TRACE_FST={trace}", "-I.", f"-I{CPP}"]
+    flags += [f"-I{FST}"] if waves else []
+    return [*flags, "-isystem", str(include), "-isystem", str(include / "vltstd")]
+
+
+def fingerprint(tools: Tools, waves: bool) -> list[str]:
+    """What the executable depends on besides the Verilog, as text."""
+    ours = [path.read_text() for path in sorted(CPP.rglob("*")) if path.is_file()]
+    flags = [*VERILATOR_FLAGS, FAST, SLOW, *compiler_flags(tools, waves=waves)]
+    return [tools.verilator_version, tools.compiler, tools.compiler_version, tools.cocotb_version,
+            str(tools.cocotb_libs), *flags, *ours]
+
+
+def runtime_key(tools: Tools, waves: bool) -> str:
+    return digest("runtime", *RUNTIME, *fingerprint(tools, waves))
+
+
+def compile_runtime(tools: Tools, folder: Path, *, waves: bool, log: Path, jobs: int | None) -> None:
+    """Verilator's run-time library and our main program's recorder as `runtime.a`: the same for every design."""
+    names = RUNTIME + (RUNTIME_WAVES if waves else ())
+    sources = [tools.verilator_root / "include" / name for name in names] + [CPP / "recorder.cpp"]
+    compile_units(tools, [(source, FAST) for source in sources], folder, waves=waves, log=log, jobs=jobs)
+    archive(tools, folder, log)
+
+
+def archive(tools: Tools, folder: Path, log: Path) -> None:
+    objects = sorted(folder.glob("*.o"))
+    run_tool([tools.archiver, "rcs", "runtime.a", *[path.name for path in objects]], what="the archiver", cwd=folder,
+             log=log)
+    for path in objects:
+        path.unlink()
+
+
+def compile_units(tools: Tools, units: Sequence[tuple[Path, str]], folder: Path, *, waves: bool, log: Path,
+                  jobs: int | None) -> None:
+    """Compile each source with its optimization flag to an object in `folder`."""
+    front = [tools.ccache] if tools.ccache else []
+    flags = compiler_flags(tools, waves=waves)
+    env = {**os.environ, "CCACHE_BASEDIR": str(folder)}
+    commands = [[*front, tools.compiler, level, *flags, "-c", source, "-o", f"{source.stem}.o"]
+                for source, level in units]
+    run_tools(commands, what="the C++ compiler", cwd=folder, log=log, jobs=jobs or os.cpu_count() or 1, env=env)
+
+
+@dataclass(frozen=True)
+class Build:
+    """One design: `folder` is filled with the executable `bench`, everything else in it is removed at the end."""
+
+    tools: Tools
+    folder: Path
+    waves: bool
+    log: Path
+    jobs: int | None
+
+    def verilate(self, sources: Sequence[Path]) -> None:
+        trace = ["--trace-fst"] if self.waves else []
+        run_tool([self.tools.verilator, *VERILATOR_FLAGS, *trace, "--Mdir", ".", *sources], what="Verilator",
+                 cwd=self.folder, log=self.log, env={**os.environ, "VERILATOR_ROOT": str(self.tools.verilator_root)})
+
+    def compile(self) -> None:
+        generated = sorted(self.folder.glob("Vbench*.cpp"))
+        slow = [path for path in generated if path.stem.endswith("Slow") or "__Syms" in path.stem]
+        fast = [path for path in generated if path not in slow]
+        units = [(unit, FAST) for unit in self.join("fast", fast)] + [(unit, SLOW) for unit in self.join("slow", slow)]
+        compile_units(self.tools, [*units, (CPP / "main.cpp", FAST)], self.folder, waves=self.waves, log=self.log,
+                      jobs=self.jobs)
+
+    def join(self, name: str, files: Sequence[Path]) -> list[Path]:
+        """Units that include `files`, each of them about UNIT_BYTES in all."""
+        groups: list[list[Path]] = []
+        room = 0
+        for path in files:
+            size = path.stat().st_size
+            if not groups or size > room:
+                groups.append([])
+                room = UNIT_BYTES
+            groups[-1].append(path)
+            room -= size
+        units = [self.folder / f"{name}{n}.cpp" for n in range(len(groups))]
+        for unit, group in zip(units, groups, strict=True):
+            unit.write_text("".join(f'#include "{path.name}"\n' for path in group))
+        return units
+
+    def link(self, runtime: Path) -> None:
+        libs = self.tools.cocotb_libs
+        objects = sorted(path.name for path in self.folder.glob("*.o"))
+        run_tool([self.tools.compiler, "-o", "bench", *objects, runtime, "-rdynamic", f"-L{libs}", f"-Wl,-rpath,{libs}",
+                  "-lcocotbvpi_verilator", "-lpthread"], what="the linker", cwd=self.folder, log=self.log)
+        for path in self.folder.iterdir():
+            if path.name not in ("bench", "bench.v"):
+                path.unlink()
+        if not os.access(self.folder / "bench", os.X_OK):
+            raise ToolFailed(f"the linker left no executable; its output is in '{self.log}'")

@@ -1,0 +1,128 @@
+"""From an Amaranth core to an executable simulation, cached by content.
+
+The key is everything that goes in: the bench and the core as RTLIL text, this package's SystemVerilog and C++, the
+versions of the tools, the flags.  ROM contents are not part of it: they are files that the simulation reads when it
+starts, so a retrained model uses the compiled simulation again.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.build import create_folder, digest
+
+from .builder import CONTROL, VERILOG, Build, compile_runtime, fingerprint, runtime_key
+from .cache import cached_folder
+from .results import Boundary, ElementShape
+from .rom import write_roms
+from .tools import find_tools
+
+__all__ = ["Simulation", "compile"]
+
+@dataclass(frozen=True)
+class Simulation:
+    """A compiled bench.  `folder` holds the ROM contents and is where runs take place.
+
+    `compiled` tells whether the compiler ran or the cache had it; `seconds` is the time `compile()` took.
+    """
+
+    executable: Path
+    folder: Path
+    boundaries: tuple[Boundary, ...]
+    input_lanes: int
+    input_shape: ElementShape
+    waves: bool
+    compiled: bool
+    seconds: float
+
+
+def elaborate(core, boundaries: Sequence[Boundary]):
+    """The bench around `core`: as a design that emits text, and as RTLIL text without source paths."""
+    from amaranth.back import rtlil
+    from amaranth.hdl import Fragment
+
+    from .bench import Bench
+
+    bench = Bench(core, boundaries)
+    ports = [bench.clk, bench.go, bench.done]
+    design = Fragment.get(bench, None).prepare(ports=ports, hierarchy=("bench",))
+    text, _ = rtlil.convert_fragment(design, name="bench", emit_src=False)
+    return design, text
+
+
+def to_verilog(design) -> str:
+    from amaranth.back import verilog
+
+    text, _ = verilog.convert_fragment(design, name="bench", emit_src=False, strip_internal_attrs=True)
+    return text
+
+
+def warn(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDArray[np.uint8]], folder: Path,  # noqa: A001
+            cache: Path, waves: bool = False, sources: Sequence[Path] = (), jobs: int | None = None,
+            say: Callable[[str], None] = warn) -> Simulation:
+    """Make the executable simulation of `core`, or find it in `cache`.
+
+    Parameters
+    ----------
+    core
+        A component with streams `i` and `o` and, for each stage k, `probe{k}_valid`, `probe{k}_data`, `busy{k}` and
+        `stall{k}`.
+    boundaries
+        The output of each stage, in the order of the probes; the last one is the core's output.
+    roms
+        Contents of each `hwflow_rom` by the name of its file without `.hex`: uint8[depth, bytes], little endian words.
+    folder
+        Of the runs: receives the ROM files and the logs.
+    cache
+        Where executables are kept, for all designs.
+    waves
+        Compile in the tracing of all signals (slower; see `run()`).
+    sources
+        More Verilog files, for a core that instantiates them.
+    jobs
+        Compilers at once; as many as processors if None.
+    say
+        Is told that another run compiles the same thing and this one waits.
+
+    Raises MissingTool, and ToolFailed with the path of the log.
+    """
+    from amaranth.hdl import Shape
+
+    began = time.monotonic()
+    tools = find_tools()
+    folder, cache = folder.resolve(), cache.resolve()
+    create_folder(folder)
+    create_folder(cache)
+    write_roms(roms, folder)
+    design, rtlil = elaborate(core, boundaries)
+    layout = core.i.payload.shape()
+    element = Shape.cast(layout.elem_shape)
+    log = folder / "compile.log"
+    key = digest(rtlil, *VERILOG, CONTROL, *sources, *fingerprint(tools, waves))
+
+    def make(target: Path) -> None:
+        log.unlink(missing_ok=True)
+        (target / "bench.v").write_text(to_verilog(design))
+        runtime, _ = cached_folder(cache, runtime_key(tools, waves),
+                                   lambda place: compile_runtime(tools, place, waves=waves, log=log, jobs=jobs), say)
+        build = Build(tools=tools, folder=target, waves=waves, log=log, jobs=jobs)
+        build.verilate([target / "bench.v", *VERILOG, *sources, CONTROL])
+        build.compile()
+        build.link(runtime / "runtime.a")
+
+    made, compiled = cached_folder(cache, key, make, say)
+    return Simulation(
+        executable=made / "bench", folder=folder, boundaries=tuple(boundaries), input_lanes=layout.length,
+        input_shape=ElementShape(element.width, element.signed), waves=waves, compiled=compiled,
+        seconds=time.monotonic() - began)

@@ -1,0 +1,115 @@
+"""The C++ side of the bench, as seen by the Python that cocotb runs in the same process (see cpp/recorder.h)."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .exchange import Settings
+from .packing import words_per_beat
+
+__all__ = ["Recorder", "Totals"]
+
+INT, INT64, UINT64, DOUBLE = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double
+WORDS, CYCLES = ctypes.POINTER(UINT64), ctypes.POINTER(INT64)
+PROTOTYPES = {
+    "prepare": (None, INT, INT64), "prepare_boundary": (None, INT, INT, INT64, INT64),
+    "prepare_source": (None, ctypes.c_void_p, UINT64), "prepare_stall": (None, INT, INT, INT),
+    "word_count": (UINT64, INT), "words": (WORDS, INT), "frame_cycle_count": (UINT64, INT), "frame_cycles": (CYCLES, INT),
+    "totals": (CYCLES, INT), "violation_count": (UINT64,), "first_violation": (INT64,), "finish_cycle": (INT64,), "cycles": (UINT64,),
+    "seconds": (DOUBLE,),
+}
+SOURCE_STALL, SINK_STALL = 0, 1
+SEED_MIX = 0x9E3779B1  # 2**32 / golden ratio: neighbouring seeds give unlike states
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a monitor counted; `last_cycle` is None where no beat came."""
+
+    beats: int
+    last_cycle: int | None
+    busy: int
+    stalled: int
+    busy_now: bool
+    stalled_now: bool
+
+
+class Recorder:
+    """Prepares a run of `count` frames and reads what was recorded.
+
+    Monitor k belongs to boundary k; `sink` and `source` are the numbers of the two ends.
+    """
+
+    def __init__(self, settings: Settings, count: int, stimulus: npt.NDArray[np.uint64]):
+        self.settings = settings
+        self.sink = len(settings.boundaries)
+        self.source = self.sink + 1
+        self.frames = count
+        self.stimulus = np.ascontiguousarray(stimulus)  # the C++ side reads it in place
+        library = ctypes.CDLL(None)
+        self.call = {}
+        for name, (result, *arguments) in PROTOTYPES.items():
+            function = self.call[name] = library[f"hwflow_{name}"]
+            function.restype, function.argtypes = result, arguments
+        self.prepare()
+
+    def prepare(self) -> None:
+        call, stalls = self.call, self.settings.stalls
+        call["prepare"](self.source + 1, self.settings.idle_limit)
+        boundaries = self.settings.boundaries
+        for k, boundary in enumerate((*boundaries, boundaries[-1])):
+            call["prepare_boundary"](k, words_per_beat(boundary.lanes, boundary.shape), boundary.beats_per_frame,
+                                     boundary.beats_per_frame * self.frames)
+        beats, words = self.stimulus.shape
+        call["prepare_boundary"](self.source, words, beats // self.frames, beats)
+        call["prepare_source"](self.stimulus.ctypes.data, self.stimulus.size)
+        for end, probability in ((SOURCE_STALL, stalls.source), (SINK_STALL, stalls.sink)):
+            state = ((2 * stalls.seed + end + 1) * SEED_MIX) & 0xFFFF_FFFF or SEED_MIX
+            call["prepare_stall"](end, round(probability * 65536), ctypes.c_int(state).value)
+
+    def beats(self, number: int) -> npt.NDArray[np.uint64]:
+        """uint64[beats, words]: what came at a boundary (of too many, a frame's worth at most)."""
+        boundary = self.settings.boundaries[min(number, self.sink - 1)]
+        words = self.array("word_count", "words", number)
+        return words.reshape(-1, words_per_beat(boundary.lanes, boundary.shape))
+
+    def frame_cycles(self, number: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The cycles of the first and of the last beat of every complete frame."""
+        cycles = self.array("frame_cycle_count", "frame_cycles", number)
+        whole = min(len(cycles) // 2, self.frames)
+        return tuple(map(int, cycles[: 2 * whole : 2])), tuple(map(int, cycles[1 : 2 * whole : 2]))
+
+    def first_cycle(self, number: int) -> int | None:
+        """The cycle of the very first beat."""
+        cycles = self.array("frame_cycle_count", "frame_cycles", number)
+        return int(cycles[0]) if len(cycles) else None
+
+    def due_beats(self, number: int) -> int:
+        if number == self.source:
+            return len(self.stimulus)
+        return self.settings.boundaries[min(number, self.sink - 1)].beats_per_frame * self.frames
+
+    def finish_cycle(self) -> int:
+        return int(self.call["finish_cycle"]())
+
+    def array(self, size: str, content: str, number: int) -> npt.NDArray[np.uint64]:
+        count = int(self.call[size](number))
+        if count == 0:
+            return np.zeros(0, dtype=np.uint64)
+        return np.ctypeslib.as_array(self.call[content](number), (count,))
+
+    def totals(self, number: int) -> Totals:
+        beats, last, busy, stalled, busy_now, stalled_now = self.call["totals"](number)[:6]
+        return Totals(beats, None if last < 0 else last, busy, stalled, bool(busy_now), bool(stalled_now))
+
+    def violations(self) -> tuple[int, int | None]:
+        count = int(self.call["violation_count"]())
+        return count, int(self.call["first_violation"]()) if count else None
+
+    def clock(self) -> tuple[int, float]:
+        """Cycles simulated by this process, and the seconds they took."""
+        return int(self.call["cycles"]()), float(self.call["seconds"]())

