@@ -1,0 +1,133 @@
+"""A serial line, 8 data bits, no parity, one stop bit: a receiver and a transmitter with byte streams."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Shape, Signal, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.cdc import FFSynchronizer
+from amaranth.lib.wiring import In, Out
+
+from ..streams import stream_of
+
+__all__ = ["UartReceiver", "UartTransmitter", "bytes_of", "divider_for"]
+
+BYTE = unsigned(8)
+#: Both ends sample a bit in its middle; the last one is 9.5 bit times after the start edge, and half a bit of error
+#: there is lost data.  3 % leaves room for the other end.
+LARGEST_ERROR = 0.03
+
+
+def divider_for(clock_hz: float, baud: int) -> int:
+    """Clock cycles a bit, the nearest whole number.
+
+    Raises ValueError where that misses the rate by more than 3 % or is below 4 cycles.
+    """
+    divider = round(clock_hz / baud)
+    if divider < 4 or abs(clock_hz / divider / baud - 1) > LARGEST_ERROR:
+        raise ValueError(f"baud rate must be a rate that a clock of {clock_hz / 1e6:g} MHz can be divided to within "
+                         f"{LARGEST_ERROR:.0%}, with at least 4 cycles a bit, not {baud}")
+    return divider
+
+
+class UartReceiver(wiring.Component):
+    """Bytes from the line.  A byte waits at `o` until it is taken; one that comes meanwhile is lost: `overrun`.
+
+    Parameters
+    ----------
+    divider
+        Clock cycles of one bit, at least 4.
+
+    Attributes
+    ----------
+    rx : In(1)
+        The line, asynchronous, idle high.
+    overrun, broken : Out(1)
+        High for one cycle when a byte was lost, or dropped because its stop bit was low.
+    """
+
+    def __init__(self, *, divider: int):
+        check_divider(divider)
+        self.divider = divider
+        super().__init__({
+            "rx": In(1), "o": Out(stream_of(BYTE, 1)), "overrun": Out(1), "broken": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        rx = Signal(init=1)
+        m.submodules.sync = FFSynchronizer(self.rx, rx, init=1)
+        timer, bits_left = Signal(range(self.divider + self.divider // 2)), Signal(range(10))
+        shift, word, full = Signal(8, reset_less=True), Signal(8, reset_less=True), Signal()
+        low = Signal()  # since a stop bit that was low: the line has to come back to idle first
+        m.d.comb += [self.o.valid.eq(full), self.o.payload[0].eq(word)]
+        m.d.sync += [self.overrun.eq(0), self.broken.eq(0), low.eq(low & ~rx)]
+        with m.If(self.o.ready):
+            m.d.sync += full.eq(0)
+
+        with m.If(bits_left == 0):
+            # The middle of the first data bit is one and a half bits after the edge.
+            m.d.sync += timer.eq(self.divider + self.divider // 2 - 1)
+            with m.If(~rx & ~low):
+                m.d.sync += bits_left.eq(9)
+        with m.Elif(timer != 0):
+            m.d.sync += timer.eq(timer - 1)
+        with m.Else():
+            m.d.sync += [timer.eq(self.divider - 1), bits_left.eq(bits_left - 1)]
+            with m.If(bits_left != 1):
+                m.d.sync += shift.eq(Cat(shift[1:], rx))
+            with m.Elif(~rx):
+                m.d.sync += [self.broken.eq(1), low.eq(1)]
+            with m.Elif(full & ~self.o.ready):
+                m.d.sync += self.overrun.eq(1)
+            with m.Else():
+                m.d.sync += [word.eq(shift), full.eq(1)]
+        return m
+
+
+class UartTransmitter(wiring.Component):
+    """Bytes to the line, one after the other without a gap.
+
+    Parameters
+    ----------
+    divider
+        Clock cycles of one bit, at least 4.
+
+    Attributes
+    ----------
+    tx : Out(1)
+        The line, from a register, idle high.
+    """
+
+    def __init__(self, *, divider: int):
+        check_divider(divider)
+        self.divider = divider
+        super().__init__({"i": In(stream_of(BYTE, 1)), "tx": Out(1, init=1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        timer, bits_left, shift = Signal(range(self.divider)), Signal(range(11)), Signal(9, init=0x1ff)
+        line = Signal(init=1)
+        m.d.comb += [self.tx.eq(line), self.i.ready.eq(bits_left == 0)]
+        with m.If(bits_left == 0):
+            m.d.sync += timer.eq(self.divider - 1)
+            with m.If(self.i.valid):
+                m.d.sync += [line.eq(0), shift.eq(Cat(self.i.payload[0], 1)), bits_left.eq(10)]
+        with m.Elif(timer != 0):
+            m.d.sync += timer.eq(timer - 1)
+        with m.Else():
+            m.d.sync += [timer.eq(self.divider - 1), bits_left.eq(bits_left - 1),
+                         line.eq(shift[0]), shift.eq(Cat(shift[1:], 1))]
+        return m
+
+
+def check_divider(divider: int) -> None:
+    if divider < 4:
+        raise ValueError(f"divider must be at least 4 clock cycles a bit, not {divider}")
+
+
+def bytes_of(shape: Shape) -> int:
+    """Bytes of one element on the line: 1 up to 8 bits, 2 up to 16."""
+    width = Shape.cast(shape).width
+    if not 1 <= width <= 16:
+        raise ValueError(f"an element on the serial line must have 1 to 16 bits, not {width}")
+    return 1 if width <= 8 else 2
