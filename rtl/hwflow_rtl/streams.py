@@ -1,0 +1,308 @@
+"""Streams between units: `link()` connects two, `Queue` buffers one, `Gearbox` changes its lanes, `CreditCounter` keeps
+a unit that cannot stall from starting what its queue could not take.
+
+In every unit here `ready` at the input and `valid` at the output come from registers, so that a chain of units has no
+combinational path from its end to its start.
+"""
+
+from __future__ import annotations
+
+from math import lcm
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Module, Shape, ShapeLike, Signal, Value
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from .vendor.base import Resources
+
+__all__ = ["CreditCounter", "Gearbox", "Queue", "lanes_of", "link", "stream_of"]
+
+
+def stream_of(shape: ShapeLike, lanes: int) -> stream.Signature:
+    """The signature of a stream whose beats hold `lanes` elements of `shape`, lane 0 first."""
+    return stream.Signature(data.ArrayLayout(shape, lanes))
+
+
+def payload_of(port) -> ShapeLike:
+    return port.signature.members["payload"].shape
+
+
+def lanes_of(port) -> int:
+    """The lanes of a stream port made with `stream_of()`."""
+    return payload_of(port).length
+
+
+def link(m: Module, source, sink, *, names: tuple[str, str] | None = None) -> None:
+    """Connect the stream `source` to the stream `sink`, whose payloads must be of the same shape.
+
+    `wiring.connect` compares widths alone: it joins signed(8) to unsigned(8) without a word.  `names` says in the
+    message of the `wiring.ConnectionError` which streams these are; by default the names of their signals do.
+    """
+    ours, theirs = payload_of(source), payload_of(sink)
+    if not same_shape(ours, theirs):
+        first, second = names or (signal_name(source), signal_name(sink))
+        raise wiring.ConnectionError(
+            f"payload of stream '{second}' must be of the shape of '{first}' which feeds it, {ours!r}, not {theirs!r}; "
+            f"convert the elements, or put a Gearbox between them if only the lanes differ")
+    wiring.connect(m, source, sink)
+
+
+def same_shape(a: ShapeLike, b: ShapeLike) -> bool:
+    if isinstance(a, data.Layout) or isinstance(b, data.Layout):
+        return a == b
+    return Shape.cast(a) == Shape.cast(b)
+
+
+def signal_name(port) -> str:
+    value = Value.cast(port.payload)
+    return getattr(value, "name", repr(value)).removesuffix("__payload")
+
+
+class Queue(wiring.Component):
+    """A first-in first-out buffer that takes and gives a word in every cycle.
+
+    Parameters
+    ----------
+    shape
+        Of the payload of both streams.
+    depth
+        Words it holds, at least 2.  Up to `SHIFT_DEPTH` they stand in a shift register; beyond that in a memory that is
+        read asynchronously (distributed RAM where the family has it), and one more word stands in the output register.
+
+    Latency 1 cycle (shift register) or 2 (memory); initiation interval 1.
+    """
+
+    SHIFT_DEPTH = 4
+
+    def __init__(self, *, shape: ShapeLike, depth: int):
+        if depth < 2:
+            raise ValueError(f"depth of a Queue must be at least 2, not {depth}: a single register passes a word only "
+                             f"every other cycle")
+        self.shape = shape
+        self.depth = depth
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    @property
+    def latency(self) -> int:
+        return 1 if self.depth <= self.SHIFT_DEPTH else 2
+
+    @property
+    def capacity(self) -> int:
+        """Words that go in before the first has left."""
+        return self.depth if self.depth <= self.SHIFT_DEPTH else self.depth + 1
+
+    @staticmethod
+    def cost(*, width: int, depth: int) -> Resources:
+        """Estimate for words of `width` bits."""
+        if depth <= Queue.SHIFT_DEPTH:
+            return Resources(lut=(depth - 1) * width + 2 * depth, ff=depth * (width + 1))
+        tables = -(-depth // 16) * -(-width // 4) * 6  # a TRELLIS_DPR16X4 takes four tables and a write slice
+        merge = 0 if depth <= 16 else (-(-depth // 16) - 1) * width
+        count = ceil_log2(depth + 1)
+        return Resources(lut=tables + merge + 4 * count + 6, ff=width + 3 * count + 3)
+
+    @staticmethod
+    def model(beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return beats
+
+    def elaborate(self, platform):
+        return self.shift_register() if self.depth <= self.SHIFT_DEPTH else self.ring()
+
+    def shift_register(self) -> Module:
+        """Word k is in use where `used[k]` is set; a word enters at the first free place."""
+        m = Module()
+        used = Signal(self.depth)
+        words = [Signal(self.shape, name=f"word{k}", reset_less=True) for k in range(self.depth)]
+        push, pop = Signal(), Signal()
+        m.d.comb += [
+            self.i.ready.eq(~used[-1]), self.o.valid.eq(used[0]), self.o.payload.eq(words[0]),
+            push.eq(self.i.valid & self.i.ready), pop.eq(self.o.valid & self.o.ready),
+        ]
+        with m.If(push & ~pop):
+            m.d.sync += used.eq(Cat(1, used[:-1]))
+        with m.If(pop & ~push):
+            m.d.sync += used.eq(used[1:])
+        for k, word in enumerate(words):
+            with m.If(~used[k] | pop):  # a free place may take anything
+                m.d.sync += word.eq(self.i.payload)
+                if k + 1 < self.depth:
+                    with m.If(used[k + 1]):
+                        m.d.sync += word.eq(words[k + 1])
+        return m
+
+    def ring(self) -> Module:
+        """`stored` counts the words in the memory; `some` and `self.i.ready` are its comparisons, one cycle ahead."""
+        m = Module()
+        places = 1 << ceil_log2(self.depth)
+        m.submodules.ring = ring = memory.Memory(shape=self.shape, depth=places, init=[])
+        write, read = ring.write_port(), ring.read_port(domain="comb")
+        stored, some, space = Signal(range(self.depth + 1)), Signal(), Signal(init=1)
+        word, full = Signal(self.shape, reset_less=True), Signal()
+        push, pull = Signal(), Signal()
+        m.d.comb += [
+            self.i.ready.eq(space), self.o.valid.eq(full), self.o.payload.eq(word),
+            push.eq(self.i.valid & space), pull.eq(some & (~full | self.o.ready)),
+            write.en.eq(push), write.data.eq(self.i.payload),
+        ]
+        m.d.sync += [write.addr.eq(write.addr + push), read.addr.eq(read.addr + pull)]
+        with m.If(push & ~pull):
+            m.d.sync += [stored.eq(stored + 1), some.eq(1), space.eq(stored != self.depth - 1)]
+        with m.If(pull & ~push):
+            m.d.sync += [stored.eq(stored - 1), some.eq(stored != 1), space.eq(1)]
+        with m.If(pull):
+            m.d.sync += [word.eq(read.data), full.eq(1)]
+        with m.Elif(self.o.ready):
+            m.d.sync += full.eq(0)
+        return m
+
+
+class CreditCounter(wiring.Component):
+    """Grants blocks of `take` words as long as a queue of `words` words will have room for them.
+
+    `taken` says that a block starts in this cycle, `given` that one word leaves the queue.  `credit` is a register: it
+    is set when `1 + slack` more blocks may start, counting everything up to the cycle before.  A starter that looks at
+    `credit` s cycles before it raises `taken` may start up to s blocks on what it saw: give it `slack` = s.
+    """
+
+    def __init__(self, *, words: int, take: int, slack: int = 0):
+        if words < take * (1 + slack):
+            raise ValueError(f"words of a CreditCounter must be at least take * (1 + slack) = {take * (1 + slack)}, "
+                             f"not {words}")
+        self.words = words
+        self.take = take
+        self.slack = slack
+        super().__init__({"taken": In(1), "given": In(1), "credit": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        spare = self.words - self.take * (1 + self.slack)
+        low = -self.take * (1 + self.slack)
+        # The sign bit is the answer.
+        count = Signal(Shape.cast(range(low, max(spare, 0) + 1)), init=spare)
+        m.d.comb += self.credit.eq(~count[-1])
+        step = Signal(Shape.cast(range(-self.take, 2)))
+        with m.If(self.taken):
+            m.d.comb += step.eq(self.given - self.take)
+        with m.Else():
+            m.d.comb += step.eq(self.given)
+        m.d.sync += count.eq(count + step)
+        return m
+
+
+class Gearbox(wiring.Component):
+    """Changes the lanes of a stream: the same elements in the same order, `lanes_out` instead of `lanes_in` a beat.
+
+    A frame must have a whole number of beats on both sides; then nothing of it stays inside.  Where neither number of
+    lanes divides the other, beats are first joined to their least common multiple, which keeps the full rate: the
+    narrower side moves a beat in every cycle.
+
+    Latency from the last needed input beat to the output beat: 2 cycles, 4 through the least common multiple, 0 for
+    equal lanes (wires).
+    """
+
+    def __init__(self, *, shape: ShapeLike, lanes_in: int, lanes_out: int):
+        self.shape = shape
+        self.lanes_in = lanes_in
+        self.lanes_out = lanes_out
+        super().__init__({"i": In(stream_of(shape, lanes_in)), "o": Out(stream_of(shape, lanes_out))})
+
+    def model(self, beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """[beats, lanes_in] to [beats, lanes_out]; elements that fill no beat stay inside."""
+        elements = np.asarray(beats).reshape(-1)
+        whole = len(elements) // self.lanes_out * self.lanes_out
+        return elements[:whole].reshape(-1, self.lanes_out)
+
+    @staticmethod
+    def cost(*, width: int, lanes_in: int, lanes_out: int) -> Resources:
+        """Estimate for elements of `width` bits."""
+        if lanes_in == lanes_out:
+            return Resources()
+        if lanes_out % lanes_in == 0:
+            parts = lanes_out // lanes_in
+            skid = Queue.cost(width=width * lanes_in, depth=2)
+            return skid + Resources(lut=2 * parts + 2, ff=width * lanes_out + parts + 1)
+        if lanes_in % lanes_out == 0:
+            parts = lanes_in // lanes_out
+            skid = Queue.cost(width=width * lanes_out, depth=2)
+            return skid + Resources(lut=width * (lanes_in - lanes_out) + parts + 4, ff=width * lanes_in + parts)
+        both = lcm(lanes_in, lanes_out)
+        return (Gearbox.cost(width=width, lanes_in=lanes_in, lanes_out=both)
+                + Gearbox.cost(width=width, lanes_in=both, lanes_out=lanes_out))
+
+    def elaborate(self, platform):
+        m = Module()
+        source, sink = wiring.flipped(self.i), wiring.flipped(self.o)
+        if self.lanes_in == self.lanes_out:
+            link(m, source, sink)
+        elif self.lanes_out % self.lanes_in == 0:
+            m.submodules.skid = skid = Queue(shape=payload_of(self.i), depth=2)
+            m.submodules.join = join = Join(shape=self.shape, lanes_in=self.lanes_in, lanes_out=self.lanes_out)
+            chain(m, source, skid, join, sink)
+        elif self.lanes_in % self.lanes_out == 0:
+            m.submodules.split = split = Split(shape=self.shape, lanes_in=self.lanes_in, lanes_out=self.lanes_out)
+            m.submodules.skid = skid = Queue(shape=payload_of(self.o), depth=2)
+            chain(m, source, split, skid, sink)
+        else:
+            both = lcm(self.lanes_in, self.lanes_out)
+            m.submodules.widen = widen = Gearbox(shape=self.shape, lanes_in=self.lanes_in, lanes_out=both)
+            m.submodules.narrow = narrow = Gearbox(shape=self.shape, lanes_in=both, lanes_out=self.lanes_out)
+            chain(m, source, widen, narrow, sink)
+        return m
+
+
+def chain(m: Module, source, first, second, sink) -> None:
+    link(m, source, first.i)
+    link(m, first.o, second.i)
+    link(m, second.o, sink)
+
+
+class Join(wiring.Component):
+    """Several beats become one wider beat.  `i.ready` depends on `o.ready`: wants a skid in front."""
+
+    def __init__(self, *, shape: ShapeLike, lanes_in: int, lanes_out: int):
+        self.parts = lanes_out // lanes_in
+        super().__init__({"i": In(stream_of(shape, lanes_in)), "o": Out(stream_of(shape, lanes_out))})
+
+    def elaborate(self, platform):
+        m = Module()
+        place = Signal(self.parts, init=1)
+        parts = [Signal(len(Value.cast(self.i.payload)), name=f"part{k}", reset_less=True) for k in range(self.parts)]
+        full = Signal()
+        m.d.comb += [
+            self.i.ready.eq(~full | self.o.ready), self.o.valid.eq(full),
+            Value.cast(self.o.payload).eq(Cat(*parts)),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += full.eq(self.i.valid & place[-1])
+        with m.If(self.i.ready & self.i.valid):
+            m.d.sync += place.eq(place.rotate_left(1))
+            for k, part in enumerate(parts):
+                with m.If(place[k]):
+                    m.d.sync += part.eq(Value.cast(self.i.payload))
+        return m
+
+
+class Split(wiring.Component):
+    """One beat becomes several narrower beats.  `i.ready` depends on `o.ready`: wants a skid behind."""
+
+    def __init__(self, *, shape: ShapeLike, lanes_in: int, lanes_out: int):
+        self.parts = lanes_in // lanes_out
+        super().__init__({"i": In(stream_of(shape, lanes_in)), "o": Out(stream_of(shape, lanes_out))})
+
+    def elaborate(self, platform):
+        m = Module()
+        width = len(Value.cast(self.o.payload))
+        rest = Signal(len(Value.cast(self.i.payload)), reset_less=True)
+        left = Signal(self.parts)  # one bit for each part that has not left
+        m.d.comb += [
+            self.o.valid.eq(left[0]), Value.cast(self.o.payload).eq(rest[:width]),
+            self.i.ready.eq(~left[0] | (~left[1] & self.o.ready)),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += [left.eq(self.i.valid.replicate(self.parts)), rest.eq(Value.cast(self.i.payload))]
+        with m.Elif(self.o.ready):
+            m.d.sync += [left.eq(left[1:]), rest.eq(rest[width:])]
+        return m

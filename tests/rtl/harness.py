@@ -1,0 +1,153 @@
+"""Runs a unit in Amaranth's simulator with a sender or a receiver at each of its streams.
+
+Senders and receivers stall at random, from a seed.  Every receiver checks that a word that waits stays as it is, and
+that nothing follows the last word that was asked for.  A sender puts noise on the payload while valid is low.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from amaranth.hdl import Module, Shape, Signal, Value
+from amaranth.lib import data
+from amaranth.sim import Simulator
+
+STALLS = (0.0, 0.3, 0.9, 0.98)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The beats of one stream, int64[count, lanes], and the cycle of each transfer, int64[count] (0 is the first)."""
+
+    beats: np.ndarray
+    cycles: np.ndarray
+
+    @property
+    def span(self) -> int:
+        """Cycles from the first transfer to the last, both included."""
+        return int(self.cycles[-1] - self.cycles[0]) + 1
+
+
+def pack(values: Sequence[int], shape: Shape) -> int:
+    """Elements of `shape`, the first in the low bits."""
+    mask = (1 << shape.width) - 1
+    word = 0
+    for value in reversed([int(v) for v in values]):
+        word = word << shape.width | value & mask
+    return word
+
+
+def unpack(word: int, shape: Shape, lanes: int) -> list[int]:
+    mask = (1 << shape.width) - 1
+    values = [word >> (k * shape.width) & mask for k in range(lanes)]
+    if shape.signed and shape.width:
+        values = [v - (1 << shape.width) if v >> (shape.width - 1) else v for v in values]
+    return values
+
+
+def layout_of(port) -> tuple[Shape, int]:
+    """Shape and number of the elements of a stream's payload; anything but an array is one element."""
+    shape = port.signature.members["payload"].shape
+    if isinstance(shape, data.ArrayLayout):
+        return Shape.cast(shape.elem_shape), shape.length
+    return Shape.cast(shape), 1
+
+
+def staller(stall: float, seed: object) -> Callable[[], bool]:
+    """Says whether to stall, at random with the probability `stall`."""
+    source = random.Random(repr(seed))
+    return lambda: stall > 0 and source.random() < stall
+
+
+def sender(port, beats, stall: float, seed: object, done: Callable[[np.ndarray], None]):
+    """A testbench that sends `beats`, int[count, lanes], and calls `done` with the cycle of each transfer."""
+    shape, lanes = layout_of(port)
+    words = [pack(beat, shape) for beat in np.asarray(beats).reshape(len(beats), lanes)]
+    payload, noise, wait = Value.cast(port.payload), random.Random(repr(seed)), staller(stall, (seed, "send"))
+
+    async def testbench(ctx):
+        cycle, cycles = 0, []
+        for word in words:
+            while wait():
+                ctx.set(payload, noise.getrandbits(len(payload)))
+                await ctx.tick()
+                cycle += 1
+            ctx.set(payload, word)
+            ctx.set(port.valid, 1)
+            ready = False
+            while not ready:
+                _, _, ready = await ctx.tick().sample(port.ready)
+                cycle += 1
+            cycles.append(cycle - 1)
+            ctx.set(port.valid, 0)
+        done(np.array(cycles, dtype=np.int64))
+    return testbench
+
+
+def receiver(port, count: int, stall: float, seed: object, patience: int, settle: int, done: Callable[[Trace], None]):
+    """A testbench that takes `count` beats and `settle` cycles more, and calls `done` with their trace."""
+    shape, lanes = layout_of(port)
+    payload, wait = Value.cast(port.payload), staller(stall, (seed, "receive"))
+
+    async def testbench(ctx):
+        beats, cycles, cycle, since, held = [], [], 0, 0, None
+        while len(beats) < count or since < settle:
+            take = not wait()
+            ctx.set(port.ready, take)
+            _, _, valid, word = await ctx.tick().sample(port.valid, payload)
+            if held is not None:
+                assert valid, f"cycle {cycle}: valid fell before the transfer"
+                assert word == held, f"cycle {cycle}: payload changed from {held:#x} to {word:#x} before the transfer"
+            held = word if valid and not take else None
+            since += 1
+            if valid and take:
+                beats.append(unpack(word, shape, lanes))
+                cycles.append(cycle)
+                since = 0
+                assert len(beats) <= count, f"cycle {cycle}: beat {len(beats)} of {count}: {beats[-1]}"
+            assert len(beats) == count or since < patience, (
+                f"no beat for {patience} cycles, after {len(beats)} of {count}")
+            cycle += 1
+        done(Trace(np.array(beats, dtype=np.int64).reshape(count, lanes), np.array(cycles, dtype=np.int64)))
+    return testbench
+
+
+def simulator(unit) -> Simulator:
+    """Amaranth's simulator of `unit` with a clock, which it has even if the unit is nothing but wires."""
+    m, heartbeat = Module(), Signal()
+    m.submodules.unit = unit
+    m.d.sync += heartbeat.eq(~heartbeat)
+    sim = Simulator(m)
+    sim.add_clock(1e-6)
+    return sim
+
+
+def simulate(unit, *, sends: Mapping[str, np.ndarray], receives: Mapping[str, int],
+             stall_in: float = 0.0, stall_out: float = 0.0, seed: int = 0, patience: int = 5000, settle: int = 20,
+             testbenches: Sequence = (), vcd: str | None = None) -> dict[str, Trace]:
+    """Send `sends` (port name to int[count, lanes]) into `unit`, take `receives` (port name to count of beats) from it.
+
+    Returns the trace of every port.  `testbenches` are added as they are (the ports without a stream are theirs);
+    `patience` is the number of cycles without a beat that fails the test; `vcd` names a file for the waveform.
+    """
+    traces: dict[str, Trace] = {}
+    sim = simulator(unit)
+    for name, beats in sends.items():
+        def sent(cycles, name=name, beats=beats):
+            traces[name] = Trace(np.asarray(beats, dtype=np.int64), cycles)
+        sim.add_testbench(sender(getattr(unit, name), beats, stall_in, (seed, name), sent))
+    for name, count in receives.items():
+        def received(trace, name=name):
+            traces[name] = trace
+        sim.add_testbench(receiver(getattr(unit, name), count, stall_out, (seed, name), patience, settle, received))
+    for testbench in testbenches:
+        sim.add_testbench(testbench)
+    if vcd is None:
+        sim.run()
+    else:
+        with sim.write_vcd(vcd):
+            sim.run()
+    return traces

@@ -1,0 +1,191 @@
+import numpy as np
+import pytest
+from amaranth.hdl import Module, Value, signed, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from hwflow_rtl.streams import stream_of
+from hwflow_rtl.vendor.base import Timing
+from hwflow_rtl.vendor.generic import Generic
+from hwflow_rtl.window import Window, WindowShape
+
+from tests.rtl.harness import simulate, staller
+
+SHAPES = {
+    "3x3 pad 1": WindowShape(height=6, width=7, words=2, kernel=(3, 3), pads=(1, 1, 1, 1)),
+    "3x3 pad 1, 4 tiles": WindowShape(height=4, width=4, words=1, kernel=(3, 3), pads=(1, 1, 1, 1), tiles_per_group=4),
+    "5x5 pad 2": WindowShape(height=7, width=6, words=1, kernel=(5, 5), pads=(2, 2, 2, 2)),
+    "3x3 valid": WindowShape(height=6, width=5, words=3, kernel=(3, 3)),
+    "stride 2, odd": WindowShape(height=9, width=7, words=2, kernel=(3, 3), stride=(2, 2), pads=(1, 1, 1, 1)),
+    "stride 2, even": WindowShape(height=8, width=8, words=1, kernel=(3, 3), stride=(2, 2), pads=(0, 0, 1, 1)),
+    "stride 3, leftovers": WindowShape(height=14, width=14, words=1, kernel=(3, 3), stride=(3, 3), tiles_per_group=2),
+    "stride 3, leftovers, input is the limit": WindowShape(height=14, width=14, words=1, kernel=(3, 3), stride=(3, 3)),
+    "asymmetric": WindowShape(height=6, width=8, words=2, kernel=(4, 3), stride=(1, 2), pads=(2, 0, 1, 2)),
+    "dilation 2": WindowShape(height=8, width=7, words=1, kernel=(3, 3), dilation=(2, 2), pads=(2, 2, 2, 2)),
+    "dilation 3 x 1": WindowShape(height=9, width=5, words=2, kernel=(3, 2), dilation=(3, 1), pads=(0, 1, 3, 0)),
+    "groups": WindowShape(height=5, width=5, words=4, kernel=(3, 3), pads=(1, 1, 1, 1), groups=2, tiles_per_group=3),
+    "pool 2x2": WindowShape(height=8, width=8, words=3, kernel=(2, 2), stride=(2, 2), groups=3),
+    "pool 3x3, overlap, pad": WindowShape(height=7, width=7, words=2, kernel=(3, 3), stride=(2, 2), pads=(1, 1, 1, 1),
+                                          groups=2),
+    "1x1, one word": WindowShape(height=5, width=6, words=1, kernel=(1, 1)),
+    "1x1, one word, 2 tiles": WindowShape(height=5, width=6, words=1, kernel=(1, 1), tiles_per_group=2),
+    "1x1, two words": WindowShape(height=5, width=6, words=2, kernel=(1, 1)),
+    "1x1, stride 2": WindowShape(height=7, width=8, words=1, kernel=(1, 1), stride=(2, 2), tiles_per_group=3),
+    "1x1, stride 2, input is the limit": WindowShape(height=6, width=6, words=2, kernel=(1, 1), stride=(2, 2)),
+    "1x1, groups of one word": WindowShape(height=3, width=3, words=4, kernel=(1, 1), groups=4),
+    "1-D": WindowShape(height=1, width=30, words=1, kernel=(1, 7), pads=(0, 3, 0, 3)),
+    "1-D, stride 3": WindowShape(height=1, width=31, words=2, kernel=(1, 4), stride=(1, 3), tiles_per_group=2),
+    "dense": WindowShape(height=1, width=1, words=6, kernel=(1, 1), tiles_per_group=3),
+    "dense, one tile": WindowShape(height=1, width=1, words=6, kernel=(1, 1)),
+    "dense, one word": WindowShape(height=1, width=1, words=1, kernel=(1, 1), tiles_per_group=5),
+    "dense, one word, one tile": WindowShape(height=1, width=1, words=1, kernel=(1, 1)),
+    "whole frame": WindowShape(height=4, width=5, words=2, kernel=(4, 5), tiles_per_group=2),
+    "whole frame, one tile": WindowShape(height=4, width=5, words=2, kernel=(4, 5)),
+    "padding wider than the kernel": WindowShape(height=3, width=4, words=2, kernel=(1, 2), pads=(2, 3, 2, 4)),
+    "full": WindowShape(height=4, width=5, words=1, kernel=(3, 3), pads=(2, 2, 2, 2)),
+}
+LANES = 2
+
+
+class Recorder(wiring.Component):
+    """A window whose beats are a stream that never waits."""
+
+    def __init__(self, window: Window):
+        self.window = window
+        self.lanes = window.lanes
+        super().__init__({
+            "i": In(stream_of(window.element, window.lanes)),
+            "o": Out(stream_of(window.element, window.lanes)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.window = window = self.window
+        wiring.connect(m, wiring.flipped(self.i), window.i)
+        m.d.comb += [self.o.valid.eq(window.beat.valid), Value.cast(self.o.payload).eq(Value.cast(window.beat.word))]
+        return m
+
+
+def frames_of(shape: WindowShape, count: int, seed: int = 0, low: int = -128, high: int = 128) -> np.ndarray:
+    size = (count, shape.height, shape.width, shape.words * LANES)
+    return np.random.default_rng(seed).integers(low, high, size)
+
+
+def naive(shape: WindowShape, frames: np.ndarray, pad_value: int) -> np.ndarray:
+    """The words of all beats, from the definition, one after another."""
+    words = []
+    per_group = shape.words // shape.groups * LANES
+    for frame in frames:
+        for y in range(shape.out_height):
+            for x in range(shape.out_width):
+                for group in range(shape.groups):
+                    for _ in range(shape.tiles_per_group):
+                        for ky in range(shape.kernel[0]):
+                            for kx in range(shape.kernel[1]):
+                                iy = y * shape.stride[0] - shape.pads[0] + ky * shape.dilation[0]
+                                ix = x * shape.stride[1] - shape.pads[1] + kx * shape.dilation[1]
+                                inside = 0 <= iy < shape.height and 0 <= ix < shape.width
+                                pixel = frame[iy, ix] if inside else np.full(frame.shape[2], pad_value)
+                                words.append(pixel[group * per_group:(group + 1) * per_group])
+    return np.concatenate(words).reshape(-1, LANES)
+
+
+def play(window: Window, frames: np.ndarray, *, stall_in: float = 0.0, stall_credit: float = 0.0, seed: int = 0):
+    """Beats, their flags (valid, first, last), and the cycles of `start`, `busy`, and of the beats."""
+    recorder = Recorder(window)
+    shape, count = window.shape, len(frames)
+    flags, starts, busy = [], [], []
+
+    async def watch(ctx):
+        wait, held, cycle, last = staller(stall_credit, (seed, "credit")), False, 0, 0
+        while len(busy) < count * shape.blocks * shape.beats or cycle < last + 20:
+            held = held or not wait()  # a credit stays until it is taken
+            ctx.set(window.credit, held)
+            _, _, start, plays, *flag = await ctx.tick().sample(
+                window.start, window.busy, window.beat.valid, window.beat.first, window.beat.last)
+            if start:
+                starts.append(cycle)
+                held = False
+            if plays:
+                busy.append(cycle)
+                last = cycle
+            assert cycle - last < 20_000, f"nothing plays after {len(busy)} beats"
+            flags.append(tuple(flag))
+            cycle += 1
+
+    beats = count * shape.blocks * shape.beats
+    traces = simulate(recorder, sends={"i": frames.reshape(-1, LANES)}, receives={"o": beats}, stall_in=stall_in,
+                      seed=seed, testbenches=[watch], patience=30_000)
+    return traces["o"], flags, np.array(starts), np.array(busy)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_model_is_the_definition(shape):
+    frames = frames_of(shape, 2)
+    window = Window(shape=shape, element=signed(8), lanes=LANES, pad_value=-3, technology=Generic())
+    assert np.array_equal(window.model(frames).reshape(-1, LANES), naive(shape, frames, -3))
+
+
+@pytest.mark.parametrize(("name", "ram"), [(name, 2) for name in SHAPES] + [
+    (name, ram) for name in ("3x3 pad 1", "1x1, one word", "pool 2x2", "dense") for ram in (1, 3)])
+def test_plays_every_beat_at_full_pace(name, ram):
+    shape = SHAPES[name]
+    frames = frames_of(shape, 4)
+    window = Window(shape=shape, element=signed(8), lanes=LANES, pad_value=-3,
+                    technology=Generic(timing=Timing(multiply=3, ram=ram)))
+    trace, flags, starts, busy = play(window, frames)
+    assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
+    assert len(starts) == 4 * shape.blocks
+    per_frame = busy.reshape(4, -1)
+    assert (np.diff(per_frame[1:, 0]) == shape.cycles()).all(), np.diff(per_frame[:, 0])
+    assert trace.cycles[0] - starts[0] == window.latency
+    assert trace.cycles[0] - busy[0] == window.beat_latency
+    position = np.arange(len(busy)) % shape.beats
+    played = [(first, last) for valid, first, last in flags if valid]
+    assert np.array_equal(played, np.stack([position == 0, position == shape.beats - 1], axis=1))
+    if shape.blocks * shape.beats >= shape.input_words:
+        assert busy[-1] - busy[shape.blocks * shape.beats] == 3 * shape.cycles() - 1, "a pause after the first frame"
+
+
+@pytest.mark.parametrize(("stall_in", "stall_credit"), [(0.0, 0.9), (0.9, 0.0), (0.3, 0.3), (0.98, 0.98)])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_waits_for_data_and_credit(shape, stall_in, stall_credit):
+    frames = frames_of(shape, 2, low=0, high=256)
+    window = Window(shape=shape, element=unsigned(8), lanes=LANES, pad_value=200, technology=Generic())
+    trace, _, starts, _ = play(window, frames, stall_in=stall_in, stall_credit=stall_credit, seed=7)
+    assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
+    assert len(starts) == len(frames) * shape.blocks
+
+
+@pytest.mark.parametrize("interval", [2, 3, 4, 5, 11])
+@pytest.mark.parametrize("name", ["1x1, one word", "1x1, two words", "pool 2x2", "3x3 pad 1"])
+def test_keeps_starts_apart(name, interval):
+    shape = SHAPES[name]
+    frames = frames_of(shape, 4)
+    window = Window(shape=shape, element=signed(8), lanes=LANES, pad_value=0, technology=Generic(), interval=interval)
+    trace, _, starts, _ = play(window, frames)
+    assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
+    assert np.diff(starts).min() == max(interval, shape.beats)
+    assert (np.diff(starts.reshape(4, -1)[1:, 0]) == shape.cycles(interval)).all()
+
+
+def test_model_cost_uses_the_ring():
+    shape = WindowShape(height=16, width=16, words=4, kernel=(3, 3), pads=(1, 1, 1, 1), tiles_per_group=4)
+    window = Window(shape=shape, element=signed(8), lanes=8, pad_value=0, technology=Generic())
+    assert window.depth == 256
+    assert Window.cost(shape=shape, width=64, technology=Generic()).ram == 1
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"words": 3, "groups": 2}, "groups of a WindowShape must divide its 3 words, not 2"),
+    ({"kernel": (9, 1)}, "height of a WindowShape with its padding must be at least that of its dilated kernel, 9, not 4"),
+    ({"stride": (0, 1)}, "stride of a WindowShape must be at least 1, not 0"),
+    ({"pads": (0, -1, 0, 0)}, r"pads of a WindowShape must be at least 0, not \(0, -1, 0, 0\)"),
+])
+def test_refuses_shapes(change, message):
+    with pytest.raises(ValueError, match=message):
+        WindowShape(**{"height": 4, "width": 4, "words": 1, "kernel": (1, 1), **change})
+
+
+def test_refuses_pad_value():
+    with pytest.raises(ValueError, match=r"pad_value of a Window must be in range\(-128, 128\), not 128"):
+        Window(shape=SHAPES["dense"], element=signed(8), lanes=1, pad_value=128, technology=Generic())
