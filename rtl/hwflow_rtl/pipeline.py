@@ -1,0 +1,55 @@
+"""Small pieces of pipelines: a delay line, and nested loops that count down to their sign bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from amaranth.hdl import Const, Module, Shape, Signal, Value
+
+__all__ = ["Nest", "delay"]
+
+
+def delay(m: Module, value, cycles: int, name: str, *, reset_less: bool = True):
+    """`value`, `cycles` clock cycles later.  Data needs no reset; what says that data is there does."""
+    for k in range(cycles):
+        register = Signal.like(value, name=f"{name}_{k}", reset_less=reset_less)
+        m.d.sync += register.eq(value)
+        value = register
+    return value
+
+
+class Nest:
+    """Nested loops, innermost first, `counts` iterations each; the innermost takes a step on `advance()`.
+
+    A loop counts from `count - 2` down to -1, so that its sign bit says "the last iteration" without a comparison.  A
+    loop of one iteration has no register.  The loops begin in iteration `ahead` of the whole nest, and begin again
+    by themselves.
+    """
+
+    def __init__(self, m: Module, counts: Sequence[int], *, ahead: int = 0, name: str):
+        self.m = m
+        self.counts = tuple(counts)
+        self.left: list[Signal | None] = []
+        for k, count in enumerate(counts):
+            ahead, index = divmod(ahead, count)
+            shape = Shape.cast(range(-1, count - 1))
+            self.left.append(
+                None if count == 1 else Signal(shape, init=count - 2 - index, name=f"{name}{k}"))
+        self.last = [Const(1) if left is None else left[-1] for left in self.left]
+
+    def advance(self, enable: Value) -> None:
+        """Take a step in every cycle with `enable`."""
+        for count, left, last in zip(self.counts, self.left, self.last, strict=True):
+            if left is not None:
+                with self.m.If(enable & last):
+                    self.m.d.sync += left.eq(count - 2)
+                with self.m.Elif(enable):
+                    self.m.d.sync += left.eq(left - 1)
+                enable = enable & last
+
+    def at(self, loop: int, indices: Iterable[int]) -> Value:
+        """Whether the iteration of `loop` is one of `indices`."""
+        count, left = self.counts[loop], self.left[loop]
+        if left is None:
+            return Const(0 in set(indices), 1)
+        return left.matches(*(count - 2 - index for index in indices))
