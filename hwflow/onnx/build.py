@@ -108,9 +108,9 @@ class Builder:
         self._nodes.append(make_node(op_type, inputs, names, name=label, domain=domain, **attributes))
         return names
 
-    def output(self, value: str, dtype: npt.DTypeLike, shape: Iterable[Dim] | None) -> str:
-        """Make a value an output of the graph."""
-        self._outputs.append(Value(value, tensor_type(dtype, shape)))
+    def output(self, value: str, dtype: npt.DTypeLike | None = None, shape: Iterable[Dim] | None = None) -> str:
+        """Make a value an output of the graph; `dtype` None leaves its type to be inferred."""
+        self._outputs.append(Value(value, None if dtype is None else tensor_type(dtype, shape)))
         return value
 
     def graph(self) -> Graph:

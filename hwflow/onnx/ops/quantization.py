@@ -44,13 +44,15 @@ def _spread(call: Call, parameter: Arr, x: Arr | Known) -> Arr:
         blocks = tuple(-(-d // block) if i == axis else d for i, d in enumerate(x.shape))
         if parameter.shape != blocks:
             raise call.error(f"scale and zero point must have the shape {list(blocks)}, not {list(parameter.shape)}")
-        spread: Arr = np.repeat(parameter, block, axis=axis)
-        return np.asarray(spread[tuple(slice(0, d) for d in x.shape)])
+        repeated: Arr = np.repeat(parameter, block, axis=axis)
+        cut: Arr = repeated[tuple(slice(0, d) for d in x.shape)]
+        return cut
     if parameter.shape != (x.shape[axis],):
         raise call.error(
             f"scale and zero point must have the shape [{x.shape[axis]}] of axis {axis}, not {list(parameter.shape)}"
         )
-    return np.asarray(parameter.reshape([-1 if i == axis else 1 for i in range(x.ndim)]))
+    aligned: Arr = parameter.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+    return aligned
 
 
 def _integers(call: Call, dtype: np.dtype[Any]) -> tuple[int, int]:
@@ -73,8 +75,9 @@ def _quantize(call: Call, x: Arr, scale: Arr, zero: Arr | None = None) -> Arr:
     rounded = np.rint(x / _spread(call, scale, x).astype(x.dtype if x.dtype.kind == "f" else scale.dtype))
     if zero is not None:
         rounded = rounded + _spread(call, zero.astype(np.int32), x)
-    # Not a number has no integer; like the conversion of the hardware it is 0.
-    return np.nan_to_num(np.clip(rounded, low, high)).astype(np.int32).astype(dtype)
+    clipped = np.clip(rounded, low, high)
+    # ONNX does not say which integer not-a-number becomes; here it is 0.
+    return np.asarray(np.where(np.isnan(clipped), 0, clipped)).astype(np.int32).astype(dtype)
 
 
 def _quantize_shapes(call: Call, x: Known, scale: Known, zero: Known | None = None) -> Known:
