@@ -1,0 +1,204 @@
+"""Data files: inputs for a model, and where known its labels, expected outputs and calibration data.
+
+A data file is an NPZ archive (`numpy.savez`) of plain arrays, one run of the model per row:
+
+    in_<input>     [n, *shape of the input]    the batch dimension of 1 is kept: input [1, 1, 8, 8] has [n, 1, 1, 8, 8]
+    calib_<input>  [m, *shape of the input]    optional: rows to calibrate with
+    out_<output>   [n, *shape of the output]   optional: what the float model must give
+    labels         [n]                         optional: the class of each row, integers
+
+An array may also simply be named like the input, and its rows may leave the batch dimension out ([n, 1, 8, 8]).
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hwflow.errors import HwflowError
+from hwflow.onnx.model import Array, Model, Value
+
+__all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "classes", "load"]
+
+#: Rows of the inputs that stand in for calibration data where a file has none of its own.
+CALIBRATION_ROWS = 100
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows for a model.  `inputs` and `calibration` map each input to [rows, *shape with batch 1]."""
+
+    path: Path
+    inputs: Mapping[str, Array]
+    calibration: Mapping[str, Array]
+    #: True where `calibration` is the first rows of `inputs`, because the file has no calib_ arrays.
+    calibration_is_input: bool
+    labels: Array | None
+    outputs: Mapping[str, Array]
+
+    @property
+    def rows(self) -> int:
+        return min(len(array) for array in self.inputs.values())
+
+
+def load(path: str | Path, model: Model) -> Dataset:
+    """Read the data file `path` for `model`.
+
+    An open dimension of an input takes any size, an open batch 1.  HwflowError says what is wrong with the file, which
+    array it is about, and what it must be.  Nothing is ever unpickled.
+    """
+    file = Path(path)
+    arrays = _read(file)
+    values = model.graph.inputs
+    inputs = {value.name: _rows(file, arrays, value, ("in_", "")) for value in values}
+    _same_length(file, inputs)
+    stated = [value.name for value in values if f"calib_{value.name}" in arrays]
+    if stated:
+        calibration = {value.name: _rows(file, arrays, value, ("calib_",)) for value in values}
+        _same_length(file, calibration)
+    else:
+        calibration = {name: array[:CALIBRATION_ROWS] for name, array in inputs.items()}
+    count = len(next(iter(inputs.values())))
+    outputs = {v.name: arrays[f"out_{v.name}"] for v in model.graph.outputs if f"out_{v.name}" in arrays}
+    for name, array in outputs.items():
+        if array.ndim == 0 or len(array) != count:
+            raise HwflowError(f"{file}: out_{name} must have one row per input row ({count}), not {_describe(array)}")
+    return Dataset(file, inputs, calibration, not stated, _labels(file, arrays, count), outputs)
+
+
+def _read(file: Path) -> dict[str, Array]:
+    if not file.exists():
+        raise HwflowError(f"{file}: the data file must exist; give an NPZ file made with numpy.savez")
+    try:
+        archive = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise HwflowError(f"{file}: the data must be an NPZ file made with numpy.savez ({_first(error)})") from None
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise HwflowError(
+            f"{file}: the data must be an NPZ file with named arrays, not a single array; use numpy.savez"
+        )
+    arrays: dict[str, Array] = {}
+    with archive:
+        for name in archive.files:
+            try:
+                arrays[name] = archive[name]
+            except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError) as error:
+                raise HwflowError(
+                    f"{file}: array '{name}' must be a plain array of numbers ({_first(error)}); save no objects"
+                ) from None
+    return arrays
+
+
+def _first(error: BaseException) -> str:
+    """The first sentence of a library's message."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _describe(array: Array) -> str:
+    return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+
+
+def _rows(file: Path, arrays: Mapping[str, Array], value: Value, prefixes: tuple[str, ...]) -> Array:
+    """The array of one input, checked, with the batch dimension."""
+    wanted = [f"{prefix}{value.name}" for prefix in prefixes]
+    name = next((w for w in wanted if w in arrays), None)
+    if name is None:
+        there = ", ".join(f"'{key}'" for key in sorted(arrays)) or "nothing"
+        wish = " or ".join(f"'{w}'" for w in wanted)
+        raise HwflowError(f"{file}: there must be an array {wish} for the model's input '{value.name}'; it has {there}")
+    array = _with_batch(file, name, arrays[name], value)
+    return _numbers(file, name, array, value)
+
+
+def _with_batch(file: Path, name: str, array: Array, value: Value) -> Array:
+    shape = value.type.shape if value.type is not None else None
+    if shape is None:
+        return array
+    fixed = tuple(1 if k == 0 and not isinstance(size, int) else size for k, size in enumerate(shape))
+
+    def fits(found: tuple[int, ...]) -> bool:
+        return len(found) == len(fixed) and all(
+            not isinstance(want, int) or want == have for want, have in zip(fixed, found, strict=True)
+        )
+
+    if fits(array.shape[1:]):
+        rows = array
+    elif fixed and fixed[0] == 1 and fits((1, *array.shape[1:])):
+        rows = array[:, None]
+    else:
+        expected = ", ".join("any" if not isinstance(size, int) else str(size) for size in fixed)
+        raise HwflowError(
+            f"{file}: array '{name}' must have the shape [rows, {expected}] for the model's input '{value.name}', "
+            f"not {list(array.shape)}"
+        )
+    if not len(rows):
+        raise HwflowError(f"{file}: array '{name}' must have at least one row, not none")
+    return rows
+
+
+def _numbers(file: Path, name: str, array: Array, value: Value) -> Array:
+    """`array` in the input's element type; only a change that keeps every value is made."""
+    dtype = value.type.dtype if value.type is not None else array.dtype
+    if array.dtype.kind not in "biuf" and array.dtype != dtype:
+        raise HwflowError(f"{file}: array '{name}' must hold {dtype}, not {array.dtype}")
+    if array.dtype.kind == "f":
+        bad = np.argwhere(~np.isfinite(array))
+        if len(bad):
+            where = [int(k) for k in bad[0]]
+            raise HwflowError(
+                f"{file}: array '{name}' must hold finite numbers, not {array[tuple(bad[0])]} at {where} "
+                f"({len(bad)} such entries)"
+            )
+        if dtype.kind in "iub":
+            raise HwflowError(
+                f"{file}: array '{name}' must hold {dtype} like the model's input '{value.name}', not {array.dtype}; "
+                "quantize the values first"
+            )
+    converted = array.astype(dtype)
+    if dtype.kind in "iub" and array.dtype.kind in "iub" and not np.array_equal(converted, array):
+        low, high = array.min(), array.max()
+        raise HwflowError(f"{file}: array '{name}' must fit {dtype}, not hold values from {low} to {high}")
+    return converted
+
+
+def _same_length(file: Path, inputs: Mapping[str, Array]) -> None:
+    if len({len(array) for array in inputs.values()}) > 1:
+        listed = ", ".join(f"'{name}' has {len(array)}" for name, array in inputs.items())
+        raise HwflowError(f"{file}: all inputs must have the same number of rows; {listed}")
+
+
+def _labels(file: Path, arrays: Mapping[str, Array], count: int) -> Array | None:
+    labels = arrays.get("labels")
+    if labels is None:
+        return None
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != (count,) or labels.dtype.kind not in "iu":
+        raise HwflowError(
+            f"{file}: labels must be one integer per input row, int64[{count}], not {_describe(arrays['labels'])}"
+        )
+    return labels
+
+
+def classes(output: Array) -> Array | None:
+    """The class that each row of a model's output names: [n] integers; None where the output is no classification.
+
+    An integer output of one element per row is the class itself (ArgMax), else the largest of the scores counts.
+    """
+    rows = output.reshape(len(output), -1)
+    if rows.shape[1] == 1:
+        return rows[:, 0] if output.dtype.kind in "iu" else None
+    return np.asarray(rows.argmax(axis=1))
+
+
+def accuracy(outputs: Mapping[str, Array], labels: Array) -> float | None:
+    """Share of rows, 0 to 1, whose class is the label: top-1 of the first output that is a classification."""
+    for output in outputs.values():
+        found = classes(output)
+        if found is not None:
+            return float(np.mean(found == labels[: len(found)]))
+    return None

@@ -1,0 +1,96 @@
+"""The golden model: what the hardware must compute, in numpy integers, layer by layer.
+
+From here on down to the board, comparison is equality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from hwflow.errors import HwflowError
+from hwflow.layers.base import IntArray, LayerGraph
+from hwflow.onnx import evaluate
+from hwflow.onnx.model import Array, Model
+from hwflow.quantize import Quantized
+
+__all__ = ["before", "behind", "predict", "run"]
+
+#: Called with (rows done, rows in all).
+Progress = Callable[[int, int], None]
+
+#: Rows that go through the integer graph at once; bounds memory and gives progress something to report.
+_ROWS = 64
+
+
+def run(
+    graph: LayerGraph | Quantized,
+    frames: Mapping[str, IntArray],
+    *,
+    keep: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, IntArray]:
+    """Evaluate the integer graph on `frames`, arrays [n, h, w, c] named like the graph's inputs.
+
+    Gives the outputs by tensor name, with `keep` every tensor: the inputs and every stage boundary.  HwflowError where
+    frames are missing, of the wrong shape, or outside their tensor's format.
+    """
+    graph = graph.graph if isinstance(graph, Quantized) else graph
+    inputs = {name: _checked(graph, name, frames) for name in graph.inputs}
+    count = min(len(array) for array in inputs.values())
+    names = tuple(dict.fromkeys([*graph.inputs, *(layer.output for layer in graph.layers)])) if keep else graph.outputs
+    parts: dict[str, list[IntArray]] = {name: [] for name in names}
+    for start in range(0, max(count, 1), _ROWS):
+        values = {name: array[start : start + _ROWS] for name, array in inputs.items()}
+        for layer in graph.layers:
+            values[layer.output] = layer.evaluate(graph, *(values[name] for name in layer.inputs))
+        for name in names:
+            parts[name].append(values[name])
+        if progress is not None:
+            progress(min(start + _ROWS, count), count)
+    return {name: np.concatenate(part) for name, part in parts.items()}
+
+
+def _checked(graph: LayerGraph, name: str, frames: Mapping[str, IntArray]) -> IntArray:
+    tensor = graph.tensors[name]
+    if name not in frames:
+        raise HwflowError(f"frames must be given for input '{name}', not only for {sorted(frames)}")
+    array = np.asarray(frames[name])
+    shape = (tensor.frame.height, tensor.frame.width, tensor.frame.channels)
+    if array.ndim != 4 or array.shape[1:] != shape or array.dtype.kind not in "iu":
+        expected, found = ", ".join(map(str, shape)), f"{array.dtype} {list(array.shape)}"
+        raise HwflowError(f"frames of '{name}' must be integers [n, {expected}], not {found}")
+    integers = array.astype(np.int64)
+    if not tensor.format.contains(integers):
+        raise HwflowError(
+            f"frames of '{name}' must be inside {tensor.format}, not from {integers.min()} to {integers.max()}"
+        )
+    return integers
+
+
+def before(quantized: Quantized, feeds: Mapping[str, Array]) -> dict[str, IntArray]:
+    """The host's part in front of the hardware: rows [n, *input shape] by input name to frames [n, h, w, c]."""
+    return {name: array[:, 0].astype(np.int64) for name, array in _rows(quantized.prologue, feeds).items()}
+
+
+def behind(quantized: Quantized, frames: Mapping[str, IntArray]) -> dict[str, Array]:
+    """The host's part behind the hardware: frames [n, h, w, c] to rows [n, *output shape] by output name."""
+    inputs = {}
+    for value in quantized.epilogue.graph.inputs:
+        assert value.type is not None
+        inputs[value.name] = frames[value.name][:, None].astype(value.type.dtype)
+    return _rows(quantized.epilogue, inputs)
+
+
+def _rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
+    """Evaluate a host program row by row; its batch is 1."""
+    read = {name: rows[name] for name in (value.name for value in model.graph.inputs)}
+    count = min(len(array) for array in read.values())
+    results = [evaluate(model, {name: array[k] for name, array in read.items()}) for k in range(count)]
+    return {value.name: np.stack([result[value.name] for result in results]) for value in model.graph.outputs}
+
+
+def predict(quantized: Quantized, feeds: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:
+    """The whole model on rows [n, *input shape]: prologue, integer graph, epilogue.  Gives [n, *output shape]."""
+    return behind(quantized, run(quantized.graph, before(quantized, feeds), progress=progress))

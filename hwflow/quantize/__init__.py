@@ -1,0 +1,147 @@
+"""From an ONNX model to integers: the layer graph for the hardware, and what the host computes around it.
+
+A float model becomes a QDQ model first (calibration, int8 weights); a QDQ model is taken as it is.  Both then go
+through the same importer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hwflow.errors import HwflowError
+from hwflow.layers.base import LayerGraph
+from hwflow.onnx import infer, simplify
+from hwflow.onnx.model import Array, Model
+from hwflow.quantize import calibrate, host, operators
+from hwflow.quantize.affine import fold_affine
+from hwflow.quantize.calibrate import Progress
+from hwflow.quantize.insert import insert_quantizers, points
+from hwflow.quantize.lower import Importer
+from hwflow.quantize.normalise import layout_before_dequantize, matrix_to_gemm, max_pool_last, raise_opset
+from hwflow.quantize.problems import Problem, raise_all
+from hwflow.quantize.support import unsupported
+
+__all__ = ["FLOAT_PASSES", "QDQ_PASSES", "Pass", "Quantized", "quantize"]
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A model split in three, and the QDQ model that says the same in ONNX.
+
+    `prologue` takes the user's model's inputs (batch 1) and gives one frame [1, h, w, c] per input of `graph`;
+    `epilogue` takes one frame per output of `graph` and gives the user's model's outputs.  `notes` are sentences for
+    the user: what runs on the host, where calibration came from.  `qdq` is the whole model with QuantizeLinear and
+    DequantizeLinear, which any ONNX runtime evaluates to the same integers up to its float rounding.
+    """
+
+    graph: LayerGraph
+    prologue: Model
+    epilogue: Model
+    notes: tuple[str, ...]
+    qdq: Model
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A named step from an ONNX model to an equivalent one."""
+
+    name: str
+    description: str
+    run: Callable[[Model], Model]
+
+
+#: What a float model goes through before its ranges are measured, in order.
+FLOAT_PASSES: tuple[Pass, ...] = (
+    Pass("raise-opset", "Write operators as operator set 13 does.", raise_opset),
+    Pass("matrix-to-gemm", "Give products one form: Gemm with transB and bias, Conv with bias.", matrix_to_gemm),
+    Pass("fold-affine", "Fold batch normalization, bias and scaling into the weights before them.", fold_affine),
+    Pass("max-pool-last", "Move Relu and Clip in front of a MaxPool.", max_pool_last),
+)
+
+#: What a QDQ model goes through before it is imported, in order.
+QDQ_PASSES: tuple[Pass, ...] = (
+    Pass("raise-opset", "Write operators as operator set 13 does.", raise_opset),
+    Pass("max-pool-last", "Move Relu, Clip and QuantizeLinear in front of a MaxPool.", max_pool_last),
+    Pass("layout-before-dequantize", "Change the layout of integers, not of reals.", layout_before_dequantize),
+)
+
+
+def quantize(
+    model: Model,
+    calibration: Mapping[str, Array] | None = None,
+    *,
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    progress: Progress | None = None,
+) -> Quantized:
+    """Integers for `model`.
+
+    `calibration` maps each input to rows [n, *its shape with batch 1]; only float models read it, and without it they
+    are calibrated on made-up data, which `notes` says.  `input_shapes` fixes open input shapes as in
+    `hwflow.onnx.infer`.  `progress` is called with (rows done, rows in all) while ranges are measured.
+
+    HwflowError: everything in the model that cannot become hardware, in one message.
+    """
+    model = simplify(infer(model, input_shapes))
+    raise_all(unsupported(model))
+    notes: list[str] = []
+    if not _is_quantized(model):
+        model = _to_qdq(model, calibration, notes, progress)
+    qdq = model
+    for step in QDQ_PASSES:
+        model = step.run(model)
+    model = simplify(infer(model))
+    graph, before, after = _import(model)
+    notes.append(_host_note(before, after))
+    return Quantized(graph, before, after, tuple(notes), qdq)
+
+
+def _is_quantized(model: Model) -> bool:
+    return any(node.op_type in operators.QUANTIZERS for node in model.graph.nodes)
+
+
+def _to_qdq(
+    model: Model, calibration: Mapping[str, Array] | None, notes: list[str], progress: Progress | None
+) -> Model:
+    """Post-training quantization of a float model."""
+    for step in FLOAT_PASSES:
+        model = step.run(model)
+    model = simplify(model)
+    if calibration is None:
+        calibration = calibrate.synthetic(model)
+        notes.append(
+            f"no calibration data: ranges come from {calibrate.SYNTHETIC_ROWS} rows of normally distributed noise, "
+            "and the accuracy will suffer; give real inputs with --data"
+        )
+    names = points(model)
+    return insert_quantizers(model, calibrate.ranges(model, calibration, names, progress))
+
+
+def _import(model: Model) -> tuple[LayerGraph, Model, Model]:
+    importer = Importer(model)
+    importer.walk()
+    after, outputs = host.epilogue(importer)
+    graph = importer.layer_graph(outputs)
+    raise_all([*importer.problems, *_branches(graph)])
+    if not graph.layers:
+        raise HwflowError("the model must have a layer that becomes hardware (Conv, Gemm, MatMul, pooling), not none")
+    graph.check()
+    return graph, host.prologue(importer), after
+
+
+def _branches(graph: LayerGraph) -> list[Problem]:
+    """Tensors that go two ways; streams go one way until forks exist."""
+    found = []
+    for name in graph.tensors:
+        readers = [f"'{layer.name}'" for layer in graph.consumers(name)] + ["the output"] * graph.outputs.count(name)
+        if len(readers) > 1:
+            why = f"is read by {' and '.join(readers)}; branches have no hardware yet"
+            found.append(Problem(f"tensor '{name}'", why, "use a model whose layers form one chain"))
+    return found
+
+
+def _host_note(before: Model, after: Model) -> str:
+    """Which operators of the user's model run on the host."""
+    silent = {"Reshape", "Gather"}
+    names = dict.fromkeys(n.op_type for m in (before, after) for n in m.graph.nodes if n.op_type not in silent)
+    return f"on the host: {', '.join(names) or 'nothing but the order of elements'}"

@@ -1,0 +1,152 @@
+"""The pass that folds a * x + b with constants per channel (batch normalization, bias, scaling) into float weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.onnx.model import Array, Graph, Model, Node
+from hwflow.quantize.graphs import Names, attribute, consumers, dynamic_inputs, host_prefix, producers, with_graph
+from hwflow.quantize.normalise import shape_of
+from hwflow.quantize.operators import AFFINE, HOST_BEFORE
+
+__all__ = ["fold_affine"]
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Affine:
+    """y = factor * x + offset, one entry per channel."""
+
+    factor: Floats
+    offset: Floats
+
+
+def fold_affine(model: Model) -> Model:
+    """Fold Add, Sub, Mul, Div and BatchNormalization with constants into the Conv or Gemm before them.
+
+    Where there is none, one that differs between channels becomes a depthwise convolution with a 1x1 kernel; one that
+    is the same for all stays and becomes a table.  What stands at the very beginning stays for the host.
+    """
+    graph = model.graph
+    on_host = host_prefix(graph, HOST_BEFORE)
+    kept = {value.name for value in graph.outputs}
+    nodes, extra, names = list(graph.nodes), dict[str, Array](), Names(graph)
+
+    def constant(wish: str, value: Floats) -> str:
+        name = names.new(wish)
+        extra[name] = value.astype(np.float32)
+        return name
+
+    for node in graph.nodes:
+        if node.op_type not in AFFINE or len(dynamic_inputs(node, graph)) != 1 or node.outputs[0] in on_host:
+            continue
+        current = replace(graph, nodes=tuple(nodes), initializers={**graph.initializers, **extra})
+        source = dynamic_inputs(node, graph)[0]
+        affine = _affine(node, current, source)
+        if affine is None:
+            continue
+        before = producers(current).get(source)
+        alone = len(consumers(current)[source]) == 1 and source not in kept
+        if before is not None and alone and _has_float_weights(before, current):
+            nodes[nodes.index(before)] = _folded(before, node, affine, current, constant)
+            nodes.remove(node)
+        elif not _uniform(affine):
+            at = nodes.index(node)
+            nodes[at : at + 1] = _standalone(node, source, affine, current, constant, extra)
+    return with_graph(model, nodes, extra)
+
+
+def _has_float_weights(node: Node, graph: Graph) -> bool:
+    if node.op_type not in ("Conv", "Gemm") or len(node.inputs) < 3:
+        return False
+    return all(name in graph.initializers for name in node.inputs[1:3])
+
+
+def _uniform(affine: _Affine) -> bool:
+    return bool(np.all(affine.factor == affine.factor[0]) and np.all(affine.offset == affine.offset[0]))
+
+
+def _affine(node: Node, graph: Graph, source: str) -> _Affine | None:
+    """The node's meaning per channel; None where it has no such form."""
+    shape = shape_of(graph, source)
+    if shape is None or len(shape) < 2 or shape_of(graph, node.outputs[0]) not in (shape, None):
+        return None
+    axis = 1 if len(shape) > 2 or node.op_type == "BatchNormalization" else len(shape) - 1
+    values = [_per_channel(graph.initializers[n], shape, axis, node) for n in node.inputs if n in graph.initializers]
+    if any(value is None for value in values):
+        return None
+    c = [value for value in values if value is not None]
+    one, zero = np.ones(shape[axis]), np.zeros(shape[axis])
+    if node.op_type == "BatchNormalization":
+        scale, offset, mean, variance = c
+        factor = scale / np.sqrt(variance + attribute(node, "epsilon", 1e-5))
+        return _Affine(factor, offset - mean * factor)
+    first = node.inputs[0] == source
+    forms: dict[str, Callable[[], _Affine | None]] = {
+        "Add": lambda: _Affine(one, c[0]),
+        "Sub": lambda: _Affine(one, -c[0]) if first else _Affine(-one, c[0]),
+        "Mul": lambda: _Affine(c[0], zero),
+        "Div": lambda: _Affine(1 / c[0], zero) if first and np.all(c[0] != 0) else None,
+    }
+    return forms[node.op_type]()
+
+
+def _per_channel(value: Array, shape: tuple[int, ...], axis: int, node: Node) -> Floats | None:
+    """`value`, broadcast to `shape`, as one number per channel; None where it differs inside a channel."""
+    array = np.asarray(value, np.float64)
+    if node.op_type == "BatchNormalization":
+        return array
+    try:
+        full = np.moveaxis(np.broadcast_to(array, shape), axis, 0).reshape(shape[axis], -1)
+    except ValueError:
+        return None
+    return full[:, 0].copy() if np.all(full == full[:, :1]) else None
+
+
+def _folded(matrix: Node, node: Node, affine: _Affine, graph: Graph, constant: Callable[[str, Floats], str]) -> Node:
+    """`matrix` with new weights and bias, making the output of `node`."""
+    weights, bias = (np.asarray(graph.initializers[name], np.float64) for name in matrix.inputs[1:3])
+    factor = affine.factor.reshape(-1, *[1] * (weights.ndim - 1))
+    base = matrix.name or matrix.outputs[0]
+    inputs = (
+        matrix.inputs[0],
+        constant(f"{base}.weight", weights * factor),
+        constant(f"{base}.bias", bias * affine.factor + affine.offset),
+    )
+    return replace(matrix, inputs=inputs, outputs=node.outputs[:1])
+
+
+def _standalone(
+    node: Node,
+    source: str,
+    affine: _Affine,
+    graph: Graph,
+    constant: Callable[[str, Floats], str],
+    extra: dict[str, Array],
+) -> list[Node]:
+    """A depthwise 1x1 convolution that does the same; of rank 2 it runs between two Reshapes."""
+    shape = shape_of(graph, source)
+    assert shape is not None
+    base, rank = node.name or node.outputs[0], max(len(shape), 3)
+    channels = len(affine.factor)
+    weights = constant(f"{base}.weight", affine.factor.reshape(channels, 1, *[1] * (rank - 2)))
+    bias = constant(f"{base}.bias", affine.offset)
+    conv = Node("Conv", (source, weights, bias), node.outputs[:1], {"group": channels}, base)
+    if len(shape) > 2:
+        return [conv]
+    names = Names(replace(graph, initializers={**graph.initializers, **extra}))
+    wide, flat = names.new(f"{base}.wide"), names.new(f"{base}.flat")
+    wide_shape, flat_shape = names.new(f"{wide}.shape"), names.new(f"{flat}.shape")
+    extra[wide_shape] = np.array([*shape, 1], np.int64)
+    extra[flat_shape] = np.array(shape, np.int64)
+    return [
+        Node("Reshape", (source, wide_shape), (wide,), name=wide),
+        replace(conv, inputs=(wide, weights, bias), outputs=(flat,)),
+        Node("Reshape", (flat, flat_shape), node.outputs[:1], name=flat),
+    ]

@@ -1,0 +1,77 @@
+"""Constants of a QDQ graph: plain ones, and integers with a scale behind a DequantizeLinear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.layers.base import IntArray
+from hwflow.onnx.model import Array, Graph, Node
+from hwflow.quantize.graphs import apply, attribute
+from hwflow.quantize.operators import LAYOUT
+
+__all__ = ["Quantity", "quantities"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A constant: real value = scale * integers, all three of the tensor's shape.
+
+    `integers` has the zero point subtracted already.  `bits` is the width of the ONNX element type, 0 for a constant
+    that is float in the file (then `integers` is empty and only `real` means anything).
+    """
+
+    real: npt.NDArray[np.float64]
+    integers: IntArray
+    scale: npt.NDArray[np.float64]
+    bits: int
+
+    @property
+    def is_quantized(self) -> bool:
+        return self.bits > 0
+
+
+def _plain(value: Array) -> Quantity:
+    real = np.asarray(value, np.float64) if value.dtype.kind in "fiub" else np.full(value.shape, np.nan)
+    return Quantity(real, np.zeros(0, np.int64), np.zeros(0), 0)
+
+
+def _dequantized(node: Node, initializers: Mapping[str, Array]) -> Quantity:
+    q, scale = (initializers[name] for name in node.inputs[:2])
+    zero = initializers[node.inputs[2]] if len(node.inputs) > 2 and node.inputs[2] else np.zeros((), q.dtype)
+
+    def full(parameter: Array) -> Array:
+        """Per tensor or per axis, spread over the whole shape."""
+        if parameter.size == 1:
+            return np.broadcast_to(parameter.reshape(()), q.shape)
+        axis = attribute(node, "axis", 1) % q.ndim
+        return np.broadcast_to(parameter.reshape([-1 if k == axis else 1 for k in range(q.ndim)]), q.shape)
+
+    integers = q.astype(np.int64) - full(zero).astype(np.int64)
+    scales = full(scale).astype(np.float64)
+    return Quantity(scales * integers, integers, scales, q.dtype.itemsize * 8)
+
+
+def quantities(graph: Graph, opsets: Mapping[str, int]) -> dict[str, Quantity]:
+    """Every constant of the graph by name: initializers, dequantized ones, and those behind a change of layout."""
+    found = {name: _plain(value) for name, value in graph.initializers.items()}
+    for node in graph.nodes:
+        if node.op_type == "DequantizeLinear" and all(name in graph.initializers for name in node.inputs if name):
+            found[node.outputs[0]] = _dequantized(node, graph.initializers)
+        elif node.op_type in LAYOUT and all(name in found for name in node.inputs if name):
+            parameters = {name: graph.initializers[name] for name in node.inputs[1:] if name in graph.initializers}
+            source = found[node.inputs[0]]
+
+            def moved(array: Array, node: Node = node, parameters: dict[str, Array] = parameters) -> Array:
+                return apply(node, opsets, {node.inputs[0]: array, **parameters}) if array.size else array
+
+            found[node.outputs[0]] = Quantity(
+                np.asarray(moved(source.real), np.float64),
+                np.asarray(moved(source.integers), np.int64),
+                np.asarray(moved(source.scale), np.float64),
+                source.bits,
+            )
+    return found

@@ -1,0 +1,73 @@
+"""Windows of Conv and pooling nodes: kernel, strides, dilations and pads as numbers, however the node says them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hwflow.layers.base import Frame
+from hwflow.layers.window import Window
+from hwflow.onnx.model import Node
+from hwflow.quantize.graphs import as_ints, attribute
+
+__all__ = ["frame_of", "pads_count", "window_of"]
+
+
+def frame_of(shape: tuple[int, ...]) -> Frame | None:
+    """The frame of an ONNX tensor [1, C], [1, C, W] or [1, C, H, W]; None for other ranks or more than one row."""
+    if not 2 <= len(shape) <= 4 or shape[0] != 1:
+        return None
+    height, width = (1, 1, *shape[2:])[-2:]
+    return Frame(height, width, shape[1])
+
+
+def window_of(node: Node, kernel: tuple[int, ...], frame: Frame) -> Window:
+    """The window of `node` over `frame`.  ValueError, in words for the user, where it has none."""
+    rank = len(kernel)
+
+    def numbers(key: str, default: int) -> tuple[int, ...]:
+        stated = as_ints(node.attributes.get(key, (default,) * rank))
+        return (1,) * (2 - rank) + stated
+
+    full = (1,) * (2 - rank) + kernel
+    strides, dilations = numbers("strides", 1), numbers("dilations", 1)
+    pads = _pads(node, full, strides, dilations, frame, rank)
+    if min(pads) < 0:
+        raise ValueError(f"pads must not be negative, not {list(pads)}")
+    window = Window(_pair(full), _pair(strides), _pair(dilations), (pads[0], pads[1], pads[2], pads[3]))
+    window.positions(frame)
+    return window
+
+
+def _pair(values: tuple[int, ...]) -> tuple[int, int]:
+    return values[0], values[1]
+
+
+def _pads(
+    node: Node, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...], frame: Frame, rank: int
+) -> tuple[int, ...]:
+    """(top, left, bottom, right), with the rows and columns that ceil_mode adds at the end."""
+    mode = attribute(node, "auto_pad", "NOTSET")
+    stated = as_ints(node.attributes.get("pads", (0,) * (2 * rank)))
+    begins, ends = [0] * (2 - rank) + list(stated[:rank]), [0] * (2 - rank) + list(stated[rank:])
+    for axis, size in enumerate((frame.height, frame.width)):
+        span = dilations[axis] * (kernel[axis] - 1) + 1
+        if mode in ("SAME_UPPER", "SAME_LOWER"):
+            count = -(-size // strides[axis])
+            total = max((count - 1) * strides[axis] + span - size, 0)
+            small, large = total // 2, total - total // 2
+            begins[axis], ends[axis] = (small, large) if mode == "SAME_UPPER" else (large, small)
+        elif mode == "VALID":
+            begins[axis] = ends[axis] = 0
+        if attribute(node, "ceil_mode", 0):
+            room = size + begins[axis] + ends[axis] - span
+            count = -(-room // strides[axis]) + 1
+            if (count - 1) * strides[axis] >= size + begins[axis]:
+                count -= 1  # a window must start inside the frame or its leading pad
+            ends[axis] += max((count - 1) * strides[axis] - room, 0)
+    return (*begins, *ends)
+
+
+def pads_count(window: Window, frame: Frame) -> bool:
+    """True where some window of an average reaches into the padding."""
+    inside = np.ones((1, frame.height, frame.width, 1), np.int64)
+    return bool((window.view(inside, 0).sum(axis=(3, 4)) < window.kernel[0] * window.kernel[1]).any())

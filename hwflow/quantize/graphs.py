@@ -1,0 +1,119 @@
+"""Small questions and answers about ONNX graphs, for the passes and the importer.  Nothing here changes a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from hwflow.onnx import evaluate
+from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+
+__all__ = [
+    "Names",
+    "apply",
+    "as_ints",
+    "attribute",
+    "constants",
+    "consumers",
+    "dynamic_inputs",
+    "host_prefix",
+    "host_suffix",
+    "producers",
+    "with_graph",
+]
+
+_T = TypeVar("_T")
+
+
+def with_graph(model: Model, nodes: Iterable[Node], initializers: Mapping[str, Array] | None = None) -> Model:
+    """`model` with other nodes and, where given, more initializers."""
+    graph = model.graph
+    merged = {**graph.initializers, **(initializers or {})}
+    return replace(model, graph=replace(graph, nodes=tuple(nodes), initializers=merged))
+
+
+def consumers(graph: Graph) -> dict[str, list[Node]]:
+    """Tensor name to the nodes that read it, in order.  A tensor that nobody reads is not there."""
+    found: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        for name in dict.fromkeys(filter(None, node.inputs)):
+            found.setdefault(name, []).append(node)
+    return found
+
+
+def producers(graph: Graph) -> dict[str, Node]:
+    """Tensor name to the node that makes it."""
+    return {name: node for node in graph.nodes for name in node.outputs if name}
+
+
+def dynamic_inputs(node: Node, graph: Graph) -> tuple[str, ...]:
+    """The inputs of `node` that are not initializers."""
+    return tuple(name for name in node.inputs if name and name not in graph.initializers)
+
+
+def constants(node: Node, graph: Graph) -> tuple[Array, ...]:
+    """The initializers among the inputs of `node`, in order."""
+    return tuple(graph.initializers[name] for name in node.inputs if name in graph.initializers)
+
+
+def attribute(node: Node, name: str, default: _T) -> _T:
+    """The attribute, or `default` where the node does not have it; of the type of `default`."""
+    value = node.attributes.get(name, default)
+    assert isinstance(value, type(default)), f"{node.label}: attribute {name} is a {type(value).__name__}"
+    return value
+
+
+def as_ints(value: object) -> tuple[int, ...]:
+    """A list attribute or a small integer array as a tuple."""
+    if isinstance(value, np.ndarray):
+        return tuple(int(v) for v in value.ravel())
+    assert isinstance(value, Sequence)
+    return tuple(int(v) for v in value)
+
+
+def apply(node: Node, opsets: Mapping[str, int], inputs: Mapping[str, Array]) -> Array:
+    """The first output of one node, all of whose inputs are in `inputs`."""
+    feeds = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in inputs.items())
+    single = replace(node, outputs=node.outputs[:1])
+    graph = Graph("one node", (single,), feeds, (Value(single.outputs[0], None),), {})
+    return evaluate(Model(graph, 10, opsets), inputs)[single.outputs[0]]
+
+
+def host_prefix(graph: Graph, allowed: frozenset[str]) -> set[str]:
+    """Names of the tensors that only nodes of `allowed` separate from the model's inputs, the inputs included."""
+    names = {value.name for value in graph.inputs}
+    for node in graph.nodes:
+        if node.op_type in allowed and not node.domain and all(n in names for n in dynamic_inputs(node, graph)):
+            names.update(filter(None, node.outputs))
+    return names
+
+
+def host_suffix(graph: Graph, allowed: frozenset[str]) -> set[str]:
+    """Names of the tensors made by nodes of `allowed` behind which there are only such nodes."""
+    names: set[str] = set()
+    read = consumers(graph)
+    for node in reversed(graph.nodes):
+        followers = [n for name in node.outputs for n in read.get(name, [])]
+        if node.op_type in allowed and all(names.intersection(n.outputs) for n in followers):
+            names.update(filter(None, node.outputs))
+    return names
+
+
+class Names:
+    """Makes names that a graph does not use yet, always the same ones for the same graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._used = {value.name for value in (*graph.inputs, *graph.outputs)} | set(graph.initializers)
+        for node in graph.nodes:
+            self._used.update(node.inputs, node.outputs)
+
+    def new(self, wish: str) -> str:
+        name, count = wish, 1
+        while name in self._used:
+            count += 1
+            name = f"{wish}_{count}"
+        self._used.add(name)
+        return name

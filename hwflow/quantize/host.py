@@ -1,0 +1,202 @@
+"""The two host programs around the integer graph, as ONNX models: floats to frames, frames to the model's outputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hwflow.layers import IntFormat, Tensor
+from hwflow.layers.base import IntArray
+from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.quantize.finish import raw_layer
+from hwflow.quantize.graphs import Names, producers
+from hwflow.quantize.lower import Importer, Unsupported
+from hwflow.quantize.problems import Problem
+from hwflow.quantize.states import Broken, Entry, Held, Matrix, OnHost, State, Table, image_index
+
+__all__ = ["epilogue", "prologue"]
+
+
+def _frames_type(tensor: Tensor) -> TensorType:
+    """The element type that holds a tensor's integers in a host program: the narrowest of ONNX's usual ones."""
+    bits, signed = tensor.format.bits, tensor.format.signed
+    width = next(w for w in (8, 16, 32, 64) if bits <= w)
+    frame = tensor.frame
+    return TensorType(np.dtype(f"{'' if signed else 'u'}int{width}"), (1, frame.height, frame.width, frame.channels))
+
+
+def _slice(graph: Graph, wanted: list[str]) -> tuple[Node, ...]:
+    """The nodes that `wanted` depend on, in order."""
+    made, needed, todo = producers(graph), set[str](), list(wanted)
+    while todo:
+        name = todo.pop()
+        if name in made and name not in needed:
+            needed.update(made[name].outputs)
+            todo.extend(filter(None, made[name].inputs))
+    return tuple(node for node in graph.nodes if needed.intersection(node.outputs))
+
+
+def _used(nodes: tuple[Node, ...], initializers: dict[str, Array]) -> dict[str, Array]:
+    read = {name for node in nodes for name in node.inputs}
+    return {name: array for name, array in initializers.items() if name in read}
+
+
+def prologue(importer: Importer) -> Model:
+    """The user's inputs in, one integer frame [1, h, w, c] for each input of the layer graph out."""
+    graph = importer.graph
+    names, constants, added = Names(graph), dict(graph.initializers), list[Node]()
+    outputs = []
+    for name, entry in importer.entries.items():
+        tensor = importer.tensors[name]
+        source, rank = entry.integers, len(entry.shape)
+        image = rank > 2 and tensor.frame.channels == entry.shape[1] and tensor.frame.elements > tensor.frame.channels
+        if image:
+            source = names.new(f"{entry.integers}.channels_last")
+            order = (0, *range(2, rank), 1)
+            added.append(Node("Transpose", (entry.integers,), (source,), {"perm": order}, source))
+        shape = names.new(f"{name}.shape")
+        constants[shape] = np.array([1, tensor.frame.height, tensor.frame.width, tensor.frame.channels], np.int64)
+        added.append(Node("Reshape", (source, shape), (name,), name=name))
+        outputs.append(Value(name, _frames_type(tensor)))
+    nodes = (*_slice(graph, [entry.integers for entry in importer.entries.values()]), *added)
+    made = Graph(f"{graph.name}, before the hardware", nodes, graph.inputs, tuple(outputs), _used(nodes, constants))
+    return replace(importer.model, graph=made)
+
+
+def epilogue(importer: Importer) -> tuple[Model, tuple[str, ...]]:
+    """Integer frames in, the model's original outputs out; and the names of the frames.
+
+    Adds a layer to the importer where the model's last product has no QuantizeLinear: its accumulator goes out as it
+    is.  What cannot be is added to `importer.problems`.
+    """
+    graph = importer.graph
+    builder = _Epilogue(importer)
+    for value in graph.outputs:
+        builder.make(value.name)
+    inputs = tuple(Value(name, _frames_type(importer.tensors[name])) for name in builder.frames)
+    nodes = tuple(builder.nodes)
+    made = Graph(f"{graph.name}, behind the hardware", nodes, inputs, graph.outputs, _used(nodes, builder.constants))
+    return replace(importer.model, graph=made), tuple(builder.frames)
+
+
+class _Epilogue:
+    """Makes tensors of the original graph from frames, on demand."""
+
+    def __init__(self, importer: Importer) -> None:
+        self.importer, self.graph = importer, importer.graph
+        self.names, self.constants = Names(importer.graph), dict(importer.graph.initializers)
+        self.nodes: list[Node] = []
+        self.frames: list[str] = []
+        self._made = set[str]()
+        self._producers = producers(importer.graph)
+
+    def make(self, name: str) -> None:
+        """Add the nodes that make the tensor `name` of the original graph."""
+        if not name or name in self._made or name in self.constants:
+            return
+        self._made.add(name)
+        node = self._producers.get(name)
+        state = self.importer.states.get(name)
+        try:
+            self._make(name, node, state)
+        except Unsupported as problem:
+            where = node.label if node is not None else f"tensor '{name}'"
+            self.importer.problems.append(Problem(where, problem.why, problem.remedy))
+
+    def _make(self, name: str, node: Node | None, state: State | None) -> None:
+        if isinstance(state, Broken):
+            return
+        if state is None:  # a constant behind a DequantizeLinear or a change of layout
+            assert node is not None
+            self._verbatim(node)
+        elif isinstance(state, Entry) or (isinstance(state, OnHost) and not state.behind):
+            raise Unsupported("is computed from the input on the host alone", "leave it out of the model")
+        elif isinstance(state, OnHost):
+            assert node is not None
+            self._verbatim(node)
+        elif isinstance(state, Held):
+            self._held(name, state.tensor, state.index, state.real)
+        elif isinstance(state, Table):
+            self._table(name, state)
+        elif isinstance(state, Matrix):
+            self._accumulator(name, state)
+        else:
+            raise Unsupported("an average at the end needs a QuantizeLinear", "quantize its output")
+
+    def _verbatim(self, node: Node) -> None:
+        for source in node.inputs:
+            self.make(source)
+        self._made.update(node.outputs)
+        self.nodes.append(node)
+
+    def _constant(self, wish: str, value: Array) -> str:
+        name = self.names.new(wish)
+        self.constants[name] = value
+        return name
+
+    def _held(self, name: str, tensor: str, index: IntArray, real: bool) -> None:
+        integers = self.names.new(f"{name}.integers") if real else name
+        self._place(tensor, index, integers)
+        if not real:
+            return
+        y = self.importer.tensors[tensor]
+        parameters = (
+            self._constant(f"{name}.scale", np.array(y.scale, np.float32)),
+            self._constant(f"{name}.zero_point", np.array(y.zero_point, _frames_type(y).dtype)),
+        )
+        self.nodes.append(Node("DequantizeLinear", (integers, *parameters), (name,), name=f"{name}.dequantize"))
+
+    def _place(self, tensor: str, index: IntArray, name: str) -> None:
+        """Frames of `tensor` to the ONNX tensor `name`, whose elements stand where `index` says."""
+        frame, source = self.importer.tensors[tensor].frame, tensor
+        if tensor not in self.frames:
+            self.frames.append(tensor)
+        flat = index.ravel()
+        if not np.array_equal(flat, np.arange(frame.elements)):
+            moved = self.names.new(f"{name}.moved")
+            if np.array_equal(flat, image_index(frame, 4).ravel()):
+                self.nodes.append(Node("Transpose", (source,), (moved,), {"perm": (0, 3, 1, 2)}, moved))
+            else:
+                row = self.names.new(f"{name}.row")
+                count = self._constant(f"{row}.shape", np.array([-1], np.int64))
+                self.nodes.append(Node("Reshape", (source, count), (row,), name=row))
+                order = self._constant(f"{name}.order", flat.copy())
+                self.nodes.append(Node("Gather", (row, order), (moved,), {"axis": 0}, moved))
+            source = moved
+        shape = self._constant(f"{name}.shape", np.array(index.shape, np.int64))
+        self.nodes.append(Node("Reshape", (source, shape), (name,), name=f"{name}.reshape"))
+
+    def _table(self, name: str, state: Table) -> None:
+        source = self.names.new(f"{name}.dequantized")
+        self._held(source, state.source.tensor, state.index, real=True)
+        for k, node in enumerate(state.functions):
+            result = name if k == len(state.functions) - 1 else self.names.new(f"{name}.{k}")
+            for parameter in node.inputs:
+                if parameter in self.importer.constants:
+                    self.make(parameter)
+            known = self.importer.constants
+            inputs = tuple(n if n in known or not n else source for n in node.inputs)
+            self.nodes.append(replace(node, inputs=inputs, outputs=(result,)))
+            source = result
+
+    def _accumulator(self, name: str, state: Matrix) -> None:
+        """The exact accumulator as int32, then the scale of each channel, then Relu or Clip."""
+        importer = self.importer
+        x = importer.tensors[state.source.tensor]
+        layer, y, scales = raw_layer(state, x, importer.name_of(state.node), self.names.new(f"{name}.accumulator"))
+        if y.format.bits > 32:
+            raise Unsupported(f"its accumulator must fit int32, not {y.format}", "quantize its output")
+        importer.add(layer, replace(y, format=IntFormat(y.format.bits, signed=True)))
+        integers, real = self.names.new(f"{name}.integers"), self.names.new(f"{name}.real")
+        self._place(y.name, state.index, integers)
+        self.nodes.append(Node("Cast", (integers,), (real,), {"to": 1}, real))
+        factor = scales[state.index % state.frame.channels].astype(np.float32)
+        clamped = (state.low, state.high) != (-np.inf, np.inf)
+        product = self.names.new(f"{name}.product") if clamped else name
+        scale = self._constant(f"{name}.scale", factor)
+        self.nodes.append(Node("Mul", (real, scale), (product,), name=f"{name}.multiply"))
+        if clamped:
+            limits = {"low": state.low, "high": state.high}
+            ends = [self._constant(f"{name}.{key}", np.array(v, np.float32)) for key, v in limits.items()]
+            self.nodes.append(Node("Clip", (product, *ends), (name,), name=f"{name}.clip"))

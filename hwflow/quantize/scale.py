@@ -1,0 +1,62 @@
+"""From real scales to integers: fixed-point ratios, and the scale and zero point of a range of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from hwflow.layers.base import MAX_SHIFT, MULTIPLIER_BITS, IntArray, IntFormat
+
+__all__ = ["activation_parameters", "fixed_point", "fixed_points", "quantize_value"]
+
+
+def fixed_point(ratio: Fraction) -> tuple[int, int]:
+    """(multiplier, shift) with multiplier / 2**shift nearest to `ratio` among multipliers of 18 significant bits.
+
+    The pair is in lowest terms, so a power of two has multiplier 1 (or shift 0).  A ratio so small that its shift would
+    pass 62 turns every accumulator below 2**43 into 0; it becomes (0, 0), which does the same.
+
+    ValueError: `ratio` is not positive, or 2**18 and more.
+    """
+    if ratio <= 0:
+        raise ValueError(f"a ratio of scales must be positive, not {float(ratio)}")
+    exponent = ratio.numerator.bit_length() - ratio.denominator.bit_length()
+    if ratio < Fraction(2) ** exponent:
+        exponent -= 1
+    shift = MULTIPLIER_BITS - 1 - exponent  # 2**17 <= ratio * 2**shift < 2**18
+    if shift < 0:
+        raise ValueError(f"a ratio of scales must be below 2**{MULTIPLIER_BITS}, not {float(ratio)}")
+    multiplier = round(ratio * 2**shift)  # half to even; 2**18 is possible and reduces to a power of two
+    while shift > 0 and multiplier % 2 == 0:
+        multiplier, shift = multiplier // 2, shift - 1
+    if multiplier.bit_length() > MULTIPLIER_BITS:
+        raise ValueError(f"a ratio of scales must be below 2**{MULTIPLIER_BITS}, not {float(ratio)}")
+    return (multiplier, shift) if shift <= MAX_SHIFT else (0, 0)
+
+
+def fixed_points(ratios: Sequence[Fraction]) -> tuple[IntArray, IntArray]:
+    """Multipliers and shifts of many ratios, as two int64 arrays."""
+    pairs = [fixed_point(ratio) for ratio in ratios]
+    return np.array([m for m, _ in pairs], np.int64), np.array([k for _, k in pairs], np.int64)
+
+
+def activation_parameters(low: float, high: float, format: IntFormat) -> tuple[np.float32, int]:
+    """Scale and zero point that map the reals from `low` to `high` onto all of `format`.
+
+    0 is always inside the range and always exact, because padding is 0.  A range of nothing but 0 has scale 1.
+    """
+    low, high = min(low, 0.0), max(high, 0.0)
+    scale = np.float32((high - low) / (format.high - format.low))
+    if not scale > 0:
+        return np.float32(1), format.low
+    zero_point = round(format.low - low / float(scale))
+    return scale, min(max(zero_point, format.low), format.high)
+
+
+def quantize_value(value: float, scale: float, zero_point: int, format: IntFormat) -> int:
+    """One real value in `format`, saturated: the rule of ONNX QuantizeLinear, half to even.  Infinities saturate."""
+    if np.isinf(value):
+        return format.high if value > 0 else format.low
+    return min(max(round(Fraction(value) / Fraction(scale)) + zero_point, format.low), format.high)

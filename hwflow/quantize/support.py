@@ -1,0 +1,96 @@
+"""The first look at a model: everything that certainly cannot become hardware, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hwflow.onnx.model import Graph, Model, Node
+from hwflow.quantize.graphs import consumers, dynamic_inputs, host_prefix, host_suffix
+from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, KNOWN, MATRIX, QUANTIZERS
+from hwflow.quantize.problems import Problem
+
+__all__ = ["unsupported"]
+
+
+def unsupported(model: Model) -> list[Problem]:
+    """Problems of single nodes and tensors, in the order of the graph."""
+    graph = model.graph
+    before, after = host_prefix(graph, HOST_BEFORE), host_suffix(graph, HOST_AFTER)
+    weights = _dequantized_constants(graph)
+    found = [*_bad_constants(graph)]
+    for node in graph.nodes:
+        if not dynamic_inputs(node, graph) or node.outputs[0] in weights:
+            continue
+        found.extend(_of_node(node, graph, before, after, weights))
+    return found
+
+
+def _dequantized_constants(graph: Graph) -> set[str]:
+    """Names that depend on initializers alone."""
+    names = set(graph.initializers)
+    for node in graph.nodes:
+        if all(name in names for name in node.inputs if name):
+            names.update(filter(None, node.outputs))
+    return names
+
+
+def _of_node(node: Node, graph: Graph, before: set[str], after: set[str], weights: set[str]) -> Iterator[Problem]:
+    if node.domain or node.op_type not in KNOWN:
+        operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        yield Problem.of(
+            node,
+            f"operator {operator} has no hardware",
+            "replace it in the model before the export, or cut the model in front of it and run the rest on the host",
+        )
+        return
+    dynamic = [name for name in dynamic_inputs(node, graph) if name not in weights]
+    if node.op_type in MATRIX:
+        late = [name for name in node.inputs[1:] if name and name not in weights]
+        if late:
+            yield Problem.of(
+                node,
+                f"weights and bias must be constants, not computed ('{late[0]}')",
+                "export the model for inference with its weights as initializers"
+                if len(dynamic) == 1
+                else "products of two computed tensors (attention, outer products) have no hardware: remove them",
+            )
+    elif node.op_type in AFFINE and len(dynamic) > 1:
+        yield Problem.of(
+            node,
+            f"joins two computed tensors ('{dynamic[0]}' and '{dynamic[1]}'); branches have no hardware yet",
+            "use a model whose layers form one chain",
+        )
+    elif node.op_type in QUANTIZERS and any(name not in weights for name in node.inputs[1:] if name):
+        yield Problem.of(node, "scale and zero point must be constants", "quantize the model statically")
+    elif node.op_type in HOST_ONLY and not before.union(after).intersection(node.outputs):
+        yield Problem.of(
+            node,
+            f"{node.op_type} runs on the host, but layers behind it need hardware",
+            "remove it, or end the model with it and run the rest as a model of its own",
+        )
+
+
+def _bad_constants(graph: Graph) -> Iterator[Problem]:
+    read = consumers(graph)
+    scales = {n.inputs[1] for n in graph.nodes if n.op_type in QUANTIZERS and len(n.inputs) > 1}
+    for name, value in graph.initializers.items():
+        if name not in read or value.dtype.kind != "f":
+            continue
+        users = " and ".join(node.label for node in read[name][:2])
+        if name in scales:
+            scale = value.astype(np.float64).ravel()
+            bad = scale[~(np.isfinite(scale) & (scale > 0))]
+            if bad.size:
+                why = f"scales must be finite and positive, not {bad[0]} (in {users})"
+                yield Problem(f"tensor '{name}'", why, "quantize the model again")
+            continue
+        count = int(value.size - np.isfinite(value).sum())
+        if count and not {node.op_type for node in read[name]} <= {"Clip"}:
+            where = tuple(int(k) for k in np.argwhere(~np.isfinite(value))[0]) if value.ndim else ()
+            yield Problem(
+                f"tensor '{name}'",
+                f"weights must be finite, not {value[where]} at {list(where)} ({count} such entries; in {users})",
+                "train or export the model again",
+            )
