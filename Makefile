@@ -1,0 +1,116 @@
+# `make help` lists the targets.  Every one makes and fills the virtual environment by itself, once.
+# The exit code of hwflow (1: the answer is no, 2: the question was wrong) ends make with an error as well.
+
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+
+# What the commands take.  Without MODEL they run the shipped example on its own data.
+MODEL       ?=
+DATA        ?=
+BOARD       ?=
+PLAN        ?=
+WAVES       ?=
+FRAMES      ?=
+SEED        ?=
+INPUT_SHAPE ?=
+BUILD       ?=
+MODELS      ?=
+ARGS        ?=
+
+SETUP  = @command -v '$(PYTHON)' >/dev/null || { echo "error: $(PYTHON) must be on PATH; install Python 3.11 or newer" >&2; exit 2; }; \
+	 '$(PYTHON)' tools/bootstrap.py --venv '$(VENV)'
+HWFLOW = @'$(VENV)/bin/hwflow'
+PYTEST = @'$(VENV)/bin/python' -m pytest -n $(JOBS) --dist worksteal $(call option,models,$(MODELS))
+
+option        = $(if $(2),--$(1) '$(2)')
+EXAMPLE       = models/digits_cnn
+MODEL_OPTIONS = '$(or $(MODEL),$(EXAMPLE).onnx)' $(call option,input-shape,$(INPUT_SHAPE)) $(call option,build,$(BUILD)) $(ARGS)
+DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,$(EXAMPLE).npz)))
+BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,plan,$(PLAN))
+
+.DEFAULT_GOAL := help
+.PHONY: help sim synth check info quantize golden build boards doctor test test-all bench lint train wheel clean distclean
+
+help: ## list the targets
+	@echo 'hwflow: an ONNX model in; bit-exact RTL simulation and a bitstream out.'
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo 'Variables:'
+	@echo '  MODEL=x.onnx   the model; without it, the example models/digits_cnn.onnx and its data'
+	@echo '  DATA=x.npz     inputs, labels and calibration data (docs/data-files.md)'
+	@echo '  BOARD=name     see `make boards`'
+	@echo '  PLAN=x.yaml    an edited plan instead of the one that hwflow makes'
+	@echo '  INPUT_SHAPE=name=1,3,32,32   fixes a shape that the model leaves open'
+	@echo '  FRAMES=n  SEED=n  WAVES=1    for sim: how many frames, which random stalls, write waves'
+	@echo '  BUILD=dir      where results go (build)      ARGS="..."  further options of the command'
+	@echo '  MODELS=dir     for tests and bench: a folder of third-party models with a manifest.yaml'
+
+sim: ## simulate the RTL of MODEL and compare every stage, bit for bit [DATA BOARD PLAN FRAMES SEED WAVES]
+	$(SETUP) --compiler
+	$(HWFLOW) sim $(BOARD_OPTIONS) $(call option,frames,$(FRAMES)) $(call option,seed,$(SEED)) $(if $(filter-out 0,$(WAVES)),--waves)
+
+synth: ## make the bitstream of MODEL for BOARD [DATA PLAN SEED]
+	$(SETUP) --extras synth
+	$(HWFLOW) synth $(BOARD_OPTIONS) $(call option,seed,$(SEED))
+
+check: ## check MODEL against the ONNX rules
+	$(SETUP)
+	$(HWFLOW) check $(MODEL_OPTIONS)
+
+info: ## say what is in MODEL
+	$(SETUP)
+	$(HWFLOW) info $(MODEL_OPTIONS)
+
+quantize: ## make the integer graph of MODEL [DATA]
+	$(SETUP)
+	$(HWFLOW) quantize $(DATA_OPTIONS)
+
+golden: ## run the integer golden model on DATA
+	$(SETUP)
+	$(HWFLOW) golden $(DATA_OPTIONS)
+
+build: ## plan the stages of MODEL and generate the Verilog [DATA BOARD PLAN]
+	$(SETUP)
+	$(HWFLOW) build $(BOARD_OPTIONS)
+
+boards: ## list the boards
+	$(SETUP)
+	$(HWFLOW) boards $(ARGS)
+
+doctor: ## say what is installed and what is missing
+	$(SETUP)
+	$(HWFLOW) doctor $(ARGS)
+
+test: ## run the tests but the slow ones [MODELS JOBS ARGS]
+	$(SETUP) --compiler --extras dev,synth
+	$(PYTEST) -m 'not slow' $(ARGS)
+
+test-all: ## run all tests: every board, wheel, whole models [MODELS JOBS ARGS]
+	$(SETUP) --compiler --extras dev,synth
+	$(PYTEST) $(ARGS)
+
+bench: ## measure what docs/results.md reports [MODELS ARGS]
+	$(SETUP) --compiler --extras dev,synth
+	@'$(VENV)/bin/python' -m tests.bench $(call option,models,$(MODELS)) $(ARGS)
+
+lint: ## check style and types
+	$(SETUP) --extras dev
+	@'$(VENV)/bin/python' -m ruff check .
+	@'$(VENV)/bin/python' -m mypy
+
+train: ## train the example models again, into models/
+	$(SETUP) --extras train
+	@'$(VENV)/bin/python' models/train_digits.py
+
+wheel: ## build the wheel, into dist/
+	$(SETUP)
+	@'$(VENV)/bin/python' -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean: ## remove results and caches
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis ./*.egg-info
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## remove the virtual environment as well
+	rm -rf '$(VENV)'

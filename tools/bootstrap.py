@@ -1,0 +1,145 @@
+"""Make the virtual environment and install hwflow into it, once; `make` calls this before every target.
+
+    python3 tools/bootstrap.py [--venv DIR] [--extras synth,dev] [--compiler]
+
+Says at once what is missing on the machine.  What was installed is noted in the environment last of all, so that an
+interrupted installation is done again by the next call (from pip's cache), and a finished one costs no time until
+pyproject.toml changes, the checkout moves, or another extra is asked for.
+
+This file runs on whatever `python3` is, so it keeps to the syntax of old ones until it has checked the version.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+OLDEST = (3, 11)
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PROJECT = os.path.join(ROOT, "pyproject.toml")
+NOTE = "hwflow-installed.json"
+#: Is there while an installation runs; found later, it tells of one that was killed and may have left half a package.
+MARK = "hwflow-installing"
+#: What each program is for, and the Debian package that brings it.
+COMPILER = {"g++": "compiles the simulation", "make": "compiles the simulation", "perl": "starts Verilator"}
+
+
+def fail(message):
+    print("error: " + message, file=sys.stderr)
+    sys.exit(2)
+
+
+def check_machine(compiler):
+    """Refuse an old Python, a Python without venv, and with `compiler` a machine that cannot compile a simulation."""
+    if sys.version_info[:2] < OLDEST:
+        found = "{}.{}".format(*sys.version_info[:2])
+        fail(
+            f"python3 must be 3.11 or newer, not {found} ({sys.executable}); "
+            "name a newer one: make PYTHON=/path/to/python3.12 ..."
+        )
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError:
+        fail(
+            f"the Python modules venv and ensurepip must be there, and {sys.executable} lacks them; "
+            "on Debian and Ubuntu: apt-get install python3-venv"
+        )
+    missing = [name for name in COMPILER if compiler and not shutil.which(name)]
+    if missing:
+        reasons = ", ".join(f"{name} ({COMPILER[name]})" for name in missing)
+        packages = " ".join(missing)
+        fail(f"programs must be on PATH and are not: {reasons}; on Debian and Ubuntu: apt-get install {packages}")
+
+
+def python_of(venv):
+    return os.path.join(venv, "bin", "python")
+
+
+def works(venv):
+    """True where the environment was made at this very place, its Python and pip start, and no installation died."""
+    if os.path.exists(os.path.join(venv, MARK)):
+        return False
+    activate = os.path.join(venv, "bin", "activate")
+    try:
+        with open(activate) as file:
+            here = venv in file.read()
+        return here and subprocess.call([python_of(venv), "-m", "pip", "--version"], stdout=subprocess.DEVNULL) == 0
+    except OSError:
+        return False
+
+
+def fingerprint(venv):
+    """Changes with the dependencies, the place of the checkout and the place of the environment."""
+    with open(PROJECT, "rb") as file:
+        return hashlib.sha256(b"\0".join([file.read(), ROOT.encode(), venv.encode()])).hexdigest()
+
+
+def installed(venv):
+    """The extras that are installed, or None where nothing is, or something older or half."""
+    try:
+        with open(os.path.join(venv, NOTE)) as file:
+            note = json.load(file)
+        if note["fingerprint"] == fingerprint(venv) and os.access(python_of(venv), os.X_OK):
+            return set(note["extras"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def make_environment(venv):
+    if os.path.isdir(venv) and os.listdir(venv) and not os.path.exists(os.path.join(venv, "pyvenv.cfg")):
+        fail(f"the folder {venv} must be a virtual environment or empty, for it would be emptied; name another one")
+    print(f"making the virtual environment {venv}", file=sys.stderr)
+    if subprocess.call([sys.executable, "-m", "venv", "--clear", venv]) != 0:
+        fail(f"the virtual environment {venv} could not be made; see above")
+
+
+def install(venv, extras, lock):
+    """Make the environment where there is none that works, install, and note it.
+
+    pip inherits the open file `lock`: where this process is killed and pip lives on, the next call waits for it.
+    """
+    if not works(venv):
+        make_environment(venv)
+    mark, note = os.path.join(venv, MARK), os.path.join(venv, NOTE)
+    open(mark, "w").close()
+    names = ",".join(sorted(extras))
+    print(f"installing hwflow{names and ' with ' + names}: once, a few minutes", file=sys.stderr)
+    pip = [python_of(venv), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    quiet = [] if sys.stderr.isatty() else ["--quiet"]
+    project = f"{ROOT}[{names}]" if extras else ROOT
+    if subprocess.call([*pip, *quiet, "--editable", project], stdout=2, pass_fds=[lock]) != 0:
+        fail("pip could not install hwflow; see above. When the cause (network? disk?) is mended, call again")
+    with open(note + ".new", "w") as file:
+        json.dump({"fingerprint": fingerprint(venv), "extras": sorted(extras)}, file)
+    os.replace(note + ".new", note)
+    os.remove(mark)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Make the virtual environment and install hwflow into it, once.")
+    parser.add_argument("--venv", default=os.path.join(ROOT, ".venv"), help="where the environment is (.venv)")
+    parser.add_argument("--extras", default="", help="extras of pyproject.toml, separated by commas")
+    parser.add_argument("--compiler", action="store_true", help="check for g++, make and perl as well")
+    arguments = parser.parse_args()
+    check_machine(arguments.compiler)
+    venv = os.path.abspath(arguments.venv)
+    wanted = {extra for extra in arguments.extras.split(",") if extra}
+    with open(PROJECT) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two `make` at once take turns
+        have = installed(venv)
+        if have is None or not wanted <= have:
+            install(venv, wanted | (have or set()), lock.fileno())
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("interrupted; the next call continues", file=sys.stderr)
+        sys.exit(130)
