@@ -17,8 +17,8 @@ from .uart import BYTE, UartReceiver, UartTransmitter, bytes_of
 
 __all__ = ["BoardTop"]
 
-#: Bytes that wait on either side of the core.
-QUEUE_DEPTH = 16
+#: Bytes that wait on either side of the core: few enough to need no memory.
+QUEUE_DEPTH = 4
 #: Cycles of reset after configuration.  Block RAM of iCE40 reads zeros in the first microseconds (icestorm's notes).
 RESET_CYCLES = 4096
 
@@ -117,14 +117,16 @@ class BoardTop(wiring.Component):
         m.d.comb += ResetSignal("sync").eq(reset)
 
     def lights(self, m: Module, core, receiver) -> None:
-        beat, busy, lost = Signal(24), Signal(20), Signal()
-        m.d.sync += beat.eq(beat + 1)
-        with m.If((core.i.valid & core.i.ready) | (core.o.valid & core.o.ready)):
-            m.d.sync += busy.eq(~0)
-        with m.Elif(busy != 0):
-            m.d.sync += busy.eq(busy - 1)
+        # Short counters behind a registered carry, so that a lamp never limits the clock.
+        cycle, carry, beat = Signal(12), Signal(), Signal(12)
+        idle, moved, lost = Signal(8, init=1 << 7), Signal(), Signal()
+        m.d.sync += [Cat(cycle, carry).eq(cycle + 1), beat.eq(beat + carry),
+                     moved.eq((core.i.valid & core.i.ready) | (core.o.valid & core.o.ready))]
+        with m.If(moved):
+            m.d.sync += idle.eq(0)
+        with m.Elif(~idle[-1]):
+            m.d.sync += idle.eq(idle + carry)
         with m.If(receiver.overrun | receiver.broken):
             m.d.sync += lost.eq(1)
-        light = Cat(beat[-1], busy != 0, lost)[:self.leds]
         wide = Signal(self.leds)
-        m.d.comb += [wide.eq(light), self.led.eq(~wide if self.leds_active_low else wide)]
+        m.d.comb += [wide.eq(Cat(beat[-1], ~idle[-1], lost)), self.led.eq(~wide if self.leds_active_low else wide)]

@@ -56,31 +56,32 @@ class UartReceiver(wiring.Component):
         m = Module()
         rx = Signal(init=1)
         m.submodules.sync = FFSynchronizer(self.rx, rx, init=1)
-        timer, bits_left = Signal(range(self.divider + self.divider // 2)), Signal(range(10))
-        shift, word, full = Signal(8, reset_less=True), Signal(8, reset_less=True), Signal()
-        low = Signal()  # since a stop bit that was low: the line has to come back to idle first
+        # Down to its sign bit; the middle of the first data bit is one and a half bits after the edge.
+        first = self.divider + self.divider // 2 - 2
+        timer = Signal(Shape.cast(range(-1, first + 1)), init=first)
+        place = Signal(9, init=1)  # which bit comes next; the ninth is the stop bit
+        shift, word = Signal(8, reset_less=True), Signal(8, reset_less=True)
+        active, low, done, good, full = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [self.o.valid.eq(full), self.o.payload[0].eq(word)]
-        m.d.sync += [self.overrun.eq(0), self.broken.eq(0), low.eq(low & ~rx)]
-        with m.If(self.o.ready):
-            m.d.sync += full.eq(0)
 
-        with m.If(bits_left == 0):
-            # The middle of the first data bit is one and a half bits after the edge.
-            m.d.sync += timer.eq(self.divider + self.divider // 2 - 1)
-            with m.If(~rx & ~low):
-                m.d.sync += bits_left.eq(9)
-        with m.Elif(timer != 0):
+        m.d.sync += [done.eq(0), low.eq(low & ~rx)]
+        with m.If(~active):
+            m.d.sync += [timer.eq(first), place.eq(1), active.eq(~rx & ~low)]
+        with m.Elif(~timer[-1]):
             m.d.sync += timer.eq(timer - 1)
         with m.Else():
-            m.d.sync += [timer.eq(self.divider - 1), bits_left.eq(bits_left - 1)]
-            with m.If(bits_left != 1):
-                m.d.sync += shift.eq(Cat(shift[1:], rx))
-            with m.Elif(~rx):
-                m.d.sync += [self.broken.eq(1), low.eq(1)]
-            with m.Elif(full & ~self.o.ready):
-                m.d.sync += self.overrun.eq(1)
+            m.d.sync += [timer.eq(self.divider - 2), place.eq(place << 1)]
+            with m.If(place[-1]):
+                # After a stop bit that is low the line has to come back to idle first.
+                m.d.sync += [active.eq(0), done.eq(1), good.eq(rx), low.eq(~rx)]
             with m.Else():
-                m.d.sync += [word.eq(shift), full.eq(1)]
+                m.d.sync += shift.eq(Cat(shift[1:], rx))
+
+        m.d.sync += [self.broken.eq(done & ~good), self.overrun.eq(done & good & full & ~self.o.ready)]
+        with m.If(done & good & (~full | self.o.ready)):
+            m.d.sync += [word.eq(shift), full.eq(1)]
+        with m.Elif(self.o.ready):
+            m.d.sync += full.eq(0)
         return m
 
 
@@ -105,17 +106,19 @@ class UartTransmitter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        timer, bits_left, shift = Signal(range(self.divider)), Signal(range(11)), Signal(9, init=0x1ff)
+        last = self.divider - 2
+        timer = Signal(Shape.cast(range(-1, last + 1)), init=last)
+        place, shift, busy = Signal(10, init=1), Signal(9, init=0x1ff), Signal()
         line = Signal(init=1)
-        m.d.comb += [self.tx.eq(line), self.i.ready.eq(bits_left == 0)]
-        with m.If(bits_left == 0):
-            m.d.sync += timer.eq(self.divider - 1)
+        m.d.comb += [self.tx.eq(line), self.i.ready.eq(~busy)]
+        with m.If(~busy):
+            m.d.sync += [timer.eq(last), place.eq(1)]
             with m.If(self.i.valid):
-                m.d.sync += [line.eq(0), shift.eq(Cat(self.i.payload[0], 1)), bits_left.eq(10)]
-        with m.Elif(timer != 0):
+                m.d.sync += [line.eq(0), shift.eq(Cat(self.i.payload[0], 1)), busy.eq(1)]
+        with m.Elif(~timer[-1]):
             m.d.sync += timer.eq(timer - 1)
         with m.Else():
-            m.d.sync += [timer.eq(self.divider - 1), bits_left.eq(bits_left - 1),
+            m.d.sync += [timer.eq(last), place.eq(place << 1), busy.eq(~place[-1]),
                          line.eq(shift[0]), shift.eq(Cat(shift[1:], 1))]
         return m
 

@@ -1,0 +1,207 @@
+"""Dev boards: one YAML file each, checked when it is read.
+
+A board is named by its file in `boards/` (in the checkout, or in the installed package `hwflow_boards`) or by the path
+of a YAML file of the user's own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.resources
+import importlib.util
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+from hwflow_rtl.vendor import FAMILIES, Resources, Technology
+
+from ..errors import HwflowError
+
+__all__ = ["Board", "Pin", "Programmer", "list_boards", "load_board"]
+
+#: What `nextpnr-ecp5` calls the dies; the prefix of a device's name up to its size decides.
+ECP5_DEVICES = ("LFE5U-12F", "LFE5U-25F", "LFE5U-45F", "LFE5U-85F", "LFE5UM-25F", "LFE5UM-45F", "LFE5UM-85F",
+                "LFE5UM5G-25F", "LFE5UM5G-45F", "LFE5UM5G-85F")
+ICE40_DEVICES = ("up5k",)
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A pin of the package: its name, its electrical standard, and `pull` (up, down, none) where that matters."""
+
+    name: str
+    io_standard: str
+    pull: str | None = None
+
+
+@dataclass(frozen=True)
+class Programmer:
+    """The program that puts a bitstream onto the board, and its arguments before the file's name."""
+
+    tool: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Board:
+    """Everything about a board that synthesis needs.
+
+    `resources` are the device's: tables of four inputs, flip-flops, multiplier blocks and RAM blocks in the units of
+    `hwflow_rtl.vendor.Technology.name`.  `clock_mhz` drives the whole design.  `baud` is the rate of the serial line.
+    """
+
+    name: str
+    title: str
+    family: str
+    device: str
+    package: str
+    speed: str | None
+    chip: str | None
+    clock: Pin
+    clock_mhz: float
+    reset: Pin | None
+    reset_active_low: bool
+    rx: Pin
+    tx: Pin
+    baud: int
+    leds: tuple[Pin, ...]
+    leds_active_low: bool
+    resources: Resources
+    programmer: Programmer | None
+    source: str
+    path: Path
+
+    def technology(self) -> Technology:
+        """The family's way of making multipliers and memories; a new object each time."""
+        return FAMILIES[self.family]()
+
+
+def list_boards() -> tuple[str, ...]:
+    """The names of all boards that come with hwflow."""
+    return tuple(sorted(path.stem for path in boards_folder().glob("*.yaml")))
+
+
+def load_board(name: str | Path) -> Board:
+    """The board of that name, or of the YAML file at that path.  Raises HwflowError for anything wrong with it."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml") or path.parent != Path("."):
+        if not path.is_file():
+            raise HwflowError(f"the board file '{path}' must exist; the boards that come with hwflow are "
+                              f"{', '.join(list_boards())}")
+        return read_board(path)
+    if str(name) not in list_boards():
+        near = difflib.get_close_matches(str(name).lower(), list_boards(), n=1, cutoff=0.4)
+        guess = f"; did you mean {near[0]}?" if near else ""
+        raise HwflowError(f"board must be one of {', '.join(list_boards())}, or the path of a YAML file, not "
+                          f"'{name}'{guess}")
+    return read_board(boards_folder() / f"{name}.yaml")
+
+
+@cache
+def boards_folder() -> Path:
+    """The installed package `hwflow_boards`, or `boards/` beside the package `hwflow` in a checkout."""
+    if importlib.util.find_spec("hwflow_boards") is not None:
+        return Path(str(importlib.resources.files("hwflow_boards")))
+    return Path(__file__).resolve().parents[2] / "boards"
+
+
+@cache
+def schema() -> dict[str, Any]:
+    text = importlib.resources.files("hwflow.synth").joinpath("board_schema.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def read_board(path: Path) -> Board:
+    """Parse and check one file."""
+    content = parse(path)
+    complaints = [*violations(content)]
+    if not complaints:
+        complaints = [*device_violations(content)]
+    if complaints:
+        listing = "".join(f"\n  {complaint}" for complaint in complaints)
+        raise HwflowError(f"the board file '{path}' must follow docs/add-a-board.md:{listing}")
+    return assemble(path, content)
+
+
+def parse(path: Path) -> Any:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise HwflowError(f"the board file '{path}' must be readable: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise HwflowError(f"the board file '{path}' must be UTF-8 text") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
+        raise HwflowError(f"the board file '{path}' must be valid YAML: {place}: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise HwflowError(f"the board file '{path}' must be valid YAML: {error}") from None
+
+
+def violations(content: Any) -> Iterator[str]:
+    """One sentence for each way in which `content` breaks the schema, in the order of the file's keys."""
+    validator = jsonschema.Draft202012Validator(schema())
+    for error in sorted(validator.iter_errors(content), key=lambda e: [str(part) for part in e.absolute_path]):
+        yield from sentences(error)
+
+
+def sentences(error: Any) -> Iterator[str]:
+    where = ".".join(str(part) for part in error.absolute_path)
+    inside = f"{where}." if where else ""
+    if error.validator == "required":
+        missing = error.message.split("'")[1]
+        yield f"key '{inside}{missing}' must be given"
+    elif error.validator == "additionalProperties":
+        known = list(error.schema["properties"])
+        for key in sorted(str(key) for key in set(error.instance) - set(known)):
+            near = difflib.get_close_matches(key, known, n=1)
+            guess = f"; did you mean '{near[0]}'?" if near else ""
+            yield f"key '{inside}{key}' must be one of {', '.join(known)}{guess}"
+    elif error.validator == "enum":
+        yield f"key '{where}' must be one of {', '.join(error.validator_value)}, not {error.instance!r}"
+    elif error.validator == "type":
+        hint = "; put it in quotes" if error.validator_value == "string" and error.instance is not None else ""
+        kinds = {"object": "a mapping of keys", "array": "a list"}
+        kind = kinds.get(str(error.validator_value), f"a {error.validator_value}")
+        yield f"{f'key {where!r}' if where else 'the file'} must be {kind}, not {error.instance!r}{hint}"
+    else:
+        yield f"key '{where}' must not break this rule: {error.message}"
+
+
+def device_violations(content: dict[str, Any]) -> Iterator[str]:
+    """Names that only the place and route tools know."""
+    known = {"ecp5": ECP5_DEVICES, "ice40": ICE40_DEVICES}.get(content["family"])
+    if known is not None and content["device"] not in known:
+        yield f"key 'device' must be one of {', '.join(known)}, not {content['device']!r}"
+    pins = [content["clock"]["pin"], content["uart"]["rx"], content["uart"]["tx"], *content["leds"]["pins"]]
+    pins += [content["reset"]["pin"]] if "reset" in content else []
+    for pin in sorted({pin for pin in pins if pins.count(pin) > 1}):
+        yield f"pin {pin} must be used once, not {pins.count(pin)} times"
+
+
+def assemble(path: Path, content: dict[str, Any]) -> Board:
+    standard = content["io_standard"]
+    clock, uart, leds, reset = content["clock"], content["uart"], content["leds"], content.get("reset")
+    programmer = content.get("programmer")
+
+    def pin(name: str, group: dict[str, Any]) -> Pin:
+        return Pin(name, group.get("io_standard", standard), group.get("pull"))
+
+    return Board(
+        name=path.stem, title=content["title"], family=content["family"], device=content["device"],
+        package=content["package"], speed=content.get("speed"), chip=content.get("chip"),
+        clock=pin(clock["pin"], clock), clock_mhz=float(clock["mhz"]),
+        reset=pin(reset["pin"], reset) if reset else None,
+        reset_active_low=reset is not None and reset["active"] == "low",
+        rx=pin(uart["rx"], uart), tx=pin(uart["tx"], uart), baud=uart["baud"],
+        leds=tuple(pin(name, leds) for name in leds["pins"]), leds_active_low=leds["active"] == "low",
+        resources=Resources(**content["resources"]),
+        programmer=Programmer(programmer["tool"], tuple(programmer.get("arguments", ()))) if programmer else None,
+        source=content["source"], path=path,
+    )

