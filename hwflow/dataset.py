@@ -7,14 +7,15 @@ A data file is an NPZ archive (`numpy.savez`) of plain arrays, one run of the mo
     out_<output>   [n, *shape of the output]   optional: what the float model must give
     labels         [n]                         optional: the class of each row, integers
 
-An array may also simply be named like the input, and its rows may leave the batch dimension out ([n, 1, 8, 8]).
+An array may also simply be named like the input, and its rows may leave the batch dimension out ([n, 1, 8, 8]).  A "/"
+in the name of an input or output may stand as "_", because archives take it for a folder.
 """
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from hwflow.errors import HwflowError
 from hwflow.onnx.model import Array, Model, Value
 
-__all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "classes", "load"]
+__all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "classes", "load_dataset"]
 
 #: Rows of the inputs that stand in for calibration data where a file has none of its own.
 CALIBRATION_ROWS = 100
@@ -44,8 +45,17 @@ class Dataset:
     def rows(self) -> int:
         return min(len(array) for array in self.inputs.values())
 
+    def first(self, count: int) -> Dataset:
+        """The first `count` rows; calibration stays whole."""
+        return replace(
+            self,
+            inputs={name: array[:count] for name, array in self.inputs.items()},
+            labels=None if self.labels is None else self.labels[:count],
+            outputs={name: array[:count] for name, array in self.outputs.items()},
+        )
 
-def load(path: str | Path, model: Model) -> Dataset:
+
+def load_dataset(path: str | Path, model: Model) -> Dataset:
     """Read the data file `path` for `model`.
 
     An open dimension of an input takes any size, an open batch 1.  HwflowError says what is wrong with the file, which
@@ -56,14 +66,14 @@ def load(path: str | Path, model: Model) -> Dataset:
     values = model.graph.inputs
     inputs = {value.name: _rows(file, arrays, value, ("in_", "")) for value in values}
     _same_length(file, inputs)
-    stated = [value.name for value in values if f"calib_{value.name}" in arrays]
+    stated = [value.name for value in values if _named(arrays, "calib_", value) is not None]
     if stated:
         calibration = {value.name: _rows(file, arrays, value, ("calib_",)) for value in values}
         _same_length(file, calibration)
     else:
         calibration = {name: array[:CALIBRATION_ROWS] for name, array in inputs.items()}
     count = len(next(iter(inputs.values())))
-    outputs = {v.name: arrays[f"out_{v.name}"] for v in model.graph.outputs if f"out_{v.name}" in arrays}
+    outputs = {v.name: a for v in model.graph.outputs if (a := _named(arrays, "out_", v)) is not None}
     for name, array in outputs.items():
         if array.ndim == 0 or len(array) != count:
             raise HwflowError(f"{file}: out_{name} must have one row per input row ({count}), not {_describe(array)}")
@@ -102,11 +112,16 @@ def _describe(array: Array) -> str:
     return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
 
 
+def _named(arrays: Mapping[str, Array], prefix: str, value: Value) -> Array | None:
+    """The array of an input or output; archives take a "/" in a name for a folder, so "_" may stand for it."""
+    return arrays.get(f"{prefix}{value.name}", arrays.get(f"{prefix}{value.name.replace('/', '_')}"))
+
+
 def _rows(file: Path, arrays: Mapping[str, Array], value: Value, prefixes: tuple[str, ...]) -> Array:
     """The array of one input, checked, with the batch dimension."""
-    wanted = [f"{prefix}{value.name}" for prefix in prefixes]
-    name = next((w for w in wanted if w in arrays), None)
+    name = next((p + s for p in prefixes for s in (value.name, value.name.replace("/", "_")) if p + s in arrays), None)
     if name is None:
+        wanted = [f"{prefix}{value.name}" for prefix in prefixes]
         there = ", ".join(f"'{key}'" for key in sorted(arrays)) or "nothing"
         wish = " or ".join(f"'{w}'" for w in wanted)
         raise HwflowError(f"{file}: there must be an array {wish} for the model's input '{value.name}'; it has {there}")

@@ -15,7 +15,7 @@ from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import Quantized
 
-__all__ = ["before", "behind", "predict", "run"]
+__all__ = ["before", "behind", "enter", "predict", "run"]
 
 #: Called with (rows done, rows in all).
 Progress = Callable[[int, int], None]
@@ -26,18 +26,19 @@ _ROWS = 64
 
 def run(
     graph: LayerGraph | Quantized,
-    frames: Mapping[str, IntArray],
+    frames: IntArray | Mapping[str, IntArray],
     *,
-    keep: bool = False,
+    keep: bool = True,
     progress: Progress | None = None,
 ) -> dict[str, IntArray]:
-    """Evaluate the integer graph on `frames`, arrays [n, h, w, c] named like the graph's inputs.
+    """Evaluate the integer graph on `frames`: arrays [n, h, w, c] by input name, or the array of its only input.
 
-    Gives the outputs by tensor name, with `keep` every tensor: the inputs and every stage boundary.  HwflowError where
-    frames are missing, of the wrong shape, or outside their tensor's format.
+    Gives every tensor by name, the inputs and every stage boundary; without `keep` the outputs alone.  HwflowError
+    where frames are missing, of the wrong shape, or outside their tensor's format.
     """
     graph = graph.graph if isinstance(graph, Quantized) else graph
-    inputs = {name: _checked(graph, name, frames) for name in graph.inputs}
+    named = frames if isinstance(frames, Mapping) else dict.fromkeys(graph.inputs[:1], frames)
+    inputs = {name: _checked(graph, name, named) for name in graph.inputs}
     count = min(len(array) for array in inputs.values())
     names = tuple(dict.fromkeys([*graph.inputs, *(layer.output for layer in graph.layers)])) if keep else graph.outputs
     parts: dict[str, list[IntArray]] = {name: [] for name in names}
@@ -74,6 +75,12 @@ def before(quantized: Quantized, feeds: Mapping[str, Array]) -> dict[str, IntArr
     return {name: array[:, 0].astype(np.int64) for name, array in _rows(quantized.prologue, feeds).items()}
 
 
+def enter(quantized: Quantized, feeds: Mapping[str, Array]) -> IntArray:
+    """As `before`, the frames alone of a graph with one input."""
+    (frames,) = before(quantized, feeds).values()
+    return frames
+
+
 def behind(quantized: Quantized, frames: Mapping[str, IntArray]) -> dict[str, Array]:
     """The host's part behind the hardware: frames [n, h, w, c] to rows [n, *output shape] by output name."""
     inputs = {}
@@ -93,4 +100,4 @@ def _rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
 
 def predict(quantized: Quantized, feeds: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:
     """The whole model on rows [n, *input shape]: prologue, integer graph, epilogue.  Gives [n, *output shape]."""
-    return behind(quantized, run(quantized.graph, before(quantized, feeds), progress=progress))
+    return behind(quantized, run(quantized, before(quantized, feeds), keep=False, progress=progress))

@@ -20,26 +20,11 @@ from hwflow.quantize.insert import insert_quantizers, points
 from hwflow.quantize.lower import Importer
 from hwflow.quantize.normalise import layout_before_dequantize, matrix_to_gemm, max_pool_last, raise_opset
 from hwflow.quantize.problems import Problem, raise_all
+from hwflow.quantize.quantized import Quantized
+from hwflow.quantize.store import load_quantized, save_quantized
 from hwflow.quantize.support import unsupported
 
-__all__ = ["FLOAT_PASSES", "QDQ_PASSES", "Pass", "Quantized", "quantize"]
-
-
-@dataclass(frozen=True)
-class Quantized:
-    """A model split in three, and the QDQ model that says the same in ONNX.
-
-    `prologue` takes the user's model's inputs (batch 1) and gives one frame [1, h, w, c] per input of `graph`;
-    `epilogue` takes one frame per output of `graph` and gives the user's model's outputs.  `notes` are sentences for
-    the user: what runs on the host, where calibration came from.  `qdq` is the whole model with QuantizeLinear and
-    DequantizeLinear, which any ONNX runtime evaluates to the same integers up to its float rounding.
-    """
-
-    graph: LayerGraph
-    prologue: Model
-    epilogue: Model
-    notes: tuple[str, ...]
-    qdq: Model
+__all__ = ["FLOAT_PASSES", "QDQ_PASSES", "Pass", "Quantized", "load_quantized", "quantize", "save_quantized"]
 
 
 @dataclass(frozen=True)

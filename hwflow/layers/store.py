@@ -1,0 +1,99 @@
+"""A layer graph as two files of a folder: `graph.yaml` for people, `arrays.npz` for the weights and tables.
+
+The same graph gives the same bytes, and reading gives an equal graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import yaml
+
+from hwflow.errors import HwflowError
+from hwflow.layers import KINDS
+from hwflow.layers.base import Frame, IntFormat, Layer, LayerGraph, Requantize, Tensor
+
+__all__ = ["load_graph", "save_graph"]
+
+GRAPH, ARRAYS = "graph.yaml", "arrays.npz"
+
+
+def save_graph(graph: LayerGraph, folder: Path) -> None:
+    """Write `graph` into the existing `folder`."""
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    text = {
+        "name": graph.name,
+        "inputs": list(graph.inputs),
+        "outputs": list(graph.outputs),
+        "tensors": [_plain(tensor, "", arrays) for tensor in graph.tensors.values()],
+        "layers": [{"kind": x.kind, **_plain(x, f"{k}", arrays)} for k, x in enumerate(graph.layers)],
+    }
+    (folder / GRAPH).write_text(yaml.safe_dump(text, sort_keys=False, default_flow_style=None, width=120))
+    np.savez(folder / ARRAYS, **arrays)  # type: ignore[arg-type]
+
+
+def load_graph(folder: Path) -> LayerGraph:
+    """Read what `save_graph` wrote.  HwflowError where the files are missing, damaged, or contradict each other."""
+    try:
+        text = yaml.safe_load((folder / GRAPH).read_text())
+        with np.load(folder / ARRAYS, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        graph = _graph(text, arrays)
+        graph.check()
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+        raise HwflowError(
+            f"'{folder}' must hold a layer graph ({GRAPH} and {ARRAYS}), which it does not: {error}; "
+            "delete the folder and quantize again"
+        ) from None
+    return graph
+
+
+def _plain(value: Any, place: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    """`value` as text, numbers, lists and dictionaries; arrays go into `arrays` and leave their name."""
+    if isinstance(value, np.ndarray):
+        arrays[place] = value
+        return place
+    if isinstance(value, IntFormat):
+        return str(value)
+    if isinstance(value, (Frame, Tensor, Layer, Requantize)):
+        return {f.name: _plain(getattr(value, f.name), f"{place}.{f.name}", arrays) for f in fields(value)}  # type: ignore[arg-type]
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _graph(text: Mapping[str, Any], arrays: Mapping[str, Any]) -> LayerGraph:
+    kinds = {kind.kind: kind for kind in KINDS}
+    tensors = [_object(Tensor, item, arrays) for item in text["tensors"]]
+    layers = [
+        _object(kinds[item["kind"]], {k: v for k, v in item.items() if k != "kind"}, arrays) for item in text["layers"]
+    ]
+    return LayerGraph(
+        text["name"], {t.name: t for t in tensors}, tuple(layers), tuple(text["inputs"]), tuple(text["outputs"])
+    )
+
+
+def _object(cls: type[Any], values: Mapping[str, Any], arrays: Mapping[str, Any]) -> Any:
+    """An instance of the dataclass `cls`."""
+    hints = get_type_hints(cls)
+    names = {f.name for f in fields(cls)}
+    if names != set(values):
+        raise ValueError(f"{cls.__name__} must have the fields {sorted(names)}, not {sorted(values)}")
+    return cls(**{name: _typed(hints[name], value, arrays) for name, value in values.items()})
+
+
+def _typed(hint: Any, value: Any, arrays: Mapping[str, Any]) -> Any:
+    if hint is IntFormat:
+        return IntFormat(int(value.removeprefix("u").removeprefix("int")), signed=not value.startswith("u"))
+    if hint in (Frame, Requantize):
+        return _object(hint, value, arrays)
+    if get_args(hint) and hint.__origin__ is tuple:
+        return tuple(value)
+    if get_args(hint):  # an array
+        array = arrays[value]
+        if array.dtype != np.int64:
+            raise ValueError(f"array '{value}' must be int64, not {array.dtype}")
+        return array
+    return hint(value)
