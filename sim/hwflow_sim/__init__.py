@@ -4,7 +4,7 @@
 stalls where asked, and compares the beats at the output of every stage with arrays of integers, by equality.
 """
 
-from .compile import Simulation, compile  # noqa: A004 - the pair reads compile(), run()
+from .compile import Simulation, compile
 from .results import Boundary, Deadlock, Difference, RunResult, StageResult, StallPattern
 from .run import run
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, Instance, Module, ResetSignal, Shape, Signal, Value
+from amaranth.hdl import ClockDomain, ClockSignal, Instance, Module, ResetSignal, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -76,7 +76,8 @@ class Bench(wiring.Component):
             o_activity=activity[count], o_complete=complete[count], **timed)
         payload = Value.cast(core.i.payload)
         m.submodules.source = Instance(
-            "hwflow_source", p_WIDTH=len(payload), p_ID=count + 1, i_enable=Cat(control["prime"], control["running"]).any(),
-            i_stall=stalls[SOURCE_STALL], i_ready=core.i.ready, o_valid=core.i.valid, o_payload=payload,
-            o_activity=activity[count + 1], o_complete=complete[count + 1], **timed)
+            "hwflow_source", p_WIDTH=len(payload), p_ID=count + 1,
+            i_enable=control["prime"] | control["running"], i_stall=stalls[SOURCE_STALL], i_ready=core.i.ready,
+            o_valid=core.i.valid, o_payload=payload, o_activity=activity[count + 1],
+            o_complete=complete[count + 1], **timed)
         return m

@@ -11,7 +11,8 @@ from .results import Boundary, Difference
 __all__ = ["first_difference", "whole_frames"]
 
 
-def first_difference(boundary: Boundary, beats: npt.NDArray[np.uint64], expected: npt.NDArray[np.int64]) -> Difference | None:
+def first_difference(boundary: Boundary, beats: npt.NDArray[np.uint64],
+                     expected: npt.NDArray[np.int64]) -> Difference | None:
     """The first element of uint64[beats, words] that is not that of int64[n, elements]; None if all that are due came
     and are equal.  Frame by frame, so that memory does not grow with the number of frames."""
     per_frame = boundary.beats_per_frame

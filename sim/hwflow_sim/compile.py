@@ -68,7 +68,7 @@ def warn(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDArray[np.uint8]], folder: Path,  # noqa: A001
+def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDArray[np.uint8]], folder: Path,
             cache: Path, waves: bool = False, sources: Sequence[Path] = (), jobs: int | None = None,
             say: Callable[[str], None] = warn) -> Simulation:
     """Make the executable simulation of `core`, or find it in `cache`.
@@ -100,12 +100,12 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
     from amaranth.hdl import Shape
 
     began = time.monotonic()
-    tools = find_tools()
     folder, cache = folder.resolve(), cache.resolve()
     create_folder(folder)
     create_folder(cache)
     write_roms(roms, folder)
     design, rtlil = elaborate(core, boundaries)
+    tools = find_tools()
     layout = core.i.payload.shape()
     element = Shape.cast(layout.elem_shape)
     log = folder / "compile.log"

@@ -1,7 +1,7 @@
 """The cocotb test that runs inside the simulation: prepare, `go`, wait for `done`, compare, report.
 
-Between `go` and `done` the clock runs in C++ without coming back to Python; the monitors of the bench record every beat.
-The folder in the environment variable HWFLOW_RUN holds what to play and receives the result.
+Between `go` and `done` the clock runs in C++ without coming back to Python; the monitors of the bench record every
+beat.  The folder in the environment variable HWFLOW_RUN holds what to play and receives the result.
 """
 
 from __future__ import annotations

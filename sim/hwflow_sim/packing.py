@@ -17,13 +17,13 @@ def words_per_beat(lanes: int, shape: Element) -> int:
 def pack(elements: npt.NDArray[np.int64], *, lanes: int, shape: Element) -> npt.NDArray[np.uint64]:
     """int64[beats * lanes] to uint64[beats, words].  Higher bits of the elements are dropped."""
     words = words_per_beat(lanes, shape)
-    raw = np.ascontiguousarray(elements, dtype="<i8").reshape(-1, lanes, 1).view(np.uint8)
+    raw = np.ascontiguousarray(elements, dtype="<i8").view(np.uint8).reshape(-1, lanes, 8)
     beats = len(raw)
     if shape.width % 8 == 0:
-        content = raw[:, :, : shape.width // 8].reshape(beats, -1)
+        content = raw[:, :, : shape.width // 8].reshape(beats, lanes * shape.width // 8)
     else:
         bits = np.unpackbits(raw, axis=2, count=shape.width, bitorder="little")
-        content = np.packbits(bits.reshape(beats, -1), axis=1, bitorder="little")
+        content = np.packbits(bits.reshape(beats, lanes * shape.width), axis=1, bitorder="little")
     padded = np.zeros((beats, 8 * words), dtype=np.uint8)
     padded[:, : content.shape[1]] = content
     return padded.view("<u8").astype(np.uint64, copy=False)
@@ -32,7 +32,7 @@ def pack(elements: npt.NDArray[np.int64], *, lanes: int, shape: Element) -> npt.
 def unpack(words: npt.NDArray[np.uint64], *, lanes: int, shape: Element) -> npt.NDArray[np.int64]:
     """uint64[beats, words] to int64[beats * lanes]."""
     beats = len(words)
-    raw = np.ascontiguousarray(words, dtype="<u8").view(np.uint8).reshape(beats, -1)
+    raw = np.ascontiguousarray(words, dtype="<u8").view(np.uint8).reshape(beats, 8 * words.shape[1])
     if shape.width % 8 == 0:
         size = shape.width // 8
         low = raw[:, : lanes * size].reshape(-1, size)

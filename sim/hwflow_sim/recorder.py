@@ -18,9 +18,9 @@ WORDS, CYCLES = ctypes.POINTER(UINT64), ctypes.POINTER(INT64)
 PROTOTYPES = {
     "prepare": (None, INT, INT64), "prepare_boundary": (None, INT, INT, INT64, INT64),
     "prepare_source": (None, ctypes.c_void_p, UINT64), "prepare_stall": (None, INT, INT, INT),
-    "word_count": (UINT64, INT), "words": (WORDS, INT), "frame_cycle_count": (UINT64, INT), "frame_cycles": (CYCLES, INT),
-    "totals": (CYCLES, INT), "violation_count": (UINT64,), "first_violation": (INT64,), "finish_cycle": (INT64,), "cycles": (UINT64,),
-    "seconds": (DOUBLE,),
+    "word_count": (UINT64, INT), "words": (WORDS, INT), "frame_cycle_count": (UINT64, INT),
+    "frame_cycles": (CYCLES, INT), "totals": (CYCLES, INT), "violation_count": (UINT64,), "first_violation": (INT64,),
+    "finish_cycle": (INT64,), "cycles": (UINT64,), "seconds": (DOUBLE,),
 }
 SOURCE_STALL, SINK_STALL = 0, 1
 SEED_MIX = 0x9E3779B1  # 2**32 / golden ratio: neighbouring seeds give unlike states

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +13,8 @@ import numpy.typing as npt
 
 from hwflow.errors import HwflowError
 
-__all__ = ["Boundary", "Deadlock", "Difference", "Element", "ElementShape", "RunResult", "StageResult", "StallPattern", "Waiting"]
+__all__ = ["Boundary", "Deadlock", "Difference", "Element", "ElementShape", "RunResult", "StageResult", "StallPattern",
+           "Waiting"]
 
 HIGHEST_STALL = 0.98  # beyond it a run is hardly more than waiting
 
@@ -154,7 +156,7 @@ class Deadlock:
         Without one, every stage waits for a beat that was lost.
         """
         stages = self.streams[:-1]
-        for before, stage in reversed(list(zip(stages, stages[1:], strict=False))):
+        for before, stage in reversed(list(pairwise(stages))):
             if before.stalled and not stage.stalled:
                 return stage.name
         return None
@@ -212,8 +214,7 @@ class RunResult:
     @property
     def intervals(self) -> tuple[int, ...]:
         """Cycles from the end of each frame to the end of the next."""
-        done = self.frame_done_cycles
-        return tuple(after - before for before, after in zip(done, done[1:], strict=False))
+        return tuple(after - before for before, after in pairwise(self.frame_done_cycles))
 
     @property
     def interval(self) -> int | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,8 @@ from hwflow.errors import ToolFailed
 
 from .compile import Simulation
 from .exchange import EXPECTED, FRAMES, RESULT, SETTINGS, Settings, load_result
-from .results import Boundary, RunResult, StallPattern
-from .tools import libpython, package_folder, run_tool
+from .results import RunResult, StallPattern
+from .tools import end_of, libpython, run_tool
 
 __all__ = ["run"]
 
@@ -65,15 +64,16 @@ def run(simulation: Simulation, *, frames: npt.NDArray[np.int64], expected: Sequ
         run_tool([simulation.executable], what="the simulation", cwd=simulation.folder, log=log,
                  env=environment(place, waves))
         if not (place / RESULT).is_file():
-            raise ToolFailed(f"the simulation ended without a result; its output is in '{log}'")
+            raise ToolFailed(f"the simulation ended without a result; {end_of(log)}")
         return load_result(place, waves)
 
 
-def check_frames(simulation: Simulation, frames: npt.NDArray[np.int64], expected: Sequence[npt.NDArray[np.int64]]) -> None:
+def check_frames(simulation: Simulation, frames: npt.NDArray[np.int64],
+                 expected: Sequence[npt.NDArray[np.int64]]) -> None:
     """Wrong shapes or values here are mistakes of the calling code: ValueError."""
     if frames.ndim != 2 or len(frames) == 0 or frames.shape[1] % simulation.input_lanes:
-        raise ValueError(f"frames must be [n, elements] with a whole number of beats of {simulation.input_lanes} lanes, "
-                         f"not {frames.shape}")
+        raise ValueError(f"frames must be [n, elements] with a whole number of beats of {simulation.input_lanes} lanes"
+                         f", not {frames.shape}")
     shape = simulation.input_shape
     low = -(1 << (shape.width - 1)) if shape.signed else 0
     high = low + (1 << shape.width) - 1
@@ -107,8 +107,6 @@ def environment(place: Path, waves: Path | None) -> dict[str, str]:
 
 def remove_leftovers(folder: Path) -> None:
     """Folders of runs that were killed: their process is gone."""
-    import shutil
-
     for place in folder.glob("run-*-*"):
         process = place.name.split("-")[1]
         if process.isdigit() and not alive(int(process)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import os
@@ -14,10 +15,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from hwflow.errors import MissingTool, ToolFailed
 
-__all__ = ["Tools", "find_tools", "libpython", "run_tool", "run_tools"]
+__all__ = ["Tools", "end_of", "find_tools", "libpython", "run_tool", "run_tools"]
 
 TAIL_LINES = 12
 POLL_SECONDS = 0.005
@@ -96,9 +98,9 @@ def libpython() -> str:
 
     found = find_libpython.find_libpython()
     if found is None:
-        raise MissingTool(f"cocotb needs the shared library of Python {sys.version_info.major}.{sys.version_info.minor}; "
-                          f"install it (Debian and Ubuntu: apt install libpython3-dev) or use a Python built with "
-                          f"--enable-shared")
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise MissingTool(f"cocotb needs the shared library of Python {version}; install it (Debian and Ubuntu: apt "
+                          f"install libpython{version}) or use a Python built with --enable-shared")
     return str(found)
 
 
@@ -130,7 +132,8 @@ def run_tools(commands: Sequence[Sequence[str | Path]], *, what: str, cwd: Path,
                 end(process)
 
 
-def start(command: Sequence[str | Path], *, cwd: Path, output, env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+def start(command: Sequence[str | Path], *, cwd: Path, output: BinaryIO,
+          env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
     words = [str(word) for word in command]
     output.write(f"$ {' '.join(words)}\n".encode())
     output.flush()
@@ -140,15 +143,19 @@ def start(command: Sequence[str | Path], *, cwd: Path, output, env: Mapping[str,
 
 def end(process: subprocess.Popen[bytes]) -> None:
     """End a process and what it started."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
 def failure(what: str, process: subprocess.Popen[bytes], log: Path) -> str:
     code = process.returncode
     how = f"ended with signal {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip() and not line.startswith("$ ")]
-    return "\n".join([f"{what} {how}; the whole output is in '{log}', its end:", *lines[-TAIL_LINES:]])
+    return f"{what} {how}; {end_of(log)}"
+
+
+def end_of(log: Path) -> str:
+    """Where the log is, and its last lines without the commands."""
+    text = log.read_text(errors="replace")
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("$ ")]
+    return "\n".join([f"the whole output is in '{log}', its end:", *lines[-TAIL_LINES:]])

@@ -1,13 +1,16 @@
 """A core of two toy stages with the ports of `hwflow_rtl.core.Core`, for tests of the simulation.
 
-Stage 0 adds a bias out of a ROM, by the position in the frame, to each of two lanes of uint8; stage 1 sums the lanes
-of a beat as signed(11) after a few cycles of work.  Faults can be asked for.
+Stage "bias" adds a word out of a ROM, by the position in the frame, to each of two lanes of uint8; stage "sum" sums the
+lanes of a beat as signed(11) and is busy for a while.  A second ROM says what is wrong with the core, so that every
+fault runs in the same executable.
 """
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
-from amaranth.hdl import Const, Module, Shape, Signal, signed, unsigned
+from amaranth.hdl import Module, Shape, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.streams import Queue
@@ -18,15 +21,27 @@ LANES = 2
 BEATS = 8
 ELEMENTS = LANES * BEATS
 NAMES = ("bias", "sum")
-ROM = "toy_bias"
-
-#: What can be wrong with it.
-FAULTS = ("drop", "repeat", "hang", "unsteady")
+BIAS, FAULT = "toy_bias", "toy_fault"
+FAULT_BEAT = 5
 
 
-def biases(seed: int) -> np.ndarray:
-    """uint8[BEATS, 1]: the words of the ROM."""
-    return np.random.default_rng(seed).integers(0, 256, (BEATS, 1), dtype=np.uint8)
+class Fault(enum.Enum):
+    """What stage "bias" does wrong with beat FAULT_BEAT of the run, or the output with every beat."""
+
+    NONE = 0
+    DROP = 1
+    REPEAT = 2
+    HANG = 3
+    UNSTEADY = 4
+
+
+def noise_frames(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (count, ELEMENTS))
+
+
+def roms(seed: int = 1, fault: Fault = Fault.NONE) -> dict[str, np.ndarray]:
+    bias = np.random.default_rng(seed).integers(0, 256, (BEATS, 1), dtype=np.uint8)
+    return {BIAS: bias, FAULT: np.full((2, 1), fault.value, dtype=np.uint8)}
 
 
 def golden(frames: np.ndarray, bias: np.ndarray) -> list[np.ndarray]:
@@ -40,73 +55,69 @@ def boundaries() -> list[Boundary]:
 
 
 class ToyCore(wiring.Component):
-    """`work` is the number of cycles for which stage 1 is busy with a beat.
+    """A beat takes four cycles in the first stage and `1 + work` in the second.
 
-    `fault` starts at beat number `fault_beat` (from 0) of stage 0: "drop" loses that beat, "repeat" sends it twice,
-    "hang" never takes another beat; "unsteady" lets the output change while it waits.
+    With work <= 3 the first stage is the slower one: frames follow each other every 4 * BEATS cycles.
     """
 
-    def __init__(self, *, bias: np.ndarray, work: int = 3, fault: str | None = None, fault_beat: int = 5):
+    def __init__(self, *, work: int = 2):
         self.work = work
-        self.fault = fault
-        self.fault_beat = fault_beat
-        self.technology = Generic(hex_roms=True)
-        self.rom = self.technology.rom(width=8, contents=bias, name=ROM)
+        technology = Generic(hex_roms=True)
+        blank = roms()
+        self.bias = technology.rom(width=8, contents=blank[BIAS], name=BIAS)
+        self.fault = technology.rom(width=8, contents=blank[FAULT], name=FAULT)
         self.wide, self.narrow = data.ArrayLayout(unsigned(8), LANES), data.ArrayLayout(signed(11), 1)
         ports = {"i": In(stream.Signature(self.wide)), "o": Out(stream.Signature(self.narrow))}
         for k, layout in enumerate((self.wide, self.narrow)):
-            ports |= {f"probe{k}_valid": Out(1), f"probe{k}_data": Out(Shape.cast(layout).width), f"busy{k}": Out(1),
-                      f"stall{k}": Out(1)}
+            ports |= {f"probe{k}_valid": Out(1), f"probe{k}_data": Out(Shape.cast(layout).width),
+                      f"busy{k}": Out(1), f"stall{k}": Out(1)}
         super().__init__(ports)
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.rom = self.rom
+        m.submodules.bias, m.submodules.fault = self.bias, self.fault
         m.submodules.front = front = Queue(shape=self.wide, depth=4)
         m.submodules.back = back = Queue(shape=self.narrow, depth=2)
-        self.first(m, front)
-        self.second(m, front, back)
-        valid, payload = back.o.valid, back.o.payload.as_value()
+        self.add(m, front)
+        self.sum(m, front, back)
+        payload, flip = back.o.payload.as_value(), Signal()
+        m.d.sync += flip.eq(~flip & self.stall1 & self.has(Fault.UNSTEADY))
         m.d.comb += [
-            self.o.valid.eq(valid), self.o.payload.as_value().eq(payload), back.o.ready.eq(self.o.ready),
+            self.o.valid.eq(back.o.valid), self.o.payload.as_value().eq(payload ^ flip),
+            back.o.ready.eq(self.o.ready),
             self.probe0_valid.eq(front.o.valid & front.o.ready), self.probe0_data.eq(front.o.payload.as_value()),
             self.stall0.eq(front.o.valid & ~front.o.ready),
-            self.probe1_valid.eq(valid & self.o.ready), self.probe1_data.eq(payload),
-            self.stall1.eq(valid & ~self.o.ready),
+            self.probe1_valid.eq(back.o.valid & self.o.ready), self.probe1_data.eq(payload),
+            self.stall1.eq(back.o.valid & ~self.o.ready),
         ]
-        if self.fault == "unsteady":
-            flip = Signal()
-            m.d.sync += flip.eq(~flip & valid & ~self.o.ready)
-            m.d.comb += self.o.payload.as_value().eq(payload ^ flip)
         return m
 
-    def first(self, m, front):
-        """Three steps a beat: take it, wait for the ROM, give it."""
-        held, place, seen = Signal(self.wide), Signal(range(BEATS)), Signal(16)
-        step, repeated = Signal(range(4)), Signal()
-        m.d.comb += [self.rom.addr.eq(place), self.i.ready.eq(step == 0), self.busy0.eq(step != 0)]
-        for lane in range(LANES):
-            m.d.comb += front.i.payload[lane].eq(held[lane] + self.rom.data)
-        hit = seen == self.fault_beat
-        with m.If(step == 0):
-            with m.If(self.i.valid):
-                m.d.sync += [held.eq(self.i.payload), step.eq(1)]
-            if self.fault == "hang":
-                with m.If(hit):
-                    m.d.comb += self.i.ready.eq(0)
-                    m.d.sync += step.eq(0)
-        with m.Elif(step != 3):
-            m.d.sync += step.eq(step + 1)
-        with m.Else():
-            m.d.comb += front.i.valid.eq(~hit if self.fault == "drop" else 1)
-            with m.If(front.i.ready):
-                again = hit & ~repeated if self.fault == "repeat" else Const(0)
-                m.d.sync += repeated.eq(again)
-                with m.If(~again):
-                    m.d.sync += [step.eq(0), place.eq(place + 1), seen.eq(seen + 1)]
+    def has(self, fault: Fault):
+        return self.fault.data == fault.value
 
-    def second(self, m, front, back):
-        """Sums a beat, then is busy for `work` cycles."""
+    def add(self, m, front):
+        """Four steps a beat: take it, two for the ROM, give it."""
+        held, place, count = Signal(self.wide), Signal(range(BEATS)), Signal(16)
+        step, again = Signal(range(4)), Signal()
+        hit = count == FAULT_BEAT
+        m.d.comb += [
+            self.bias.addr.eq(place), self.busy0.eq(step != 0),
+            self.i.ready.eq((step == 0) & ~(hit & self.has(Fault.HANG))),
+        ]
+        for lane in range(LANES):
+            m.d.comb += front.i.payload[lane].eq(held[lane] + self.bias.data)
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [held.eq(self.i.payload), step.eq(1)]
+        with m.If((step == 1) | (step == 2)):
+            m.d.sync += step.eq(step + 1)
+        with m.Elif(step == 3):
+            m.d.comb += front.i.valid.eq(~(hit & self.has(Fault.DROP)))
+            with m.If(front.i.ready):
+                m.d.sync += again.eq(hit & self.has(Fault.REPEAT) & ~again)
+                with m.If(again | ~(hit & self.has(Fault.REPEAT))):
+                    m.d.sync += [step.eq(0), place.eq(place + 1), count.eq(count + 1)]
+
+    def sum(self, m, front, back):
         left = Signal(range(self.work + 1))
         m.d.comb += [
             self.busy1.eq(left != 0),

@@ -45,7 +45,7 @@ inline void dump_waves() {
 }
 
 void close_waves() {
-    if (waves) waves->close();
+    waves.reset();  // closes the file, and must not outlive the model
 }
 #else
 void open_waves() {}

@@ -12,7 +12,12 @@ module hwflow_rom #(
 );
     logic [WIDTH-1:0] words[DEPTH];
 
-    initial $readmemh(FILE, words);
+    initial begin
+        automatic int file = $fopen(FILE, "r");
+        if (file == 0) $fatal(1, "ROM contents must be in the folder of the run: %s is not there", FILE);
+        $fclose(file);
+        $readmemh(FILE, words);
+    end
 
     always_ff @(posedge clk) data <= words[addr];
 endmodule
