@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+from amaranth.hdl import signed
+from hwflow_rtl.row_patch import RowPatch
+from hwflow_rtl.window import WindowShape
+
+from tests.rtl.harness import STALLS, simulate
+
+
+def row(width: int, kernel: int, stride: int = 1, dilation: int = 1, pads: tuple[int, int] = (0, 0)) -> WindowShape:
+    return WindowShape(height=4, width=width, words=1, kernel=(1, kernel), stride=(1, stride), dilation=(1, dilation),
+                       pads=(0, pads[0], 0, pads[1]))
+
+
+SHAPES = {
+    "3 pad 1": row(9, 3, pads=(1, 1)),
+    "5 pad 2": row(8, 5, pads=(2, 2)),
+    "3 valid": row(7, 3),
+    "7, one side": row(12, 7, pads=(0, 6)),
+    "7, other side": row(12, 7, pads=(6, 0)),
+    "7, full": row(12, 7, pads=(6, 6)),
+    "stride 2, even": row(8, 3, stride=2, pads=(1, 1)),
+    "stride 2, odd": row(9, 3, stride=2, pads=(1, 1)),
+    "stride 3, leftovers": row(14, 3, stride=3),
+    "stride 4": row(11, 3, stride=4, pads=(1, 0)),
+    "dilation 2": row(9, 3, dilation=2, pads=(2, 2)),
+    "dilation 3, stride 2": row(10, 2, stride=2, dilation=3, pads=(1, 2)),
+    "one column": row(5, 1),
+    "one column, stride 2": row(5, 1, stride=2),
+    "kernel is the row": row(5, 5),
+    "row narrower than the kernel": row(3, 7, pads=(3, 3)),
+    "one pixel": row(1, 3, pads=(1, 1)),
+    "wide right padding": row(6, 2, pads=(1, 4)),
+}
+LANES = 2
+
+
+def naive(shape: WindowShape, frames: np.ndarray, pad_value: int) -> np.ndarray:
+    """Every word from the definition, one after another."""
+    words = []
+    for line in frames.reshape(-1, shape.width, LANES):
+        for x in range(shape.out_width):
+            for k in range(shape.kernel[1]):
+                column = x * shape.stride[1] - shape.pads[1] + k * shape.dilation[1]
+                words.append(line[column] if 0 <= column < shape.width else [pad_value] * LANES)
+    return np.array(words).reshape(-1, shape.kernel[1] * LANES)
+
+
+def frames_of(shape: WindowShape, count: int) -> np.ndarray:
+    return np.random.default_rng(3).integers(-128, 128, (count, shape.height, shape.width, LANES))
+
+
+def patch_of(shape: WindowShape) -> RowPatch:
+    return RowPatch(shape=shape, element=signed(8), lanes=LANES, pad_value=-7)
+
+
+@pytest.mark.parametrize("stall_out", STALLS)
+@pytest.mark.parametrize("stall_in", STALLS)
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_gathers_rows(shape, stall_in, stall_out):
+    frames = frames_of(shape, 1 if max(stall_in, stall_out) > 0.5 else 3)
+    expected = naive(shape, frames, -7)
+    patch = patch_of(shape)
+    assert np.array_equal(patch.model(frames).reshape(expected.shape), expected)
+    traces = simulate(patch, sends={"i": frames.reshape(-1, LANES)}, receives={"o": len(expected)},
+                      stall_in=stall_in, stall_out=stall_out)
+    assert np.array_equal(traces["o"].beats, expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_takes_the_cycles_it_says(shape):
+    frames = frames_of(shape, 4)
+    patch = patch_of(shape)
+    traces = simulate(patch, sends={"i": frames.reshape(-1, LANES)},
+                      receives={"o": 4 * shape.height * shape.out_width})
+    starts = traces["i"].cycles.reshape(4, -1)[:, 0]
+    assert (np.diff(starts) == RowPatch.cycles(shape=shape)).all()
+
+
+@pytest.mark.parametrize("name", ["3 pad 1", "5 pad 2", "3 valid", "stride 2, odd", "dilation 2", "7, one side"])
+def test_takes_a_word_every_cycle(name):
+    assert RowPatch.cycles(shape=SHAPES[name]) == SHAPES[name].height * SHAPES[name].width
+
+
+@pytest.mark.parametrize(("shape", "message"), [
+    (row(5, 2, pads=(2, 0)), "left padding of a RowPatch must be at most 1, the reach of its kernel, not 2"),
+    (WindowShape(height=1, width=3, words=2, kernel=(1, 1)), "words of the shape of a RowPatch must be 1, not 2"),
+])
+def test_refuses(shape, message):
+    with pytest.raises(ValueError, match=message):
+        patch_of(shape)
