@@ -83,6 +83,7 @@ def _range(call: Call, start: Arr, limit: Arr, delta: Arr) -> Arr:
 OPERATORS: Table = {
     ("", "Constant"): (
         Operator(1, _constant, by_running(_constant), (0, 0), {"value": TENSOR}, ("value",)),
+        Operator(11, _constant, by_running(_constant), (0, 0), {"value": TENSOR}),
         Operator(12, _constant, by_running(_constant), (0, 0), {name: kind for name, (kind, _) in _VALUES.items()}),
     ),
     ("", "ConstantOfShape"): (
@@ -93,5 +94,8 @@ OPERATORS: Table = {
         Operator(19, _cast, _cast_shapes, attributes={"to": INT, "saturate": INT}, required=("to",)),
         Operator(24, _cast, _cast_shapes, (1, 1), {"to": INT, "saturate": INT, "round_mode": STRING}, ("to",)),
     ),
-    ("", "Range"): (Operator(11, _range, by_running(_range), (3, 3), constant=(0, 1, 2)),),
+    ("", "Range"): (
+        Operator(11, _range, by_running(_range), (3, 3), constant=(0, 1, 2)),
+        Operator(27, _range, by_running(_range), (3, 3), {"stash_type": INT}, constant=(0, 1, 2)),
+    ),
 }

@@ -1,0 +1,299 @@
+"""Files: round trips, and the exact message for each file that is no model."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.helper as oh
+import pytest
+
+import hwflow.onnx
+from hwflow.errors import HwflowError
+from hwflow.onnx import Model, TensorType
+from hwflow.onnx.build import Builder
+
+
+def small_model() -> Model:
+    b = Builder("small")
+    x = b.input("x", np.float32, ("batch", 3))
+    w = b.constant("w", np.arange(6, dtype=np.float32).reshape(3, 2))
+    y = b.node("MatMul", x, w, name="fc", output="h")
+    b.output(b.node("LeakyRelu", y, name="act", output="y", alpha=0.25), np.float32, ("batch", 2))
+    return b.model(opset=17, metadata={"author": "Ada"})
+
+
+def same(a: Model, b: Model) -> bool:
+    """Equality with arrays compared element by element."""
+    return hwflow.onnx.dumps(a) == hwflow.onnx.dumps(b)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    model = small_model()
+    hwflow.onnx.save(model, tmp_path / "m.onnx")
+    again = hwflow.onnx.load(tmp_path / "m.onnx")
+    assert same(again, model)
+    assert again.metadata == {"author": "Ada"}
+    assert again.opsets == {"": 17}
+    assert again.graph.inputs[0].type == TensorType(np.dtype(np.float32), ("batch", 3))
+    assert again.graph.nodes == model.graph.nodes
+    np.testing.assert_array_equal(again.graph.initializers["w"], model.graph.initializers["w"])
+    onnx.checker.check_model(onnx.load(tmp_path / "m.onnx"), full_check=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_weights_are_views_of_the_file() -> None:
+    """Read-only arrays over the bytes that protobuf hands out: the weights exist once."""
+    weights = hwflow.onnx.loads(hwflow.onnx.dumps(small_model())).graph.initializers["w"]
+    assert not weights.flags.writeable
+    base = weights
+    while isinstance(base, np.ndarray):
+        base = base.base
+    assert isinstance(base, bytes)
+
+
+@pytest.mark.parametrize("ir_version", [3, 4, 8])
+def test_initializers_are_no_inputs(ir_version) -> None:
+    """Before IR 4 each initializer is listed as an input; afterwards it may be, as a default value."""
+    node = oh.make_node("Add", ["x", "w"], ["y"])
+    inputs = [oh.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "w")]
+    outputs = [oh.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2])]
+    graph = oh.make_graph([node], "g", inputs, outputs, [oh.make_tensor("w", 1, [2], [1.0, 2.0])])
+    proto = oh.make_model(graph, ir_version=ir_version, opset_imports=[oh.make_opsetid("", 8)])
+    model = hwflow.onnx.loads(proto.SerializeToString())
+    assert [value.name for value in model.graph.inputs] == ["x"]
+    assert list(model.graph.initializers) == ["w"]
+    written = onnx.load_from_string(hwflow.onnx.dumps(model))
+    assert [v.name for v in written.graph.input] == (["x", "w"] if ir_version < 4 else ["x"])
+    onnx.checker.check_model(written)
+
+
+def test_both_names_of_the_default_domain() -> None:
+    node = oh.make_node("Relu", ["x"], ["y"], domain="ai.onnx")
+    info = [oh.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y")]
+    graph = oh.make_graph([node], "g", info[:1], info[1:])
+    proto = oh.make_model(graph, opset_imports=[oh.make_opsetid("ai.onnx", 13)], ir_version=8)
+    model = hwflow.onnx.loads(proto.SerializeToString())
+    assert model.opsets == {"": 13}
+    assert model.graph.nodes[0].domain == ""
+    assert hwflow.onnx.check(model) == ()
+
+
+def test_attributes_of_every_kind() -> None:
+    """A graph in an attribute, too."""
+    inner = small_model().graph
+    attributes = {
+        "i": 3, "f": 0.5, "s": "text", "t": np.array([[1, 2]], np.int8), "g": inner, "ints": (1, 2),
+        "floats": (0.5, 2.0), "strings": ("a", "b"), "tensors": (np.zeros(2), np.ones(1)), "graphs": (inner,),
+    }  # fmt: skip
+    b = Builder()
+    b.output(b.nodes("Any", outputs=["y"], domain="test", **attributes)[0], np.float32, ())
+    model = b.model(opsets={"test": 1})
+    again = hwflow.onnx.loads(hwflow.onnx.dumps(model))
+    found = again.graph.nodes[0].attributes
+    for name in ("i", "f", "s", "ints", "floats", "strings"):
+        assert found[name] == attributes[name]
+    np.testing.assert_array_equal(found["t"], attributes["t"])
+    assert found["g"].nodes == inner.nodes
+    assert same(again, model)
+
+
+BAD = {
+    "empty": (b"", "must be an ONNX model, not empty; export or copy it again"),
+    "lfs": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:12\n",
+        "must be an ONNX model, not a Git LFS pointer; run `git lfs pull` to get the real file",
+    ),
+    "torch": (
+        b"PK\x03\x04\x00\x00",
+        "must be an ONNX model, not a zip archive (PyTorch or Keras); "
+        "export the model with torch.onnx.export or tf2onnx",
+    ),
+    "keras": (b"\x89HDF\r\n\x1a\n", "must be an ONNX model, not an HDF5 file (Keras); convert it with tf2onnx"),
+    "tflite": (
+        b"\x1c\0\0\0TFL3\x14\0",
+        "must be an ONNX model, not a TensorFlow Lite file; convert it with tf2onnx --tflite",
+    ),
+    "html": (
+        b"<!DOCTYPE html><html>",
+        "must be an ONNX model, not HTML or XML; download the file itself, not the page about it",
+    ),
+    "text": (
+        b"hello, this is no model",
+        "must be an ONNX model, not a file that starts with b'hello, t'; export the model to ONNX first",
+    ),
+    "no graph": (b"\x08\x08", "the model must have a graph, not none; export the model again"),
+    "cut in a length": (
+        b"\x08\x08\x3a\xff",
+        "must be a whole ONNX model, not truncated after 4 bytes (5 bytes announced); copy or export it again",
+    ),
+    "cut in a key": (
+        b"\x08\x08\xba",
+        "must be a whole ONNX model, not truncated after 3 bytes (more announced); copy or export it again",
+    ),
+    "damaged": (b"\x08\x08\x0f\x00", "must be an ONNX model, not damaged at byte 3; copy or export it again"),
+    "damaged inside": (
+        b"\x08\x08\x3a\x02\x0a\x7f",
+        "must be an ONNX model, not damaged inside or nested deeper than 100 messages; copy or export it again",
+    ),
+    "ir 0": (
+        b"\x08\x00\x3a\x00",
+        "the IR version of the model must be 1 to 14, not 0; "
+        "export it with a version of ONNX that is known here, or update hwflow",
+    ),
+    "no ir": (
+        b"\x3a\x00",
+        "the IR version of the model must be 1 to 14, not absent; "
+        "export it with a version of ONNX that is known here, or update hwflow",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_file(tmp_path: Path, name) -> None:
+    data, message = BAD[name]
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(data)
+    with pytest.raises(HwflowError) as caught:
+        hwflow.onnx.load(path)
+    assert str(caught.value) == f"{path}: {message}"
+    assert caught.value.exit_code == 2
+
+
+def test_every_truncation_is_refused() -> None:
+    """A file cut anywhere is refused by load or by check: what stands last, the operator sets, must be there."""
+    data = hwflow.onnx.dumps(replace(small_model(), metadata={}))
+
+    def outcome(size: int) -> str:
+        try:
+            findings = hwflow.onnx.check(hwflow.onnx.loads(data[:size], "cut.onnx"))
+        except HwflowError as error:
+            return str(error).removeprefix("cut.onnx: ")
+        return findings[0].rule if findings else "good"
+
+    outcomes = [outcome(size) for size in range(len(data))]
+    assert "good" not in outcomes
+    assert outcomes[-1].startswith("must be a whole ONNX model, not truncated after")
+    assert sum("not truncated after" in text for text in outcomes) > len(data) - 8
+
+
+def test_flipped_bytes_never_crash() -> None:
+    data = bytearray(hwflow.onnx.dumps(small_model()))
+    for place in range(len(data)):
+        for value in (0x00, 0xFF, data[place] ^ 0x01):
+            old, data[place] = data[place], value
+            with contextlib.suppress(HwflowError):
+                hwflow.onnx.check(hwflow.onnx.loads(bytes(data)))
+            data[place] = old
+
+
+def test_folder_and_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(HwflowError) as caught:
+        hwflow.onnx.load(tmp_path)
+    assert str(caught.value) == f"{tmp_path}: must be an ONNX file, not a folder; name the .onnx file in it"
+    with pytest.raises(HwflowError) as caught:
+        hwflow.onnx.load(tmp_path / "none.onnx")
+    assert str(caught.value) == f"{tmp_path / 'none.onnx'}: there is no such file; check the path"
+
+
+def test_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(HwflowError) as caught:
+        hwflow.onnx.load(tmp_path / "pipe")
+    assert str(caught.value) == (
+        f"{tmp_path / 'pipe'}: must be an ONNX file, not a pipe or a device; save the model to a file first"
+    )
+
+
+def test_save_into_a_missing_folder(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "m.onnx"
+    with pytest.raises(HwflowError) as caught:
+        hwflow.onnx.save(small_model(), path)
+    assert str(caught.value) == (
+        f"{path}: the folder must exist and be writable (No such file or directory); "
+        f"choose another place for the model"
+    )
+
+
+def refused(proto: onnx.ModelProto) -> str:
+    with pytest.raises(HwflowError) as caught:
+        hwflow.onnx.loads(proto.SerializeToString(), "m.onnx")
+    return str(caught.value)
+
+
+def relu(**changes) -> onnx.ModelProto:
+    info = [oh.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y")]
+    graph = oh.make_graph([oh.make_node("Relu", ["x"], ["y"], name="r")], "g", info[:1], info[1:], **changes)
+    return oh.make_model(graph, ir_version=8, opset_imports=[oh.make_opsetid("", 17)])
+
+
+def test_parts_that_are_not_read() -> None:
+    proto = relu()
+    proto.functions.add(name="Foo", domain="d")
+    assert refused(proto) == (
+        "m.onnx: functions of the model must be inlined, not called: 'Foo'; use onnx.inliner first"
+    )
+    sparse = oh.make_sparse_tensor(oh.make_tensor("s", 1, [1], [1.0]), oh.make_tensor("i", 7, [1], [0]), [4])
+    assert refused(relu(sparse_initializer=[sparse])) == (
+        "m.onnx: initializers must be dense, not sparse: 's'; convert them first"
+    )
+    proto = relu()
+    proto.graph.node[0].attribute.add(name="a", type=onnx.AttributeProto.TYPE_PROTO)
+    assert refused(proto) == (
+        "m.onnx: attribute 'a' of graph/node[0] 'r' (Relu) must be a number, text, tensor or graph, not type 13"
+    )
+
+
+def test_what_must_be_there_once() -> None:
+    twice = [oh.make_tensor("w", 1, [1], [1.0])] * 2
+    assert refused(relu(initializer=twice)) == (
+        "m.onnx: initializer 'w' must be there once, not twice; export the model again"
+    )
+    proto = relu()
+    proto.opset_import.add(domain="ai.onnx", version=13)
+    assert refused(proto) == (
+        "m.onnx: operator set 'ai.onnx' must be imported once, not as version 17 and 13; export the model again"
+    )
+    proto = relu()
+    for _ in range(2):
+        proto.graph.node[0].attribute.add(name="a", type=onnx.AttributeProto.INT, i=1)
+    assert refused(proto) == (
+        "m.onnx: graph/node[0] 'r' (Relu): attribute 'a' must be there once, not twice; export the model again"
+    )
+
+
+def test_attribute_values_that_contradict() -> None:
+    proto = relu()
+    proto.graph.node[0].attribute.add(name="a", type=onnx.AttributeProto.INT, i=1, f=2.0)
+    assert refused(proto) == (
+        "m.onnx: attribute 'a' of graph/node[0] 'r' (Relu) must have one value of type INT, not `f` and `i`; "
+        "export the model again"
+    )
+    proto = relu()
+    proto.graph.node[0].attribute.add(name="a")
+    assert refused(proto) == (
+        "m.onnx: attribute 'a' of graph/node[0] 'r' (Relu) must have a value, not none; export the model again"
+    )
+    proto = relu()
+    proto.graph.node[0].attribute.add(name="a", type=onnx.AttributeProto.STRING, s=b"\xff")
+    assert refused(proto) == (
+        "m.onnx: attribute 'a' of graph/node[0] 'r' (Relu) must be UTF-8 text, not b'\\xff'; export the model again"
+    )
+
+
+def test_graphs_nested_too_deep() -> None:
+    graph = oh.make_graph([], "inner", [], [])
+    for _ in range(20):
+        graph = oh.make_graph([oh.make_node("If", ["c"], ["y"], name="if", then_branch=graph)], "g", [], [])
+    message = refused(oh.make_model(graph, ir_version=8))
+    assert message.endswith("must not be nested deeper than 16 graphs; simplify the model")
+
+
+def test_training_part_is_noted() -> None:
+    proto = relu()
+    proto.training_info.add()
+    assert hwflow.onnx.loads(proto.SerializeToString()).notes == ("the training part of the file is ignored",)

@@ -1,0 +1,93 @@
+"""Rewriting passes keep the results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hwflow.onnx import PASSES, Model, check, evaluate, infer, simplify
+from hwflow.onnx.build import Builder
+
+X = np.array([-1, 2], np.float32)
+
+
+def ops(model: Model) -> list[str]:
+    return [node.op_type for node in model.graph.nodes]
+
+
+def finish(b: Builder, *outputs: str) -> Model:
+    for name in outputs:
+        b.output(name, np.float32, (2,))
+    return infer(b.model())
+
+
+def inside() -> Model:
+    b = Builder()
+    h = b.node("Dropout", b.node("Identity", b.node("Neg", b.input("x", np.float32, (2,)))))
+    return finish(b, b.node("Relu", h, output="y"))
+
+
+def at_output() -> Model:
+    """The producer takes over the output's name, which its other readers follow."""
+    b = Builder()
+    h = b.node("Neg", b.input("x", np.float32, (2,)), output="h")
+    k = b.node("Identity", h, output="k")
+    b.node("Identity", k, output="y")
+    return finish(b, "y", b.node("Add", h, k, output="z"))
+
+
+def from_input() -> Model:
+    b = Builder()
+    return finish(b, b.node("Identity", b.input("x", np.float32, (2,)), output="y"))
+
+
+def two_outputs() -> Model:
+    b = Builder()
+    h = b.node("Neg", b.input("x", np.float32, (2,)), output="h")
+    return finish(b, h, b.node("Identity", h, output="y"))
+
+
+def with_mask() -> Model:
+    b = Builder()
+    y, mask = b.nodes("Dropout", b.input("x", np.float32, (2,)), outputs=["d", "mask"])
+    return finish(b, b.node("Where", mask, y, b.constant("c", X), output="y"))
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (inside, ["Neg", "Relu"]),
+        (at_output, ["Neg", "Add"]),
+        (from_input, ["Identity"]),
+        (two_outputs, ["Neg", "Identity"]),
+        (with_mask, ["Dropout", "Where"]),
+    ],
+)
+def test_identities(make, expected) -> None:
+    model = make()
+    simple = simplify(model)
+    assert ops(simple) == expected
+    assert check(simple) == ()
+    assert simple.graph.outputs == model.graph.outputs
+    before, after = evaluate(model, {"x": X}), evaluate(simple, {"x": X})
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array)
+    named = {name for node in simple.graph.nodes for name in (*node.inputs, *node.outputs)}
+    assert named <= set(simple.graph.types)
+
+
+def test_unused_parts() -> None:
+    b = Builder()
+    x = b.input("x", np.float32, (2,))
+    b.input("spare", np.float32, (2,))
+    b.node("Add", x, b.constant("w", X), output="unused")
+    model = simplify(finish(b, b.node("Relu", x, output="y")))
+    assert ops(model) == ["Relu"]
+    assert model.graph.initializers == {}
+    assert [value.name for value in model.graph.inputs] == ["x", "spare"]
+    assert set(model.graph.types) == {"x", "spare", "y"}
+
+
+def test_passes_have_names() -> None:
+    assert [step.name for step in PASSES] == ["remove-identities", "remove-unused"]
+    assert all(step.description.endswith(".") for step in PASSES)
