@@ -103,9 +103,9 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
     folder, cache = folder.resolve(), cache.resolve()
     create_folder(folder)
     create_folder(cache)
-    write_roms(roms, folder)
     design, rtlil = elaborate(core, boundaries)
     tools = find_tools()
+    write_roms(roms, folder)  # not before: a unit may ask for its ROM when it is elaborated
     layout = core.i.payload.shape()
     element = Shape.cast(layout.elem_shape)
     log = folder / "compile.log"

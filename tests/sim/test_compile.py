@@ -100,7 +100,7 @@ def test_no_compiler(cache, tmp_path, monkeypatch):
 
 def test_a_compiler_that_is_not_there(cache, tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(MissingTool, match=r"environment variable CXX must name a C\+\+ compiler, not 'no-such-compiler'"):
+    with pytest.raises(MissingTool, match=r"CXX must name a C\+\+ compiler, not 'no-such-compiler'"):
         compile_toy(tmp_path / "run", cache)
 
 
