@@ -1,0 +1,141 @@
+"""Measures the quantizer: golden layers against onnxruntime, and integer accuracy against float accuracy.
+
+    python -m tests.bench.quantization MODELS_DIR
+
+`layers` compares each layer of the golden model, on that layer's own inputs, with onnxruntime (graph optimisation off)
+running the QDQ model.  `accuracies` compares top-1 accuracy of the float or QDQ file with that of the integers.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from hwflow import golden, onnx
+from hwflow.dataset import Dataset, accuracy, load_dataset
+from hwflow.layers.base import IntArray, Tensor
+from hwflow.onnx.model import Model, Value
+from hwflow.quantize import QDQ_PASSES, Quantized, quantize
+
+FLOAT = ("digits_mlp", "digits_cnn", "digits_cnn_legacy", "mnist_cntk", "motions_conv1d", "tiny_ad_autoencoder_float",
+         "tiny_kws_dscnn_float")
+QDQ = ("digits_cnn_int8_qdq", "tiny_ad_autoencoder_int8", "tiny_kws_dscnn_int8")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One layer (or the whole model: layer "end to end") against onnxruntime."""
+
+    model: str
+    layer: str
+    elements: int
+    equal: float
+    worst: int
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Top-1 of the model file and of its integers; None for models without labels."""
+
+    model: str
+    reference: float | None
+    integer: float | None
+    relative_error: float
+    frames_per_second: float
+
+
+def read(models: Path, name: str, rows: int | None = None) -> tuple[Model, Dataset, Quantized]:
+    model = onnx.load(models / "models" / f"{name}.onnx")
+    dataset = load_dataset(models / "data" / f"{name}.npz", model)
+    quantized = quantize(model, dataset.calibration)
+    return model, dataset if rows is None else dataset.first(rows), quantized
+
+
+def runtime(model: Model, fetch: list[str]) -> ort.InferenceSession:
+    """onnxruntime with graph optimisation off, giving the tensors `fetch`."""
+    types = {**model.graph.types, **{v.name: v.type for v in model.graph.outputs}}
+    outputs = tuple(Value(name, types.get(name)) for name in fetch)
+    graph = onnx.Graph(
+        model.graph.name, model.graph.nodes, model.graph.inputs, outputs, model.graph.initializers, model.graph.types
+    )
+    shown = Model(graph, model.ir_version, {k: v for k, v in model.opsets.items() if k in ("", "ai.onnx.ml")})
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    return ort.InferenceSession(onnx.dumps(shown), options, providers=["CPUExecutionProvider"])
+
+
+def layers(name: str, dataset: Dataset, quantized: Quantized) -> Iterator[Agreement]:
+    """Each layer of the golden model on what onnxruntime gives it, then all of them together."""
+    model = quantized.qdq
+    for step in QDQ_PASSES:
+        model = step.run(model)
+    model = onnx.infer(model)
+    graph = quantized.graph
+    inner = {layer.output: layer.output.removesuffix(".frame") for layer in graph.layers}
+    session = runtime(model, list(dict.fromkeys(inner.values())))
+    rows = [session.run(None, {k: v[i] for k, v in dataset.inputs.items()}) for i in range(dataset.rows)]
+    found = {name: np.stack(values) for name, values in zip(dict.fromkeys(inner.values()), zip(*rows, strict=True), strict=True)}
+    expected: dict[str, IntArray] = dict(golden.before(quantized, dataset.inputs))
+    expected |= {tensor: frames(found[source], graph.tensors[tensor]) for tensor, source in inner.items()}
+    for layer in graph.layers:
+        made = layer.evaluate(graph, *(expected[source] for source in layer.inputs))
+        yield _agreement(name, layer.name, made, expected[layer.output])
+    last = graph.outputs[0]
+    whole = golden.run(graph, golden.before(quantized, dataset.inputs), keep=False)
+    yield _agreement(name, "end to end", whole[last], expected[last])
+
+
+def _agreement(model: str, layer: str, made: IntArray, expected: IntArray) -> Agreement:
+    return Agreement(model, layer, made.size, float(np.mean(made == expected)), int(np.abs(made - expected).max()))
+
+
+def frames(values: npt.NDArray[np.generic], tensor: Tensor) -> IntArray:
+    """What onnxruntime gives for a tensor, [n, 1, C, H, W] or [n, 1, C], as integer frames [n, H, W, C]."""
+    if values.dtype.kind == "f":  # a MaxPool of dequantized integers: exact multiples of the scale
+        values = np.rint(values / np.float32(tensor.scale)) + tensor.zero_point
+    integers = values.astype(np.int64)[:, 0]
+    if integers.ndim > 2:
+        integers = np.moveaxis(integers, 1, -1)
+    frame = tensor.frame
+    return integers.reshape(len(integers), frame.height, frame.width, frame.channels)
+
+
+def accuracies(name: str, dataset: Dataset, quantized: Quantized) -> Accuracy:
+    """The integers against the outputs that the data file states."""
+    started = time.perf_counter()
+    outputs = golden.predict(quantized, dataset.inputs)
+    seconds = time.perf_counter() - started
+    key = next(iter(dataset.outputs))
+    stated, made = dataset.outputs[key].astype(np.float64), outputs[key].astype(np.float64)
+    error = float(np.sqrt(np.mean((made - stated) ** 2) / np.mean(stated**2)))
+    if dataset.labels is None:
+        return Accuracy(name, None, None, error, dataset.rows / seconds)
+    labels = dataset.labels
+    return Accuracy(name, accuracy(dataset.outputs, labels), accuracy(outputs, labels), error, dataset.rows / seconds)
+
+
+def main(models: Path) -> None:
+    print("| model | layer | elements | equal | largest difference |\n|---|---|---|---|---|")
+    measured = []
+    for name in (*QDQ, *FLOAT):
+        _, dataset, quantized = read(models, name)
+        measured.append(accuracies(name, dataset, quantized))
+        for row in layers(name, dataset, quantized):
+            print(f"| {row.model} | {row.layer} | {row.elements} | {100 * row.equal:.3f} % | {row.worst} |")
+    print("\n| model | accuracy of the file | of the integers | relative error of outputs | golden frames/s |")
+    print("|---|---|---|---|---|")
+    for a in measured:
+        both = [f"{100 * v:.2f} %" if v is not None else "no labels" for v in (a.reference, a.integer)]
+        print(f"| {a.model} | {both[0]} | {both[1]} | {a.relative_error:.4f} | {a.frames_per_second:.0f} |")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
