@@ -1,0 +1,1 @@
+"""Tests mirror the tree; `project` holds those about the project itself, `bench` measurements that are no tests."""

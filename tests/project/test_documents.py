@@ -1,0 +1,52 @@
+"""README and docs name only what exists, and no file names the machine it was written on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.project.tree import ROOT, project_files
+
+DOCUMENTS = [file for file in project_files() if file.suffix == ".md"]
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+#: A home folder, or this checkout's own.
+MACHINE_PATH = re.compile(rf"/(?:home|root|Users)/\w|{re.escape(str(ROOT))}\b")
+
+names = [str(file.relative_to(ROOT)) for file in DOCUMENTS]
+
+
+def code(text: str) -> str:
+    """The fenced blocks and code spans of a Markdown text."""
+    pieces = re.findall(r"^```[a-z]*\n(.*?)^```|`([^`\n]+)`", text, re.MULTILINE | re.DOTALL)
+    return "\n".join(block or span for block, span in pieces)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=names)
+def test_make_targets_exist(document):
+    used = set(re.findall(r"\bmake ([a-z][a-z-]*)", code(document.read_text())))
+    assert used <= TARGETS
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=names)
+def test_links_lead_somewhere(document):
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", document.read_text())
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def test_readme_gives_the_command_that_ci_runs():
+    assert "make test\n" in (ROOT / "README.md").read_text()
+    assert re.search(r"\bmake test\b", (ROOT / ".ci" / "run").read_text())
+
+
+def text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return file.read_bytes().decode("latin-1")
+
+
+def test_no_file_names_a_folder_of_this_machine():
+    found = {str(f.relative_to(ROOT)): m.group() for f in project_files() if (m := MACHINE_PATH.search(text_of(f)))}
+    assert found == {}

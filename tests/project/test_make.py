@@ -1,0 +1,160 @@
+"""The make targets and the bootstrap of the virtual environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.project.tree import ROOT
+
+MAKE = shutil.which("make") or "make"
+
+
+def make(*arguments: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Call make as a user would; `path` replaces the folders where programs are looked for."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    clean |= {"PATH": str(path)} if path else {}
+    return subprocess.run([MAKE, *arguments], cwd=ROOT, env=clean, capture_output=True, text=True)
+
+
+@pytest.fixture
+def bootstrap() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("bootstrap", ROOT / "tools" / "bootstrap.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def calls(bootstrap, monkeypatch) -> list[list[str]]:
+    """Records the programs that bootstrap would start; making an environment makes its files, all succeed."""
+    made: list[list[str]] = []
+
+    def call(command, **options):
+        made.append(command)
+        if "venv" in command:
+            folder = Path(command[-1])
+            shutil.rmtree(folder, ignore_errors=True)
+            (folder / "bin").mkdir(parents=True)
+            (folder / "pyvenv.cfg").touch()
+            (folder / "bin" / "activate").write_text(f"VIRTUAL_ENV={folder}")
+            (folder / "bin" / "python").symlink_to(sys.executable)
+        return 0
+
+    monkeypatch.setattr(bootstrap.subprocess, "call", call)
+    return made
+
+
+def started(calls: list[list[str]]) -> list[str]:
+    """`venv` and `install` among the calls, in order."""
+    return [word for command in calls for word in ("venv", "install") if word in command]
+
+
+def test_help_is_the_default_and_lists_every_target():
+    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony is not None
+    done = make()
+    assert done.stdout == make("help").stdout
+    assert set(re.findall(r"^  make ([a-z-]+)", done.stdout, re.MULTILINE)) == set(phony.group(1).split())
+
+
+def test_without_a_model_the_example_and_its_data_are_used():
+    line = make("-n", "sim").stdout.splitlines()[-1]
+    assert line.split()[1:] == ["sim", "'models/digits_cnn.onnx'", "--data", "'models/digits_cnn.npz'"]
+
+
+def test_a_model_of_the_users_own_never_meets_the_example_data():
+    line = make("-n", "sim", "MODEL=my model.onnx", "WAVES=1", "BOARD=icebreaker", "FRAMES=12").stdout.splitlines()[-1]
+    assert "'my model.onnx'" in line
+    assert "--data" not in line
+    assert "--board 'icebreaker'" in line
+    assert "--frames '12'" in line
+    assert line.rstrip().endswith("--waves")
+
+
+def test_exit_code_of_the_command_ends_make(tmp_path):
+    (tmp_path / "python3").symlink_to(sys.executable)
+    done = make("sim", path=tmp_path)
+    assert done.returncode != 0
+    assert "error: programs must be on PATH and are not: g++ (compiles the simulation)" in done.stderr
+    assert "apt-get install g++" in done.stderr
+
+
+def test_no_python_is_said_in_one_line(tmp_path):
+    done = make("sim", "PYTHON=python3.99")
+    assert done.returncode != 0
+    assert "error: python3.99 must be on PATH; install Python 3.11 or newer" in done.stderr
+
+
+def test_old_python_is_refused(bootstrap, monkeypatch, capsys):
+    version = namedtuple("version", "major minor micro releaselevel serial")(3, 9, 2, "final", 0)
+    monkeypatch.setattr(bootstrap.sys, "version_info", version)
+    with pytest.raises(SystemExit) as stopped:
+        bootstrap.check_machine(compiler=False)
+    assert stopped.value.code == 2
+    assert "error: python3 must be 3.11 or newer, not 3.9" in capsys.readouterr().err
+
+
+def test_second_call_installs_nothing(bootstrap, calls, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["bootstrap.py", "--venv", str(tmp_path / "env")])
+    bootstrap.main()
+    assert started(calls) == ["venv", "install"]
+    bootstrap.main()
+    assert started(calls) == ["venv", "install"]
+
+
+def test_another_extra_and_a_changed_project_install_again(bootstrap, calls, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["bootstrap.py", "--venv", str(tmp_path / "env")])
+    bootstrap.main()
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--extras", "synth"])
+    bootstrap.main()
+    assert calls[-1][-1].endswith("[synth]")
+    changed = tmp_path / "pyproject.toml"
+    changed.write_text("changed")
+    monkeypatch.setattr(bootstrap, "PROJECT", str(changed))
+    bootstrap.main()
+    assert started(calls) == ["venv", "install", "install", "install"]
+
+
+def test_killed_installation_starts_from_a_clean_environment(bootstrap, calls, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["bootstrap.py", "--venv", str(tmp_path / "env")])
+    bootstrap.main()
+    (tmp_path / "env" / bootstrap.MARK).touch()  # what a kill in the middle of pip leaves
+    (tmp_path / "env" / bootstrap.NOTE).unlink()
+    bootstrap.main()
+    assert started(calls) == ["venv", "install", "venv", "install"]
+    assert json.loads((tmp_path / "env" / bootstrap.NOTE).read_text())["extras"] == []
+    assert not (tmp_path / "env" / bootstrap.MARK).exists()
+
+
+def test_failed_installation_is_not_noted(bootstrap, calls, monkeypatch, tmp_path, capsys):
+    make_environment = bootstrap.subprocess.call
+    monkeypatch.setattr(sys, "argv", ["bootstrap.py", "--venv", str(tmp_path / "env")])
+    monkeypatch.setattr(bootstrap.subprocess, "call", lambda c, **o: 1 if "install" in c else make_environment(c, **o))
+    with pytest.raises(SystemExit) as stopped:
+        bootstrap.main()
+    assert stopped.value.code == 2
+    assert "error: pip could not install hwflow; see above." in capsys.readouterr().err
+    assert not (tmp_path / "env" / bootstrap.NOTE).exists()
+
+
+def test_a_folder_that_is_no_environment_is_never_emptied(bootstrap, calls, monkeypatch, tmp_path, capsys):
+    (tmp_path / "thesis.tex").touch()
+    monkeypatch.setattr(sys, "argv", ["bootstrap.py", "--venv", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        bootstrap.main()
+    assert "must be a virtual environment or empty" in capsys.readouterr().err
+    assert (tmp_path / "thesis.tex").exists()
+    assert started(calls) == []

@@ -1,0 +1,126 @@
+"""pyproject.toml names every package and dependency, and the wheel works away from the checkout."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.project.tree import PACKAGES, ROOT, imports, project_files, python_files
+
+PYPROJECT = (ROOT / "pyproject.toml").read_text()
+SETTINGS = tomllib.loads(PYPROJECT)
+#: Distributions whose import name differs from theirs.
+IMPORT_NAMES = {"protobuf": "google", "pyyaml": "yaml", "cocotb": "cocotb cocotb_tools"}
+
+
+def test_every_package_is_listed():
+    found = set()
+    for package, folder in PACKAGES.items():
+        for file in python_files(folder):
+            found.add(".".join([package, *file.parent.relative_to(folder).parts]))
+    assert set(SETTINGS["tool"]["setuptools"]["packages"]) == found
+
+
+def test_every_dependency_gives_its_reason():
+    lines = re.findall(r'^  "[A-Za-z0-9_\[\]-]+[><=,.0-9]*",.*$', PYPROJECT, re.MULTILINE)
+    extras = SETTINGS["project"]["optional-dependencies"].values()
+    assert len(lines) == len(SETTINGS["project"]["dependencies"]) + sum(map(len, extras))
+    assert [line for line in lines if not re.search(r"#\s\w.*\w", line)] == []
+
+
+def test_every_import_is_a_dependency():
+    names = {re.split(r"[\[><=]", line)[0] for line in SETTINGS["project"]["dependencies"]}
+    allowed = {name for dist in names for name in IMPORT_NAMES.get(dist, dist.replace("-", "_")).split()}
+    allowed |= set(sys.stdlib_module_names) | set(PACKAGES)
+    packages = [PACKAGES[name] for name in ("hwflow", "hwflow_rtl", "hwflow_sim", "hwflow_boards")]
+    found = {name.split(".")[0]: file for file in python_files(*packages) for _, name in imports(file)}
+    assert {name: str(file) for name, file in found.items() if name not in allowed} == {}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """The wheel, built from a copy of the project's files, so that nothing is left in the checkout."""
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for file in project_files():
+        copy = source / file.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return next(folder.glob("hwflow-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """The `bin` folder of an environment with the wheel in it and, on its path, the dependencies of this one.
+
+    A folder named in a .pth file is searched, but its own .pth files are not read: an editable hwflow in this
+    environment stays invisible.
+    """
+    place = tmp_path_factory.mktemp("environment")
+    venv.create(place, with_pip=False, symlinks=True)
+    python = place / "bin" / "python"
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(place), "platbase": str(place)}))
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps",
+               "--no-index", "--ignore-installed", str(wheel)]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return place / "bin"
+
+
+def run(installed: Path, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run an installed program in `folder`, with nothing in its environment that leads to the checkout."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    return subprocess.run([installed / command[0], *command[1:]], cwd=folder, env=kept, capture_output=True, text=True)
+
+
+def test_wheel_holds_every_file_of_the_packages(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+    for package, folder in PACKAGES.items():
+        files = [file for file in project_files() if file.is_relative_to(folder)]
+        assert [str(f) for f in files if f"{package}/{f.relative_to(folder).as_posix()}" not in held] == []
+
+
+def test_wheel_does_not_lead_back_to_the_checkout(installed, tmp_path):
+    code = "import hwflow, hwflow_rtl, hwflow_sim, hwflow_boards; print(hwflow.__file__, hwflow_sim.__file__)"
+    done = run(installed, tmp_path, "python", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert str(ROOT) not in done.stdout
+
+
+@pytest.mark.parametrize("command", ["--help", "--version", "boards", "doctor"])
+def test_installed_command_line(installed, tmp_path, command):
+    done = run(installed, tmp_path, "hwflow", command)
+    assert done.returncode == 0, done.stderr
+    if command == "boards":
+        assert {"ulx3s_85f", "icebreaker", "tangnano9k"} <= set(done.stdout.split())
+
+
+def test_installed_example_checks_and_builds(installed, tmp_path):
+    done = run(installed, tmp_path, "python", "-c", "import hwflow_models; print(hwflow_models.DEFAULT)")
+    model = Path(done.stdout.strip())
+    for command in ("check", "build"):
+        data = ["--data", str(model.with_suffix(".npz"))] if command == "build" else []
+        done = run(installed, tmp_path, "hwflow", command, str(model), *data)
+        assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "build").glob("*/rtl/*.v")), "Verilog must be written below the current folder"
+
+
+@pytest.mark.slow
+def test_installed_simulation(installed, tmp_path):
+    model = PACKAGES["hwflow_models"] / "digits_mlp.onnx"
+    done = run(installed, tmp_path, "hwflow", "sim", str(model), "--data", str(model.with_suffix(".npz")))
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,93 @@
+"""Who may import whom, and how long files and functions may be."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.project.tree import PACKAGES, ROOT, imports, module_name, python_files
+
+#: What each part of `hwflow` may import of `hwflow` besides itself: data walks one way, so do imports (leftwards).
+PARTS = {
+    "errors": set(),
+    "build": {"errors"},
+    "onnx": {"errors"},
+    "dataset": {"errors", "onnx"},
+    "layers": {"errors"},
+    "quantize": {"errors", "onnx", "layers"},
+    "golden": {"errors", "onnx", "layers", "quantize"},
+    "hls": {"errors", "layers"},
+    "synth": {"errors", "build", "layers", "hls"},
+}
+#: These sit on top of all of it, the simulation included.
+TOP = {"hwflow", "api", "cli", "commands", "flow", "report", "simulate"}
+#: The parts that describe hardware may use the units.
+USES_RTL = {"build", "layers", "hls", "synth"} | TOP
+#: The gateware stands alone.
+RTL_MAY_IMPORT = {"amaranth", "numpy", "hwflow_rtl"} | set(sys.stdlib_module_names)
+ORACLES = {"onnx", "onnxruntime", "sklearn", "torch"}
+
+MAX_FILE, MAX_FUNCTION, MAX_ELABORATE = 400, 60, 90
+
+PRODUCT = [file for name in ("hwflow", "hwflow_rtl", "hwflow_sim") for file in python_files(PACKAGES[name])]
+CODE = python_files(ROOT)
+
+
+def part_of(module: str) -> str:
+    """`hwflow.onnx.check` -> `onnx`; `hwflow` itself -> `hwflow`."""
+    names = module.split(".")
+    return names[1] if len(names) > 1 else names[0]
+
+
+def short(files: Iterable[Path]) -> list[str]:
+    return [str(file.relative_to(ROOT)) for file in files]
+
+
+def test_every_part_has_its_place_in_the_order():
+    parts = {part_of(module_name(file)) for file in python_files(PACKAGES["hwflow"])}
+    assert parts <= set(PARTS) | TOP, "a new part of hwflow: give it a place in PARTS"
+
+
+@pytest.mark.parametrize("file", PRODUCT, ids=short(PRODUCT))
+def test_imports_go_one_way(file):
+    module = module_name(file)
+    package, part = module.split(".")[0], part_of(module)
+    wrong = []
+    for line, name in imports(file):
+        target = name.split(".")[0]
+        if package == "hwflow_rtl" and target not in RTL_MAY_IMPORT:
+            wrong.append((line, name))
+        elif package == "hwflow" and part not in TOP:
+            leftwards = target != "hwflow" or part_of(name) in PARTS[part] | {part}
+            gateware = target != "hwflow_rtl" or part in USES_RTL
+            if not leftwards or not gateware or target == "hwflow_sim":
+                wrong.append((line, name))
+    assert not wrong, f"{module} must not import these (line, name): see docs/architecture.md"
+
+
+@pytest.mark.parametrize("file", PRODUCT, ids=short(PRODUCT))
+def test_product_needs_no_oracle_and_keeps_protobuf_in_its_folder(file):
+    names = {(line, name) for line, name in imports(file) if name.split(".")[0] in ORACLES}
+    if part_of(module_name(file)) != "onnx":
+        names |= {(line, name) for line, name in imports(file) if name.startswith("google.protobuf")}
+    assert not names
+
+
+def test_files_stay_short():
+    lengths = {str(file.relative_to(ROOT)): len(file.read_text().splitlines()) for file in CODE}
+    assert {name: length for name, length in lengths.items() if length > MAX_FILE} == {}, "split where a reader would"
+
+
+def test_functions_stay_short():
+    long = {}
+    for file in CODE:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > (MAX_ELABORATE if node.name == "elaborate" else MAX_FUNCTION):
+                    long[f"{file.relative_to(ROOT)}:{node.lineno} {node.name}"] = length
+    assert long == {}
