@@ -5,8 +5,8 @@ stalls where asked, and compares the beats at the output of every stage with arr
 """
 
 from .compile import Simulation, compile
-from .results import Boundary, Deadlock, Difference, RunResult, StageResult, StallPattern
+from .results import Boundary, Deadlock, Difference, ElementShape, RunResult, StageResult, StallPattern
 from .run import run
 
-__all__ = ["Boundary", "Deadlock", "Difference", "RunResult", "Simulation", "StageResult", "StallPattern", "compile",
-           "run"]
+__all__ = ["Boundary", "Deadlock", "Difference", "ElementShape", "RunResult", "Simulation", "StageResult",
+           "StallPattern", "compile", "run"]
