@@ -5,6 +5,7 @@ The same graph gives the same bytes, and reading gives an equal graph.
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -40,16 +41,21 @@ def load_graph(folder: Path) -> LayerGraph:
     """Read what `save_graph` wrote.  HwflowError where the files are missing, damaged, or contradict each other."""
     try:
         text = yaml.safe_load((folder / GRAPH).read_text())
-        with np.load(folder / ARRAYS, allow_pickle=False) as archive:
+        with (folder / ARRAYS).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         graph = _graph(text, arrays)
         graph.check()
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError, zipfile.BadZipFile) as error:
         raise HwflowError(
-            f"'{folder}' must hold a layer graph ({GRAPH} and {ARRAYS}), which it does not: {error}; "
+            f"'{folder}' must hold a layer graph ({GRAPH} and {ARRAYS}), which it does not: {_first(error)}; "
             "delete the folder and quantize again"
         ) from None
     return graph
+
+
+def _first(error: BaseException) -> str:
+    """The first line of a library's message."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _plain(value: Any, place: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:

@@ -24,8 +24,15 @@ from hwflow.layers.base import IntArray, Tensor
 from hwflow.onnx.model import Model, Value
 from hwflow.quantize import QDQ_PASSES, Quantized, quantize
 
-FLOAT = ("digits_mlp", "digits_cnn", "digits_cnn_legacy", "mnist_cntk", "motions_conv1d", "tiny_ad_autoencoder_float",
-         "tiny_kws_dscnn_float")
+FLOAT = (
+    "digits_mlp",
+    "digits_cnn",
+    "digits_cnn_legacy",
+    "mnist_cntk",
+    "motions_conv1d",
+    "tiny_ad_autoencoder_float",
+    "tiny_kws_dscnn_float",
+)
 QDQ = ("digits_cnn_int8_qdq", "tiny_ad_autoencoder_int8", "tiny_kws_dscnn_int8")
 
 
@@ -82,7 +89,10 @@ def layers(name: str, dataset: Dataset, quantized: Quantized) -> Iterator[Agreem
     inner = {layer.output: layer.output.removesuffix(".frame") for layer in graph.layers}
     session = runtime(model, list(dict.fromkeys(inner.values())))
     rows = [session.run(None, {k: v[i] for k, v in dataset.inputs.items()}) for i in range(dataset.rows)]
-    found = {name: np.stack(values) for name, values in zip(dict.fromkeys(inner.values()), zip(*rows, strict=True), strict=True)}
+    found = {
+        name: np.stack(values)
+        for name, values in zip(dict.fromkeys(inner.values()), zip(*rows, strict=True), strict=True)
+    }
     expected: dict[str, IntArray] = dict(golden.before(quantized, dataset.inputs))
     expected |= {tensor: frames(found[source], graph.tensors[tensor]) for tensor, source in inner.items()}
     for layer in graph.layers:

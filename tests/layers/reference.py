@@ -1,0 +1,65 @@
+"""What the layers mean, in plain loops over Python integers: slow, and nothing shared with `hwflow.layers`."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+
+def requantize(a: int, bias: int, multiplier: int, shift: int, zero_point: int, low: int, high: int) -> int:
+    exact = Fraction((a + bias) * multiplier, 2**shift)
+    return min(max(round(exact) + zero_point, low), high)  # Python rounds a Fraction half to even
+
+
+def taps(size: int, out: int, kernel: int, stride: int, dilation: int, pad: int) -> list[int | None]:
+    """Positions that window `out` looks at along one axis; None in the padding."""
+    positions = [out * stride + k * dilation - pad for k in range(kernel)]
+    return [p if 0 <= p < size else None for p in positions]
+
+
+def windows(x: Ints, kernel, strides, dilations, pads):
+    """For one frame [h, w, c]: {(out y, out x): [pixel [c] or None, ...] in the order of the kernel}."""
+    h, w, _ = x.shape
+    out_h = (h + pads[0] + pads[2] - dilations[0] * (kernel[0] - 1) - 1) // strides[0] + 1
+    out_w = (w + pads[1] + pads[3] - dilations[1] * (kernel[1] - 1) - 1) // strides[1] + 1
+    found = {}
+    for oy in range(out_h):
+        for ox in range(out_w):
+            rows = taps(h, oy, kernel[0], strides[0], dilations[0], pads[0])
+            cols = taps(w, ox, kernel[1], strides[1], dilations[1], pads[1])
+            found[oy, ox] = [None if r is None or c is None else x[r, c] for r in rows for c in cols]
+    return (out_h, out_w), found
+
+
+def conv(x: Ints, weights: Ints, q, strides, dilations, pads, groups: int, zero_point: int) -> Ints:
+    """One frame [h, w, c] through a convolution with weights [cout, kh, kw, cin / groups]."""
+    cout, kh, kw, depth = weights.shape
+    size, found = windows(x, (kh, kw), strides, dilations, pads)
+    y = np.zeros((*size, cout), np.int64)
+    for (oy, ox), pixels in found.items():
+        for o in range(cout):
+            first = (o // (cout // groups)) * depth
+            total = 0
+            for tap, pixel in enumerate(pixels):
+                for c in range(depth):
+                    value = zero_point if pixel is None else int(pixel[first + c])
+                    total += int(weights[o].reshape(kh * kw, depth)[tap, c]) * value
+            y[oy, ox, o] = requantize(
+                total, *(int(v[o]) for v in (q.bias, q.multiplier, q.shift)), q.zero_point, q.low, q.high
+            )
+    return y
+
+
+def pool(x: Ints, kernel, strides, dilations, pads, combine, padding: int | None) -> Ints:
+    """One frame through a pool: `combine(list of integers, channel)`; padding None leaves the pads out."""
+    size, found = windows(x, kernel, strides, dilations, pads)
+    y = np.zeros((*size, x.shape[2]), np.int64)
+    for (oy, ox), pixels in found.items():
+        for c in range(x.shape[2]):
+            values = [padding if p is None else int(p[c]) for p in pixels]
+            y[oy, ox, c] = combine([v for v in values if v is not None], c)
+    return y

@@ -1,0 +1,94 @@
+"""A layer graph survives its files, and damaged files are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hwflow.errors import HwflowError
+from hwflow.layers import (
+    KINDS,
+    AveragePool,
+    Conv,
+    Dense,
+    Frame,
+    IntFormat,
+    LayerGraph,
+    Lookup,
+    MaxPool,
+    Requantize,
+    Tensor,
+)
+from hwflow.layers.store import load_graph, save_graph
+
+INT8, UINT4 = IntFormat(8, True), IntFormat(4, False)
+
+
+def every_kind() -> LayerGraph:
+    rng = np.random.default_rng(0)
+
+    def q(channels: int) -> Requantize:
+        return Requantize(
+            rng.integers(-9, 9, channels),
+            rng.integers(1, 2**18, channels),
+            rng.integers(0, 40, channels),
+            -3,
+            -128,
+            127,
+        )
+
+    w = rng.integers(-127, 128, (4, 3, 3, 1))
+    layers = (
+        Conv("conv/1", ("x",), "a", w, INT8, UINT4, q(4), (2, 1), (1, 2), (1, 2, 1, 2), 2),
+        Lookup("relu", ("a",), "b", INT8, rng.integers(-128, 128, 256)),
+        MaxPool("max", ("b",), "c", INT8, (2, 2), (1, 1), (1, 1), (0, 0, 1, 1)),
+        AveragePool("mean", ("c",), "d", INT8, q(4), (4, 8)),
+        Dense("fc", ("d",), "y", rng.integers(-8, 8, (3, 4)), IntFormat(4, True), INT8, q(3)),
+    )
+    frames = {"x": Frame(8, 8, 2), "a": Frame(4, 8, 4), "b": Frame(4, 8, 4), "c": Frame(4, 8, 4), "d": Frame(1, 1, 4)}
+    tensors = {
+        n: Tensor(n, f, UINT4 if n == "x" else INT8, 1 / 3, 7) for n, f in {**frames, "y": Frame(1, 1, 3)}.items()
+    }
+    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y",))
+    graph.check()
+    return graph
+
+
+def test_every_kind_survives(tmp_path: Path) -> None:
+    graph = every_kind()
+    assert {type(layer) for layer in graph.layers} == set(KINDS)
+    save_graph(graph, tmp_path)
+    assert load_graph(tmp_path) == graph
+
+
+def test_the_same_graph_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        save_graph(every_kind(), tmp_path / name)
+    for file in ("graph.yaml", "arrays.npz"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("graph.yaml", Path.unlink),
+        ("graph.yaml", truncate),
+        ("graph.yaml", lambda f: f.write_text("just a text")),
+        ("graph.yaml", lambda f: f.write_text(f.read_text().replace("kind: dense", "kind: thick"))),
+        ("graph.yaml", lambda f: f.write_text(f.read_text().replace("groups: 2", "groups: 3"))),
+        ("arrays.npz", Path.unlink),
+        ("arrays.npz", truncate),
+    ],
+)
+def test_damage_is_refused(tmp_path: Path, file: str, damage) -> None:
+    save_graph(every_kind(), tmp_path)
+    damage(tmp_path / file)
+    with pytest.raises(HwflowError, match=r"must hold a layer graph .* delete the folder and quantize again"):
+        load_graph(tmp_path)
