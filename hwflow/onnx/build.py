@@ -1,10 +1,10 @@
 """Models made in code.
 
-    b = Builder("digits")
-    x = b.input("input", np.float32, ("batch", 64))
-    y = b.node("Gemm", x, b.constant("w", w), b.constant("b", bias), transB=1, output="output")
-    b.output(y, np.float32, ("batch", 10))
-    model = b.model(opset=17)
+b = Builder("digits")
+x = b.input("input", np.float32, ("batch", 64))
+y = b.node("Gemm", x, b.constant("w", w), b.constant("b", bias), transB=1, output="output")
+b.output(y, np.float32, ("batch", 10))
+model = b.model(opset=17)
 """
 
 from __future__ import annotations

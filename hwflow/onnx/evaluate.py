@@ -14,9 +14,7 @@ from hwflow.onnx.model import Array, Graph, Model, Value
 __all__ = ["evaluate"]
 
 
-def evaluate(
-    model: Model, feeds: Mapping[str, npt.ArrayLike], fetch: Sequence[str] | None = None
-) -> dict[str, Array]:
+def evaluate(model: Model, feeds: Mapping[str, npt.ArrayLike], fetch: Sequence[str] | None = None) -> dict[str, Array]:
     """The values of `fetch`, which may name any tensor of the graph; by default the graph's outputs.
 
     `feeds` holds one array per input, of the element type and shape that the model states (any size where it states

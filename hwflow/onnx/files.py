@@ -78,7 +78,9 @@ def _parse(data: bytes, name: str, folder: Path | None) -> Model:
         raise HwflowError(f"{name}: must be an ONNX model, not empty; export or copy it again")
     try:
         proto = pb.ModelProto.FromString(data)
-    except DecodeError:
+    except UnicodeDecodeError:  # protobuf's Python implementation; the compiled one leaves the test to the reader
+        raise HwflowError(f"{name}: names must be UTF-8 text; the file is damaged, export the model again") from None
+    except (DecodeError, RecursionError):
         raise HwflowError(f"{name}: {why_not_onnx(data)}") from None
     try:
         return read_model(proto, folder)

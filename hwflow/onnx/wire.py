@@ -41,7 +41,7 @@ def why_not_onnx(data: bytes) -> str:
         first = False
         end = _skip(data, position, wire_type)
         if end is None:
-            return "must be an ONNX model, not damaged at byte " f"{position}; copy or export it again"
+            return f"must be an ONNX model, not damaged at byte {position}; copy or export it again"
         if end > len(data):
             return _truncated(len(data), end)
         position = end

@@ -20,13 +20,13 @@ _TYPES = pb.AttributeProto
 
 def write_model(model: Model) -> pb.ModelProto:
     """The ModelProto of a model.  Raises HwflowError for what the file format cannot hold."""
-    proto = pb.ModelProto(
+    proto = pb.ModelProto(  # None leaves a field out
         ir_version=model.ir_version,
-        producer_name=model.producer_name,
-        producer_version=model.producer_version,
-        domain=model.domain,
-        model_version=model.model_version,
-        doc_string=model.doc_string,
+        producer_name=model.producer_name or None,
+        producer_version=model.producer_version or None,
+        domain=model.domain or None,
+        model_version=model.model_version or None,
+        doc_string=model.doc_string or None,
         graph=_graph(model.graph, model.ir_version),
     )
     for domain, version in model.opsets.items():
@@ -70,7 +70,7 @@ def _dimension(dim: Dim) -> pb.TensorShapeProto.Dimension:
 
 def _node(node: Node, ir_version: int) -> pb.NodeProto:
     proto = pb.NodeProto(
-        op_type=node.op_type, input=node.inputs, output=node.outputs, name=node.name, domain=node.domain
+        op_type=node.op_type, input=node.inputs, output=node.outputs, name=node.name or None, domain=node.domain or None
     )
     proto.attribute.extend(_attributes(node.attributes, node.label, ir_version))
     return proto

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -79,9 +82,19 @@ def onnxruntime_run() -> Oracle:
     return run_onnxruntime
 
 
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(7)
+@pytest.fixture(scope="session")
+def run_python() -> Callable[..., str]:
+    """run_python(code, *arguments, **environment): what a fresh interpreter with the same path prints."""
+
+    def run(code: str, *arguments: str | Path, **environment: str) -> str:
+        path = os.pathsep.join(sys.path)
+        command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
+        environment = {**os.environ, "PYTHONPATH": path, **environment}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
 
 
 @pytest.fixture(scope="session")

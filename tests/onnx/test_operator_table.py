@@ -42,9 +42,7 @@ def test_signature(op) -> None:
         assert _capped(ours.inputs) == _capped(wanted), f"inputs in operator set {opset}"
         if op not in NARROWER_OUTPUTS:
             assert _capped(ours.outputs) == _capped((schema.min_output, schema.max_output)), opset
-        attributes = {
-            name: KINDS[a.type.name] for name, a in schema.attributes.items() if a.type.name in KINDS
-        }
+        attributes = {name: KINDS[a.type.name] for name, a in schema.attributes.items() if a.type.name in KINDS}
         assert ours.attributes == attributes, f"attributes in operator set {opset}"
         assert set(ours.required) == {name for name, a in schema.attributes.items() if a.required}, opset
 

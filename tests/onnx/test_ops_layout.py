@@ -168,9 +168,7 @@ def test_gemm(same_as_onnxruntime, transposed, c, factors) -> None:
     same_as_onnxruntime("Gemm", *inputs, transA=transposed[0], transB=transposed[1], **factors)
 
 
-@pytest.mark.parametrize(
-    "op", ["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare"]
-)
+@pytest.mark.parametrize("op", ["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare"])
 @pytest.mark.parametrize("axes", [None, [1], [0, -1]])
 @pytest.mark.parametrize("keep", [0, 1])
 def test_reduce(same_as_onnxruntime, op, axes, keep) -> None:

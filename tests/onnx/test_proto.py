@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,11 +62,11 @@ def test_generated_module_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("order", [("onnx", "hwflow.onnx"), ("hwflow.onnx", "onnx")])
-def test_lives_beside_the_onnx_package(order) -> None:
-    code = "; ".join(f"import {name}" for name in order) + "; onnx.ModelProto(); hwflow.onnx.loads"
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=60)
+def test_lives_beside_the_onnx_package(run_python, order) -> None:
+    imports = "; ".join(f"import {name}" for name in order)
+    assert run_python(f"{imports}; print(onnx.ModelProto.__name__, callable(hwflow.onnx.load))") == "ModelProto True\n"
 
 
-def test_import_needs_no_oracle() -> None:
-    code = "import hwflow.onnx, sys; assert not {'onnx', 'onnxruntime', 'amaranth', 'torch'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+def test_import_needs_no_oracle(run_python) -> None:
+    code = "import hwflow.onnx, sys; print({'onnx', 'onnxruntime', 'amaranth', 'torch'} & set(sys.modules))"
+    assert run_python(code) == "set()\n"

@@ -131,7 +131,5 @@ OPERATORS: Table = {
     ("", "Or"): _binary(np.logical_or),
     ("", "Xor"): _binary(np.logical_xor),
     ("", "Not"): _unary(np.logical_not),
-    ("", "Where"): (
-        Operator(9, (_where := _checked(np.where)), by_broadcast(_where), inputs=(3, 3)),
-    ),
+    ("", "Where"): (Operator(9, (_where := _checked(np.where)), by_broadcast(_where), inputs=(3, 3)),),
 }

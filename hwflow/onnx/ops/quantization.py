@@ -120,8 +120,6 @@ OPERATORS: Table = {
         Operator(10, _dequantize, _dequantize_shapes, (2, 3)),
         Operator(13, _dequantize, _dequantize_shapes, (2, 3), _AXIS),
         Operator(21, _dequantize, _dequantize_shapes, (2, 3), {"axis": INT, "block_size": INT}),
-        Operator(
-            23, _dequantize, _dequantize_shapes, (2, 3), {"axis": INT, "block_size": INT, "output_dtype": INT}
-        ),
+        Operator(23, _dequantize, _dequantize_shapes, (2, 3), {"axis": INT, "block_size": INT, "output_dtype": INT}),
     ),
 }
