@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from amaranth.lib.wiring import Component
+from hwflow_rtl.vendor import Technology
 
-from hwflow.layers.base import Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize
+from hwflow.layers.base import Estimate, Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize
 from hwflow.layers.matrix import accumulator_format, multiply, require
+from hwflow.layers.matrix_stage import MatrixHardware
 from hwflow.layers.window import Window
 
 __all__ = ["Conv"]
@@ -86,3 +90,21 @@ class Conv(Layer):
         weights = self.weights.reshape(self.groups, cout // self.groups, -1)
         sums = multiply(columns, weights, self.accumulator)
         return np.moveaxis(sums, 0, 1).reshape(n, height, width, cout)
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return self._hardware(graph).multiplications()
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        return self._hardware(graph).foldings()
+
+    def estimate(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Estimate:
+        return self._hardware(graph).estimate(folding, technology)
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        return self._hardware(graph).unit(folding, technology, name)
+
+    def _hardware(self, graph: LayerGraph) -> MatrixHardware:
+        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        return MatrixHardware(
+            x=x, y=y, frame=x.frame, window=self.window, groups=self.groups, weights=self.weights,
+            weight_format=self.weight_format, accumulator=self.accumulator, requantize=self.requantize)

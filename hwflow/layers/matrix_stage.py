@@ -1,0 +1,78 @@
+"""The hardware of layers that multiply by constant weights: what convolution and dense share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amaranth.lib.wiring import Component
+from hwflow_rtl.matrix import MatrixShape, MatrixStage
+from hwflow_rtl.vendor import Technology
+from hwflow_rtl.window import WindowShape
+
+from hwflow.layers.base import Estimate, Folding, Frame, IntArray, IntFormat, Requantize, Tensor
+from hwflow.layers.hardware import divisors, requantizer_arguments, shape_of
+from hwflow.layers.window import Window
+
+__all__ = ["MatrixHardware"]
+
+
+class MatrixHardware:
+    """A layer with `weights` [cout, kh, kw, cin / groups] that a window carries over frames `x`."""
+
+    def __init__(self, *, x: Tensor, y: Tensor, frame: Frame, window: Window, groups: int, weights: IntArray,
+                 weight_format: IntFormat, accumulator: IntFormat, requantize: Requantize):
+        self.x, self.y = x, y
+        self.frame = frame
+        self.window = window
+        self.groups = groups
+        self.weights = weights
+        self.weight_format = weight_format
+        self.accumulator = accumulator
+        self.requantize = requantize
+
+    def multiplications(self) -> int:
+        height, width = self.window.positions(self.frame)
+        return height * width * int(self.weights.size)
+
+    def foldings(self) -> Iterator[Folding]:
+        """Rows divide the outputs of a group; cols divide the inputs of a group, or span a row of the kernel."""
+        outputs, depth = self.weights.shape[0] // self.groups, self.weights.shape[3]
+        cols = divisors(depth)
+        if self.groups == 1 and self.window.kernel[1] > 1:
+            cols.append(self.window.kernel[1] * depth)
+        for rows in divisors(outputs):
+            for lanes in divisors(rows):
+                for columns in cols:
+                    yield Folding(rows, columns, lanes)
+
+    def spans_taps(self, folding: Folding) -> bool:
+        return folding.cols > self.weights.shape[3]
+
+    def shape(self, folding: Folding) -> MatrixShape:
+        patch = self.spans_taps(folding)
+        lanes = folding.cols // self.window.kernel[1] if patch else folding.cols
+        window = WindowShape(
+            height=self.frame.height, width=self.frame.width, words=self.frame.channels // lanes,
+            kernel=self.window.kernel, stride=self.window.strides, dilation=self.window.dilations,
+            pads=self.window.pads, groups=self.groups,
+            tiles_per_group=self.weights.shape[0] // self.groups // folding.rows)
+        return MatrixShape(
+            window=window, lanes=lanes, rows=folding.rows, out_lanes=folding.lanes, element=shape_of(self.x.format),
+            weight=shape_of(self.weight_format), accumulator=shape_of(self.accumulator),
+            output=shape_of(self.y.format), patch=patch)
+
+    def estimate(self, folding: Folding, technology: Technology) -> Estimate:
+        shape = self.shape(folding)
+        arguments = requantizer_arguments(self.requantize, self.y.format, technology)
+        return Estimate(
+            work=shape.work, interval=shape.cycles(),
+            resources=MatrixStage.cost(shape=shape, technology=technology, **arguments),
+            multipliers=folding.rows * folding.cols, lanes_in=shape.lanes)
+
+    def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
+        shape = self.shape(folding)
+        return MatrixStage(
+            window=shape.window, lanes=shape.lanes, rows=shape.rows, weights=self.weights, element=shape.element,
+            weight=shape.weight, accumulator=shape.accumulator, out_lanes=shape.out_lanes,
+            pad_value=self.x.zero_point, technology=technology, name=name, patch=shape.patch,
+            **requantizer_arguments(self.requantize, self.y.format, technology))
