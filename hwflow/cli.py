@@ -25,7 +25,7 @@ __all__ = ["main"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class InputShape(click.ParamType):
+class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
     """`name=1,3,32,32`."""
 
     name = "name=d,d,..."

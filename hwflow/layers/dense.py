@@ -71,5 +71,6 @@ class Dense(Layer):
     def _hardware(self, graph: LayerGraph) -> MatrixHardware:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
         return MatrixHardware(
-            x=x, y=y, frame=Frame(1, 1, x.frame.elements), window=Window((1, 1)), groups=1, weights=self.weights[:, None, None],
-            weight_format=self.weight_format, accumulator=self.accumulator, requantize=self.requantize)
+            x=x, y=y, frame=Frame(1, 1, x.frame.elements), window=Window((1, 1)), groups=1,
+            weights=self.weights[:, None, None], weight_format=self.weight_format, accumulator=self.accumulator,
+            requantize=self.requantize)

@@ -46,7 +46,7 @@ class MatrixHardware:
                     yield Folding(rows, columns, lanes)
 
     def spans_taps(self, folding: Folding) -> bool:
-        return folding.cols > self.weights.shape[3]
+        return bool(folding.cols > self.weights.shape[3])
 
     def shape(self, folding: Folding) -> MatrixShape:
         patch = self.spans_taps(folding)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+import rich.box
 import rich.console
 import rich.markup
-import rich.box
+import rich.progress
 import rich.table
 
 __all__ = ["Console"]
@@ -52,6 +53,19 @@ class Console:
         else:
             self.progress(f"{text} ...")
             yield
+        self.progress(f"{text}: {time.monotonic() - started:.1f} s")
+
+    @contextlib.contextmanager
+    def rows(self, text: str) -> Iterator[Callable[[int, int], None]]:
+        """As `step`, for work on rows: what it gives is called with (rows done, rows in all)."""
+        started = time.monotonic()
+        if self.err.is_terminal:
+            with rich.progress.Progress(console=self.err, transient=True) as bar:
+                task = bar.add_task(rich.markup.escape(text), total=None)
+                yield lambda done, total: bar.update(task, completed=done, total=total)
+        else:
+            self.progress(f"{text} ...")
+            yield lambda done, total: None
         self.progress(f"{text}: {time.monotonic() - started:.1f} s")
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -1,0 +1,151 @@
+"""What each command of the command line does.  A command prints for people and returns the same facts as plain data.
+
+A result with "exit_code" sets the exit code of the process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from hwflow_sim.doctor import simulation_tools
+
+from . import onnx
+from .build import locked
+from .errors import HwflowError
+from .flow import Flow, Settings
+from .onnx import Severity
+from .report import tables
+from .report.console import Console
+from .synth import list_boards, load_board, tool_status
+
+__all__ = ["boards", "build", "check", "doctor", "golden", "info", "quantize", "sim", "synth"]
+
+Result = Mapping[str, Any]
+
+
+def check(console: Console, settings: Settings) -> Result:
+    """Findings about the file, then whether every node can become hardware; exit code 1 for an error."""
+    flow = Flow(console, settings)
+    findings = onnx.check(flow.source)
+    for finding in findings:
+        console.say(f"{finding.severity.value}: {finding}")
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    rows = [{**asdict(finding), "severity": finding.severity.value} for finding in findings]
+    if errors:
+        console.say(f"{settings.model}: {len(errors)} errors, {len(findings) - len(errors)} warnings")
+        return {"exit_code": 1, "findings": rows}
+    graph = flow.trial().graph
+    console.say(f"{settings.model}: {len(flow.source.graph.nodes)} nodes follow the rules, {len(findings)} warnings; "
+                f"all of them map: {len(graph.layers)} layers in hardware")
+    return {"exit_code": 0, "findings": rows, "layers": [layer.name for layer in graph.layers]}
+
+
+def info(console: Console, settings: Settings) -> Result:
+    """Inputs, outputs, operators, parameters and, where the model maps to hardware, its layers."""
+    flow = Flow(console, settings)
+    model = flow.source
+    graph = flow.model.graph
+    operators = Counter(node.op_type for node in model.graph.nodes)
+    parameters = sum(array.size for array in model.graph.initializers.values())
+    producer = f"{model.producer_name} {model.producer_version}".strip() or "not stated"
+    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in model.opsets.items())
+    console.say(f"{settings.model}: IR {model.ir_version}, opset {opsets}, producer {producer}")
+    for word, values in (("input", graph.inputs), ("output", graph.outputs)):
+        for value in values:
+            console.say(f"  {word} {value.name}: {tables.type_text(graph.types.get(value.name) or value.type)}")
+    console.say(f"  operators: {', '.join(f'{count} {name}' for name, count in sorted(operators.items()))}")
+    console.say(f"  parameters: {tables.number(parameters)}")
+    layers = flow.trial().graph
+    console.table("layers in hardware", ("layer", "kind", "output", "multiplications a frame"),
+                  [(layer.name, layer.kind, str(layers.tensors[layer.output].frame),
+                    tables.number(layer.multiplications(layers))) for layer in layers.layers])
+    return {"ir_version": model.ir_version, "opsets": dict(model.opsets), "producer": producer,
+            "operators": dict(operators), "parameters": parameters, "layers": [
+                {"name": layer.name, "kind": layer.kind, "multiplications": layer.multiplications(layers)}
+                for layer in layers.layers]}
+
+
+def quantize(console: Console, settings: Settings) -> Result:
+    """The integer graph below build/<model>/quantized, and what it costs in accuracy."""
+    flow = Flow(console, settings)
+    with locked(flow.folder, console.progress):
+        graph = flow.graph
+        accuracy = flow.accuracy()
+    console.table("integer graph", ("layer", "kind", "output", "format", "scale", "zero point"), [
+        (layer.name, layer.kind, str(tensor.frame), str(tensor.format), f"{tensor.scale:.6g}", str(tensor.zero_point))
+        for layer in graph.layers for tensor in [graph.tensors[layer.output]]])
+    tables.say_accuracy(console, accuracy)
+    console.say(f"written to {flow.folder / 'quantized'}")
+    return {"accuracy": asdict(accuracy) if accuracy else None, "folder": str(flow.folder / "quantized")}
+
+
+def golden(console: Console, settings: Settings) -> Result:
+    """The integer model's outputs for every row of the data, in build/<model>/golden.npz."""
+    if settings.data is None:
+        raise HwflowError("golden needs inputs to run on: give an NPZ file with --data (docs/data-files.md)")
+    flow = Flow(console, settings)
+    with locked(flow.folder, console.progress):
+        accuracy = flow.accuracy()
+    path = flow.folder / "golden" / "outputs.npz"
+    tables.say_accuracy(console, accuracy)
+    console.say(f"outputs written to {path}")
+    return {"accuracy": asdict(accuracy) if accuracy else None, "outputs": str(path)}
+
+
+def build(console: Console, settings: Settings) -> Result:
+    """The plan and the Verilog below build/<model>."""
+    flow = Flow(console, settings)
+    with locked(flow.folder, console.progress):
+        folder = flow.generate()
+    tables.show_plan(console, flow.plan, flow.board)
+    console.say(f"plan: {flow.folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
+    return {"plan": str(flow.folder / "plan.yaml"), "rtl": str(folder), **tables.plan_facts(flow.plan, flow.board)}
+
+
+def sim(console: Console, settings: Settings) -> Result:
+    """Every stage of the RTL against the golden model, at full speed and stalled at random; exit code 1 if unequal."""
+    flow = Flow(console, settings)
+    with locked(flow.folder, console.progress):
+        runs = flow.simulate()
+        accuracy = flow.accuracy()
+    tables.show_simulation(console, flow.plan, flow.board, runs)
+    tables.say_accuracy(console, accuracy)
+    equal = all(run.equal for run in runs.values())
+    for name, run in runs.items():
+        for line in tables.failure_lines(flow.graph, flow.plan, run):
+            console.fail(f"{name}: {line}")
+    if equal:
+        stages = len(flow.plan.stages)
+        console.say(f"equal: {stages} stages, {len(flow.frames)} frames, {' and '.join(runs)}, bit for bit")
+    return {"exit_code": 0 if equal else 1, "equal": equal, "accuracy": asdict(accuracy) if accuracy else None,
+            **tables.simulation_facts(flow.plan, flow.board, runs)}
+
+
+def synth(console: Console, settings: Settings) -> Result:
+    """The bitstream below build/<model>/synth/<board>."""
+    flow = Flow(console, settings)
+    with locked(flow.folder, console.progress):
+        report = flow.synthesize()
+    tables.show_synthesis(console, flow.plan, flow.board, report)
+    return {**report.to_dict(), **tables.plan_facts(flow.plan, flow.board)}
+
+
+def boards(console: Console, settings: Settings) -> Result:
+    """The boards that come with hwflow."""
+    found = [load_board(name) for name in list_boards()]
+    console.table("boards", ("board", "title", "device", "MHz", "LUT", "FF", "DSP", "RAM"), [
+        (b.name, b.title, b.device, f"{b.clock_mhz:g}", *map(str, (b.resources.lut, b.resources.ff, b.resources.dsp,
+                                                                  b.resources.ram))) for b in found])
+    console.say("A board of your own: pass its YAML file as --board; see docs/add-a-board.md")
+    return {"boards": [{"name": b.name, "title": b.title, "device": b.device, "clock_mhz": b.clock_mhz,
+                        "resources": asdict(b.resources)} for b in found]}
+
+
+def doctor(console: Console, settings: Settings) -> Result:
+    """What is installed and what is missing; exit code 1 where something is."""
+    tools = (*simulation_tools(), *tool_status())
+    tables.show_tools(console, tools)
+    return {"exit_code": 0 if all(tool.found for tool in tools) else 1, "tools": [asdict(tool) for tool in tools]}

@@ -1,0 +1,211 @@
+"""The main job for the command line: each intermediate result, made once, kept below `build/<model>/`.
+
+`Flow` is lazy: asking for `plan` quantizes first, and so on.  Steps that take time are cached by their inputs
+(`hwflow.build`), so that a second run with nothing changed skips them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from hwflow_rtl.vendor import Resources
+
+from . import golden, hls, onnx
+from .accuracy import Accuracy, measure
+from .build import cached_step, digest, write_atomically
+from .dataset import Dataset, load_dataset
+from .errors import HwflowError
+from .generate import write_rtl
+from .layers.base import LayerGraph
+from .quantize import Quantized, load_quantized, quantize, save_quantized
+from .report.console import Console
+from .synth import Board, SynthesisReport, load_board, synthesize
+
+if TYPE_CHECKING:
+    from hwflow_sim import RunResult
+
+__all__ = ["Flow", "Settings"]
+
+Frames = npt.NDArray[np.int64]
+
+#: What the serial line, the queues and the reset around the core take on a board: routed LUT and FF, rounded up.
+BOARD_TOP = Resources(lut=250, ff=200)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asked for; the command line's help says what each means."""
+
+    model: Path = Path()
+    data: Path | None = None
+    board: str = "ulx3s_85f"
+    plan: Path | None = None
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    build: Path = Path("build")
+    frames: int = 10
+    stalls: float = 0.4
+    seed: int = 1
+    waves: bool = False
+
+
+@dataclass
+class Flow:
+    """The steps for one model and its settings; `console` hears of progress and notes."""
+
+    console: Console
+    settings: Settings
+    folder: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.folder = self.settings.build / self.settings.model.stem
+
+    @cached_property
+    def source(self) -> onnx.Model:
+        """The model as the file has it."""
+        return onnx.load(self.settings.model)
+
+    @cached_property
+    def model(self) -> onnx.Model:
+        """The model with every shape known and its constants folded."""
+        inferred = onnx.infer(self.source, dict(self.settings.input_shapes))
+        for note in inferred.notes:
+            self.console.progress(note)
+        return onnx.simplify(inferred)
+
+    @cached_property
+    def dataset(self) -> Dataset | None:
+        """The user's data, None where there is none."""
+        return load_dataset(self.settings.data, self.model) if self.settings.data else None
+
+    @cached_property
+    def quantize_key(self) -> str:
+        """What the integer graph depends on: the model with its weights, the data, the shapes."""
+        dataset = self.dataset
+        calibration = [] if dataset is None else [v.tobytes() for _, v in sorted(dataset.calibration.items())]
+        return digest(onnx.dumps(self.model), *calibration)
+
+    @cached_property
+    def quantized(self) -> Quantized:
+        """The integer graph with its host programs, from the cache where the model and the data did not change."""
+        folder = self.folder / "quantized"
+        model, dataset = self.model, self.dataset
+
+        def make(place: Path) -> None:
+            with self.console.rows("calibrate and quantize") as progress:
+                save_quantized(quantize(model, dataset.calibration if dataset else None, progress=progress), place)
+
+        cached_step(folder, self.quantize_key, make)
+        result = load_quantized(folder)
+        for note in result.notes:
+            self.console.progress(note)
+        if dataset is not None and dataset.calibration_is_input:
+            self.console.progress(f"'{dataset.path}' has no calib_ arrays: calibration used its first rows")
+        return result
+
+    @property
+    def graph(self) -> LayerGraph:
+        return self.quantized.graph
+
+    @cached_property
+    def board(self) -> Board:
+        return load_board(self.settings.board)
+
+    @cached_property
+    def plan(self) -> hls.Plan:
+        """The user's plan, or the fastest one that fits the board; written to plan.yaml either way."""
+        technology = self.board.technology()
+        if self.settings.plan is None:
+            budget = hls.Budget(self.board.name, self.board.resources, BOARD_TOP)
+            plan = hls.solve(self.graph, technology, budget)
+        else:
+            plan = hls.plan_from_yaml(read_text(self.settings.plan), self.graph, technology,
+                                      source=str(self.settings.plan))
+        write_atomically(self.folder / "plan.yaml", hls.plan_to_yaml(plan))
+        return plan
+
+    def trial(self) -> Quantized:
+        """The model quantized without its data, only to learn what maps to hardware."""
+        return self.quantized if self.settings.data else quantize(self.model, None)
+
+    @cached_property
+    def frames(self) -> Frames:
+        """Integer frames [n, height, width, channels] to simulate: the first rows of the data, else random ones."""
+        count = self.settings.frames
+        if self.dataset is not None:
+            return golden.enter(self.quantized, self.dataset.first(count).inputs)
+        tensor = self.graph.tensors[self.graph.inputs[0]]
+        shape = (count, tensor.frame.height, tensor.frame.width, tensor.frame.channels)
+        self.console.progress(f"no data: {count} frames of random integers are simulated; give real ones with --data")
+        random = np.random.default_rng(self.settings.seed)
+        return random.integers(tensor.format.low, tensor.format.high, shape, dtype=np.int64, endpoint=True)
+
+    def generate(self) -> Path:
+        """The Verilog, the contents of its ROMs and the ROM module, in build/<model>/rtl."""
+        folder = self.folder / "rtl"
+        graph, plan, timing = self.graph, self.plan, self.board.technology().timing
+
+        def make(place: Path) -> None:
+            with self.console.step("generate Verilog"):
+                write_rtl(graph, plan, timing, place)
+
+        cached_step(folder, digest(self.quantize_key, hls.plan_to_yaml(plan), repr(timing)), make)
+        return folder
+
+    def simulate(self) -> dict[str, RunResult]:
+        """Both runs, by name: at full speed, and with random stalls on both ends."""
+        from hwflow_sim import StallPattern
+
+        from . import simulate
+        settings = self.settings
+        folder, timing = self.folder / "sim", self.board.technology().timing
+        self.generate()
+        with self.console.step("compile the simulation"):
+            simulation = simulate.compile_plan(
+                self.graph, self.plan, timing, folder, settings.build / ".cache" / "sim", waves=settings.waves,
+                say=self.console.progress)
+        runs = {}
+        stalls = StallPattern(settings.stalls, settings.stalls, settings.seed)
+        for name, pattern in (("full speed", None), ("random stalls", stalls)):
+            waves = folder / f"{name.replace(' ', '_')}.fst" if settings.waves else None
+            with self.console.step(f"simulate {len(self.frames)} frames, {name}"):
+                runs[name] = simulate.run_plan(simulation, self.graph, self.frames, stalls=pattern, waves=waves)
+        return runs
+
+    def synthesize(self) -> SynthesisReport:
+        """The bitstream and its report, in build/<model>/synth/<board>."""
+        core = hls.lower(self.graph, self.plan, self.board.technology())
+        return synthesize(core, self.board, self.folder / "synth" / self.board.name, seed=self.settings.seed,
+                          progress=self.console.progress)
+
+    def accuracy(self) -> Accuracy | None:
+        """Float against integer model over all rows of the data; None without data."""
+        dataset = self.dataset
+        if dataset is None:
+            return None
+        folder = self.folder / "golden"
+        key = digest(self.quantize_key, *(values.tobytes() for _, values in sorted(dataset.inputs.items())),
+                     b"" if dataset.labels is None else dataset.labels.tobytes())
+
+        def make(place: Path) -> None:
+            with self.console.rows("golden model") as progress:
+                result, outputs = measure(self.model, self.quantized, dataset, progress)
+            (place / "accuracy.json").write_text(json.dumps(asdict(result)))
+            np.savez(place / "outputs.npz", allow_pickle=False, **{f"out_{name}": a for name, a in outputs.items()})
+
+        cached_step(folder, key, make)
+        return Accuracy(**json.loads((folder / "accuracy.json").read_text()))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that the user named."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise HwflowError(f"'{path}' must be a readable text file: {reason}") from None

@@ -1,0 +1,27 @@
+"""The hardware as files: one Verilog text for simulators and other tools, and the contents of its ROMs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from hwflow_rtl.emit import emit
+from hwflow_rtl.vendor import Generic, Timing
+from hwflow_sim.rom import ROM_MODULE, write_roms
+
+from . import hls
+from .layers.base import LayerGraph
+
+__all__ = ["write_rtl"]
+
+#: The top module of every design.
+TOP = "hwflow_core"
+
+
+def write_rtl(graph: LayerGraph, plan: hls.Plan, timing: Timing, folder: Path) -> None:
+    """Write `hwflow_core.v`, the module of its ROMs, and a hex file for each ROM, into `folder`."""
+    technology = Generic(timing=timing, hex_roms=True)
+    core = hls.lower(graph, plan, technology)
+    (folder / f"{TOP}.v").write_text(emit(core, name=TOP))
+    shutil.copyfile(ROM_MODULE, folder / ROM_MODULE.name)
+    write_roms(technology.roms, folder)

@@ -1,0 +1,20 @@
+"""From a plan to hardware: the Amaranth core, its Verilog and the contents of its ROMs."""
+
+from __future__ import annotations
+
+from hwflow_rtl.core import Core
+from hwflow_rtl.vendor import Technology
+
+from ..layers.base import LayerGraph
+from .plan import Plan
+
+__all__ = ["lower"]
+
+
+def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
+    """The core that runs `graph` with the foldings of `plan`; multipliers and memories are made by `technology`."""
+    stages = [
+        (stage.name, layer.unit(graph, stage.folding, technology, f"stage{stage.name}"))
+        for stage, layer in zip(plan.stages, graph.layers, strict=True)
+    ]
+    return Core(stages=stages)

@@ -1,0 +1,49 @@
+"""Simulation of a plan: RTL in Verilator, driven from cocotb, every stage compared with the golden model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from hwflow_rtl.vendor import Generic, Timing
+from hwflow_sim import Boundary, ElementShape, RunResult, Simulation, StallPattern
+from hwflow_sim import compile as compile_simulation
+from hwflow_sim import run as run_simulation
+
+from . import golden, hls
+from .layers.base import LayerGraph
+
+__all__ = ["boundaries", "compile_plan", "run_plan"]
+
+Frames = npt.NDArray[np.int64]
+
+
+def boundaries(graph: LayerGraph, plan: hls.Plan) -> tuple[Boundary, ...]:
+    """The stream behind each stage, as the simulation watches it."""
+    found = []
+    for stage, layer in zip(plan.stages, graph.layers, strict=True):
+        tensor = graph.tensors[layer.output]
+        shape = ElementShape(tensor.format.bits, tensor.format.signed)
+        found.append(Boundary(stage.name, stage.folding.lanes, shape, tensor.frame.elements))
+    return tuple(found)
+
+
+def compile_plan(graph: LayerGraph, plan: hls.Plan, timing: Timing, folder: Path, cache: Path, *,
+                 waves: bool = False, say: Callable[[str], None] = print) -> Simulation:
+    """The executable simulation of `plan`, with multipliers and memories as slow as `timing`; cached in `cache`."""
+    technology = Generic(timing=timing, hex_roms=True)
+    core = hls.lower(graph, plan, technology)
+    return compile_simulation(core, boundaries=boundaries(graph, plan), roms=technology.roms, folder=folder,
+                              cache=cache, waves=waves, say=say)
+
+
+def run_plan(simulation: Simulation, graph: LayerGraph, frames: Frames, *, stalls: StallPattern | None = None,
+             waves: Path | None = None) -> RunResult:
+    """Play `frames` [n, height, width, channels] and compare every stage with `golden`."""
+    expected = golden.run(graph, frames)
+    return run_simulation(
+        simulation, frames=frames.reshape(len(frames), -1),
+        expected=[expected[layer.output].reshape(len(frames), -1) for layer in graph.layers],
+        stalls=stalls, waves=waves)
