@@ -1,0 +1,242 @@
+"""QDQ models as they come from different tools: the same integers as onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hwflow.layers import AveragePool, Conv, Dense, IntFormat, Lookup, MaxPool
+from hwflow.quantize import quantize
+from tests.quantize.models import Qdq, assert_agrees, kinds
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("relu", [False, True])
+def test_conv(dtype: type, per_channel: bool, relu: bool) -> None:
+    zero = 10 if dtype is np.int8 else 140
+    m = Qdq((1, 3, 6, 5)).qdq(0.0313, zero, dtype).conv((4, 3, 3, 3), per_channel, pads=(1, 1, 1, 1))
+    if relu:
+        m.node("Relu")
+    q = assert_agrees(m.qdq(0.1043, zero, dtype).model(), 0.1043)
+    (layer,) = q.graph.layers
+    assert isinstance(layer, Conv)
+    assert (layer.requantize.low == zero) is relu
+    assert layer.weight_format == IntFormat(8, True)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"strides": (2, 1)},
+        {"strides": (2, 3), "pads": (0, 1, 2, 1)},
+        {"dilations": (2, 1), "pads": (1, 0, 1, 2)},
+        {"auto_pad": "SAME_UPPER"},
+        {"auto_pad": "SAME_LOWER", "strides": (2, 2)},
+        {"auto_pad": "VALID"},
+        {"group": 2},
+    ],
+    ids=str,
+)
+def test_conv_geometry(attributes: dict) -> None:
+    depth = 4 // attributes.get("group", 1)
+    m = Qdq((1, 4, 8, 7)).qdq(0.0313, -7).conv((6, depth, 3, 2), **attributes).qdq(0.1043, 3)
+    assert_agrees(m.model(), 0.1043, count=30)
+
+
+def test_depthwise_conv() -> None:
+    m = Qdq((1, 6, 8, 8)).qdq(0.0313, 1).conv((6, 1, 3, 3), group=6, pads=(1, 1, 1, 1)).qdq(0.0517, 0)
+    assert_agrees(m.model(), 0.0517, count=30)
+
+
+def test_conv_over_one_axis_has_height_1() -> None:
+    m = Qdq((1, 5, 40)).qdq(0.0313, 4).conv((6, 5, 7), pads=(3, 3), strides=(2,)).qdq(0.08, -3)
+    q = assert_agrees(m.model(), 0.08)
+    assert [str(t.frame) for t in q.graph.tensors.values()] == ["1x40x5", "1x20x6"]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 6.0), (-1.0, 1.0), (None, 2.0), (-0.3071, None)])
+def test_clip_becomes_the_clamp(low: float | None, high: float | None) -> None:
+    m = Qdq((1, 3, 6, 6)).qdq(0.0313, 0).conv((4, 3, 3, 3))
+    ends = ["" if v is None else m.constant("limit", np.float32(v)) for v in (low, high)]
+    q = assert_agrees(m.node("Clip", *ends).qdq(0.09, 5).model(), 0.09)
+    assert kinds(q) == ["conv"]
+
+
+def test_weights_with_a_zero_point() -> None:
+    m = Qdq((1, 12)).qdq(0.0313, 2)
+    w = m.constant("w", m.rng.integers(0, 256, (12, 9), dtype=np.uint8))
+    inputs = w, m.constant("s", np.float32(0.01)), m.constant("z", np.uint8(100))
+    m.node("MatMul", m.b.node("DequantizeLinear", *inputs, name="dq"))
+    q = assert_agrees(m.qdq(0.0517, 0).model(), 0.0517)
+    (layer,) = q.graph.layers
+    assert isinstance(layer, Dense)
+    assert layer.weight_format == IntFormat(9, True)
+
+
+def test_tensorflow_style_int8_in_and_out() -> None:
+    m = Qdq((1, 20), np.int8).dequantize(0.0517, 89).matmul(20, 16).node("Relu").qdq(0.1043, -128).matmul(16, 7)
+    q = assert_agrees(m.quantize(0.2, 20).model(), 1)
+    assert kinds(q) == ["dense", "dense"]
+    assert [n.op_type for n in q.prologue.graph.nodes] == ["Reshape"]
+
+
+def test_channels_last_models_transpose_on_the_host() -> None:
+    m = Qdq((1, 6, 5, 3), np.int8).node("Transpose", perm=(0, 3, 1, 2)).dequantize(0.0517, 9)
+    m.conv((4, 3, 3, 3)).qdq(0.1043, 0).node("Transpose", perm=(0, 2, 3, 1)).node("Transpose", perm=(0, 3, 1, 2))
+    m.conv((5, 4, 2, 2)).quantize(0.3071, 0).node("Transpose", perm=(0, 2, 3, 1))
+    q = assert_agrees(m.model(), 1)
+    assert kinds(q) == ["conv", "conv"]
+    assert [str(t.frame) for t in q.graph.tensors.values()] == ["6x5x3", "4x3x4", "3x2x5"]
+
+
+def test_a_transpose_between_dequantize_and_conv_is_on_the_host_too() -> None:
+    m = Qdq((1, 6, 5, 3)).qdq(0.0517, 9).node("Transpose", perm=(0, 3, 1, 2)).conv((4, 3, 3, 3)).qdq(0.1043, 0)
+    assert_agrees(m.model(), 0.1043)
+
+
+@pytest.mark.parametrize("between", [(), ("Flatten",), ("Reshape",), ("Transpose", "Reshape")])
+def test_flattening_permutes_the_weights(between: tuple[str, ...]) -> None:
+    m = Qdq((1, 2, 6, 5)).qdq(0.0517, 9).conv((4, 2, 3, 3)).qdq(0.1043, 0)
+    for op in between:
+        if op == "Reshape":
+            m.node(op, m.constant("shape", np.array([1, -1])))
+        else:
+            m.node(op, **({"perm": (0, 2, 3, 1)} if op == "Transpose" else {}))
+        m.qdq(0.1043, 0)
+    cin = 48 if between else 3
+    m.matmul(cin, 9).qdq(0.3071, 0)
+    if between:
+        assert kinds(assert_agrees(m.model(), 0.3071)) == ["conv", "dense"]
+
+
+def test_max_pool_keeps_its_scale_and_the_same_quantizer_vanishes() -> None:
+    m = Qdq((1, 3, 9, 9)).qdq(0.0313, 0).conv((4, 3, 2, 2)).node("Relu").qdq(0.0617, -128)
+    m.node("MaxPool", kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)).qdq(0.0617, -128)
+    m.conv((4, 4, 2, 2)).qdq(0.1043, 0)
+    q = assert_agrees(m.model(), 0.1043)
+    assert kinds(q) == ["conv", "max_pool", "conv"]
+
+
+def test_max_pool_with_another_quantizer_is_a_lookup() -> None:
+    m = Qdq((1, 3, 8, 8)).qdq(0.0313, 0).node("MaxPool", kernel_shape=(2, 2), strides=(2, 2)).qdq(0.0517, 5, np.uint8)
+    q = assert_agrees(m.model(), 0.0517)
+    assert kinds(q) == ["max_pool", "lookup"]
+
+
+def test_max_pool_before_the_quantizer_moves_behind_it() -> None:
+    m = Qdq((1, 3, 8, 8)).qdq(0.0313, 0).conv((4, 3, 3, 3))
+    m.node("MaxPool", kernel_shape=(2, 2), strides=(2, 2)).node("Relu").qdq(0.0517, -128)
+    q = assert_agrees(m.model(), 0.0517)
+    assert kinds(q) == ["conv", "max_pool"]
+
+
+def test_max_pool_with_ceil_mode() -> None:
+    m = (
+        Qdq((1, 3, 8, 7))
+        .qdq(0.0313, 0)
+        .node("MaxPool", kernel_shape=(3, 3), strides=(2, 2), ceil_mode=1)
+        .qdq(0.0313, 0)
+    )
+    q = assert_agrees(m.model(), 0.0313)
+    (layer,) = q.graph.layers
+    assert isinstance(layer, MaxPool)
+    assert layer.pads == (0, 0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("AveragePool", {"kernel_shape": (2, 3), "strides": (2, 1)}),
+        ("AveragePool", {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1), "count_include_pad": 1}),
+        ("GlobalAveragePool", {}),
+        ("ReduceMean", {"axes": (2, 3)}),
+        ("ReduceMean", {"axes": (-1, -2), "keepdims": 0}),
+    ],
+    ids=str,
+)
+def test_average_pool(op: str, attributes: dict) -> None:
+    m = Qdq((1, 12, 8, 6)).qdq(0.0313, 11).node(op, **attributes).qdq(0.01127, -4)
+    q = assert_agrees(m.model(), 0.01127)
+    assert isinstance(q.graph.layers[0], AveragePool)
+
+
+def test_a_mean_of_channels_last_images() -> None:
+    m = Qdq((1, 3, 8, 6)).qdq(0.0313, 11).conv((5, 3, 3, 3)).qdq(0.1043, 0).node("Transpose", perm=(0, 2, 3, 1))
+    m.node("ReduceMean", axes=(1, 2), keepdims=0).qdq(0.02, 0).matmul(5, 30).qdq(0.02, 0)
+    assert kinds(assert_agrees(m.model(), 0.02)) == ["conv", "average_pool", "dense"]
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [("Relu", {}), ("LeakyRelu", {"alpha": 0.1043}), ("Sigmoid", {}), ("Tanh", {}), ("HardSigmoid", {}), ("Elu", {})],
+)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_functions_of_one_element_are_tables(op: str, attributes: dict, dtype: type) -> None:
+    zero = 0 if dtype is np.int8 else 128
+    m = Qdq((1, 4, 8, 8)).qdq(0.0313, zero, dtype).node(op, **attributes).qdq(0.01127, zero, dtype)
+    q = assert_agrees(m.model(), 0.01127)
+    assert isinstance(q.graph.layers[0], Lookup)
+
+
+def test_functions_in_a_row_are_one_table() -> None:
+    m = Qdq((1, 4, 8, 8)).qdq(0.0313, 0).node("Relu")
+    m.node("Mul", m.constant("c", np.float32(0.7))).node("Tanh").qdq(0.008, 0)
+    assert kinds(assert_agrees(m.model(), 0.008)) == ["lookup"]
+
+
+def test_softmax_and_argmax_run_on_the_host() -> None:
+    m = Qdq((1, 12)).qdq(0.0313, 0).matmul(12, 30).qdq(0.0517, 0).node("Softmax", axis=-1).node("ArgMax", axis=-1)
+    q = assert_agrees(m.model(), 1e9, count=400)
+    assert q.notes[-1].endswith("QuantizeLinear, DequantizeLinear, Softmax, ArgMax")
+
+
+def test_an_output_without_quantizer_is_the_exact_accumulator() -> None:
+    m = (
+        Qdq((1, 3, 6, 6))
+        .qdq(0.0313, 4)
+        .conv((5, 3, 3, 3))
+        .node("Relu")
+        .qdq(0.0517, -128)
+        .conv((6, 5, 2, 2))
+        .node("Relu")
+    )
+    model = m.model()
+    q = assert_agrees(model, 0.01)
+    last = q.graph.tensors[q.graph.outputs[0]]
+    assert last.format.bits > 8
+    assert (last.scale, last.zero_point) == (1.0, 0)
+
+
+def test_a_float_bias_is_rounded_to_a_step_of_the_accumulator() -> None:
+    """Half a step of the accumulator is some thousandth of a step of the output: so many elements may differ."""
+    m = Qdq((1, 30)).qdq(0.0313, 4)
+    w, _ = m.weights((30, 20))
+    m.node("MatMul", w).node("Add", m.constant("b", m.rng.standard_normal(20).astype(np.float32)))
+    assert_agrees(m.qdq(0.1043, 0).model(), 0.1043, share=0.998)
+
+
+def test_biases_as_columns_and_rows() -> None:
+    m = Qdq((1, 3, 6, 6)).qdq(0.0313, 4)
+    w, _ = m.weights((5, 3, 3, 3))
+    m.node("Conv", w).node("Add", m.constant("b", m.rng.standard_normal((5, 1, 1)).astype(np.float32)))
+    m.qdq(0.1043, 0).node("Flatten")
+    w, _ = m.weights((80, 20))
+    m.node("MatMul", w).node("Add", m.constant("b", m.rng.standard_normal((1, 20)).astype(np.float32)))
+    assert_agrees(m.qdq(0.3071, 0).model(), 0.3071, share=0.995)
+
+
+def test_integers_and_scales_are_taken_as_they_are() -> None:
+    m = Qdq((1, 6)).qdq(0.0313, 4).matmul(6, 5).qdq(0.1043, -2)
+    model = m.model()
+    (layer,) = quantize(model).graph.layers
+    assert isinstance(layer, Dense)
+    weights = next(v for v in model.graph.initializers.values() if v.ndim == 2).astype(np.int64)
+    np.testing.assert_array_equal(layer.weights, weights.T)
+    bias = next(v for v in model.graph.initializers.values() if v.dtype == np.int32)
+    np.testing.assert_array_equal(layer.requantize.bias, bias - 4 * weights.sum(axis=0))
+    tensors = list(quantize(model).graph.tensors.values())
+    assert [(t.scale, t.zero_point) for t in tensors] == [
+        (float(np.float32(0.0313)), 4),
+        (float(np.float32(0.1043)), -2),
+    ]
