@@ -1,0 +1,177 @@
+"""What the constants of a requantizer mean for its hardware: exact ranges, widths, and which constants vary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Shape, signed, unsigned
+
+__all__ = ["RequantizerNumbers", "shape_range"]
+
+MULTIPLIER_BITS = 18
+LARGEST_SHIFT = 62
+
+
+def shape_range(shape: Shape) -> tuple[int, int]:
+    """The lowest and the highest integer of `shape`."""
+    return (-1 << (shape.width - 1), (1 << (shape.width - 1)) - 1) if shape.signed else (0, (1 << shape.width) - 1)
+
+
+def signed_width(low: int, high: int) -> int:
+    """Bits of a two's complement number that holds `low` to `high`."""
+    return max((~low if low < 0 else low).bit_length(), (~high if high < 0 else high).bit_length()) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class RequantizerNumbers:
+    """y = clamp(rhe((a + bias) * factor / 2**(base + extra)) + zero_point, low, high), in lowest terms.
+
+    Made by `of()`; ranges are Python integers and exact.  `factor` is 1 everywhere where there is nothing to multiply;
+    `extra` is at least 0, and 0 in some channel.
+    """
+
+    accumulator: Shape
+    bias: tuple[int, ...]
+    factor: tuple[int, ...]
+    base: int
+    extra: tuple[int, ...]
+    zero_point: int
+    low: int
+    high: int
+    output: Shape
+
+    @staticmethod
+    def of(*, accumulator: Shape, bias: npt.NDArray[np.int64], multiplier: npt.NDArray[np.int64],
+           shift: npt.NDArray[np.int64], zero_point: int, low: int, high: int, output: Shape) -> RequantizerNumbers:
+        """Raises ValueError for constants that are out of range."""
+        biases, factors, shifts = ([int(v) for v in np.atleast_1d(values)] for values in (bias, multiplier, shift))
+        if not len(biases) == len(factors) == len(shifts) > 0:
+            raise ValueError(f"bias, multiplier and shift of a Requantizer must have one entry for each channel, not "
+                             f"{len(biases)}, {len(factors)} and {len(shifts)}")
+        if min(factors) < 0 or max(factors) >> MULTIPLIER_BITS:
+            raise ValueError(f"multiplier of a Requantizer must be from 0 to {(1 << MULTIPLIER_BITS) - 1}, not "
+                             f"{min(factors)} to {max(factors)}")
+        if min(shifts) < 0 or max(shifts) > LARGEST_SHIFT:
+            raise ValueError(f"shift of a Requantizer must be from 0 to {LARGEST_SHIFT}, not {min(shifts)} to "
+                             f"{max(shifts)}")
+        least, most = shape_range(output)
+        if not least <= low <= high <= most:
+            raise ValueError(f"low and high of a Requantizer must be in order and in the range of its output, {least} "
+                             f"to {most}, not {low} and {high}")
+        factors, shifts = lowest_terms(factors, shifts)
+        base = min(shifts)
+        return RequantizerNumbers(accumulator, tuple(biases), tuple(factors), base, tuple(k - base for k in shifts),
+                                  zero_point, low, high, output)
+
+    def aligned(self) -> RequantizerNumbers:
+        """The same function with `extra` 0 everywhere: smaller shifts become larger factors."""
+        most = max(self.extra)
+        factor = tuple(m << (most - e) for m, e in zip(self.factor, self.extra, strict=True))
+        return RequantizerNumbers(self.accumulator, self.bias, factor, self.base + most, (0,) * len(factor),
+                                  self.zero_point, self.low, self.high, self.output)
+
+    @property
+    def channels(self) -> int:
+        return len(self.bias)
+
+    @property
+    def multiplies(self) -> bool:
+        return any(m != 1 for m in self.factor)
+
+    @cached_property
+    def factor_bits(self) -> int:
+        return max(1, max(self.factor).bit_length())
+
+    @property
+    def drop(self) -> int:
+        """Low bits of the product of which only matters whether they are all zero: those below the half."""
+        return max(0, self.base - 1)
+
+    @cached_property
+    def sums(self) -> list[tuple[int, int]]:
+        """Range of a + bias, per channel."""
+        low, high = shape_range(self.accumulator)
+        return [(low + b, high + b) for b in self.bias]
+
+    @cached_property
+    def products(self) -> list[tuple[int, int]]:
+        return [(low * m, high * m) for (low, high), m in zip(self.sums, self.factor, strict=True)]
+
+    @cached_property
+    def halves(self) -> list[tuple[int, int]]:
+        """Range of the product in halves of the result's unit, before `extra`, rounded down."""
+        if self.base == 0:
+            return [(2 * low, 2 * high) for low, high in self.products]
+        return [(low >> self.drop, high >> self.drop) for low, high in self.products]
+
+    def halves_after(self, bits: int) -> Shape:
+        """Shape of the halves when the shifts that the low `bits` bits of `extra` ask for are done; 2 bits at least."""
+        done = [e & ((1 << bits) - 1) for e in self.extra]
+        shape = union([(low >> e, high >> e) for (low, high), e in zip(self.halves, done, strict=True)])
+        return signed(max(2, shape.width))
+
+    @cached_property
+    def sum_shape(self) -> Shape:
+        return union(self.sums)
+
+    @cached_property
+    def product_shape(self) -> Shape:
+        return union(self.products)
+
+    @cached_property
+    def above_low(self) -> tuple[int, int]:
+        """Range of the rounded result with its zero point, counted from `low`."""
+        ranges = [(low >> e >> 1, (high >> e >> 1) + 1) for (low, high), e in zip(self.halves, self.extra, strict=True)]
+        offset = self.zero_point - self.low
+        return min(low for low, _ in ranges) + offset, max(high for _, high in ranges) + offset
+
+    @cached_property
+    def fields(self) -> dict[str, tuple[Shape, tuple[int, ...]]]:
+        """Shape and values of each constant."""
+        return {
+            "bias": (union([(b, b) for b in self.bias]), self.bias),
+            "factor": (unsigned(self.factor_bits), self.factor),
+            "extra": (unsigned(max(self.extra).bit_length()), self.extra),
+        }
+
+    @cached_property
+    def stored(self) -> dict[str, Shape]:
+        """The constants that differ between channels, in the order of their bits in the ROM's word."""
+        return {name: shape for name, (shape, values) in self.fields.items() if len(set(values)) > 1}
+
+    @property
+    def word_bits(self) -> int:
+        return sum(shape.width for shape in self.stored.values())
+
+    def rom(self) -> npt.NDArray[np.uint8]:
+        """One word for each channel."""
+        rows = np.zeros((self.channels, -(-self.word_bits // 8)), dtype=np.uint8)
+        for channel, row in enumerate(rows):
+            word = place = 0
+            for name, shape in self.stored.items():
+                word |= (self.fields[name][1][channel] & ((1 << shape.width) - 1)) << place
+                place += shape.width
+            row[:] = np.frombuffer(word.to_bytes(len(row), "little"), dtype=np.uint8)
+        return rows
+
+
+def union(ranges: list[tuple[int, int]]) -> Shape:
+    """The signed shape that holds all `ranges`."""
+    return signed(signed_width(min(low for low, _ in ranges), max(high for _, high in ranges)))
+
+
+def lowest_terms(factors: list[int], shifts: list[int]) -> tuple[list[int], list[int]]:
+    """Equal ratios: powers of two become 1, else common factors of two go; a zero has the least shift there is."""
+    used = [(m, k) for m, k in zip(factors, shifts, strict=True) if m]
+    if not used:
+        return [0] * len(factors), [0] * len(factors)
+    if all(m & (m - 1) == 0 and m.bit_length() - 1 <= k for m, k in used):
+        pairs = [(min(m, 1), k - max(0, m.bit_length() - 1)) for m, k in zip(factors, shifts, strict=True)]
+    else:
+        common = min(min((m & -m).bit_length() - 1, k) for m, k in used)
+        pairs = [(m >> common, k - common) for m, k in zip(factors, shifts, strict=True)]
+    least = min(k for m, k in pairs if m)
+    return [m for m, _ in pairs], [k if m else least for m, k in pairs]

@@ -1,0 +1,240 @@
+"""The requantizer against exact fractions: Python's round() of a Fraction is half to even."""
+
+import random
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from amaranth.hdl import signed, unsigned
+from hwflow_rtl.emit import emit
+from hwflow_rtl.requantize import Requantizer, RequantizerStyle
+from hwflow_rtl.requantize_numbers import shape_range
+from hwflow_rtl.shift_add import ShiftAdd
+from hwflow_rtl.vendor import ECP5, Generic, Timing
+
+from tests.rtl.harness import simulator
+
+DSP, FABRIC = RequantizerStyle.DSP, RequantizerStyle.FABRIC
+STYLES = [DSP, FABRIC]
+INT4, INT6 = signed(4), signed(6)
+TIMING = Timing(multiply=4)
+
+
+def exact(value: int, bias: int, multiplier: int, shift: int, zero_point: int, low: int, high: int) -> int:
+    result = round(Fraction((value + bias) * multiplier, 1 << shift)) + zero_point
+    return min(max(result, low), high)
+
+
+def make(*, interval: int, style: RequantizerStyle, accumulator=INT6, bias=(0,), multiplier=(1,), shift=(0,),
+         zero_point: int = 0, low: int = -8, high: int = 7, output=INT4, timing=TIMING) -> Requantizer:
+    return Requantizer(
+        accumulator=accumulator, bias=np.array(bias), multiplier=np.array(multiplier), shift=np.array(shift),
+        zero_point=zero_point, low=low, high=high, output=output, interval=interval, style=style,
+        technology=Generic(timing=timing), name="constants")
+
+
+def play(unit: Requantizer, values: list[int], interval: int, seed: int | None = None) -> tuple[list[int], list[int]]:
+    """Results and their latencies; values come every `interval` cycles, or with a seed at random, no faster."""
+    gaps, start, results, starts, ends = random.Random(seed), unit.plan.technology.timing.rom, [], [], []
+
+    async def feed(ctx):
+        await ctx.tick().repeat(start)
+        cycle = start
+        for value in values:
+            ctx.set(unit.i_value, value)
+            ctx.set(unit.i_valid, 1)
+            starts.append(cycle)
+            await ctx.tick()
+            ctx.set(unit.i_valid, 0)
+            ctx.set(unit.i_value, gaps.getrandbits(len(unit.i_value)))
+            wait = interval - 1 + (gaps.choice([0, 0, 1, 2, 5]) if seed is not None else 0)
+            if wait:
+                await ctx.tick().repeat(wait)
+            cycle += wait + 1
+
+    async def watch(ctx):
+        cycle = 0
+        while len(results) < len(values) or cycle < ends[-1] + 10:
+            _, _, valid, value = await ctx.tick().sample(unit.o_valid, unit.o_value)
+            if valid:
+                results.append(value)
+                ends.append(cycle)
+            cycle += 1
+            assert cycle < (interval + 6) * len(values) + 500
+
+    sim = simulator(unit)
+    sim.add_testbench(feed)
+    sim.add_testbench(watch)
+    sim.run()
+    return results, [end - begin for begin, end in zip(starts, ends, strict=True)]
+
+
+def check(unit: Requantizer, values: list[int], interval: int, seed: int | None = None) -> None:
+    bias, multiplier, shift = unit.constants
+    numbers = unit.plan.numbers
+    expected = [
+        exact(value, int(bias[c]), int(multiplier[c]), int(shift[c]), numbers.zero_point, numbers.low, numbers.high)
+        for value, c in zip(values, np.arange(len(values)) % len(bias), strict=True)]
+    results, latencies = play(unit, values, interval, seed)
+    assert results == expected
+    assert set(latencies) == {unit.latency}
+    assert unit.model(np.array(values)).tolist() == expected
+
+
+# bias, multiplier, shift: ties of all kinds, nothing at all, mixed shifts, zero, more than 1, far below 1.
+CONSTANTS = {
+    "wires": ((0,), (1,), (0,)),
+    "half": ((0,), (1,), (1,)),
+    "quarter": ((3,), (1,), (2,)),
+    "powers": ((1, -2, 0, 5), (1, 1, 1, 1), (0, 1, 2, 5)),
+    "powers_written_out": ((1, -2, 0), (4, 2, 8), (3, 3, 4)),
+    "ties": ((0, 1), (6, 2), (3, 3)),
+    "shared_multiplier": ((-7, 11, 2), (5, 5, 5), (4, 4, 4)),
+    "shared_shift": ((-7, 11, 2), (5, 3, 7), (4, 4, 4)),
+    "mixed": ((-7, 11, 2, 0, 0), (5, 3, 7, 1, 6), (4, 0, 9, 2, 3)),
+    "zero": ((1, 1, 1), (0, 3, 0), (7, 2, 0)),
+    "all_zero": ((1, 2), (0, 0), (3, 4)),
+    "tiny": ((0, 9), (3, 5), (40, 62)),
+    "growing": ((0, -1), (9, 13), (0, 1)),
+}
+
+
+@pytest.mark.parametrize("interval", [1, 2, 3, 5, 12])
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_every_sum_and_every_channel(name, style, interval):
+    bias, multiplier, shift = CONSTANTS[name]
+    unit = make(bias=bias, multiplier=multiplier, shift=shift, interval=interval, style=style)
+    low, high = shape_range(signed(6))
+    check(unit, [value for value in range(low, high + 1) for _ in bias], interval)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("zero_point, low, high, output", [
+    (-3, -8, 7, signed(4)), (7, 0, 15, unsigned(4)), (0, -5, 5, signed(4)), (2, 2, 9, unsigned(4)),
+    (-8, -8, -3, signed(4)), (0, -128, 127, signed(8)), (200, 0, 255, unsigned(8)), (5, 5, 5, signed(4)),
+    (-100, -8, 7, signed(4)), (100, -8, 7, signed(4)),
+])
+def test_zero_points_and_clamps(zero_point, low, high, output, style):
+    unit = make(bias=(0, 3), multiplier=(3, 5), shift=(1, 3), zero_point=zero_point, low=low, high=high, output=output,
+                interval=2, style=style)
+    check(unit, [value for value in range(-32, 32) for _ in range(2)], 2)
+
+
+@pytest.mark.parametrize("accumulator", [signed(17), signed(18), signed(21), signed(24), signed(32), unsigned(20)])
+@pytest.mark.parametrize("interval", [1, 2, 3, 4, 9, 19, 30])
+@pytest.mark.parametrize("style", STYLES)
+def test_wide_sums(style, interval, accumulator):
+    """18-bit multipliers, 24-bit sums: values near the ends, near the rounding points, and anywhere."""
+    source = random.Random(f"{style}{interval}{accumulator}")
+    least, most = shape_range(accumulator)
+    bias, multiplier, shift, values = [], [], [], []
+    for _ in range(6):
+        bias.append(source.randint(least // 4, most // 4))
+        multiplier.append(source.choice([(1 << 18) - 1, 1 << 17, source.randint(1 << 17, (1 << 18) - 1)]))
+        shift.append(accumulator.width + 8 + source.randint(0, 4))
+    for _ in range(25):
+        for b, m, k in zip(bias, multiplier, shift, strict=True):
+            near = Fraction(2 * source.randint(-130, 130) + 1, 2) * (1 << k) / m - b
+            value = source.choice([least, most, round(near), round(near) + 1, source.randint(least, most)])
+            values.append(min(max(value, least), most))
+    unit = make(accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, low=-128, high=127,
+                output=signed(8), interval=interval, style=style, timing=Timing(multiply=3, rom=2))
+    check(unit, values, interval, seed=interval)
+
+
+@pytest.mark.parametrize("rom", [1, 2, 3])
+@pytest.mark.parametrize("multiply", [1, 2, 4])
+@pytest.mark.parametrize("interval", [1, 2, 3, 4])
+def test_latencies_of_families(interval, multiply, rom):
+    unit = make(accumulator=signed(22), bias=(5, -9, 0), multiplier=(77, 200001, 123), shift=(20, 22, 24), low=-128,
+                high=127, output=signed(8), interval=interval, style=DSP, timing=Timing(multiply=multiply, rom=rom))
+    source = random.Random(1)
+    check(unit, [source.randint(-1 << 21, (1 << 21) - 1) for _ in range(60)], interval)
+
+
+def blocks(unit: Requantizer) -> int:
+    return 0 if unit.plan.multiplier is None else unit.plan.multiplier.get("count", 0)
+
+
+def test_multiplier_blocks():
+    wide, narrow = signed(24), signed(16)
+    assert blocks(make(accumulator=wide, multiplier=(99,), shift=(9,), interval=1, style=DSP)) == 2
+    assert blocks(make(accumulator=wide, multiplier=(99,), shift=(9,), interval=2, style=DSP)) == 1
+    assert blocks(make(accumulator=narrow, multiplier=(99,), shift=(9,), interval=1, style=DSP)) == 1
+    assert blocks(make(accumulator=wide, bias=(0, 0), multiplier=(4, 8), shift=(9, 9), interval=1, style=DSP)) == 0
+    assert blocks(make(accumulator=wide, multiplier=(99,), shift=(9,), interval=1, style=FABRIC)) == 0
+
+
+def cost(unit: Requantizer, technology):
+    bias, multiplier, shift = unit.constants
+    numbers = unit.plan.numbers
+    return Requantizer.cost(
+        accumulator=numbers.accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=numbers.zero_point,
+        low=numbers.low, high=numbers.high, output=numbers.output, interval=unit.plan.interval, style=unit.plan.style,
+        technology=technology)
+
+
+def test_cost_counts_blocks():
+    numbers = np.arange(600)
+    many = {"bias": numbers, "multiplier": (1 << 17) + numbers, "shift": 20 + numbers % 3}
+    unit = make(accumulator=signed(24), interval=1, style=DSP, **many)
+    resources = cost(unit, ECP5())
+    assert resources.dsp == 2
+    assert resources.ram == ECP5().rom_cost(width=10 + 18 + 2, depth=600).ram > 0
+    unit = make(accumulator=signed(24), interval=20, style=FABRIC, **many)
+    assert cost(unit, ECP5()).dsp == 0
+    same = {"bias": [7] * 600, "multiplier": [12345] * 600, "shift": [20] * 600}
+    unit = make(accumulator=signed(24), interval=2, style=DSP, **same)
+    assert (cost(unit, ECP5()).dsp, cost(unit, ECP5()).ram) == (1, 0)
+
+
+def test_long_intervals_cost_less():
+    costs = [cost(make(accumulator=signed(22), bias=(1, 2), multiplier=(0x2AAAA, 0x35555), shift=(25, 26),
+                       interval=interval, style=FABRIC), ECP5()).lut for interval in (1, 2, 4, 8, 24)]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] < costs[0] / 4
+
+
+def test_shared_constants_are_not_stored():
+    unit = make(bias=(3, 3, 3), multiplier=(5, 5, 5), shift=(4, 4, 4), interval=1, style=DSP)
+    assert unit.plan.technology.roms == {}
+    check(unit, list(range(-32, 31)), 1)
+    assert unit.plan.technology.roms == {}
+    unit = make(bias=(3, 3, 4), multiplier=(5, 5, 5), shift=(4, 4, 4), interval=1, style=DSP)
+    check(unit, list(range(-32, 31)), 1)
+    assert {name: rom.shape for name, rom in unit.plan.technology.roms.items()} == {"constants": (3, 1)}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_verilog_is_deterministic(style):
+    def text() -> str:
+        return emit(make(bias=(1, 2), multiplier=(5, 3), shift=(4, 9), interval=2, style=style), name="requantizer")
+    assert text() == text()
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ({"multiplier": (1 << 18,)}, "multiplier of a Requantizer must be from 0 to 262143, not 262144 to 262144"),
+    ({"multiplier": (-1,)}, "multiplier of a Requantizer must be from 0 to 262143, not -1 to -1"),
+    ({"shift": (63,)}, "shift of a Requantizer must be from 0 to 62, not 63 to 63"),
+    ({"shift": (1, 2)}, "must have one entry for each channel, not 1, 1 and 2"),
+    ({"low": -9}, "in the range of its output, -8 to 7, not -9 and 7"),
+    ({"low": 3, "high": 2}, "low and high of a Requantizer must be in order"),
+    ({"interval": 0}, "interval of a Requantizer must be at least 1 cycle, not 0"),
+])
+def test_refused(arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make(**{"interval": 1, "style": DSP, **arguments})
+
+
+def test_dsp_refuses_sums_beyond_two_operands():
+    with pytest.raises(ValueError, match="must be at most 35 bits for two multiplier operands, not 36"):
+        _ = make(accumulator=signed(36), multiplier=(3,), shift=(1,), interval=1, style=DSP).latency
+
+
+@pytest.mark.parametrize("bits, interval", [(1, 1), (18, 1), (18, 2), (18, 3), (18, 7), (22, 30)])
+def test_shift_add_keeps_pace(bits, interval):
+    steps = ShiftAdd.split(bits, interval)
+    assert sum(steps) == bits
+    assert all(n == 1 or n + 1 <= interval for n in steps)
