@@ -1,0 +1,59 @@
+"""Run the measurements and write them into docs/results.md.
+
+    python -m tests.bench [SECTION ...] [--models DIR] [--report FILE] [--list]
+
+A section replaces the text between its two marker comments in the report, so that one can be measured alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.bench.sections import SECTIONS, Bench
+
+REPORT = Path(__file__).parents[2] / "docs" / "results.md"
+
+
+def insert(report: str, section: str, text: str) -> str:
+    """`report` with the part between `<!-- section -->` and `<!-- end -->` replaced."""
+    part = re.compile(rf"(<!-- {section} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if not part.search(report):
+        raise SystemExit(f"the report must have the marker comments '<!-- {section} -->' and '<!-- end -->'")
+    return part.sub(lambda found: f"{found[1]}{text.strip()}\n{found[2]}", report)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run the measurements and write them into docs/results.md.")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"all of: {', '.join(SECTIONS)}")
+    parser.add_argument("--models", type=Path, default=os.environ.get("HWFLOW_MODELS"),
+                        help="folder of third-party models with a manifest.yaml (default: $HWFLOW_MODELS)")
+    parser.add_argument("--report", type=Path, default=REPORT, help="the file to write into")
+    parser.add_argument("--list", action="store_true", help="list the sections")
+    options = parser.parse_args()
+    if options.list:
+        for name, section in SECTIONS.items():
+            print(f"{name:12} {(section.__doc__ or '').splitlines()[0]}")
+        return 0
+    if unknown := set(options.sections) - set(SECTIONS):
+        parser.error(f"a section must be one of {', '.join(SECTIONS)}, not {', '.join(sorted(unknown))}")
+    if options.models and not (options.models / "manifest.yaml").is_file():
+        parser.error(f"--models (or HWFLOW_MODELS) must name a folder with a manifest.yaml, not {options.models}")
+    with tempfile.TemporaryDirectory(prefix="hwflow-bench-") as folder:
+        bench = Bench(Path(options.models) if options.models else None, Path(folder))
+        for name in options.sections or SECTIONS:
+            print(f"== {name}", file=sys.stderr, flush=True)
+            text = SECTIONS[name](bench)
+            print(text, flush=True)
+            options.report.write_text(insert(options.report.read_text(), name, text))
+    for failure in bench.failures:
+        print(f"failed: {failure}", file=sys.stderr)
+    return 1 if bench.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
