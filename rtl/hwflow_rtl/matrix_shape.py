@@ -160,7 +160,7 @@ class MatrixShape:
             back = 0 if age < first else (age - first) // self.drain_interval + 1
             taken += self.drain - min(back, self.drain)
             age += self.block_interval
-        return taken if taken <= Queue.SHIFT_DEPTH else -(-taken // 16) * 16
+        return max(2, taken) if taken <= Queue.SHIFT_DEPTH else -(-taken // 16) * 16
 
     def array_cost(self, technology: Technology) -> Resources:
         """Multipliers and RAM exact; LUT and FF estimated: adders, accumulators, drain chain, hops."""

@@ -1,0 +1,149 @@
+"""The matrix stage: convolution, depthwise or grouped or not, and dense layers, at one word of activations a cycle.
+
+    i ─▶ [RowPatch] ─▶ Window ─▶ MatrixArray ─▶ out_lanes x Requantizer ─▶ Queue ─▶ o
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Module, Shape, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from .matrix_array import MatrixArray
+from .matrix_shape import MatrixShape
+from .pipeline import delay
+from .requantize import Requantizer, RequantizerStyle
+from .row_patch import RowPatch
+from .streams import CreditCounter, Queue, link, stream_of
+from .vendor.base import Resources, Technology
+from .window import Window, WindowShape
+
+__all__ = ["MatrixShape", "MatrixStage"]
+
+IntArray = npt.NDArray[np.int64]
+
+#: For the estimate of the output queue's tables.
+NOMINAL_REQUANTIZER_LATENCY = 14
+
+
+class MatrixStage(wiring.Component):
+    """A layer whose outputs are requantized sums of weights times a window of inputs.
+
+    Parameters
+    ----------
+    window, lanes, rows, element, weight, accumulator, output, out_lanes, patch
+        The folding, see `MatrixShape`.
+    weights
+        int[cout, kernel height, kernel width, cin / groups], each a `weight`.  A dense layer is a 1 x 1 kernel on a
+        1 x 1 frame.
+    bias, multiplier, shift, zero_point, low, high
+        Of the requantization, see `Requantizer`; arrays of one entry per output channel.
+    pad_value
+        The activation that padding is made of.
+    technology, requantizer_style, name
+        `name` begins the names of the ROMs and is unique in the design.
+
+    Ports: `i`, words of `lanes` channels in raster order; `o`, `out_lanes` channels in raster order; `busy`, high while
+    a word meets the multipliers (`MatrixShape.work` cycles a frame).
+
+    Interval: `MatrixShape.cycles()`, exactly, frame after frame, when `i` is always there and `o` always taken.
+    """
+
+    def __init__(self, *, window: WindowShape, lanes: int, rows: int, weights: IntArray, element: Shape, weight: Shape,
+                 accumulator: Shape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int, low: int,
+                 high: int, output: Shape, out_lanes: int, pad_value: int, technology: Technology,
+                 requantizer_style: RequantizerStyle, name: str, patch: bool = False):
+        self.shape = shape = MatrixShape(
+            window=window, lanes=lanes, rows=rows, out_lanes=out_lanes, element=Shape.cast(element),
+            weight=Shape.cast(weight), accumulator=Shape.cast(accumulator), output=Shape.cast(output), patch=patch)
+        check_weights(shape, weights, name)
+        self.technology = technology
+        self.name = name
+        self.window = Window(shape=shape.played, element=shape.element, lanes=shape.cols, pad_value=pad_value,
+                             technology=technology, interval=shape.block_interval)
+        self.row_patch = RowPatch(
+            shape=window, element=shape.element, lanes=lanes, pad_value=pad_value) if patch else None
+        self.array = MatrixArray(shape=shape, weights=weights, technology=technology, name=name)
+        self.requantizers = [
+            Requantizer(
+                accumulator=shape.accumulator, bias=bias[q::out_lanes], multiplier=multiplier[q::out_lanes],
+                shift=shift[q::out_lanes], zero_point=zero_point, low=low, high=high, output=shape.output,
+                interval=shape.drain_interval, style=requantizer_style, technology=technology,
+                name=f"{name}_requantizer{q}")
+            for q in range(out_lanes)]
+        super().__init__({
+            "i": In(stream_of(shape.element, lanes)),
+            "o": Out(stream_of(shape.output, out_lanes)),
+            "busy": Out(1),
+        })
+
+    @staticmethod
+    def cost(*, shape: MatrixShape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int, low: int,
+             high: int, technology: Technology, requantizer_style: RequantizerStyle) -> Resources:
+        """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
+        lanes = shape.out_lanes
+        total = shape.front_cost(technology) + shape.array_cost(technology)
+        for q in range(lanes):
+            total += Requantizer.cost(
+                accumulator=shape.accumulator, bias=bias[q::lanes], multiplier=multiplier[q::lanes],
+                shift=shift[q::lanes], zero_point=zero_point, low=low, high=high, output=shape.output,
+                interval=shape.drain_interval, style=requantizer_style, technology=technology)
+        depth = shape.queue_depth(technology, NOMINAL_REQUANTIZER_LATENCY)
+        queue = Queue.cost(width=shape.output.width * lanes, depth=depth)
+        return total + queue + Resources(lut=12, ff=depth.bit_length())
+
+    def model(self, frames: IntArray) -> IntArray:
+        """[n, height, width, channels] to the beats of `o`, [n * blocks * drain, out_lanes]."""
+        if self.row_patch is not None:
+            frames = self.row_patch.model(frames)
+        sums = self.array.model(self.window.model(frames))
+        return np.stack([unit.model(sums[:, q]) for q, unit in enumerate(self.requantizers)], axis=1)
+
+    def elaborate(self, platform):
+        m = Module()
+        shape = self.shape
+        m.submodules.window = window = self.window
+        m.submodules.array = array = self.array
+        # Lanes may come at different times: their banks work one after another, their constants may need less work.
+        times = [unit.latency - array.lead(q) for q, unit in enumerate(self.requantizers)]
+        depth = shape.queue_depth(self.technology, max(times))
+        word = data.ArrayLayout(shape.output, shape.out_lanes)
+        m.submodules.queue = queue = Queue(shape=word, depth=depth)
+        m.submodules.credits = credits = CreditCounter(words=queue.capacity, take=shape.drain)
+
+        if self.row_patch is None:
+            link(m, wiring.flipped(self.i), window.i)
+        else:
+            m.submodules.row_patch = patch = self.row_patch
+            link(m, wiring.flipped(self.i), patch.i)
+            link(m, patch.o, window.i)
+        link(m, queue.o, wiring.flipped(self.o))
+        m.d.comb += [
+            array.busy.eq(window.busy), array.beat.eq(window.beat), self.busy.eq(window.busy),
+            window.credit.eq(credits.credit), credits.taken.eq(window.start),
+            credits.given.eq(delay(m, self.o.valid & self.o.ready, 1, "given", reset_less=False)),
+        ]
+
+        valid, results = None, []
+        for q, unit in enumerate(self.requantizers):
+            m.submodules[f"requantizer{q}"] = unit
+            wait = max(times) - times[q]
+            m.d.comb += [unit.i_valid.eq(array.valid[q]), unit.i_value.eq(array.sums[q])]
+            results.append(delay(m, Value.cast(unit.o_value), wait, f"result{q}"))
+            valid = unit.o_valid if wait == 0 else valid
+        m.d.comb += [queue.i.valid.eq(valid), Value.cast(queue.i.payload).eq(Cat(*results))]
+        return m
+
+
+def check_weights(shape: MatrixShape, weights: IntArray, name: str) -> None:
+    expected = (shape.channels, *shape.window.kernel, shape.window.group_words * shape.lanes)
+    if weights.shape != expected:
+        raise ValueError(f"weights of '{name}' must be of shape {expected} for its window, lanes and rows, not "
+                         f"{weights.shape}")
+    half = 1 << (shape.weight.width - 1)
+    low, high = (-half, half - 1) if shape.weight.signed else (0, 2 * half - 1)
+    if weights.min() < low or weights.max() > high:
+        raise ValueError(f"weights of '{name}' must be from {low} to {high}, not from {weights.min()} to "
+                         f"{weights.max()}")

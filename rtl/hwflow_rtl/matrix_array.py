@@ -1,0 +1,238 @@
+"""The multipliers of a matrix stage: banks of rows, their weights, adder trees, accumulators and the drain chain.
+
+Bank b works b cycles after bank 0: words, ROM addresses and flags hop from bank to bank.  The rows stand in reverse
+order, so that the sums, which drain from bank to bank too, come out with channel 0 first: by the time bank b passes a
+sum on, bank b + 1 is one cycle later and takes it through one more register.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Module, Mux, Shape, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from .matrix_shape import MatrixShape
+from .pipeline import delay
+from .vendor.base import Technology
+
+__all__ = ["MatrixArray", "weight_words"]
+
+
+def weight_words(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """[cout, kernel height, kernel width, cin / groups] in the order of the beats: [rom_depth, rows, cols]."""
+    kernel, words = shape.played.kernel, shape.played.group_words
+    taps = np.asarray(weights, dtype=np.int64).reshape(shape.tiles, shape.rows, *kernel, words, shape.cols)
+    return np.moveaxis(taps, 1, 4).reshape(shape.rom_depth, shape.rows, shape.cols)
+
+
+def packed(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
+    """[depth, count] integers of `width` bits to [depth, bytes], the first in the lowest bits."""
+    bits = (values[:, :, None] >> np.arange(width)) & 1
+    return np.packbits(bits.reshape(len(values), -1).astype(np.uint8), axis=1, bitorder="little")
+
+
+class MatrixBank(wiring.Component):
+    """`rows` rows: one word meets `rows` words of weights; sums of blocks are left in `held`.
+
+    Ports
+    -----
+    addr, word
+        The ROM's address comes `timing.rom` cycles before the word.
+    clear, load, move
+        `bank_latency` cycles after the word: begin a new sum after this one; put the sum, this one included, into
+        `held`; change `held`, with `load` to the sums and else to `shifted`.  Rows from `linked` on have no `shifted`.
+    """
+
+    def __init__(self, *, shape: MatrixShape, rows: int, linked: int, contents: npt.NDArray[np.uint8],
+                 technology: Technology, name: str):
+        self.shape = shape
+        self.rows = rows
+        self.linked = linked
+        self.contents = contents
+        self.technology = technology
+        self.name = name
+        sums = data.ArrayLayout(signed(shape.accumulator.width), rows)
+        super().__init__({
+            "addr": In(range(shape.rom_depth)),
+            "word": In(data.ArrayLayout(shape.element, shape.cols)),
+            "clear": In(1), "load": In(1), "move": In(1),
+            "shifted": In(data.ArrayLayout(signed(shape.accumulator.width), linked)), "held": Out(sums),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        shape, cols = self.shape, self.shape.cols
+        m.submodules.weights = weights = self.technology.rom(
+            width=self.rows * cols * shape.weight.width, contents=self.contents, name=self.name)
+        m.submodules.products = products = self.technology.multipliers(
+            count=self.rows * cols, a=shape.element, b=shape.weight)
+        m.d.comb += [weights.addr.eq(self.addr), Value.cast(products.b).eq(weights.data)]
+        width = shape.accumulator.width
+        for row in range(self.rows):
+            for col in range(cols):
+                m.d.comb += products.a[row * cols + col].eq(self.word[col])
+            total = self.tree(m, [products.p[row * cols + col] for col in range(cols)], f"row{row}")
+            if shape.played.beats > 1:
+                accumulator = Signal(signed(width), name=f"accumulator{row}", reset_less=True)
+                total = accumulator + total
+                m.d.sync += accumulator.eq(Mux(self.clear, 0, total))
+            held = Signal(signed(width), name=f"held{row}", reset_less=True)
+            with m.If(self.move):
+                m.d.sync += held.eq(Mux(self.load, total, self.shifted[row]) if row < self.linked else total)
+            m.d.comb += self.held[row].eq(held)
+        return m
+
+    def tree(self, m: Module, terms: list[Value], name: str) -> Value:
+        """The sum of `terms`, one level of adders a cycle; kept only as wide as the accumulator."""
+        for level in range(self.shape.tree_levels):
+            sums = [sum(terms[k:k + 2]) for k in range(0, len(terms), 2)]
+            terms = []
+            for k, value in enumerate(sums):
+                limit = self.shape.accumulator.width
+                shape = value.shape() if value.shape().width <= limit else Shape(limit, value.shape().signed)
+                register = Signal(shape, name=f"{name}_sum{level}_{k}", reset_less=True)
+                m.d.sync += register.eq(value)
+                terms.append(register)
+        return terms[0]
+
+
+class MatrixArray(wiring.Component):
+    """Takes the beats of a `Window`, gives the sums of its blocks, `out_lanes` channels at a time.
+
+    Ports
+    -----
+    busy, beat
+        Of the window.
+    valid, sums
+        Lane q: the sum of channel `k * out_lanes + q`, k = 0.. of a tile, `drain_interval` cycles apart.  Lane 0 is the
+        last; `lead(q)` says how many cycles lane q comes before it.
+
+    Latency from the last beat of a block to lane 0 of its first sums: `latency` cycles.
+    """
+
+    def __init__(self, *, shape: MatrixShape, weights: npt.NDArray[np.int64], technology: Technology, name: str):
+        self.shape = shape
+        self.words = weight_words(shape, weights)
+        self.technology = technology
+        self.name = name
+        self.bank = shape.bank_rows(technology)
+        self.banks = shape.rows // self.bank
+        word = data.ArrayLayout(shape.element, shape.cols)
+        super().__init__({
+            "busy": In(1),
+            "beat": In(data.StructLayout({"valid": 1, "first": 1, "last": 1, "word": word})),
+            "valid": Out(shape.out_lanes),
+            "sums": Out(data.ArrayLayout(shape.accumulator, shape.out_lanes)),
+        })
+
+    @property
+    def latency(self) -> int:
+        shape = self.shape
+        return shape.word_delay(self.technology) + shape.bank_latency(self.technology) + self.banks
+
+    def lead(self, lane: int) -> int:
+        return self.bank_of(0) - self.bank_of(lane)
+
+    def bank_of(self, row: int) -> int:
+        return self.banks - 1 - row // self.bank
+
+    def model(self, words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Words of whole pixels, [blocks, beats, cols], to sums, [blocks * drain, out_lanes]."""
+        shape = self.shape
+        blocks = words.reshape(-1, shape.tiles, shape.played.beats, shape.cols)
+        weights = self.words.reshape(shape.tiles, shape.played.beats, shape.rows, shape.cols)
+        return np.einsum("ptbc,tbrc->ptr", blocks, weights).reshape(-1, shape.out_lanes)
+
+    def elaborate(self, platform):
+        m = Module()
+        shape, timing = self.shape, self.technology.timing
+        late = shape.word_delay(self.technology)
+        lead = late + timing.ram + 1 - timing.rom  # cycles from `busy` to the ROM's address
+        addr = self.address(m, delay(m, self.busy, lead, "playing", reset_less=False))
+        word = delay(m, Value.cast(self.beat.word), late, "late_word")
+
+        wait = late + shape.bank_latency(self.technology)
+        clear = delay(m, ~(self.beat.valid & ~self.beat.last), wait, "clear")
+        early = delay(m, self.beat.last, wait - 1, "early", reset_less=False)
+        load = delay(m, early, 1, "load", reset_less=False)
+        move = self.mover(m, early)
+
+        banks, held, moves = [], {}, []
+        for b in range(self.banks):
+            if b:
+                word, addr, clear, load = (
+                    delay(m, value, 1, f"{name}_{b}") for value, name in (
+                        (word, "word"), (addr, "addr"), (clear, "clear"), (load, "load")))
+                move = delay(m, move, 1, f"move_{b}", reset_less=False)
+            m.submodules[f"bank{b}"] = bank = self.make_bank(b)
+            m.d.comb += [
+                bank.addr.eq(addr), Value.cast(bank.word).eq(word),
+                bank.clear.eq(clear), bank.load.eq(load), bank.move.eq(move),
+            ]
+            banks.append(bank)
+            moves.append(move)
+            held |= {row: bank.held[k] for k, row in enumerate(self.rows_of(b))}
+        self.drain(m, banks, held, moves)
+        return m
+
+    def rows_of(self, b: int) -> range:
+        first = (self.banks - 1 - b) * self.bank
+        return range(first, first + self.bank)
+
+    def make_bank(self, b: int) -> MatrixBank:
+        rows = self.rows_of(b)
+        words = self.words[:, rows.start:rows.stop].reshape(self.shape.rom_depth, -1)
+        linked = min(self.bank, max(0, self.shape.rows - self.shape.out_lanes - rows.start))
+        return MatrixBank(
+            shape=self.shape, rows=self.bank, linked=linked, contents=packed(words, self.shape.weight.width),
+            technology=self.technology, name=f"{self.name}_weights{b}")
+
+    def address(self, m: Module, playing: Value) -> Value:
+        """Counts through the ROM, once for every output pixel."""
+        depth = self.shape.rom_depth
+        addr, at_end = Signal(range(depth)), Signal(init=depth == 1)
+        if depth > 1:
+            with m.If(playing):
+                m.d.sync += [addr.eq(Mux(at_end, 0, addr + 1)), at_end.eq(addr == depth - 2)]
+        return addr
+
+    def mover(self, m: Module, early: Value) -> Value:
+        """`move` of bank 0, a register: with `load`, and `drain - 1` times more, `drain_interval` cycles apart."""
+        shape = self.shape
+        move, again = Signal(), Signal()
+        m.d.sync += move.eq(early | again)
+        if shape.drain == 1:
+            return move
+        left = Signal(Shape.cast(range(-1, shape.drain - 1)), init=-1)
+        due = Signal()
+        m.d.comb += again.eq(due & ~left[-1])
+        with m.If(early):
+            m.d.sync += left.eq(shape.drain - 2)
+        with m.Elif(again):
+            m.d.sync += left.eq(left - 1)
+        if shape.drain_interval == 1:
+            m.d.comb += due.eq(1)
+        else:
+            wait = Signal(Shape.cast(range(-1, shape.drain_interval - 1)), init=-1)
+            with m.If(early | again):
+                m.d.sync += wait.eq(shape.drain_interval - 2)
+            with m.Elif(~wait[-1]):
+                m.d.sync += wait.eq(wait - 1)
+            m.d.comb += due.eq(wait[-1])
+        return move
+
+    def drain(self, m: Module, banks: list[MatrixBank], held: dict[int, Value], moves: list[Value]) -> None:
+        """Row r passes its sum to row r - out_lanes, through a register for every bank between them."""
+        lanes = self.shape.out_lanes
+        for b, bank in enumerate(banks):
+            for k, row in enumerate(self.rows_of(b)):
+                if row + lanes < self.shape.rows:
+                    hops = b - self.bank_of(row + lanes)
+                    m.d.comb += bank.shifted[k].eq(delay(m, held[row + lanes], hops, f"passed{row}"))
+        for lane in range(lanes):
+            m.d.comb += [
+                self.valid[lane].eq(delay(m, moves[self.bank_of(lane)], 1, f"valid{lane}", reset_less=False)),
+                Value.cast(self.sums[lane]).eq(held[lane].as_unsigned()),
+            ]

@@ -1,0 +1,213 @@
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from amaranth.hdl import Shape, signed, unsigned
+from hwflow_rtl.matrix import MatrixStage
+from hwflow_rtl.requantize import RequantizerStyle
+from hwflow_rtl.vendor.base import Timing
+from hwflow_rtl.vendor.generic import Generic
+from hwflow_rtl.window import WindowShape
+
+from tests.rtl.harness import simulate
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution and its folding."""
+
+    frame: tuple[int, int, int]
+    cout: int
+    rows: int
+    cols: int
+    kernel: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    groups: int = 1
+    out_lanes: int = 1
+    patch: bool = False
+    element: Shape = field(default_factory=lambda: signed(8))
+    weight: Shape = field(default_factory=lambda: signed(8))
+    output: Shape = field(default_factory=lambda: signed(8))
+
+    @property
+    def window(self) -> WindowShape:
+        return WindowShape(
+            height=self.frame[0], width=self.frame[1], words=self.frame[2] // self.cols, kernel=self.kernel,
+            stride=self.stride, dilation=self.dilation, pads=self.pads, groups=self.groups,
+            tiles_per_group=self.cout // self.groups // self.rows)
+
+
+SAME = {"kernel": (3, 3), "pads": (1, 1, 1, 1)}
+LAYERS = {
+    "3x3 pad 1": Layer((5, 6, 4), 4, 2, 2, **SAME),
+    "3x3 pad 1, one word": Layer((4, 4, 3), 4, 4, 3, **SAME),
+    "3x3 pad 1, one column": Layer((3, 4, 2), 2, 1, 1, **SAME),
+    "3x3 valid, wide": Layer((5, 5, 8), 8, 8, 8, kernel=(3, 3), out_lanes=2),
+    "5x5 pad 2": Layer((6, 5, 2), 3, 3, 2, kernel=(5, 5), pads=(2, 2, 2, 2)),
+    "stride 2": Layer((7, 8, 4), 6, 3, 4, stride=(2, 2), **SAME),
+    "stride 3, leftovers": Layer((14, 14, 2), 4, 2, 2, kernel=(3, 3), stride=(3, 3)),
+    "stride 3, leftovers, input is the limit": Layer((14, 14, 2), 2, 2, 2, kernel=(3, 3), stride=(3, 3)),
+    "asymmetric": Layer((6, 7, 2), 2, 2, 1, kernel=(4, 3), stride=(1, 2), pads=(2, 0, 1, 2)),
+    "dilation 2": Layer((8, 7, 2), 4, 4, 2, kernel=(3, 3), dilation=(2, 2), pads=(2, 2, 2, 2), out_lanes=4),
+    "groups": Layer((4, 5, 8), 12, 3, 2, groups=2, **SAME),
+    "depthwise, a channel at a time": Layer((4, 4, 4), 4, 1, 1, groups=4, **SAME),
+    "1x1, one word, one row": Layer((4, 4, 4), 3, 1, 4),
+    "1x1, one word, all lanes": Layer((4, 4, 4), 4, 4, 4, out_lanes=4),
+    "1x1, one word, drain is the limit": Layer((4, 4, 4), 8, 4, 4, out_lanes=1),
+    "1x1, two words": Layer((4, 3, 8), 8, 4, 4, out_lanes=2),
+    "1x1, two words, drain is the limit": Layer((4, 3, 8), 16, 8, 4, out_lanes=2),
+    "1x1, three words, 12 rows": Layer((3, 3, 6), 12, 12, 2, out_lanes=6),
+    "1x1, stride 2": Layer((6, 6, 4), 6, 3, 4, stride=(2, 2), out_lanes=3),
+    "1-D": Layer((1, 20, 3), 4, 4, 3, kernel=(1, 7), pads=(0, 3, 0, 3)),
+    "dense": Layer((1, 1, 24), 10, 5, 4),
+    "dense, one tile": Layer((1, 1, 24), 6, 6, 3, out_lanes=2),
+    "dense, one word": Layer((1, 1, 8), 12, 3, 8, out_lanes=3),
+    "whole frame": Layer((4, 4, 4), 6, 3, 2, kernel=(4, 4)),
+    "patch 3x3": Layer((6, 6, 1), 4, 4, 1, patch=True, out_lanes=2, **SAME),
+    "patch 3x3, 3 channels, stride 2": Layer((7, 7, 3), 6, 2, 3, patch=True, stride=(2, 2), **SAME),
+    "patch 1-D": Layer((1, 15, 2), 2, 2, 2, kernel=(1, 5), pads=(0, 2, 0, 2), patch=True, out_lanes=2),
+    "patch 5x5 valid": Layer((7, 8, 1), 3, 1, 1, kernel=(5, 5), patch=True),
+    "unsigned": Layer((4, 4, 4), 4, 2, 2, element=unsigned(8), output=unsigned(8), **SAME),
+    "4-bit weights": Layer((4, 4, 4), 4, 2, 2, weight=signed(4), element=unsigned(4), output=unsigned(4), **SAME),
+    "3-bit weights, unsigned": Layer((4, 4, 4), 4, 4, 2, weight=unsigned(3), element=unsigned(5), **SAME),
+}
+
+
+def limits(shape: Shape) -> tuple[int, int]:
+    return (-(1 << (shape.width - 1)), 1 << (shape.width - 1)) if shape.signed else (0, 1 << shape.width)
+
+
+def sums_of(layer: Layer, frames: np.ndarray, weights: np.ndarray, pad_value: int) -> np.ndarray:
+    """The convolution by its definition: [n, out_height, out_width, cout]."""
+    window, per_group = layer.window, layer.frame[2] // layer.groups
+    out = np.zeros((len(frames), window.out_height, window.out_width, layer.cout), dtype=np.int64)
+    for y in range(window.out_height):
+        for x in range(window.out_width):
+            for ky in range(layer.kernel[0]):
+                for kx in range(layer.kernel[1]):
+                    iy = y * layer.stride[0] - layer.pads[0] + ky * layer.dilation[0]
+                    ix = x * layer.stride[1] - layer.pads[1] + kx * layer.dilation[1]
+                    inside = 0 <= iy < layer.frame[0] and 0 <= ix < layer.frame[1]
+                    pixel = frames[:, iy, ix] if inside else np.full((len(frames), layer.frame[2]), pad_value)
+                    for channel in range(layer.cout):
+                        group = channel // (layer.cout // layer.groups)
+                        part = pixel[:, group * per_group:(group + 1) * per_group]
+                        out[:, y, x, channel] += part @ weights[channel, ky, kx]
+    return out
+
+
+def requantized(value: np.ndarray, bias, multiplier, shift, zero_point: int, low: int, high: int) -> np.ndarray:
+    """By the definition, in exact integers."""
+    out = np.zeros(value.shape, dtype=np.int64)
+    for index, total in np.ndenumerate(value):
+        channel = index[-1]
+        product, unit = (int(total) + int(bias[channel])) * int(multiplier[channel]), 1 << int(shift[channel])
+        floor, rest = divmod(product, unit)
+        rounded = floor + (2 * rest > unit or (2 * rest == unit and floor % 2 == 1))
+        out[index] = min(max(rounded + zero_point, low), high)
+    return out
+
+
+class Case:
+    """A layer with weights, a stage for it, and what the stage must give for its frames."""
+
+    def __init__(self, layer: Layer, frames: int, *, timing: Timing = Timing(multiply=4), seed: int = 0):
+        random = np.random.default_rng(seed)
+        self.layer, self.count = layer, frames
+        self.frames = random.integers(*limits(layer.element), (frames, *layer.frame))
+        low, high = limits(layer.weight)
+        weights = random.integers(low, high, (layer.cout, *layer.kernel, layer.frame[2] // layer.groups))
+        weights[0, 0, 0, 0], weights[-1, -1, -1, -1] = low, high - 1
+        pad_value = int(random.integers(*limits(layer.element)))
+        sums = sums_of(layer, self.frames, weights, pad_value)
+        bias = random.integers(-100, 100, layer.cout)
+        biased = sums + bias
+        bound = int(max(abs(sums).max(), abs(biased).max()))
+        low, high = limits(layer.output)
+        # Scale the largest sums a little over the range of the output; a power of two hits ties.
+        shift = np.full(layer.cout, max(1, bound.bit_length() + 10 - layer.output.width))
+        multiplier = np.where(np.arange(layer.cout) % 3 == 2, 1 << 10, random.integers(1 << 10, 1 << 11, layer.cout))
+        zero_point = 0 if layer.output.signed else 1 << (layer.output.width - 2)
+        requantize = {"bias": bias, "multiplier": multiplier, "shift": shift, "zero_point": zero_point,
+                      "low": low, "high": high - 1}
+        self.expected = requantized(sums, **requantize)
+        self.stage = MatrixStage(
+            window=layer.window, lanes=layer.cols, rows=layer.rows, weights=weights, element=layer.element,
+            weight=layer.weight, accumulator=signed(bound.bit_length() + 1), output=layer.output,
+            out_lanes=layer.out_lanes, pad_value=pad_value, technology=Generic(timing=timing),
+            requantizer_style=RequantizerStyle.DSP, name="stage", patch=layer.patch, **requantize)
+        self.beats_in = self.frames.reshape(-1, layer.cols)
+        self.beats_out = self.expected.reshape(-1, layer.out_lanes)
+
+    def run(self, **stalls):
+        traces = simulate(self.stage, sends={"i": self.beats_in}, receives={"o": len(self.beats_out)}, **stalls)
+        assert np.array_equal(traces["o"].beats, self.beats_out)
+        return traces
+
+
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+def test_model_is_the_convolution(layer):
+    case = Case(layer, 3)
+    assert np.array_equal(case.stage.model(case.frames), case.beats_out)
+
+
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+def test_full_pace(layer):
+    case = Case(layer, 5)
+    traces = case.run()
+    ends = traces["o"].cycles.reshape(5, -1)[:, -1]
+    assert (np.diff(ends[1:]) == case.stage.shape.cycles()).all(), f"{np.diff(ends)}, not {case.stage.shape.cycles()}"
+
+
+@pytest.mark.parametrize("timing", [Timing(multiply=1, rom=1, ram=1), Timing(multiply=3, rom=3, ram=1),
+                                    Timing(multiply=2, rom=1, ram=3), Timing(multiply=5, rom=4, ram=2)], ids=str)
+@pytest.mark.parametrize("name", ["3x3 pad 1", "1x1, one word, all lanes", "1x1, three words, 12 rows", "dense",
+                                  "patch 3x3", "3x3 pad 1, one column"])
+def test_any_latencies(name, timing):
+    case = Case(LAYERS[name], 4, timing=timing)
+    traces = case.run()
+    ends = traces["o"].cycles.reshape(4, -1)[:, -1]
+    assert (np.diff(ends[1:]) == case.stage.shape.cycles()).all()
+
+
+@pytest.mark.parametrize(("stall_in", "stall_out"), [(0.3, 0.3), (0.0, 0.9), (0.9, 0.0), (0.98, 0.98)])
+@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+def test_stalls(layer, stall_in, stall_out):
+    Case(layer, 1 if max(stall_in, stall_out) > 0.9 else 2, seed=5).run(
+        stall_in=stall_in, stall_out=stall_out, seed=1)
+
+
+@pytest.mark.parametrize(("name", "work", "cycles"), [
+    ("3x3 pad 1", 5 * 6 * 2 * 9 * 2, 5 * 6 * 2 * 9 * 2),
+    ("stride 3, leftovers, input is the limit", 16 * 9, 14 * 14),
+    ("1x1, one word, all lanes", 16, 16),
+    ("1x1, one word, drain is the limit", 32, 128),
+    ("1x1, two words, drain is the limit", 48, 96),
+    ("dense", 6 * 2, 6 * 2),
+    ("patch 3x3", 36 * 3, 36 * 3),
+    ("patch 1-D", 15, 15),
+])
+def test_cycles(name, work, cycles):
+    shape = Case(LAYERS[name], 1).stage.shape
+    assert (shape.work, shape.cycles()) == (work, cycles)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"out_lanes": 3}, "out_lanes of a matrix stage must divide its 2 rows, not 3"),
+    ({"rows": 0}, "rows and lanes of a matrix stage must be at least 1, not 0 and 2"),
+    ({"weights": np.zeros((4, 3, 3, 2), dtype=np.int64)},
+     r"weights of 'stage' must be of shape \(4, 3, 3, 4\) for its window, lanes and rows, not \(4, 3, 3, 2\)"),
+    ({"weights": np.full((4, 3, 3, 4), 128)}, "weights of 'stage' must be from -128 to 127, not from 128 to 128"),
+    ({"patch": True}, "words of the window of a matrix stage with a patch must be 1, not 2"),
+])
+def test_refuses(change, message):
+    layer = LAYERS["3x3 pad 1"]
+    with pytest.raises(ValueError, match=message):
+        MatrixStage(**{
+            "window": layer.window, "lanes": 2, "rows": 2, "weights": np.zeros((4, 3, 3, 4), dtype=np.int64),
+            "element": signed(8), "weight": signed(8), "accumulator": signed(24), "bias": np.zeros(4, dtype=np.int64),
+            "multiplier": np.ones(4, dtype=np.int64), "shift": np.zeros(4, dtype=np.int64), "zero_point": 0,
+            "low": -128, "high": 127, "output": signed(8), "out_lanes": 1, "pad_value": 0, "technology": Generic(),
+            "requantizer_style": RequantizerStyle.DSP, "name": "stage", **change})
