@@ -29,12 +29,12 @@ def requantizer_style(technology: Technology) -> RequantizerStyle:
     return RequantizerStyle.FABRIC if technology.prefers_fabric_requantizer else RequantizerStyle.DSP
 
 
-def requantizer_arguments(requantize: Requantize, output: IntFormat, technology: Technology) -> dict[str, Any]:
-    """The keyword arguments that every stage with a requantizer takes."""
+def requantizer_arguments(requantize: Requantize, technology: Technology) -> dict[str, Any]:
+    """The keyword arguments that every stage with a requantizer takes, but for the shape of its output."""
     return {
         "bias": requantize.bias, "multiplier": requantize.multiplier, "shift": requantize.shift,
         "zero_point": requantize.zero_point, "low": requantize.low, "high": requantize.high,
-        "output": shape_of(output), "requantizer_style": requantizer_style(technology),
+        "requantizer_style": requantizer_style(technology),
     }
 
 

@@ -63,7 +63,7 @@ class MatrixHardware:
 
     def estimate(self, folding: Folding, technology: Technology) -> Estimate:
         shape = self.shape(folding)
-        arguments = requantizer_arguments(self.requantize, self.y.format, technology)
+        arguments = requantizer_arguments(self.requantize, technology)
         return Estimate(
             work=shape.work, interval=shape.cycles(),
             resources=MatrixStage.cost(shape=shape, technology=technology, **arguments),
@@ -73,6 +73,6 @@ class MatrixHardware:
         shape = self.shape(folding)
         return MatrixStage(
             window=shape.window, lanes=shape.lanes, rows=shape.rows, weights=self.weights, element=shape.element,
-            weight=shape.weight, accumulator=shape.accumulator, out_lanes=shape.out_lanes,
+            weight=shape.weight, accumulator=shape.accumulator, output=shape.output, out_lanes=shape.out_lanes,
             pad_value=self.x.zero_point, technology=technology, name=name, patch=shape.patch,
-            **requantizer_arguments(self.requantize, self.y.format, technology))
+            **requantizer_arguments(self.requantize, technology))
