@@ -23,6 +23,10 @@ CELLS: dict[str, dict[str, dict[str, int]]] = {
 }
 
 
+#: Pins of a carry chain, iCE40's, ECP5's and Gowin's.
+CARRY_PINS = ("CIN", "FCI")
+
+
 @dataclass(frozen=True)
 class Usage:
     """Units of one resource that the routed design takes, and that the device has."""
@@ -95,7 +99,7 @@ def read_nextpnr_report(path: Path, board: Board, *, flip_flops: int) -> dict[st
 def critical_path(paths: list[dict[str, Any]]) -> str:
     """The slowest path between registers: its time in logic and in wires, and the cells it goes through.
 
-    Steps of a carry chain, which have no wire between them, are added up.
+    The steps of a carry chain are added up.
     """
     inner = [path["path"] for path in paths if path["from"] == path["to"] and "<async>" not in path["from"]]
     if not inner:
@@ -111,8 +115,10 @@ def critical_path(paths: list[dict[str, Any]]) -> str:
             wire = delay
             continue
         cell = readable(part["from" if part["type"] == "clk-to-q" else "to"]["cell"])
-        if rows and wire == 0.0 and rows[-1][0] == part["type"] == "logic":
-            rows[-1] = (rows[-1][0], f"{rows[-1][1].partition(' to ')[0]} to {cell}", rows[-1][2] + delay, rows[-1][3])
+        carried = wire == 0.0 or part["from"]["port"] in CARRY_PINS
+        if rows and carried and rows[-1][0] == part["type"] == "logic":
+            first = rows[-1][1].partition(" to ")[0]
+            rows[-1] = ("logic", f"{first} to {cell}", rows[-1][2] + wire + delay, rows[-1][3])
         else:
             rows.append((part["type"], cell, delay, wire))
         wire = 0.0

@@ -105,7 +105,8 @@ class BoardTop(wiring.Component):
         domain = m.domains.sync = ClockDomain("sync")
         start = m.domains.start = ClockDomain("start", reset_less=True, local=True)
         m.d.comb += [domain.clk.eq(self.clk), start.clk.eq(self.clk)]
-        count, reset = Signal(range(RESET_CYCLES)), Signal(init=1)
+        count = Signal(range(RESET_CYCLES))
+        reset = Signal(init=1)
         button = Signal()
         if self.has_reset:
             pressed = ~self.rst if self.reset_active_low else self.rst
@@ -118,8 +119,12 @@ class BoardTop(wiring.Component):
 
     def lights(self, m: Module, core, receiver) -> None:
         # Short counters behind a registered carry, so that a lamp never limits the clock.
-        cycle, carry, beat = Signal(12), Signal(), Signal(12)
-        idle, moved, lost = Signal(8, init=1 << 7), Signal(), Signal()
+        cycle = Signal(12)
+        carry = Signal()
+        beat = Signal(12)
+        idle = Signal(8, init=1 << 7)
+        moved = Signal()
+        lost = Signal()
         m.d.sync += [Cat(cycle, carry).eq(cycle + 1), beat.eq(beat + carry),
                      moved.eq((core.i.valid & core.i.ready) | (core.o.valid & core.o.ready))]
         with m.If(moved):

@@ -60,8 +60,13 @@ class UartReceiver(wiring.Component):
         first = self.divider + self.divider // 2 - 2
         timer = Signal(Shape.cast(range(-1, first + 1)), init=first)
         place = Signal(9, init=1)  # which bit comes next; the ninth is the stop bit
-        shift, word = Signal(8, reset_less=True), Signal(8, reset_less=True)
-        active, low, done, good, full = Signal(), Signal(), Signal(), Signal(), Signal()
+        shift = Signal(8, reset_less=True)
+        word = Signal(8, reset_less=True)
+        active = Signal()
+        low = Signal()
+        done = Signal()
+        good = Signal()
+        full = Signal()
         m.d.comb += [self.o.valid.eq(full), self.o.payload[0].eq(word)]
 
         m.d.sync += [done.eq(0), low.eq(low & ~rx)]
@@ -108,7 +113,9 @@ class UartTransmitter(wiring.Component):
         m = Module()
         last = self.divider - 2
         timer = Signal(Shape.cast(range(-1, last + 1)), init=last)
-        place, shift, busy = Signal(10, init=1), Signal(9, init=0x1ff), Signal()
+        place = Signal(10, init=1)
+        shift = Signal(9, init=0x1ff)
+        busy = Signal()
         line = Signal(init=1)
         m.d.comb += [self.tx.eq(line), self.i.ready.eq(~busy)]
         with m.If(~busy):

@@ -148,7 +148,9 @@ class BlockRam(Ram):
     def elaborate(self, platform):
         m = Module()
         tiling, wide = self.tiling, self.tiling.shape.width
-        write, read, data = Signal(tiling.inner_bits), Signal(tiling.inner_bits), Signal(tiling.columns * wide)
+        write = Signal(tiling.inner_bits)
+        read = Signal(tiling.inner_bits)
+        data = Signal(tiling.columns * wide)
         m.d.comb += [write.eq(self.write_addr), read.eq(self.read_addr), data.eq(self.write_data)]
         write_bank = self.write_addr[tiling.inner_bits:]
         words = []

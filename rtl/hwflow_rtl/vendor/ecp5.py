@@ -115,7 +115,8 @@ class ECP5Rom(BlockRom):
 
     def block(self, m: Module, *, read: Value, out: Value, bits: npt.NDArray[np.uint8], **attributes: str) -> Instance:
         """The widest shape reads both halves of a word at once, one through each port, each port 18 bits wide."""
-        low, high, width = Signal(18), Signal(18), bits.shape[1]
+        low, high = Signal(18, name="low"), Signal(18, name="high")
+        width = bits.shape[1]
         m.d.comb += out.eq(Cat(low, high))
         if width == 36:
             a, b = {"ad": Cat(Const(0, 5), read)}, {"ad": Cat(Const(0, 4), Const(1, 1), read)}
@@ -136,7 +137,8 @@ class ECP5Ram(BlockRam):
         There and at 18 bits the lowest address pins are byte enables.
         """
         width, spare = len(word), 14 - len(read)
-        data, low, high = Cat(word, Const(0, 36))[:36], Signal(18), Signal(18)
+        low, high = Signal(18, name="low"), Signal(18, name="high")
+        data = Cat(word, Const(0, 36))[:36]
         enables = enable.replicate(width // 9) if width >= 18 else Const(0, 0)
         a = {"ad": Cat(enables, Const(0, spare - len(enables)), write), "di": data[:18],
              "we": Const(1, 1) if width == 36 else enable}

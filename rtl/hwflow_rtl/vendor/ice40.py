@@ -123,7 +123,8 @@ def sb_ram40_4k(m: Module, *, read: Value, out: Value, write: Value | None = Non
                 enable: Value | None = None, word: Value | None = None, **parameters: object) -> Instance:
     """A block whose read address is `read` and whose word comes out at `out`; without `write` it is a ROM."""
     mode = SHAPES.index(BlockShape(1 << len(read), len(out)))  # READ_MODE and WRITE_MODE
-    inputs, outputs = [Const(0, 1)] * 16, Signal(16)
+    inputs = [Const(0, 1)] * 16
+    outputs = Signal(16, name="outputs")
     for place, pin in enumerate(pins(mode)):
         m.d.comb += out[place].eq(outputs[pin])
         if word is not None:

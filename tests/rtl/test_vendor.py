@@ -1,0 +1,358 @@
+"""The families' multipliers and memories: contents in the order that yosys knows, counts as estimated, values that are
+right where a simulation model exists (iCE40, and everything in tables)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Module, Shape, Signal, signed, unsigned
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Technology, Timing
+from hwflow_rtl.vendor.blocks import BlockShape, Tiling, bits_of, block_of, tile
+from hwflow_rtl.vendor.ecp5 import SHAPES
+
+from hwflow.errors import MissingTool
+from hwflow.synth.toolchain import find_tool, run_tool
+
+SYNTH = {"ecp5": "synth_ecp5 -nodsp", "ice40": "synth_ice40 -device u", "gowin": "synth_gowin -nodsp"}
+DSP = {"ecp5": {"MULT18X18D": 1}, "ice40": {"SB_MAC16": 1}, "gowin": {"MULT9X9": 1, "MULT18X18": 2}}
+RAM = {"ecp5": ("DP16KD",), "ice40": ("SB_RAM40_4K",), "gowin": ("pROM", "pROMX9", "SDPB", "SDPX9B", "SPX9", "SP")}
+
+
+def random_contents(width: int, depth: int, seed: int = 0) -> np.ndarray:
+    bits = np.random.default_rng(seed).integers(0, 2, (depth, width), dtype=np.uint8)
+    return np.packbits(bits, axis=1, bitorder="little")
+
+
+def words_of(contents: np.ndarray) -> list[int]:
+    return [int.from_bytes(row.tobytes(), "little") for row in contents]
+
+
+def yosys(folder: Path, text: str, script: str) -> dict:
+    """Run yosys on a design `top`; the netlist that it writes as JSON."""
+    try:
+        tool = find_tool("yosys")
+    except MissingTool as error:
+        pytest.skip(str(error))
+    (folder / "top.il").write_text(text)
+    (folder / "run.ys").write_text(f"read_rtlil top.il\n{script}\nselect top*\nwrite_json -selected netlist.json\n")
+    run_tool(tool, ["-q", "-s", "run.ys"], folder=folder, log=folder / "yosys.log", step="test", progress=print)
+    return json.loads((folder / "netlist.json").read_text())["modules"]
+
+
+# Tiling and contents
+
+
+@pytest.mark.parametrize(("width", "depth", "expected"), [
+    (36, 512, Tiling(BlockShape(512, 36), 1, 1)),
+    (37, 512, Tiling(BlockShape(512, 36), 1, 2)),
+    (18, 513, Tiling(BlockShape(1024, 18), 1, 1)),
+    (64, 300, Tiling(BlockShape(512, 36), 1, 2)),
+    (8, 4096, Tiling(BlockShape(4096, 4), 1, 2)),  # as few blocks as two banks of 2048 x 9, and no multiplexer
+    (72, 1024, Tiling(BlockShape(1024, 18), 1, 4)),
+    (36, 1536, Tiling(BlockShape(512, 36), 3, 1)),
+    (9, 6000, Tiling(BlockShape(2048, 9), 3, 1)),
+    (2, 40000, Tiling(BlockShape(16384, 1), 3, 2)),
+])
+def test_a_memory_takes_the_fewest_blocks_and_then_the_fewest_banks(width: int, depth: int, expected: Tiling) -> None:
+    assert tile(width, depth, SHAPES) == expected
+
+
+@pytest.mark.parametrize(("width", "depth"), [(5, 7), (36, 512), (40, 600), (18, 3000), (9, 9000)])
+def test_every_word_is_in_one_place_of_the_blocks(width: int, depth: int) -> None:
+    contents = random_contents(width, depth)
+    tiling, bits = tile(width, depth, SHAPES), bits_of(contents, width)
+    banks = [np.concatenate([block_of(bits, tiling, bank, column) for column in range(tiling.columns)], axis=1)
+             for bank in range(tiling.banks)]
+    whole = np.concatenate(banks)
+    assert np.array_equal(whole[:depth, :width], bits)
+    assert whole.sum() == bits.sum()
+
+
+class Inferred(wiring.Component):
+    """The same memory as yosys infers it from plain Amaranth."""
+
+    def __init__(self, width: int, contents: np.ndarray | None, depth: int):
+        self.width, self.contents, self.depth = width, contents, depth
+        super().__init__({
+            "addr": In(range(depth)), "data": Out(width),
+            "write_en": In(1), "write_addr": In(range(depth)), "write_data": In(width),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        words = [] if self.contents is None else words_of(self.contents)
+        m.submodules.memory = store = memory.Memory(
+            shape=self.width, depth=self.depth, init=words, attrs={"ram_style": "block", "rom_style": "block"})
+        read, word = store.read_port(domain="comb"), Signal(self.width, reset_less=True)
+        m.d.comb += [read.addr.eq(self.addr), self.data.eq(word)]
+        m.d.sync += word.eq(read.data)  # yosys moves it into the block; `-no-rw-check` keeps it from more than that
+        if self.contents is None:
+            write = store.write_port()
+            m.d.comb += [write.en.eq(self.write_en), write.addr.eq(self.write_addr), write.data.eq(self.write_data)]
+        return m
+
+
+def port_bits(modules: dict, name: str) -> dict[object, str]:
+    """Net number to "name[k]" for a port of the top module."""
+    return {bit: f"{name}[{k}]" for k, bit in enumerate(modules["top"]["ports"][name]["bits"])}
+
+
+def only_block(modules: dict, kinds: tuple[str, ...]) -> dict:
+    cells = [cell for cell in modules["top"]["cells"].values() if cell["type"] in kinds]
+    assert len(cells) == 1
+    return cells[0]
+
+
+def initial(cell: dict) -> dict[str, str]:
+    """INIT parameters with every undefined bit as 0."""
+    return {name: value.replace("x", "0") for name, value in cell["parameters"].items() if name.startswith("INIT")}
+
+
+def pins_of(cell: dict, names: dict[object, str], *, kind: str) -> dict[str, str]:
+    """Which top-level bit is at which pin of a cell; a pin is "ADA13" for both ADA13 and ADA[13]."""
+    found = {}
+    for port, bits in cell["connections"].items():
+        for k, bit in enumerate(bits):
+            if bit in names and re.match(kind, port):
+                found[f"{port}{k}" if len(bits) > 1 else port] = names[bit]
+    return found
+
+
+FLAT = "hierarchy -top top; proc; flatten; opt -full; opt_clean -purge"
+
+
+@pytest.mark.parametrize("family", ["ecp5", "gowin"])
+@pytest.mark.parametrize(("width", "depth"), [(36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192), (1, 16384)])
+def test_contents_stand_where_yosys_puts_them(family: str, width: int, depth: int, tmp_path: Path) -> None:
+    """The same words, once through our INIT parameters and once through yosys' own mapping to RAM blocks."""
+    contents = random_contents(width, depth, seed=width)
+    rom = FAMILIES[family]().rom(width=width, contents=contents, name="weights")
+    ours = yosys(tmp_path, rtlil.convert(rom, ports=[rom.addr, rom.data]), FLAT)
+    plain = Inferred(width, contents, depth)
+    theirs = yosys(tmp_path, rtlil.convert(plain, ports=[plain.addr, plain.data]),
+                   f"{SYNTH[family]} -no-rw-check -top top -run begin:map_ffram; opt_clean -purge")
+    our_cell, their_cell = only_block(ours, RAM[family]), only_block(theirs, RAM[family])
+    assert initial(our_cell) == initial(their_cell)
+    assert our_cell["attributes"]["hwflow_rom"] == "weights"
+    # The address reaches the same pins: those of either port, for a port reads what the other one does.
+    addresses = [
+        {re.sub("^AD[ABR]?", "AD", pin): bit
+         for pin, bit in pins_of(cell, port_bits(modules, "addr"), kind="AD").items()}
+        for cell, modules in ((our_cell, ours), (their_cell, theirs))]
+    assert addresses[0] == addresses[1]
+
+
+@pytest.mark.parametrize("family", ["ecp5", "gowin"])
+@pytest.mark.parametrize(("width", "depth"), [(36, 512), (18, 1024), (9, 2048), (4, 4096)])
+def test_a_ram_is_wired_as_yosys_wires_it(family: str, width: int, depth: int, tmp_path: Path) -> None:
+    """Data and address pins of both ports, where yosys chooses the same shape: halves cannot be swapped unnoticed."""
+    ram = FAMILIES[family]().ram(width=width, depth=depth)
+    ports = [ram.write_en, ram.write_addr, ram.write_data, ram.read_addr, ram.read_data]
+    ours = yosys(tmp_path, rtlil.convert(ram, ports=ports), FLAT)
+    plain = Inferred(width, None, depth)
+    theirs = yosys(tmp_path, rtlil.convert(plain, ports=[plain.write_en, plain.write_addr, plain.write_data,
+                                                         plain.addr, plain.data]),
+                   f"{SYNTH[family]} -no-rw-check -top top -run begin:map_ffram; opt_clean -purge")
+    # Below 36 bits yosys takes Gowin's true dual port block, the same cell with two names for its data pins.
+    kinds = (*RAM[family], "DPB", "DPX9B")
+    our_cell, their_cell = only_block(ours, kinds), only_block(theirs, kinds)
+    if their_cell["type"].startswith("DP") and family == "gowin":
+        pins = their_cell["connections"]
+        pins["DI"], pins["DO"] = pins.pop("DIA"), pins.pop("DOB")
+
+    def wiring_of(cell: dict, modules: dict, names: dict[str, str]) -> dict[str, str]:
+        bits: dict[object, str] = {}
+        for port, common in names.items():
+            bits |= {bit: f"{common}[{k}]" for k, bit in enumerate(modules["top"]["ports"][port]["bits"])}
+        return pins_of(cell, bits, kind="AD|D")
+
+    our_wiring = wiring_of(our_cell, ours, {"write_addr": "wa", "write_data": "wd", "read_addr": "ra"})
+    their_wiring = wiring_of(their_cell, theirs, {"write_addr": "wa", "write_data": "wd", "addr": "ra"})
+    assert our_wiring == their_wiring
+    outputs = [pins_of(cell, port_bits(modules, port), kind="DO")
+               for cell, modules, port in ((our_cell, ours, "read_data"), (their_cell, theirs, "data"))]
+    if outputs[0]:  # Gowin's narrow shapes have a register between the block and the port
+        assert [re.sub(r"^\w+", "", bit) for bit in outputs[0].values()] == \
+            [re.sub(r"^\w+", "", bit) for bit in outputs[1].values()]
+        assert list(outputs[0]) == list(outputs[1])
+    for name in ("DATA_WIDTH_A", "DATA_WIDTH_B", "BIT_WIDTH_0", "BIT_WIDTH_1"):
+        widths = [int(str(cell["parameters"].get(name, "0")), 2) for cell in (our_cell, their_cell)]
+        assert widths[0] == widths[1]
+
+
+# Counts
+
+
+class Everything(wiring.Component):
+    """Many units at once, each a module of its own, their inputs from one shift register."""
+
+    def __init__(self, units: dict[str, wiring.Component]):
+        self.units = units
+        super().__init__({"i": In(1), "o": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        chain, last = self.i, Signal()
+        for name, unit in self.units.items():
+            m.submodules[name] = unit
+            for port, member in unit.signature.members.items():
+                value = getattr(unit, port)
+                value = value.as_value() if hasattr(value, "as_value") else value
+                if member.flow is In:
+                    source = Signal(len(value), name=f"{name}_{port}")
+                    m.d.sync += source.eq(source << 1 | chain)
+                    m.d.comb += value.eq(source)
+                    chain = source[-1]
+                else:
+                    seen = Signal(name=f"{name}_{port}")
+                    m.d.sync += seen.eq(value.xor() ^ last)
+                    last = seen
+        m.d.comb += self.o.eq(last)
+        return m
+
+
+OPERANDS = [(signed(8), signed(8)), (unsigned(8), signed(8)), (signed(9), signed(4)), (signed(16), unsigned(16)),
+            (signed(18), unsigned(18))]
+SIZES = [(4, 16), (8, 100), (36, 512), (50, 16), (64, 300), (72, 700), (20, 3000), (3, 9000), (256, 36), (12, 64)]
+
+
+def catalogue(technology: Technology) -> dict[str, tuple[wiring.Component, object]]:
+    """Units of every kind, with their estimated resources."""
+    units: dict[str, tuple[wiring.Component, object]] = {}
+    for k, (a, b) in enumerate(OPERANDS):
+        if technology.name == "ice40" and max(a.width, b.width) > 16:
+            continue
+        units[f"multipliers{k}"] = (technology.multipliers(count=3, a=a, b=b),
+                                    technology.multipliers_cost(count=3, a=a, b=b))
+    for width, depth in SIZES:
+        units[f"rom_{width}x{depth}"] = (
+            technology.rom(width=width, contents=random_contents(width, depth), name=f"rom_{width}x{depth}"),
+            technology.rom_cost(width=width, depth=depth))
+        units[f"ram_{width}x{depth}"] = (technology.ram(width=width, depth=depth),
+                                         technology.ram_cost(width=width, depth=depth))
+    return units
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_blocks_and_flip_flops_are_as_many_as_estimated(family: str, tmp_path: Path) -> None:
+    units = catalogue(FAMILIES[family]())
+    top = Everything({name: unit for name, (unit, _) in units.items()})
+    modules = yosys(tmp_path, rtlil.convert(top, name="top", ports=[top.i, top.o]),
+                    f"{SYNTH[family]} -noflatten -top top -run begin:map_luts\nsplitnets\n"
+                    f"{SYNTH[family]} -noflatten -top top -run map_luts:")
+    problems = []
+    for name, (_, cost) in units.items():
+        cells = Counter(kind for kind in cell_types(modules, f"top.{name}"))
+        dsp = sum(cells[kind] * weight for kind, weight in DSP[family].items())
+        ram = sum(cells[kind] for kind in RAM[family])
+        ff = sum(count for kind, count in cells.items() if kind.startswith(("TRELLIS_FF", "SB_DFF", "DFF")))
+        if (dsp, ram, ff) != (cost.dsp, cost.ram, cost.ff):
+            problems.append(f"{name}: {(dsp, ram, ff)} dsp, ram, ff instead of {(cost.dsp, cost.ram, cost.ff)}")
+        lut = sum(count for kind, count in cells.items() if kind.startswith(("LUT", "SB_LUT")))
+        if cost.ram and lut > cost.lut + 8:
+            problems.append(f"{name}: {lut} tables instead of {cost.lut}")
+    assert not problems, "\n".join(problems)
+
+
+def cell_types(modules: dict, name: str) -> list[str]:
+    """The primitives of a module and of everything below it."""
+    kinds = []
+    for cell in modules[name]["cells"].values():
+        kinds += cell_types(modules, cell["type"]) if cell["type"] in modules else [cell["type"]]
+    return kinds
+
+
+# Values
+
+
+def read_back(unit, addresses: list[int], *, latency: int) -> list[int]:
+    """Words of a ROM in Amaranth's simulator."""
+    result = []
+
+    async def bench(ctx):
+        for k in range(len(addresses) + latency):
+            ctx.set(unit.addr, addresses[min(k, len(addresses) - 1)])
+            if k >= latency:
+                result.append(ctx.get(unit.data))
+            await ctx.tick()
+
+    simulator = Simulator(unit)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return result
+
+
+@pytest.mark.parametrize("technology", [ECP5(), ICE40(), Gowin(), Generic(timing=Timing(multiply=3))])
+def test_a_small_rom_gives_the_word_two_cycles_after_its_address(technology: Technology) -> None:
+    contents = random_contents(20, 20)
+    rom = technology.rom(width=20, contents=contents, name="table")
+    addresses = list(np.random.default_rng(1).integers(0, 20, 100))
+    expected = [words_of(contents)[a] for a in addresses]
+    assert read_back(rom, [int(a) for a in addresses], latency=technology.timing.rom) == expected
+
+
+@pytest.mark.parametrize("technology", [ECP5(), Gowin(), Generic()])
+def test_a_shallow_ram_gives_the_word_two_cycles_after_its_address(technology: Technology) -> None:
+    ram = technology.ram(width=12, depth=32)
+    assert ram.__class__.__name__ in ("LutRam", "GenericRam")
+    chance = np.random.default_rng(2)
+    state: dict[int, int] = {}
+    pending: list[tuple[int, int | None]] = []
+
+    async def bench(ctx):
+        for cycle in range(600):
+            write, read, word = int(chance.integers(32)), int(chance.integers(32)), int(chance.integers(4096))
+            enable = bool(chance.integers(2)) and write != read
+            ctx.set(ram.write_en, enable)
+            ctx.set(ram.write_addr, write)
+            ctx.set(ram.write_data, word)
+            ctx.set(ram.read_addr, read)
+            pending.append((cycle + 2, state.get(read)))
+            if enable:
+                state[write] = word
+            for due, expected in pending:
+                if due == cycle and expected is not None:
+                    assert ctx.get(ram.read_data) == expected
+            await ctx.tick()
+
+    simulator = Simulator(ram)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert len(state) == 32
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(("technology", "limit"), [(ECP5(), 18), (ICE40(), 16), (Gowin(), 18)])
+def test_operands_too_wide_for_the_blocks_are_refused(technology: Technology, limit: int) -> None:
+    wide = signed(limit + 1)
+    message = (rf"operands of a multiplier must be at most {limit} bits wide on {technology.name}, not "
+               rf"signed\({limit + 1}\) and unsigned\(2\); split them, or multiply in the fabric")
+    with pytest.raises(ValueError, match=message):
+        technology.multipliers(count=1, a=wide, b=unsigned(2))
+    with pytest.raises(ValueError, match=message):
+        technology.multipliers_cost(count=1, a=wide, b=unsigned(2))
+
+
+def test_only_ice40_keeps_requantizers_out_of_its_multipliers() -> None:
+    assert {name: family().prefers_fabric_requantizer for name, family in FAMILIES.items()} == {
+        "ecp5": False, "gowin": False, "ice40": True}
+
+
+def test_the_narrow_products_of_ice40_share_blocks() -> None:
+    costs = {(a, b): ICE40().multipliers_cost(count=5, a=Shape(a, signed=True), b=Shape(b)).dsp
+             for a, b in itertools.product((8, 9), (8, 9))}
+    assert costs == {(8, 8): 3, (8, 9): 5, (9, 8): 5, (9, 9): 5}
