@@ -18,7 +18,7 @@ from amaranth.utils import ceil_log2
 
 from .vendor.base import Resources
 
-__all__ = ["CreditCounter", "Gearbox", "Queue", "lanes_of", "link", "stream_of"]
+__all__ = ["CreditCounter", "Gearbox", "Queue", "lanes_of", "link", "payload_of", "stream_of"]
 
 
 def stream_of(shape: ShapeLike, lanes: int) -> stream.Signature:
@@ -27,6 +27,7 @@ def stream_of(shape: ShapeLike, lanes: int) -> stream.Signature:
 
 
 def payload_of(port) -> ShapeLike:
+    """The shape of a stream port's payload."""
     return port.signature.members["payload"].shape
 
 
@@ -87,7 +88,12 @@ class Queue(wiring.Component):
 
     @property
     def latency(self) -> int:
-        return 1 if self.depth <= self.SHIFT_DEPTH else 2
+        return self.latency_of(self.depth)
+
+    @staticmethod
+    def latency_of(depth: int) -> int:
+        """Cycles from a word's way in to its way out."""
+        return 1 if depth <= Queue.SHIFT_DEPTH else 2
 
     @property
     def capacity(self) -> int:

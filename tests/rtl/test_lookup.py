@@ -1,0 +1,79 @@
+import re
+
+import numpy as np
+import pytest
+from amaranth.hdl import signed, unsigned
+from hwflow_rtl.lookup import LookupStage
+from hwflow_rtl.vendor import ECP5, Generic, Timing
+
+from tests.rtl.harness import STALLS, simulate
+
+
+def make(shape_in, shape_out, lanes: int, table, rom: int = 2) -> LookupStage:
+    return LookupStage(shape_in=shape_in, shape_out=shape_out, table=table, lanes=lanes,
+                       technology=Generic(timing=Timing(multiply=4, rom=rom)), name="table")
+
+
+SHAPES = [
+    (signed(8), signed(8), lambda x: (x * 7 + 5 + 128) % 256 - 128),
+    (unsigned(8), signed(4), lambda x: x % 16 - 8),
+    (signed(4), unsigned(12), lambda x: (x + 8) ** 3),
+    (unsigned(3), unsigned(3), lambda x: 7 - x),
+    (signed(1), signed(9), lambda x: x * 255),
+]
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("shape_in, shape_out, function", SHAPES)
+def test_every_input(shape_in, shape_out, function, lanes):
+    low = -(1 << (shape_in.width - 1)) if shape_in.signed else 0
+    inputs = np.arange(low, low + (1 << shape_in.width))
+    unit = make(shape_in, shape_out, lanes, function(inputs))
+    beats = np.random.default_rng(1).permutation(np.tile(inputs, lanes)).reshape(-1, lanes)
+    traces = simulate(unit, sends={"i": beats}, receives={"o": len(beats)})
+    assert np.array_equal(traces["o"].beats, function(beats))
+    assert np.array_equal(unit.model(beats), function(beats))
+
+
+@pytest.mark.parametrize("stall_in", STALLS)
+@pytest.mark.parametrize("stall_out", STALLS)
+def test_stalls(stall_in, stall_out):
+    unit = make(signed(4), signed(8), 2, np.arange(16) * 3 - 20)
+    beats = np.random.default_rng(2).integers(-8, 8, (60, 2))
+    traces = simulate(unit, sends={"i": beats}, receives={"o": 60}, stall_in=stall_in, stall_out=stall_out)
+    assert np.array_equal(traces["o"].beats, (beats + 8) * 3 - 20)
+
+
+@pytest.mark.parametrize("rom", [1, 2, 3, 4])
+def test_a_beat_every_cycle(rom):
+    unit = make(signed(4), signed(8), 2, np.arange(16), rom)
+    beats = np.random.default_rng(2).integers(-8, 8, (100, 2))
+    traces = simulate(unit, sends={"i": beats}, receives={"o": 100})
+    assert traces["i"].span == traces["o"].span == LookupStage.cycles(elements=200, lanes=2)
+    assert traces["o"].cycles[0] - traces["i"].cycles[0] == unit.latency
+
+
+def test_each_lane_has_its_rom():
+    unit = make(signed(4), signed(8), 3, np.arange(16))
+    simulate(unit, sends={"i": np.zeros((1, 3))}, receives={"o": 1})
+    assert sorted(unit.technology.roms) == ["table_0", "table_1", "table_2"]
+
+
+def test_cost_counts_a_rom_for_each_lane():
+    shapes = {"shape_in": signed(8), "shape_out": signed(8)}
+    one, three = (LookupStage.cost(**shapes, lanes=lanes, technology=ECP5()) for lanes in (1, 3))
+    rom = ECP5().rom_cost(width=8, depth=256)
+    assert (one.ram, three.ram) == (rom.ram, 3 * rom.ram)
+    assert three.lut > one.lut >= rom.lut
+
+
+def test_refuses_a_table_of_another_size():
+    with pytest.raises(ValueError, match=re.escape(
+            "table of lookup 'table' must have one entry for each of the 16 values of signed(4), not the shape (15,)")):
+        make(signed(4), signed(8), 1, np.arange(15))
+
+
+def test_refuses_entries_out_of_range():
+    with pytest.raises(ValueError, match=re.escape(
+            "table of lookup 'table' must have entries in the range of signed(4), not -3 to 12")):
+        make(signed(4), signed(4), 1, np.arange(16) - 3)
