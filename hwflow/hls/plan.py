@@ -17,26 +17,27 @@ from hwflow_rtl.streams import Gearbox
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import HwflowError
-from ..layers.base import Estimate, Folding, LayerGraph
+from ..layers.base import Folding, LayerGraph, Schedule
 
 __all__ = ["Plan", "StagePlan", "make_plan", "plan_from_yaml", "plan_to_yaml", "stage_names"]
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """One layer as a stage.  `name` is what the Verilog calls it; `estimate` follows from layer and folding."""
+    """One layer as a stage.  `name` is what the Verilog calls it; schedule and resources follow from the folding."""
 
     name: str
     layer: str
     kind: str
     folding: Folding
-    estimate: Estimate
+    schedule: Schedule
+    resources: Resources
     multiplications: int
     output_elements: int
 
     def multiplier_use(self, interval: int) -> float | None:
         """Useful multiplications over multiplier cycles of one frame interval; None for a stage without multipliers."""
-        multipliers = self.estimate.multipliers
+        multipliers = self.schedule.multipliers
         return self.multiplications / (multipliers * interval) if multipliers else None
 
 
@@ -56,21 +57,21 @@ class Plan:
     @property
     def interval(self) -> int:
         """Clock cycles from frame to frame: the slowest stage, or the slowest change of lanes between two stages."""
-        return max(*(stage.estimate.interval for stage in self.stages), *self.link_cycles())
+        return max(*(stage.schedule.interval for stage in self.stages), *self.link_cycles())
 
     def link_cycles(self) -> tuple[int, ...]:
         """Beats a frame needs at the input, between each two stages, and at the output."""
-        inner = (a.output_elements // min(a.folding.lanes, b.estimate.lanes_in) for a, b in pairwise(self.stages))
+        inner = (a.output_elements // min(a.folding.lanes, b.schedule.lanes_in) for a, b in pairwise(self.stages))
         first, last = self.stages[0], self.stages[-1]
-        return (self.input_elements // first.estimate.lanes_in, *inner, last.output_elements // last.folding.lanes)
+        return (self.input_elements // first.schedule.lanes_in, *inner, last.output_elements // last.folding.lanes)
 
     @property
     def resources(self) -> Resources:
-        return sum((stage.estimate.resources for stage in self.stages), self.links)
+        return sum((stage.resources for stage in self.stages), self.links)
 
     @property
     def multipliers(self) -> int:
-        return sum(stage.estimate.multipliers for stage in self.stages)
+        return sum(stage.schedule.multipliers for stage in self.stages)
 
     @property
     def multiplications(self) -> int:
@@ -87,10 +88,10 @@ def link_cost(bits: int, lanes_out: int, lanes_in: int) -> Resources:
     return Gearbox.cost(width=bits, lanes_in=lanes_out, lanes_out=lanes_in)
 
 
-def links_cost(graph: LayerGraph, stages: Sequence[tuple[Folding, Estimate]]) -> Resources:
+def links_cost(graph: LayerGraph, stages: Sequence[tuple[Folding, Schedule]]) -> Resources:
     """What joins all the stages of `graph`."""
-    costs = (link_cost(graph.tensors[layer.output].format.bits, before.lanes, estimate.lanes_in)
-             for layer, ((before, _), (_, estimate)) in zip(graph.layers, pairwise(stages), strict=False))
+    costs = (link_cost(graph.tensors[layer.output].format.bits, before.lanes, schedule.lanes_in)
+             for layer, ((before, _), (_, schedule)) in zip(graph.layers, pairwise(stages), strict=False))
     return sum(costs, Resources())
 
 
@@ -108,10 +109,11 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
     stages = tuple(
         StagePlan(
             name=name, layer=layer.name, kind=layer.kind, folding=folding,
-            estimate=layer.estimate(graph, folding, technology), multiplications=layer.multiplications(graph),
+            schedule=layer.schedule(graph, folding), resources=layer.cost(graph, folding, technology),
+            multiplications=layer.multiplications(graph),
             output_elements=graph.tensors[layer.output].frame.elements)
         for name, layer, folding in zip(stage_names(graph), graph.layers, foldings, strict=True))
-    links = links_cost(graph, [(stage.folding, stage.estimate) for stage in stages])
+    links = links_cost(graph, [(stage.folding, stage.schedule) for stage in stages])
     elements = graph.tensors[graph.inputs[0]].frame.elements
     return Plan(graph.name, technology.name, stages, elements, links)
 
@@ -121,8 +123,8 @@ def plan_to_yaml(plan: Plan) -> str:
     stages = [{
         "stage": stage.name, "layer": stage.layer, "kind": stage.kind,
         "rows": stage.folding.rows, "cols": stage.folding.cols, "lanes": stage.folding.lanes,
-        "cycles": stage.estimate.interval, "multipliers": stage.estimate.multipliers,
-        "resources": resources_dict(stage.estimate.resources),
+        "cycles": stage.schedule.interval, "multipliers": stage.schedule.multipliers,
+        "resources": resources_dict(stage.resources),
     } for stage in plan.stages]
     header = (
         "# rows x cols multiplications are made in one cycle; lanes results leave a stage at once.\n"

@@ -7,20 +7,24 @@ by bisection; each probe picks the cheapest folding of every stage.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import AnswerIsNo
-from ..layers.base import Estimate, Folding, LayerGraph
+from ..layers.base import Folding, Layer, LayerGraph, Schedule
 from .plan import Plan, link_cost, links_cost, make_plan, stage_names
 
 __all__ = ["Budget", "solve"]
 
 #: Routers fail long before the last logic cell is used; the other resources can be used up.
 USABLE_LOGIC = 0.85
+#: Foldings with more multipliers than this times the fewest that are fast enough are never the cheapest.
+SPARE_MULTIPLIERS = 1.25
+
+RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers", "ram": "block RAMs"}
 
 
 @dataclass(frozen=True)
@@ -46,122 +50,121 @@ class Budget:
 
 @dataclass(frozen=True)
 class Choice:
-    """One folding of one stage with its estimate and price."""
+    """One folding of one stage."""
 
     folding: Folding
-    estimate: Estimate
-    price: float
+    schedule: Schedule
+
+    @property
+    def size(self) -> int:
+        """What its cost grows with."""
+        return self.folding.rows * self.folding.cols
+
+
+class Solver:
+    """The stages of `graph` with all their foldings.  Costs are computed when they are asked for, once."""
+
+    def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget):
+        self.graph = graph
+        self.technology = technology
+        self.budget = budget
+        self.choices = [
+            [Choice(folding, layer.schedule(graph, folding)) for folding in layer.foldings(graph)]
+            for layer in graph.layers]
+        self.cost = cache(self._cost)
+
+    def _cost(self, position: int, folding: Folding) -> Resources:
+        return self.graph.layers[position].cost(self.graph, folding, self.technology)
+
+    def fastest(self) -> list[Choice]:
+        """The picks for the shortest interval that fits; raises AnswerIsNo where none does."""
+        targets = sorted({choice.schedule.interval for stage in self.choices for choice in stage})
+        low, high = 0, len(targets) - 1
+        best: list[Choice] | None = None
+        while low <= high:
+            middle = (low + high) // 2
+            picked = self.pick(targets[middle])
+            if picked is not None and self.budget.fits(self.total(picked)):
+                best, high = picked, middle - 1
+            else:
+                low = middle + 1
+        if best is None:
+            smallest = self.pick(targets[-1])
+            assert smallest is not None, "every stage has a folding as slow as the slowest"
+            raise AnswerIsNo(self.does_not_fit(smallest, even="not even with its smallest folding: "))
+        return best
+
+    def pick(self, target: int) -> list[Choice] | None:
+        """The cheapest folding of each stage that is as fast as `target`, with what joins it to the stage before."""
+        picked: list[Choice] = []
+        tensor = self.graph.tensors[self.graph.inputs[0]]
+        for position, layer in enumerate(self.graph.layers):
+            lanes = picked[-1].folding.lanes if picked else None
+            best, lowest = None, 0.0
+            for choice in self.fast_enough(position, layer, tensor.frame.elements, lanes, target):
+                entering = choice.schedule.lanes_in
+                price = self.budget.price(self.cost(position, choice.folding)
+                                          + link_cost(tensor.format.bits, lanes or entering, entering))
+                if best is None or price < lowest:
+                    best, lowest = choice, price
+            if best is None:
+                return None
+            picked.append(best)
+            tensor = self.graph.tensors[layer.output]
+        return picked
+
+    def fast_enough(self, position: int, layer: Layer, elements: int, lanes: int | None, target: int) -> list[Choice]:
+        """The small foldings of a stage that keep up with `target`; of those that differ in lanes alone, the narrowest.
+
+        `elements` of a frame come from the stage before, `lanes` at once.
+        """
+        produced = self.graph.tensors[layer.output].frame.elements
+        narrowest: dict[tuple[int, int], Choice] = {}
+        for choice in self.choices[position]:
+            folding, entering = choice.folding, choice.schedule.lanes_in
+            slowest = max(choice.schedule.interval, produced // folding.lanes,
+                          elements // min(lanes or entering, entering))
+            key = folding.rows, folding.cols
+            if slowest <= target and (key not in narrowest or folding.lanes < narrowest[key].folding.lanes):
+                narrowest[key] = choice
+        least = min((choice.size for choice in narrowest.values()), default=0)
+        return [choice for choice in narrowest.values() if choice.size <= SPARE_MULTIPLIERS * least]
+
+    def total(self, picked: Sequence[Choice]) -> Resources:
+        """The resources of all stages and of the links between them."""
+        links = links_cost(self.graph, [(choice.folding, choice.schedule) for choice in picked])
+        return sum((self.cost(k, choice.folding) for k, choice in enumerate(picked)), links)
+
+    def does_not_fit(self, picked: Sequence[Choice], *, even: str = "") -> str:
+        """Which resources are exceeded, by how much, the stages that take most of them, and what would help."""
+        total, names = self.total(picked), stage_names(self.graph)
+        costs = [self.cost(k, choice.folding) for k, choice in enumerate(picked)]
+        parts = []
+        for field, name in RESOURCE_NAMES.items():
+            need, have = getattr(total, field), self.budget.limit(field)
+            if need > have:
+                order = sorted(range(len(costs)), key=lambda k: -getattr(costs[k], field))[:3]
+                most = ", ".join(f"{names[k]} {getattr(costs[k], field)}" for k in order)
+                parts.append(f"{need} {name} needed, {have} usable (most in {most})")
+        return (f"'{self.graph.name}' does not fit {self.budget.name}, {even}{'; '.join(parts)}. "
+                "Fewer channels or layers, fewer bits, or a larger board would help (`hwflow boards` lists them)")
 
 
 def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval: int | None = None) -> Plan:
     """The fastest plan within `budget`; with `interval`, the cheapest plan that is at least that fast.
 
-    Raises AnswerIsNo where not even the slowest plan fits, naming the resource, the largest stages and what would help.
+    Raises AnswerIsNo where no plan fits, naming the resource, the largest stages and what would help.
     """
-    choices = [stage_choices(graph, position, technology, budget) for position in range(len(graph.layers))]
-    if interval is not None:
-        picked = pick(graph, choices, interval, budget)
-        if picked is None:
-            fastest = max(min(c.estimate.interval for c in stage) for stage in choices)
-            raise AnswerIsNo(f"an interval of {interval} cycles must be at least {fastest}, the shortest that the "
+    solver = Solver(graph, technology, budget)
+    if interval is None:
+        picked = solver.fastest()
+    else:
+        at_this_pace = solver.pick(interval)
+        if at_this_pace is None:
+            least = max(min(c.schedule.interval for c in stage) for stage in solver.choices)
+            raise AnswerIsNo(f"an interval of {interval} cycles must be at least {least}, the shortest that the "
                              f"layers of '{graph.name}' allow")
-        return checked(graph, picked, technology, budget)
-    targets = sorted({choice.estimate.interval for stage in choices for choice in stage})
-    return make_plan(graph, [c.folding for c in bisect(graph, choices, targets, budget)], technology)
-
-
-def bisect(graph: LayerGraph, choices: Sequence[Sequence[Choice]], targets: Sequence[int],
-           budget: Budget) -> list[Choice]:
-    """The picks for the smallest of `targets` (ascending) that fit; raises where none does."""
-    low, high = 0, len(targets) - 1
-    best: list[Choice] | None = None
-    while low <= high:
-        middle = (low + high) // 2
-        picked = pick(graph, choices, targets[middle], budget)
-        if picked is not None and budget.fits(total(graph, picked)):
-            best, high = picked, middle - 1
-        else:
-            low = middle + 1
-    if best is None:
-        raise AnswerIsNo(does_not_fit(graph, choices, budget))
-    return best
-
-
-def stage_choices(graph: LayerGraph, position: int, technology: Technology, budget: Budget) -> list[Choice]:
-    """Every folding of a stage, cheapest first."""
-    layer = graph.layers[position]
-    estimates = ((folding, layer.estimate(graph, folding, technology)) for folding in layer.foldings(graph))
-    choices = [Choice(folding, estimate, budget.price(estimate.resources)) for folding, estimate in estimates]
-    return sorted(choices, key=lambda c: (c.price, c.estimate.interval))
-
-
-def pick(graph: LayerGraph, choices: Sequence[Sequence[Choice]], target: int, budget: Budget) -> list[Choice] | None:
-    """The cheapest folding of each stage that is as fast as `target`, with what joins it to the stage before."""
-    picked: list[Choice] = []
-    tensor = graph.tensors[graph.inputs[0]]
-    for layer, stage in zip(graph.layers, choices, strict=True):
-        lanes = picked[-1].folding.lanes if picked else None
-        output = graph.tensors[layer.output]
-        best, lowest = None, math.inf
-        for choice in stage:
-            entering = choice.estimate.lanes_in
-            slowest = max(choice.estimate.interval, output.frame.elements // choice.folding.lanes,
-                          tensor.frame.elements // min(lanes or entering, entering))
-            if choice.price >= lowest:
-                break  # the others are dearer still
-            if slowest <= target:
-                price = choice.price + budget.price(link_cost(tensor.format.bits, lanes or entering, entering))
-                if price < lowest:
-                    best, lowest = choice, price
-        if best is None:
-            return None
-        picked.append(best)
-        tensor = output
-    return picked
-
-
-def total(graph: LayerGraph, choices: Sequence[Choice]) -> Resources:
-    """The resources of all stages and of the links between them."""
-    links = links_cost(graph, [(choice.folding, choice.estimate) for choice in choices])
-    return sum((choice.estimate.resources for choice in choices), links)
-
-
-def checked(graph: LayerGraph, picked: Sequence[Choice], technology: Technology, budget: Budget) -> Plan:
-    """The plan of `picked`, or AnswerIsNo where it exceeds the budget."""
-    plan = make_plan(graph, [choice.folding for choice in picked], technology)
-    if not budget.fits(plan.resources):
-        raise AnswerIsNo(over_budget(plan, budget))
-    return plan
-
-
-RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers", "ram": "block RAMs"}
-
-
-def over_budget(plan: Plan, budget: Budget) -> str:
-    """Which resources `plan` exceeds, by how much, and the stages that take most of them."""
-    lines = []
-    for field, name in RESOURCE_NAMES.items():
-        need, have = getattr(plan.resources, field), budget.limit(field)
-        if need > have:
-            rows = sorted(plan.stages, key=lambda s: -getattr(s.estimate.resources, field))[:3]
-            most = ", ".join(f"{s.name} {getattr(s.estimate.resources, field)}" for s in rows)
-            lines.append(f"{name}: {need} needed, {have} usable ({most})")
-    return f"'{plan.model}' does not fit {budget.name}: " + "; ".join(lines)
-
-
-def does_not_fit(graph: LayerGraph, choices: Sequence[Sequence[Choice]], budget: Budget) -> str:
-    """Why not even the smallest folding fits, resource by resource, and what would help."""
-    names = stage_names(graph)
-    parts = []
-    for field, name in RESOURCE_NAMES.items():
-        least = [min(getattr(c.estimate.resources, field) for c in stage) for stage in choices]
-        if sum(least) > budget.limit(field):
-            order = sorted(range(len(least)), key=lambda k: -least[k])[:3]
-            most = ", ".join(f"{names[k]} {least[k]}" for k in order)
-            parts.append(f"{name}: at least {sum(least)} needed, {budget.limit(field)} usable (most of it: {most})")
-    if not parts:
-        smallest = total(graph, [stage[0] for stage in choices])
-        parts = [f"{name}: {getattr(smallest, field)} needed, {budget.limit(field)} usable"
-                 for field, name in RESOURCE_NAMES.items() if getattr(smallest, field) > budget.limit(field)]
-    return (f"'{graph.name}' does not fit {budget.name}, not even with its smallest folding: {'; '.join(parts)}. "
-            "Fewer channels or layers, fewer bits, or a larger board would help (`hwflow boards` lists them)")
+        if not budget.fits(solver.total(at_this_pace)):
+            raise AnswerIsNo(solver.does_not_fit(at_this_pace))
+        picked = at_this_pace
+    return make_plan(graph, [choice.folding for choice in picked], technology)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from amaranth.lib.wiring import Component
+from hwflow_rtl.pool import AveragePoolStage
+from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize
+from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize, Schedule
+from hwflow.layers.hardware import divisors, pool_window, requantizer_arguments, shape_of
 from hwflow.layers.matrix import require
 from hwflow.layers.window import Window
 
@@ -57,3 +62,31 @@ class AveragePool(Layer):
         sums = windows.sum(axis=(3, 4), dtype=np.int64)
         require(f"layer '{self.name}': accumulator", sums, self.accumulator)
         return self.requantize.apply(sums)
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return 0
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        """Any divisor of the channels is summed at once, and any divisor of these leaves at once."""
+        channels = graph.tensors[self.output].frame.channels
+        return (Folding(1, cols, lanes) for cols in divisors(channels) for lanes in divisors(cols))
+
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
+        interval = AveragePoolStage.cycles(window=window, lanes=folding.cols, out_lanes=folding.lanes)
+        return Schedule(work=window.blocks * window.beats, interval=interval, multipliers=0, lanes_in=folding.cols)
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        return AveragePoolStage.cost(**self._arguments(graph, folding, technology))
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        pad_value = graph.tensors[self.inputs[0]].zero_point
+        return AveragePoolStage(**self._arguments(graph, folding, technology), pad_value=pad_value, name=name)
+
+    def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
+        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        return {
+            "window": pool_window(self.window, x.frame, folding.cols), "lanes": folding.cols,
+            "element": shape_of(self.input_format), "accumulator": shape_of(self.accumulator),
+            "out_lanes": folding.lanes, "technology": technology,
+            "output": shape_of(y.format), **requantizer_arguments(self.requantize, technology)}

@@ -17,14 +17,14 @@ from amaranth.lib.wiring import Component
 from hwflow_rtl.vendor import Resources, Technology
 
 __all__ = [
-    "Estimate",
-    "Folding",
+        "Folding",
     "Frame",
     "IntArray",
     "IntFormat",
     "Layer",
     "LayerGraph",
     "Requantize",
+    "Schedule",
     "Tensor",
     "round_half_even",
 ]
@@ -160,16 +160,15 @@ class Folding:
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """What a folding of a layer costs.
+class Schedule:
+    """What a folding of a layer does in time.
 
     `work`: cycles of a frame in which its unit computes; `interval`: cycles between frames when neighbours never wait;
-    `lanes_in`: elements its stage takes in one cycle.
+    `multipliers`: multiplications it can make in one cycle; `lanes_in`: elements its stage takes in one cycle.
     """
 
     work: int
     interval: int
-    resources: Resources
     multipliers: int
     lanes_in: int
 
@@ -202,8 +201,12 @@ class Layer(_EqualByValue, ABC):
         possible = tuple(self.foldings(graph))
         return None if folding in possible else nearest_foldings(folding, possible)
 
-    def estimate(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Estimate:
-        """Cycles and resources of the stage with `folding`."""
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        """The cycles of the stage with `folding`; quick, because solvers ask for all of them."""
+        raise NotImplementedError
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        """The resources of the stage with `folding`."""
         raise NotImplementedError
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 from amaranth.lib.wiring import Component
-from hwflow_rtl.vendor import Technology
+from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Estimate, Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize
+from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize, Schedule
 from hwflow.layers.matrix import accumulator_format, multiply, require
 from hwflow.layers.matrix_stage import MatrixHardware
 from hwflow.layers.window import Window
@@ -86,7 +86,8 @@ class Conv(Layer):
         windows = self.window.view(x, zero_point)
         n, height, width = windows.shape[:3]
         split = windows.reshape(n, height, width, *self.weights.shape[1:3], self.groups, depth)
-        columns = np.moveaxis(split, 5, 0).reshape(self.groups, n * height * width, -1)
+        taps = self.weights[0].size
+        columns = np.moveaxis(split, 5, 0).reshape(self.groups, n * height * width, taps)
         weights = self.weights.reshape(self.groups, cout // self.groups, -1)
         sums = multiply(columns, weights, self.accumulator)
         return np.moveaxis(sums, 0, 1).reshape(n, height, width, cout)
@@ -97,8 +98,11 @@ class Conv(Layer):
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         return self._hardware(graph).foldings()
 
-    def estimate(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Estimate:
-        return self._hardware(graph).estimate(folding, technology)
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        return self._hardware(graph).schedule(folding)
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        return self._hardware(graph).cost(folding, technology)
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
         return self._hardware(graph).unit(folding, technology, name)

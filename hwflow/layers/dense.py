@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from amaranth.lib.wiring import Component
-from hwflow_rtl.vendor import Technology
+from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Estimate, Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize
+from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize, Schedule
 from hwflow.layers.matrix import accumulator_format, multiply, require
 from hwflow.layers.matrix_stage import MatrixHardware
 from hwflow.layers.window import Window
@@ -62,8 +62,11 @@ class Dense(Layer):
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         return self._hardware(graph).foldings()
 
-    def estimate(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Estimate:
-        return self._hardware(graph).estimate(folding, technology)
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        return self._hardware(graph).schedule(folding)
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        return self._hardware(graph).cost(folding, technology)
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
         return self._hardware(graph).unit(folding, technology, name)

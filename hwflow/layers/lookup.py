@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from hwflow.layers.base import Frame, IntArray, IntFormat, Layer, LayerGraph
+from amaranth.lib.wiring import Component
+from hwflow_rtl.lookup import LookupStage
+from hwflow_rtl.vendor import Resources, Technology
+
+from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Schedule
+from hwflow.layers.hardware import divisors, shape_of
 from hwflow.layers.matrix import require
 
 __all__ = ["Lookup"]
@@ -41,3 +47,25 @@ class Lookup(Layer):
         (x,) = inputs
         require(f"layer '{self.name}': input", x, self.input_format)
         return self.table[x - self.input_format.low]
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return 0
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        """Any divisor of the channels goes through at once."""
+        return (Folding(1, lanes, lanes) for lanes in divisors(graph.tensors[self.output].frame.channels))
+
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        beats = graph.tensors[self.output].frame.elements // folding.cols
+        return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=folding.cols)
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        return LookupStage.cost(**self._arguments(graph, folding, technology))
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        return LookupStage(**self._arguments(graph, folding, technology), table=self.table, name=name)
+
+    def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
+        return {
+            "shape_in": shape_of(self.input_format), "shape_out": shape_of(graph.tensors[self.output].format),
+            "lanes": folding.cols, "technology": technology}

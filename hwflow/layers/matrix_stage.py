@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from amaranth.lib.wiring import Component
 from hwflow_rtl.matrix import MatrixShape, MatrixStage
-from hwflow_rtl.vendor import Technology
+from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.window import WindowShape
 
-from hwflow.layers.base import Estimate, Folding, Frame, IntArray, IntFormat, Requantize, Tensor
+from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Requantize, Schedule, Tensor
 from hwflow.layers.hardware import divisors, requantizer_arguments, shape_of
 from hwflow.layers.window import Window
 
@@ -61,13 +61,14 @@ class MatrixHardware:
             weight=shape_of(self.weight_format), accumulator=shape_of(self.accumulator),
             output=shape_of(self.y.format), patch=patch)
 
-    def estimate(self, folding: Folding, technology: Technology) -> Estimate:
+    def schedule(self, folding: Folding) -> Schedule:
         shape = self.shape(folding)
+        return Schedule(work=shape.work, interval=shape.cycles(), multipliers=folding.rows * folding.cols,
+                        lanes_in=shape.lanes)
+
+    def cost(self, folding: Folding, technology: Technology) -> Resources:
         arguments = requantizer_arguments(self.requantize, technology)
-        return Estimate(
-            work=shape.work, interval=shape.cycles(),
-            resources=MatrixStage.cost(shape=shape, technology=technology, **arguments),
-            multipliers=folding.rows * folding.cols, lanes_in=shape.lanes)
+        return MatrixStage.cost(shape=self.shape(folding), technology=technology, **arguments)
 
     def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
         shape = self.shape(folding)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hwflow.layers.base import Frame, IntArray, IntFormat, Layer, LayerGraph
+from amaranth.lib.wiring import Component
+from hwflow_rtl.pool import MaxPoolStage
+from hwflow_rtl.vendor import Resources, Technology
+
+from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Schedule
+from hwflow.layers.hardware import divisors, pool_window, shape_of
 from hwflow.layers.matrix import require
 from hwflow.layers.window import Window
 
@@ -44,3 +50,25 @@ class MaxPool(Layer):
         require(f"layer '{self.name}': input", x, self.input_format)
         result: IntArray = self.window.view(x, self.input_format.low).max(axis=(3, 4))
         return result
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return 0
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        """Any divisor of the channels goes through at once."""
+        return (Folding(1, lanes, lanes) for lanes in divisors(graph.tensors[self.output].frame.channels))
+
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
+        return Schedule(work=window.blocks * window.beats, interval=MaxPoolStage.cycles(window=window), multipliers=0,
+                        lanes_in=folding.cols)
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
+        return MaxPoolStage.cost(
+            window=window, lanes=folding.cols, element=shape_of(self.input_format), technology=technology)
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
+        return MaxPoolStage(
+            window=window, lanes=folding.cols, element=shape_of(self.input_format), technology=technology)

@@ -39,7 +39,7 @@ def type_text(type_: TensorType | None) -> str:
 
 
 def folding_text(stage: StagePlan) -> str:
-    if stage.estimate.multipliers:
+    if stage.schedule.multipliers:
         return f"{stage.folding.rows} x {stage.folding.cols}"
     return f"{stage.folding.cols} lanes" if stage.folding.cols > 1 else "1 lane"
 
@@ -48,8 +48,8 @@ def show_plan(console: Console, plan: Plan, board: Board) -> None:
     """The stages with their foldings, cycles and resources, then the whole against the board."""
     rows = []
     for stage in plan.stages:
-        r = stage.estimate.resources
-        rows.append((stage.name, stage.kind, folding_text(stage), number(stage.estimate.interval),
+        r = stage.resources
+        rows.append((stage.name, stage.kind, folding_text(stage), number(stage.schedule.interval),
                      percent(stage.multiplier_use(plan.interval)), number(r.lut), number(r.ff), number(r.dsp),
                      number(r.ram)))
     console.table(f"plan for {board.name}", ("stage", "layer", "rows x cols", "cycles", "multiplier use", "LUT", "FF",
@@ -71,8 +71,8 @@ def plan_facts(plan: Plan, board: Board) -> dict[str, Any]:
         "board": board.name, "interval": plan.interval, "multipliers": plan.multipliers,
         "multiplier_use": plan.multiplier_use, "resources": asdict(plan.resources),
         "stages": [{"stage": s.name, "layer": s.layer, "kind": s.kind, **asdict(s.folding),
-                    "work": s.estimate.work, "interval": s.estimate.interval,
-                    "multiplier_use": s.multiplier_use(plan.interval), "resources": asdict(s.estimate.resources)}
+                    "work": s.schedule.work, "interval": s.schedule.interval,
+                    "multiplier_use": s.multiplier_use(plan.interval), "resources": asdict(s.resources)}
                    for s in plan.stages]}
 
 
@@ -84,7 +84,7 @@ def show_simulation(console: Console, plan: Plan, board: Board, runs: Mapping[st
     for k, stage in enumerate(plan.stages):
         results = [run.stages[k] for run in runs.values()]
         rows.append((
-            stage.name, stage.kind, folding_text(stage), number(stage.estimate.work),
+            stage.name, stage.kind, folding_text(stage), number(stage.schedule.work),
             number(results[0].busy_cycles // frames), percent(stage.multiplier_use(plan.interval)),
             *("equal" if result.equal else "DIFFERENT" for result in results)))
     console.table("simulation", ("stage", "layer", "rows x cols", "cycles predicted", "simulated", "multiplier use",
