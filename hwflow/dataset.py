@@ -81,25 +81,29 @@ def load_dataset(path: str | Path, model: Model) -> Dataset:
 
 
 def _read(file: Path) -> dict[str, Array]:
+    """Every array of the archive.  A file that numpy opens itself stays open when the archive is damaged."""
     if not file.exists():
         raise HwflowError(f"{file}: the data file must exist; give an NPZ file made with numpy.savez")
     try:
-        archive = np.load(file, allow_pickle=False)
+        with file.open("rb") as stream:
+            return _arrays(file, np.load(stream, allow_pickle=False))
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise HwflowError(f"{file}: the data must be an NPZ file made with numpy.savez ({_first(error)})") from None
+
+
+def _arrays(file: Path, archive: object) -> dict[str, Array]:
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise HwflowError(
             f"{file}: the data must be an NPZ file with named arrays, not a single array; use numpy.savez"
         )
     arrays: dict[str, Array] = {}
-    with archive:
-        for name in archive.files:
-            try:
-                arrays[name] = archive[name]
-            except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError) as error:
-                raise HwflowError(
-                    f"{file}: array '{name}' must be a plain array of numbers ({_first(error)}); save no objects"
-                ) from None
+    for name in archive.files:
+        try:
+            arrays[name] = archive[name]
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError) as error:
+            raise HwflowError(
+                f"{file}: array '{name}' must be a plain array of numbers ({_first(error)}); save no objects"
+            ) from None
     return arrays
 
 

@@ -48,18 +48,35 @@ def fold_affine(model: Model) -> Model:
             continue
         current = replace(graph, nodes=tuple(nodes), initializers={**graph.initializers, **extra})
         source = dynamic_inputs(node, graph)[0]
-        affine = _affine(node, current, source)
+        matrix = _matrix_before(source, current, kept)
+        affine = _affine(node, current, source, last=matrix is not None and matrix.op_type == "Gemm")
         if affine is None:
             continue
-        before = producers(current).get(source)
-        alone = len(consumers(current)[source]) == 1 and source not in kept
-        if before is not None and alone and _has_float_weights(before, current):
-            nodes[nodes.index(before)] = _folded(before, node, affine, current, constant)
+        if matrix is not None:
+            nodes[nodes.index(matrix)] = _folded(matrix, affine, current, constant)
             nodes.remove(node)
+            nodes = [replace(n, outputs=node.outputs[:1]) if source in n.outputs else n for n in nodes]
         elif not _uniform(affine):
             at = nodes.index(node)
             nodes[at : at + 1] = _standalone(node, source, affine, current, constant, extra)
     return with_graph(model, nodes, extra)
+
+
+def _matrix_before(source: str, graph: Graph, kept: set[str]) -> Node | None:
+    """The Conv or Gemm that makes `source` and nothing else; a Reshape of one row may stand between."""
+    made, read = producers(graph), consumers(graph)
+    name = source
+    while name in made and name not in kept and len(read[name]) == 1:
+        node = made[name]
+        if _has_float_weights(node, graph):
+            return node
+        shape = shape_of(graph, name)
+        if node.op_type != "Reshape" or shape is None or int(np.prod(shape)) != shape[-1]:
+            return None
+        name = node.inputs[0]
+        if name in made and made[name].op_type != "Gemm":
+            return None
+    return None
 
 
 def _has_float_weights(node: Node, graph: Graph) -> bool:
@@ -72,12 +89,12 @@ def _uniform(affine: _Affine) -> bool:
     return bool(np.all(affine.factor == affine.factor[0]) and np.all(affine.offset == affine.offset[0]))
 
 
-def _affine(node: Node, graph: Graph, source: str) -> _Affine | None:
-    """The node's meaning per channel; None where it has no such form."""
+def _affine(node: Node, graph: Graph, source: str, last: bool) -> _Affine | None:
+    """The node's meaning per channel, which is the last axis or axis 1; None where it has no such form."""
     shape = shape_of(graph, source)
     if shape is None or len(shape) < 2 or shape_of(graph, node.outputs[0]) not in (shape, None):
         return None
-    axis = 1 if len(shape) > 2 or node.op_type == "BatchNormalization" else len(shape) - 1
+    axis = len(shape) - 1 if last and node.op_type != "BatchNormalization" else 1
     values = [_per_channel(graph.initializers[n], shape, axis, node) for n in node.inputs if n in graph.initializers]
     if any(value is None for value in values):
         return None
@@ -109,8 +126,8 @@ def _per_channel(value: Array, shape: tuple[int, ...], axis: int, node: Node) ->
     return full[:, 0].copy() if np.all(full == full[:, :1]) else None
 
 
-def _folded(matrix: Node, node: Node, affine: _Affine, graph: Graph, constant: Callable[[str, Floats], str]) -> Node:
-    """`matrix` with new weights and bias, making the output of `node`."""
+def _folded(matrix: Node, affine: _Affine, graph: Graph, constant: Callable[[str, Floats], str]) -> Node:
+    """`matrix` with new weights and bias."""
     weights, bias = (np.asarray(graph.initializers[name], np.float64) for name in matrix.inputs[1:3])
     factor = affine.factor.reshape(-1, *[1] * (weights.ndim - 1))
     base = matrix.name or matrix.outputs[0]
@@ -119,7 +136,7 @@ def _folded(matrix: Node, node: Node, affine: _Affine, graph: Graph, constant: C
         constant(f"{base}.weight", weights * factor),
         constant(f"{base}.bias", bias * affine.factor + affine.offset),
     )
-    return replace(matrix, inputs=inputs, outputs=node.outputs[:1])
+    return replace(matrix, inputs=inputs)
 
 
 def _standalone(

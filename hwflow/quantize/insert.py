@@ -66,8 +66,10 @@ def _suffix(graph: Graph, read: Mapping[str, list[Node]]) -> set[str]:
 
 
 def _is_fused(node: Node, graph: Graph, made: Mapping[str, Node], read: Mapping[str, list[Node]]) -> bool:
-    """True where `node` is a Relu or Clip in a row of them right behind a product or average."""
-    while node.op_type in CLAMPS:
+    """True where `node` is a Relu or Clip behind a product or average, with at most more of them and layout between."""
+    if node.op_type not in CLAMPS:
+        return False
+    while node.op_type in CLAMPS | LAYOUT:
         source = dynamic_inputs(node, graph)[0]
         before = made.get(source)
         if before is None or len(read[source]) != 1:
@@ -79,11 +81,13 @@ def _is_fused(node: Node, graph: Graph, made: Mapping[str, Node], read: Mapping[
 
 
 def _end_of_clamps(name: str, read: Mapping[str, list[Node]], graph: Graph) -> str:
-    """Follow the Relu and Clip that alone read `name`."""
-    outputs = {value.name for value in graph.outputs}
-    while name not in outputs and len(read.get(name, [])) == 1 and read[name][0].op_type in CLAMPS:
-        name = read[name][0].outputs[0]
-    return name
+    """Follow the Relu and Clip (and layout between them) that alone read `name`; the result of the last one."""
+    outputs, end = {value.name for value in graph.outputs}, name
+    while name not in outputs and len(read.get(name, [])) == 1 and read[name][0].op_type in CLAMPS | LAYOUT:
+        follower = read[name][0]
+        name = follower.outputs[0]
+        end = name if follower.op_type in CLAMPS else end
+    return end
 
 
 def _through_layout(name: str, made: Mapping[str, Node], stop: Container[str]) -> str:

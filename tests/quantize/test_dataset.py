@@ -1,0 +1,204 @@
+"""Data files: the layouts that are read, and the message for each that is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hwflow.dataset import accuracy, classes, load_dataset
+from hwflow.errors import HwflowError
+from hwflow.onnx.build import Builder
+from hwflow.onnx.model import Model
+
+
+def model(dtype: Any = np.float32, shape: tuple[Any, ...] = ("batch", 1, 4, 4), name: str = "input") -> Model:
+    b = Builder("data")
+    b.output(b.node("Relu", b.input(name, dtype, shape), output="output"), dtype, shape)
+    return b.model()
+
+
+IMAGES = np.arange(3 * 16, dtype=np.float32).reshape(3, 1, 1, 4, 4)
+
+
+def write(folder: Path, **arrays: Any) -> Path:
+    np.savez(folder / "data.npz", **arrays)
+    return folder / "data.npz"
+
+
+def test_the_whole_layout(tmp_path: Path) -> None:
+    file = write(tmp_path, in_input=IMAGES, calib_input=IMAGES[:2], out_output=IMAGES, labels=np.array([0, 1, 2]))
+    data = load_dataset(file, model())
+    np.testing.assert_array_equal(data.inputs["input"], IMAGES)
+    np.testing.assert_array_equal(data.calibration["input"], IMAGES[:2])
+    np.testing.assert_array_equal(data.outputs["output"], IMAGES)
+    assert data.labels is not None
+    assert data.labels.tolist() == [0, 1, 2]
+    assert (data.rows, data.calibration_is_input) == (3, False)
+    assert (data.first(2).rows, len(data.first(2).calibration["input"])) == (2, 2)
+
+
+@pytest.mark.parametrize("shape", [("batch", 1, 4, 4), (1, 1, 4, 4), (None, 1, None, None)])
+def test_plain_names_and_rows_without_the_batch(tmp_path: Path, shape: tuple[Any, ...]) -> None:
+    data = load_dataset(write(tmp_path, input=IMAGES[:, 0]), model(shape=shape))
+    np.testing.assert_array_equal(data.inputs["input"], IMAGES)
+    np.testing.assert_array_equal(data.calibration["input"], IMAGES)
+    assert data.calibration_is_input
+    assert data.labels is None
+
+
+def test_without_calibration_arrays_the_first_rows_are_used(tmp_path: Path) -> None:
+    data = load_dataset(write(tmp_path, in_input=np.repeat(IMAGES, 60, axis=0)), model())
+    assert len(data.calibration["input"]) == 100
+
+
+def test_a_slash_may_be_an_underscore(tmp_path: Path) -> None:
+    data = load_dataset(write(tmp_path, in_gpu_0_data=IMAGES), model(name="gpu_0/data"))
+    assert list(data.inputs) == ["gpu_0/data"]
+
+
+def test_other_numbers_are_converted_where_nothing_is_lost(tmp_path: Path) -> None:
+    data = load_dataset(write(tmp_path, in_input=IMAGES.astype(np.int64)), model(np.int8))
+    assert data.inputs["input"].dtype == np.int8
+    data = load_dataset(write(tmp_path, in_input=IMAGES.astype(np.uint8)), model())
+    assert data.inputs["input"].dtype == np.float32
+
+
+def refused(file: Path, message: str, m: Model | None = None) -> None:
+    with pytest.raises(HwflowError) as caught:
+        load_dataset(file, m or model())
+    assert str(caught.value).startswith(f"{file}: {message}"), str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    refused(tmp_path / "none.npz", "the data file must exist; give an NPZ file made with numpy.savez")
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    refused(tmp_path, "the data must be an NPZ file made with numpy.savez")
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 but no archive"])
+def test_not_an_archive(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "data.npz").write_bytes(content)
+    refused(tmp_path / "data.npz", "the data must be an NPZ file made with numpy.savez (")
+
+
+def test_a_truncated_archive(tmp_path: Path) -> None:
+    file = write(tmp_path, in_input=IMAGES)
+    file.write_bytes(file.read_bytes()[:-30])
+    refused(file, "the data must be an NPZ file made with numpy.savez (")
+
+
+def test_a_single_array(tmp_path: Path) -> None:
+    np.save(tmp_path / "data.npy", IMAGES)
+    refused(
+        tmp_path / "data.npy", "the data must be an NPZ file with named arrays, not a single array; use numpy.savez"
+    )
+
+
+def test_objects_are_never_unpickled(tmp_path: Path) -> None:
+    refused(
+        write(tmp_path, in_input=np.array([{}, {}], dtype=object)),
+        "array 'in_input' must be a plain array of numbers (Object arrays cannot be loaded when allow_pickle=False); "
+        "save no objects",
+    )
+
+
+def test_no_array_for_an_input(tmp_path: Path) -> None:
+    refused(
+        write(tmp_path, in_image=IMAGES, labels=np.arange(3)),
+        "there must be an array 'in_input' or 'input' for the model's input 'input'; it has 'in_image', 'labels'",
+    )
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 4, 5), (3, 2, 1, 4, 4), (3, 16), (3, 1, 1, 1, 4, 4)])
+def test_the_wrong_shape(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    refused(
+        write(tmp_path, in_input=np.zeros(shape, np.float32)),
+        f"array 'in_input' must have the shape [rows, 1, 1, 4, 4] for the model's input 'input', not {list(shape)}",
+    )
+
+
+def test_the_wrong_shape_of_calibration_data(tmp_path: Path) -> None:
+    refused(
+        write(tmp_path, in_input=IMAGES, calib_input=np.zeros((3, 4), np.float32)),
+        "array 'calib_input' must have the shape [rows, 1, 1, 4, 4] for the model's input 'input', not [3, 4]",
+    )
+
+
+def test_no_rows(tmp_path: Path) -> None:
+    refused(write(tmp_path, in_input=IMAGES[:0]), "array 'in_input' must have at least one row, not none")
+
+
+def test_floats_for_an_integer_input(tmp_path: Path) -> None:
+    refused(
+        write(tmp_path, in_input=IMAGES),
+        "array 'in_input' must hold int8 like the model's input 'input', not float32; quantize the values first",
+        model(np.int8),
+    )
+
+
+def test_integers_that_do_not_fit(tmp_path: Path) -> None:
+    refused(
+        write(tmp_path, in_input=IMAGES.astype(np.int64) + 100),
+        "array 'in_input' must fit int8, not hold values from 100 to 147",
+        model(np.int8),
+    )
+
+
+@pytest.mark.parametrize("values", [np.array(["a", "b", "c"]), np.zeros(3, np.complex64)])
+def test_no_numbers(tmp_path: Path, values: np.ndarray) -> None:
+    refused(
+        write(tmp_path, in_input=np.broadcast_to(values.reshape(3, 1, 1, 1, 1), (3, 1, 1, 4, 4))),
+        f"array 'in_input' must hold float32, not {values.dtype}",
+    )
+
+
+@pytest.mark.parametrize(("value", "text"), [(np.nan, "nan"), (np.inf, "inf")])
+def test_numbers_that_are_none(tmp_path: Path, value: float, text: str) -> None:
+    images = IMAGES.copy()
+    images[1, 0, 0, 2, 3] = value
+    message = f"must hold finite numbers, not {text} at [1, 0, 0, 2, 3] (1 such entries)"
+    refused(write(tmp_path, in_input=images), f"array 'in_input' {message}")
+    refused(write(tmp_path, in_input=IMAGES, calib_input=images), f"array 'calib_input' {message}")
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [(np.arange(2), "int64[2]"), (np.zeros(3), "float64[3]"), (np.zeros((3, 10), np.int64), "int64[3, 10]")],
+)
+def test_labels_that_do_not_fit(tmp_path: Path, labels: np.ndarray, text: str) -> None:
+    refused(
+        write(tmp_path, in_input=IMAGES, labels=labels),
+        f"labels must be one integer per input row, int64[3], not {text}",
+    )
+
+
+def test_outputs_of_another_length(tmp_path: Path) -> None:
+    refused(
+        write(tmp_path, in_input=IMAGES, out_output=IMAGES[:2]),
+        "out_output must have one row per input row (3), not float32[2, 1, 1, 4, 4]",
+    )
+
+
+def test_inputs_of_different_lengths(tmp_path: Path) -> None:
+    b = Builder("two")
+    x, y = (b.input(name, np.float32, (1, 2)) for name in ("x", "y"))
+    b.output(b.node("Add", x, y), np.float32, (1, 2))
+    file = write(tmp_path, in_x=np.zeros((3, 1, 2), np.float32), in_y=np.zeros((4, 1, 2), np.float32))
+    refused(file, "all inputs must have the same number of rows; 'x' has 3, 'y' has 4", b.model())
+
+
+def test_classes_and_accuracy() -> None:
+    scores = np.array([[[0.1, 0.9]], [[0.8, 0.2]], [[0.3, 0.7]]])
+    named = np.array([[1], [0], [0]])
+    labels = np.array([1, 0, 1])
+    assert classes(scores) is not None
+    assert accuracy({"scores": scores}, labels) == 1.0
+    assert accuracy({"class": named}, labels) == pytest.approx(2 / 3)
+    assert accuracy({"value": np.zeros((3, 1), np.float32), "class": named}, labels) == pytest.approx(2 / 3)
+    assert accuracy({"value": np.zeros((3, 1), np.float32)}, labels) is None

@@ -1,0 +1,271 @@
+"""Float models: what is folded, what is calibrated, and that the integers say nearly the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from hwflow import golden, onnx
+from hwflow.errors import HwflowError
+from hwflow.layers import Conv, Dense
+from hwflow.onnx.build import Builder
+from hwflow.onnx.model import Model
+from hwflow.quantize import Quantized, quantize
+from tests.quantize.models import kinds, rows, runtime
+
+Build = Callable[["Float"], None]
+
+
+class Float:
+    """Builds a float chain with random weights; `x` is the newest tensor."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.rng, self.b, self.shape = np.random.default_rng(0), Builder("float"), shape
+        self.x, self.count = self.b.input("input", np.float32, shape), 0
+
+    def c(self, *shape: int, scale: float = 1.0, offset: float = 0.0) -> str:
+        self.count += 1
+        value = offset + scale * self.rng.standard_normal(shape)
+        return self.b.constant(f"c{self.count}", value.astype(np.float32))
+
+    def ints(self, *values: int) -> str:
+        self.count += 1
+        return self.b.constant(f"c{self.count}", np.array(values, np.int64))
+
+    def do(self, op: str, *inputs: str, **attributes: object) -> Float:
+        self.count += 1
+        self.x = self.b.node(op, self.x, *inputs, name=f"{op.lower()}{self.count}", **attributes)
+        return self
+
+    def conv(self, cout: int, cin: int, *kernel: int, **attributes: object) -> Float:
+        return self.do("Conv", self.c(cout, cin, *kernel, scale=0.4), self.c(cout), **attributes)
+
+    def norm(self, channels: int) -> Float:
+        variance = self.b.constant(f"v{self.count}", (0.5 + self.rng.random(channels)).astype(np.float32))
+        c = (self.c(channels, scale=0.3, offset=1), self.c(channels), self.c(channels, scale=0.3), variance)
+        return self.do("BatchNormalization", *c)
+
+    def model(self, opset: int = 17) -> Model:
+        self.b.output(self.x)
+        return onnx.infer(self.b.model(opset=opset))
+
+
+def check(model: Model, error: float = 0.03) -> Quantized:
+    """Integers within `error` (root mean square, relative) of the float model, and the QDQ model's in onnxruntime."""
+    feeds = rows(model, 100)
+    quantized = quantize(model, rows(model, 1000, seed=2))
+    name = model.graph.outputs[0].name
+    made, expected = golden.predict(quantized, feeds)[name], runtime(model, feeds)
+    assert made.shape == expected.shape
+    assert made.dtype == expected.dtype
+    difference = np.sqrt(np.mean((made - expected) ** 2) / np.mean(expected**2))
+    assert difference < error
+    assert np.std(expected) > 0.01
+    qdq = runtime(quantized.qdq, feeds)
+    assert np.mean(np.abs(made - qdq) < 1e-3 * np.std(qdq)) > 0.98  # a step of the output is some 0.03 of that
+    return quantized
+
+
+CHAINS: dict[str, tuple[tuple[int, ...], Build, list[str]]] = {
+    "batch normalization after a convolution": (
+        (1, 3, 8, 8),
+        lambda m: m.do("Conv", m.c(6, 3, 3, 3, scale=0.4)).norm(6).do("Relu").conv(4, 6, 3, 3).do("Flatten") and None,
+        ["conv", "conv"],
+    ),
+    "batch normalization on its own": (
+        (1, 3, 8, 8),
+        lambda m: m.conv(6, 3, 3, 3).do("Relu").norm(6).conv(4, 6, 3, 3) and None,
+        ["conv", "conv", "conv"],
+    ),
+    "batch normalization of a vector": (
+        (1, 20),
+        lambda m: m.do("Gemm", m.c(20, 12), m.c(12)).do("Relu").norm(12).do("Gemm", m.c(12, 5), m.c(5)) and None,
+        ["dense", "conv", "dense"],
+    ),
+    "bias as a column, and scaling": (
+        (1, 2, 9, 9),
+        lambda m: (
+            m.do("Conv", m.c(8, 2, 3, 3)).do("Add", m.c(8, 1, 1)).do("Mul", m.c(1, 8, 1, 1, offset=2)).do("Relu")
+            and None
+        ),
+        ["conv"],
+    ),
+    "matmul and a bias as a row": (
+        (1, 20),
+        lambda m: (
+            m.do("MatMul", m.c(20, 12))
+            .do("Add", m.c(1, 12))
+            .do("Sub", m.c(12))
+            .do("Div", m.b.constant("d", np.float32(3)))
+            and None
+        ),
+        ["dense"],
+    ),
+    "gemm with alpha, beta and no transposition": (
+        (1, 20),
+        lambda m: m.do("Gemm", m.c(20, 12), m.c(1, 12), alpha=0.5, beta=2.0) and None,
+        ["dense"],
+    ),
+    "matmul of one row of rank 3": (
+        (1, 1, 20),
+        lambda m: m.do("MatMul", m.c(20, 12)).do("Add", m.c(12)).do("Relu").do("MatMul", m.c(12, 6)) and None,
+        ["dense", "dense"],
+    ),
+    "relu behind max pool": (
+        (1, 2, 8, 8),
+        lambda m: (
+            m.conv(6, 2, 3, 3)
+            .do("MaxPool", kernel_shape=(2, 2), strides=(2, 2))
+            .do("Relu")
+            .do("Flatten")
+            .do("Gemm", m.c(54, 5), m.c(5))
+            and None
+        ),
+        ["conv", "max_pool", "dense"],
+    ),
+    "a sigmoid in the middle": (
+        (1, 2, 8, 8),
+        lambda m: m.conv(6, 2, 3, 3).do("Sigmoid").conv(4, 6, 3, 3) and None,
+        ["conv", "lookup", "conv"],
+    ),
+    "a sigmoid behind max pool": (
+        (1, 2, 8, 8),
+        lambda m: m.conv(6, 2, 3, 3).do("MaxPool", kernel_shape=(2, 2)).do("Tanh").conv(4, 6, 3, 3) and None,
+        ["conv", "max_pool", "lookup", "conv"],
+    ),
+    "relu6 and a global mean": (
+        (1, 2, 8, 8),
+        lambda m: (
+            m.conv(6, 2, 3, 3)
+            .do("Clip", m.b.constant("lo", np.float32(0)), m.b.constant("hi", np.float32(6)))
+            .do("GlobalAveragePool")
+            .do("Flatten")
+            .do("Gemm", m.c(6, 5), m.c(5))
+            and None
+        ),
+        ["conv", "average_pool", "dense"],
+    ),
+    "channels last": (
+        (1, 8, 7, 3),
+        lambda m: (
+            m.do("Transpose", perm=(0, 3, 1, 2))
+            .conv(4, 3, 3, 3)
+            .do("Relu")
+            .do("Transpose", perm=(0, 2, 3, 1))
+            .do("Reshape", m.ints(1, -1))
+            .do("MatMul", m.c(120, 5))
+            and None
+        ),
+        ["conv", "dense"],
+    ),
+    "normalised input": (
+        (1, 3, 8, 8),
+        lambda m: m.do("Sub", m.c(1, 3, 1, 1)).do("Div", m.b.constant("s", np.float32(2))).conv(4, 3, 3, 3) and None,
+        ["conv"],
+    ),
+    "one axis": (
+        (1, 4, 50),
+        lambda m: (
+            m.conv(6, 4, 5, strides=(2,))
+            .norm(6)
+            .do("Relu")
+            .do("MaxPool", kernel_shape=(2,), strides=(2,))
+            .conv(5, 6, 3)
+            .do("GlobalAveragePool")
+            .do("Squeeze", m.ints(2))
+            and None
+        ),
+        ["conv", "max_pool", "conv", "average_pool"],
+    ),
+    "a sigmoid at the end": (
+        (1, 20),
+        lambda m: m.do("Gemm", m.c(20, 12, scale=0.2), m.c(12)).do("Sigmoid") and None,
+        ["dense"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains(name: str) -> None:
+    shape, build, expected = CHAINS[name]
+    m = Float(shape)
+    build(m)
+    assert kinds(check(m.model(), error=0.06)) == expected
+
+
+def test_old_operator_sets() -> None:
+    """Clip with attributes, Squeeze with axes, Softmax over flattened axes: as operator set 9 writes them."""
+    m = Float((1, 2, 8, 8)).conv(6, 2, 3, 3).do("Clip", min=0.0, max=4.0).do("GlobalAveragePool")
+    m.do("Squeeze", axes=(2, 3)).do("Gemm", m.c(6, 5), m.c(5)).do("Softmax")
+    check(m.model(opset=9), error=0.1)
+
+
+def test_weights_are_symmetric_and_per_channel() -> None:
+    m = Float((1, 2, 8, 8)).conv(6, 2, 3, 3)
+    quantized = check(m.model())
+    (layer,) = quantized.graph.layers
+    assert isinstance(layer, Conv)
+    assert np.abs(layer.weights).reshape(6, -1).max(axis=1).tolist() == [127] * 6
+    assert len(set(layer.requantize.multiplier.tolist())) > 1
+
+
+def test_channels_without_weights_keep_their_bias() -> None:
+    m = Float((1, 8))
+    w = m.rng.standard_normal((8, 4)).astype(np.float32)
+    w[:, 1:3] = 0
+    b = np.array([0.1, 0.7, 0, -30], np.float32)
+    m.do("Gemm", m.b.constant("w", w), m.b.constant("b", b))
+    model = m.model()
+    feeds = rows(model, 50)
+    made = golden.predict(quantize(model, feeds), feeds)[model.graph.outputs[0].name][:, 0]
+    np.testing.assert_allclose(made[:, 1], 0.7, atol=0.1)  # a step of the output is some 0.15
+    assert (made[:, 2] == 0).all()
+
+
+def test_a_bias_far_larger_than_the_weights_still_fits() -> None:
+    m = Float((1, 8))
+    m.do("Gemm", m.c(8, 4, scale=1e-12), m.b.constant("b", np.array([1, 2, 3, 4], np.float32)))
+    model = m.model()
+    quantized = quantize(model, rows(model, 10))
+    (layer,) = quantized.graph.layers
+    assert isinstance(layer, Dense)
+    made = golden.predict(quantized, rows(model, 10))[model.graph.outputs[0].name]
+    np.testing.assert_allclose(made[0, 0], [1, 2, 3, 4], atol=0.01)
+
+
+def test_without_calibration_data_it_says_so() -> None:
+    m = Float((1, 8))
+    quantized = quantize(m.do("Gemm", m.c(8, 4)).model())
+    assert quantized.notes == (
+        "no calibration data: ranges come from 64 rows of normally distributed noise, and the accuracy will suffer; "
+        "give real inputs with --data",
+        "on the host: QuantizeLinear, DequantizeLinear",
+    )
+
+
+def test_progress_is_reported() -> None:
+    m = Float((1, 8))
+    model = m.do("Gemm", m.c(8, 4)).model()
+    seen: list[tuple[int, int]] = []
+    quantize(model, rows(model, 3), progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_values_that_overflow_in_calibration_are_refused() -> None:
+    m = Float((1, 8))
+    model = m.do("Gemm", m.c(8, 4)).do("Exp").do("Gemm", m.c(4, 4)).model()
+    feeds = {"input": np.full((2, 1, 8), 1e30, np.float32)}
+    message = r"tensor 'exp.*' must be finite on calibration data, not .* in row 0; check the data and the weights"
+    with pytest.raises(HwflowError, match=message):
+        quantize(model, feeds)
+
+
+def test_the_same_model_gives_the_same_integers() -> None:
+    m = Float((1, 2, 8, 8)).conv(6, 2, 3, 3).norm(6).do("Relu").conv(4, 6, 3, 3)
+    model = m.model()
+    feeds = rows(model, 10)
+    one, two = quantize(model, feeds), quantize(model, feeds)
+    assert one.graph == two.graph
+    assert onnx.dumps(one.qdq) == onnx.dumps(two.qdq)

@@ -1,0 +1,96 @@
+"""Running the golden model: every stage boundary, the host programs, and frames that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hwflow import golden
+from hwflow.errors import HwflowError
+from hwflow.quantize import Quantized, load_quantized, quantize, save_quantized
+from tests.quantize.models import Qdq, rows, runtime
+
+
+@pytest.fixture(scope="module")
+def quantized() -> Quantized:
+    m = Qdq((1, 3, 8, 8)).qdq(0.0313, 5).conv((4, 3, 3, 3)).node("Relu").qdq(0.0517, -128)
+    m.node("MaxPool", kernel_shape=(2, 2), strides=(2, 2)).node("Flatten").matmul(36, 10).qdq(0.1043, 0)
+    return quantize(m.node("Softmax", axis=-1).model())
+
+
+def test_every_stage_boundary_is_kept(quantized: Quantized) -> None:
+    feeds = rows(quantized.qdq, 150)
+    frames = golden.before(quantized, feeds)
+    stages = golden.run(quantized, frames)
+    assert list(stages) == [*quantized.graph.inputs, *(layer.output for layer in quantized.graph.layers)]
+    for name, values in stages.items():
+        tensor = quantized.graph.tensors[name]
+        assert values.dtype == np.int64
+        assert values.shape == (150, tensor.frame.height, tensor.frame.width, tensor.frame.channels)
+        assert tensor.format.contains(values)
+    (last,) = quantized.graph.outputs
+    alone = golden.run(quantized.graph, golden.enter(quantized, feeds), keep=False)
+    assert list(alone) == [last]
+    np.testing.assert_array_equal(alone[last], stages[last])
+
+
+def test_predict_is_the_whole_model(quantized: Quantized) -> None:
+    feeds = rows(quantized.qdq, 60)
+    made = golden.predict(quantized, feeds)
+    expected = runtime(quantized.qdq, feeds)
+    (name,) = made
+    assert made[name].shape == (60, 1, 10)
+    assert np.mean(np.abs(made[name] - expected) < 1e-5) > 0.99
+
+
+def test_progress_counts_rows(quantized: Quantized) -> None:
+    seen: list[tuple[int, int]] = []
+    frames = golden.before(quantized, rows(quantized.qdq, 150))
+    golden.run(quantized, frames, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (150, 150)
+    assert len(seen) > 1
+
+
+def test_no_rows_give_no_rows(quantized: Quantized) -> None:
+    made = golden.run(quantized, np.zeros((0, 8, 8, 3), np.int64), keep=False)
+    assert [values.shape for values in made.values()] == [(0, 1, 1, 10)]
+
+
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        (np.zeros((2, 8, 8, 4), np.int64), r"must be integers \[n, 8, 8, 3\], not int64 \[2, 8, 8, 4\]"),
+        (np.zeros((2, 8, 8, 3)), r"must be integers \[n, 8, 8, 3\], not float64 \[2, 8, 8, 3\]"),
+        (np.full((1, 8, 8, 3), 128), r"must be inside int8, not from 128 to 128"),
+    ],
+)
+def test_frames_that_do_not_fit(quantized: Quantized, frames: np.ndarray, message: str) -> None:
+    with pytest.raises(HwflowError, match=message):
+        golden.run(quantized, frames)
+
+
+def test_missing_frames(quantized: Quantized) -> None:
+    with pytest.raises(HwflowError, match=r"frames must be given for input '.*', not only for \['x'\]"):
+        golden.run(quantized, {"x": np.zeros((1, 8, 8, 3), np.int64)})
+
+
+def test_a_stored_model_predicts_the_same(quantized: Quantized, tmp_path: Path) -> None:
+    save_quantized(quantized, tmp_path)
+    again = load_quantized(tmp_path)
+    assert again.graph == quantized.graph
+    assert again.notes == quantized.notes
+    feeds = rows(quantized.qdq, 5)
+    for name, values in golden.predict(again, feeds).items():
+        np.testing.assert_array_equal(values, golden.predict(quantized, feeds)[name])
+
+
+@pytest.mark.parametrize(
+    "name", ["prologue.onnx", "epilogue.onnx", "qdq.onnx", "notes.txt", "graph.yaml", "arrays.npz"]
+)
+def test_a_stored_model_with_a_missing_file(quantized: Quantized, tmp_path: Path, name: str) -> None:
+    save_quantized(quantized, tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(HwflowError):
+        load_quantized(tmp_path)

@@ -1,0 +1,158 @@
+"""Models that cannot become hardware: one message with everything, its exact text pinned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hwflow import onnx
+from hwflow.errors import HwflowError
+from hwflow.onnx.build import Builder
+from hwflow.onnx.model import Model
+from hwflow.quantize import quantize
+from tests.quantize.models import Qdq
+from tests.quantize.test_float import Float
+
+
+def refusal(model: Model) -> list[str]:
+    """The lines of the message, without indentation."""
+    with pytest.raises(HwflowError) as caught:
+        quantize(model)
+    assert caught.value.exit_code == 2
+    return [line.strip() for line in str(caught.value).splitlines()]
+
+
+def test_everything_is_reported_at_once() -> None:
+    m = Float((1, 2, 8, 8)).conv(6, 2, 3, 3)
+    first = m.x
+    m.do("Relu").do("LayerNormalization", m.c(6)).do("Add", first)
+    m.do("Softmax").conv(4, 6, 3, 3)
+    m.b.node("MatMul", m.x, m.x, name="square", output="y")
+    m.x = "y"
+    assert refusal(m.model()) == [
+        "4 parts of the model cannot become hardware:",
+        "'layernormalization6' (LayerNormalization): operator LayerNormalization has no hardware",
+        "replace it in the model before the export, or cut the model in front of it and run the rest on the host",
+        f"'add7' (Add): joins two computed tensors ('layernormalization6_out' and '{first}'); "
+        "branches have no hardware yet",
+        "use a model whose layers form one chain",
+        "'softmax8' (Softmax): Softmax runs on the host, but layers behind it need hardware",
+        "remove it, or end the model with it and run the rest as a model of its own",
+        "'square' (MatMul): weights and bias must be constants, not computed ('conv11_out')",
+        "products of two computed tensors (attention, outer products) have no hardware: remove them",
+    ]
+
+
+def test_weights_that_are_inputs() -> None:
+    b = Builder("dynamic")
+    x, w = b.input("x", np.float32, (1, 4)), b.input("w", np.float32, (4, 3))
+    b.output(b.node("MatMul", x, w, name="fc"))
+    assert refusal(b.model())[1:] == [
+        "'fc' (MatMul): weights and bias must be constants, not computed ('w')",
+        "products of two computed tensors (attention, outer products) have no hardware: remove them",
+    ]
+
+
+def test_weights_that_are_infinite() -> None:
+    m = Float((1, 4))
+    w = np.ones((4, 3), np.float32)
+    w[2, 1] = np.inf
+    m.do("Gemm", m.b.constant("fc.weight", w))
+    assert refusal(m.model())[1:] == [
+        "tensor 'fc.weight': weights must be finite, not inf at [2, 1] (1 such entries; in 'gemm1' (Gemm))",
+        "train or export the model again",
+    ]
+
+
+def test_weights_that_are_no_numbers() -> None:
+    m = Float((1, 4))
+    m.do("Gemm", m.b.constant("fc.weight", np.full((4, 3), np.nan, np.float32)))
+    m.b.output(m.x)
+    with pytest.raises(HwflowError, match=r"constant 'fc\.weight': the elements must be numbers, not NaN"):
+        quantize(m.b.model())
+
+
+@pytest.mark.parametrize("value", [0.0, -0.5, np.inf])
+def test_scales_that_are_no_scales(value: float) -> None:
+    m = Qdq((1, 4)).qdq(value, 0).matmul(4, 3).qdq(0.1, 0)
+    m.b.output(m.x)
+    with pytest.raises(HwflowError, match=r"the scale 'scale1' must be positive and finite, not"):
+        quantize(m.b.model())
+
+
+def test_a_transpose_that_cannot_be_absorbed() -> None:
+    m = Qdq((1, 3, 6, 6)).qdq(0.1, 0).conv((4, 3, 3, 3)).qdq(0.1, 0)
+    m.node("Transpose", perm=(0, 1, 3, 2)).conv((4, 4, 2, 2)).qdq(0.1, 0)
+    assert refusal(m.model())[1:] == [
+        "'conv29' (Conv): its input is a frame 4x4x4 whose elements a Transpose or Reshape has put into another order "
+        "([1, 4, 4, 4]); between such layers the order must stay [1, C, H, W]",
+        "change this layer in the model, or cut the model in front of it",
+    ]
+
+
+def test_a_tensor_with_two_readers() -> None:
+    m = Qdq((1, 3, 6, 6)).qdq(0.1, 0).conv((4, 3, 3, 3)).quantize(0.1, 0)
+    m.b.output(m.x)
+    m.dequantize(0.1, 0).conv((4, 4, 2, 2)).quantize(0.1, 0)
+    lines = refusal(m.model())
+    assert lines[0] == "1 part of the model cannot become hardware:"
+    assert (
+        lines[1].endswith("is read by 'conv12' and the output; branches have no hardware yet") or "read by" in lines[1]
+    )
+
+
+def test_a_mean_whose_windows_differ_at_the_edge() -> None:
+    m = Qdq((1, 3, 6, 6)).qdq(0.1, 0).node("AveragePool", kernel_shape=(3, 3), pads=(1, 1, 1, 1)).qdq(0.1, 0)
+    assert refusal(m.model())[1] == (
+        "'averagepool7' (AveragePool): windows at the edges average fewer elements than the others "
+        "(count_include_pad 0 with padding); use count_include_pad 1, or no padding"
+    )
+
+
+def test_a_product_without_a_quantizer_in_the_middle() -> None:
+    m = Qdq((1, 4)).qdq(0.1, 0).matmul(4, 5).matmul(5, 3).qdq(0.1, 0)
+    lines = refusal(m.model())
+    assert "which no QuantizeLinear made integer" in lines[1]
+    assert lines[2] == "quantize the whole model: a QuantizeLinear and DequantizeLinear behind every layer"
+
+
+def test_float_weights_in_a_quantized_model() -> None:
+    m = Qdq((1, 4)).qdq(0.1, 0)
+    m.node("MatMul", m.constant("w", np.ones((4, 3), np.float32))).qdq(0.1, 0)
+    assert "its weights 'w7' must be integers behind a DequantizeLinear, as the rest is" in refusal(m.model())[1]
+
+
+def test_a_quantizer_per_channel_on_an_activation() -> None:
+    m = Qdq((1, 3, 6, 6))
+    p = m.constant("s", np.ones(3, np.float32)), m.constant("z", np.zeros(3, np.int8))
+    m.node("QuantizeLinear", *p, axis=1).node("DequantizeLinear", *p, axis=1).conv((4, 3, 3, 3)).qdq(0.1, 0)
+    assert refusal(m.model())[1].endswith("activations must have one scale per tensor, not one per channel")
+
+
+def test_a_dequantizer_with_other_parameters() -> None:
+    m = Qdq((1, 4)).qdq(0.5, 0).matmul(4, 3).quantize(0.25, 1).dequantize(0.125, 1).matmul(3, 3).qdq(0.5, 0)
+    assert refusal(m.model())[1].endswith(
+        "scale and zero point must be those of the QuantizeLinear before it (0.25, 1), not 0.125, 1"
+    )
+
+
+def test_nothing_for_the_hardware() -> None:
+    b = Builder("host")
+    b.output(b.node("Softmax", b.input("x", np.float32, (1, 4))))
+    with pytest.raises(HwflowError, match=r"must have a layer that becomes hardware|on the host alone"):
+        quantize(b.model())
+
+
+def test_scales_out_of_proportion() -> None:
+    m = Qdq((1, 4)).qdq(1e6, 0).matmul(4, 3).qdq(1e-6, 0)
+    lines = refusal(m.model())
+    assert "a ratio of scales must be below 2**18, not" in lines[1]
+    assert lines[2] == "quantize the model again; a scale is out of proportion"
+
+
+def test_the_models_survive_their_file(tmp_path: Path) -> None:
+    model = Qdq((1, 4)).qdq(0.1, 0).matmul(4, 3).qdq(0.1, 0).model()
+    onnx.save(model, tmp_path / "model.onnx")
+    assert quantize(onnx.load(tmp_path / "model.onnx")).graph == quantize(model).graph
