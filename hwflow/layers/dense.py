@@ -52,9 +52,9 @@ class Dense(Layer):
         (x,) = inputs
         require(f"layer '{self.name}': weights", self.weights, self.weight_format)
         require(f"layer '{self.name}': input", x, self.input_format)
-        sums = multiply(x.reshape(len(x), -1), self.weights, self.accumulator)
+        sums = multiply(x.reshape(len(x), self.weights.shape[1]), self.weights, self.accumulator)
         require(f"layer '{self.name}': accumulator", sums, self.accumulator)
-        return self.requantize.apply(sums).reshape(len(x), 1, 1, -1)
+        return self.requantize.apply(sums).reshape(len(x), 1, 1, len(self.weights))
 
     def multiplications(self, graph: LayerGraph) -> int:
         return self._hardware(graph).multiplications()
