@@ -67,9 +67,10 @@ def quantize(
 
     HwflowError: everything in the model that cannot become hardware, in one message.
     """
-    model = simplify(infer(model, input_shapes))
+    inferred = infer(model, input_shapes)
+    notes = [note for note in inferred.notes if note not in model.notes]
+    model = simplify(inferred)
     raise_all(unsupported(model))
-    notes: list[str] = []
     if not _is_quantized(model):
         model = _to_qdq(model, calibration, notes, progress)
     qdq = model

@@ -104,6 +104,8 @@ def table_layer(
     pending: Table, x: Tensor, y: Tensor, name: str, opsets: Mapping[str, int], graph_constants: Mapping[str, Quantity]
 ) -> Layer:
     """A table: dequantize every integer of the input format, apply the nodes as ONNX says (float32), quantize."""
+    if x.format.bits > 8:
+        raise ValueError(f"a table must have an input of at most 8 bits, not {x.format}")
     codes = np.arange(x.format.low, x.format.high + 1)
     values = ((codes - x.zero_point).astype(np.float32) * np.float32(x.scale)).astype(np.float32)
     for node in pending.functions:

@@ -8,7 +8,7 @@ import numpy as np
 
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.quantize.graphs import consumers, dynamic_inputs, host_prefix, host_suffix
-from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, KNOWN, MATRIX, QUANTIZERS
+from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, KNOWN, LAYOUT, MATRIX, QUANTIZERS
 from hwflow.quantize.problems import Problem
 
 __all__ = ["unsupported"]
@@ -21,10 +21,25 @@ def unsupported(model: Model) -> list[Problem]:
     weights = _dequantized_constants(graph)
     found = [*_bad_constants(graph)]
     for node in graph.nodes:
-        if not dynamic_inputs(node, graph) or node.outputs[0] in weights:
+        if node.outputs[0] in weights:
+            found.extend(_of_constant(node, graph))
             continue
         found.extend(_of_node(node, graph, before, after, weights))
     return found
+
+
+def _of_constant(node: Node, graph: Graph) -> Iterator[Problem]:
+    """Of a node that only depends on constants, and that constant folding has left."""
+    if node.op_type == "DequantizeLinear" and graph.initializers[node.inputs[1]].ndim > 1:
+        yield Problem.of(
+            node, "constants must have one scale per tensor or axis, not per block", "quantize per channel"
+        )
+    elif node.op_type != "DequantizeLinear" and node.op_type not in LAYOUT:
+        yield Problem.of(
+            node,
+            "computes with constants alone, which the quantizer cannot fold",
+            "fold it into the constants before the model is quantized",
+        )
 
 
 def _dequantized_constants(graph: Graph) -> set[str]:
@@ -56,14 +71,20 @@ def _of_node(node: Node, graph: Graph, before: set[str], after: set[str], weight
                 if len(dynamic) == 1
                 else "products of two computed tensors (attention, outer products) have no hardware: remove them",
             )
-    elif node.op_type in AFFINE and len(dynamic) > 1:
+    elif node.op_type in QUANTIZERS and any(name not in weights for name in node.inputs[1:] if name):
+        yield Problem.of(node, "scale and zero point must be constants", "quantize the model statically")
+    elif len(dynamic) > 1 and node.op_type in AFFINE:
         yield Problem.of(
             node,
             f"joins two computed tensors ('{dynamic[0]}' and '{dynamic[1]}'); branches have no hardware yet",
             "use a model whose layers form one chain",
         )
-    elif node.op_type in QUANTIZERS and any(name not in weights for name in node.inputs[1:] if name):
-        yield Problem.of(node, "scale and zero point must be constants", "quantize the model statically")
+    elif len(dynamic) > 1:
+        yield Problem.of(
+            node,
+            f"all inputs but the first must be constants, not computed ('{dynamic[1]}')",
+            "export the model with constant parameters (fixed shapes, fixed limits)",
+        )
     elif node.op_type in HOST_ONLY and not before.union(after).intersection(node.outputs):
         yield Problem.of(
             node,

@@ -145,6 +145,48 @@ def test_nothing_for_the_hardware() -> None:
         quantize(b.model())
 
 
+def test_constants_that_are_computed_behind_their_dequantizer() -> None:
+    m = Qdq((1, 4)).qdq(0.5, 0)
+    w, _ = m.weights((4, 3))
+    m.node("MatMul", m.b.node("Mul", w, m.constant("two", np.float32(2)), name="double")).qdq(0.5, 0)
+    assert refusal(m.model())[1:] == [
+        "'double' (Mul): computes with constants alone, which the quantizer cannot fold",
+        "fold it into the constants before the model is quantized",
+    ]
+
+
+def test_a_scale_per_block() -> None:
+    m = Qdq((1, 4)).qdq(0.5, 0)
+    q = m.constant("w", np.ones((4, 3), np.int8))
+    s = m.constant("s", np.ones((2, 3), np.float32))
+    m.node("MatMul", m.b.node("DequantizeLinear", q, s, name="blocks", axis=0, block_size=2)).qdq(0.5, 0)
+    assert refusal(m.model(opset=21))[1:] == [
+        "'blocks' (DequantizeLinear): constants must have one scale per tensor or axis, not per block",
+        "quantize per channel",
+    ]
+
+
+def test_limits_that_are_computed() -> None:
+    b = Builder("limits")
+    x, low = b.input("x", np.float32, (1, 4)), b.input("low", np.float32, ())
+    w = b.constant("w", np.ones((4, 4), np.float32))
+    b.output(b.node("Clip", b.node("MatMul", x, w), low, name="clip"))
+    assert refusal(b.model())[1:] == [
+        "'clip' (Clip): all inputs but the first must be constants, not computed ('low')",
+        "export the model with constant parameters (fixed shapes, fixed limits)",
+    ]
+
+
+def test_a_table_of_16_bits() -> None:
+    m = Qdq((1, 4)).qdq(0.001, 0, np.int16).node("Tanh").qdq(0.01, 0)
+    assert refusal(m.model(opset=21))[1].endswith("a table must have an input of at most 8 bits, not int16")
+
+
+def test_more_than_one_row() -> None:
+    m = Qdq((1, 5, 4)).qdq(0.5, 0).matmul(4, 3).qdq(0.5, 0)
+    assert refusal(m.model())[1].endswith("its input must be one row of 4 elements, not [1, 5, 4]")
+
+
 def test_scales_out_of_proportion() -> None:
     m = Qdq((1, 4)).qdq(1e6, 0).matmul(4, 3).qdq(1e-6, 0)
     lines = refusal(m.model())
