@@ -148,13 +148,13 @@ class Flow:
     def generate(self) -> Path:
         """The Verilog, the contents of its ROMs and the ROM module, in build/<model>/rtl."""
         folder = self.folder / "rtl"
-        graph, plan, timing = self.graph, self.plan, self.board.technology().timing
+        graph, plan = self.graph, self.plan
 
         def make(place: Path) -> None:
             with self.console.step("generate Verilog"):
-                write_rtl(graph, plan, timing, place)
+                write_rtl(graph, plan, place)
 
-        cached_step(folder, digest(self.quantize_key, hls.plan_to_yaml(plan), repr(timing)), make)
+        cached_step(folder, digest(self.quantize_key, hls.plan_to_yaml(plan), repr(plan.timing)), make)
         return folder
 
     def simulate(self) -> dict[str, RunResult]:
@@ -163,11 +163,11 @@ class Flow:
 
         from . import simulate
         settings = self.settings
-        folder, timing = self.folder / "sim", self.board.technology().timing
+        folder = self.folder / "sim"
         self.generate()
         with self.console.step("compile the simulation"):
             simulation = simulate.compile_plan(
-                self.graph, self.plan, timing, folder, settings.build / ".cache" / "sim", waves=settings.waves,
+                self.graph, self.plan, folder, settings.build / ".cache" / "sim", waves=settings.waves,
                 say=self.console.progress)
         runs = {}
         stalls = StallPattern(settings.stalls, settings.stalls, settings.seed)

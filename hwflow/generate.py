@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from hwflow_rtl.emit import emit
-from hwflow_rtl.vendor import Generic, Timing
+from hwflow_rtl.vendor import Generic
 from hwflow_sim.rom import ROM_MODULE, write_roms
 
 from . import hls
@@ -18,9 +18,9 @@ __all__ = ["write_rtl"]
 TOP = "hwflow_core"
 
 
-def write_rtl(graph: LayerGraph, plan: hls.Plan, timing: Timing, folder: Path) -> None:
+def write_rtl(graph: LayerGraph, plan: hls.Plan, folder: Path) -> None:
     """Write `hwflow_core.v`, the module of its ROMs, and a hex file for each ROM, into `folder`."""
-    technology = Generic(timing=timing, hex_roms=True)
+    technology = Generic(timing=plan.timing, hex_roms=True)
     core = hls.lower(graph, plan, technology)
     (folder / f"{TOP}.v").write_text(emit(core, name=TOP))
     shutil.copyfile(ROM_MODULE, folder / ROM_MODULE.name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_rtl.vendor import Generic, Timing
+from hwflow_rtl.vendor import Generic
 from hwflow_sim import Boundary, ElementShape, RunResult, Simulation, StallPattern
 from hwflow_sim import compile as compile_simulation
 from hwflow_sim import run as run_simulation
@@ -30,10 +30,10 @@ def boundaries(graph: LayerGraph, plan: hls.Plan) -> tuple[Boundary, ...]:
     return tuple(found)
 
 
-def compile_plan(graph: LayerGraph, plan: hls.Plan, timing: Timing, folder: Path, cache: Path, *,
-                 waves: bool = False, say: Callable[[str], None] = print) -> Simulation:
-    """The executable simulation of `plan`, with multipliers and memories as slow as `timing`; cached in `cache`."""
-    technology = Generic(timing=timing, hex_roms=True)
+def compile_plan(graph: LayerGraph, plan: hls.Plan, folder: Path, cache: Path, *, waves: bool = False,
+                 say: Callable[[str], None] = print) -> Simulation:
+    """The executable simulation of `plan`, with the latencies of its technology; cached in `cache`."""
+    technology = Generic(timing=plan.timing, hex_roms=True)
     core = hls.lower(graph, plan, technology)
     return compile_simulation(core, boundaries=boundaries(graph, plan), roms=technology.roms, folder=folder,
                               cache=cache, waves=waves, say=say)

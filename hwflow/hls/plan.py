@@ -6,6 +6,7 @@ Only the foldings are read back from a file; cycles and resources in it are for 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,10 +15,13 @@ from typing import Any
 import jsonschema
 import yaml
 from hwflow_rtl.streams import Gearbox
-from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor import Resources, Technology, Timing
 
 from ..errors import HwflowError
 from ..layers.base import Folding, LayerGraph, Schedule
+
+#: The longest name of a stage, its position not counted: a table must hold it.
+NAME_LENGTH = 28
 
 __all__ = ["Plan", "StagePlan", "make_plan", "plan_from_yaml", "plan_to_yaml", "stage_names"]
 
@@ -43,13 +47,14 @@ class StagePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The stages in order, for the technology named `technology`.
+    """The stages in order, for the technology named `technology`, whose multipliers and memories have `timing`.
 
     `input_elements` of one frame enter the first stage; `links` is what the changes of lanes between the stages cost.
     """
 
     model: str
     technology: str
+    timing: Timing
     stages: tuple[StagePlan, ...]
     input_elements: int
     links: Resources
@@ -96,11 +101,15 @@ def links_cost(graph: LayerGraph, stages: Sequence[tuple[Folding, Schedule]]) ->
 
 
 def stage_names(graph: LayerGraph) -> tuple[str, ...]:
-    """Verilog-safe, unique, stable names: `<position>_<layer>`, the layer's name reduced to letters and digits."""
+    """Verilog-safe, unique, stable names: `<position>_<layer>`.
+
+    Of a layer's name that is a path ("/net/net.1/Gemm") the last two parts are taken, as letters and digits.
+    """
     names = []
     for position, layer in enumerate(graph.layers):
-        base = "".join(c if c.isascii() and c.isalnum() else "_" for c in layer.name).strip("_") or layer.kind
-        names.append(f"{position}_{base}")
+        parts = re.split(r"[/;:]", layer.name)
+        words = re.findall(r"[A-Za-z0-9]+", "_".join(parts[-2:])) or [layer.kind]
+        names.append(f"{position}_{'_'.join(words)[-NAME_LENGTH:].strip('_')}")
     return tuple(names)
 
 
@@ -115,7 +124,7 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
         for name, layer, folding in zip(stage_names(graph), graph.layers, foldings, strict=True))
     links = links_cost(graph, [(stage.folding, stage.schedule) for stage in stages])
     elements = graph.tensors[graph.inputs[0]].frame.elements
-    return Plan(graph.name, technology.name, stages, elements, links)
+    return Plan(graph.name, technology.name, technology.timing, stages, elements, links)
 
 
 def plan_to_yaml(plan: Plan) -> str:

@@ -1,0 +1,95 @@
+"""hwflow from a script: the steps of the command line as functions of plain frozen data.
+
+    import hwflow
+
+    model = hwflow.load("model.onnx")
+    data = hwflow.read_data("data.npz", model)
+    quantized = hwflow.quantize_model(model, data)
+    plan = hwflow.make_plan(quantized, board="ulx3s_85f")
+    result = hwflow.simulate(quantized, plan, data.first(10))  # RTL against golden, every stage
+    assert result.equal
+
+Arrays are numpy arrays, everything else is a frozen dataclass.  Failures are `hwflow.HwflowError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hwflow_sim import RunResult, StallPattern
+
+from . import golden, hls, onnx
+from .dataset import Dataset, load_dataset
+from .flow import BOARD_TOP
+from .generate import write_rtl
+from .onnx import Finding, Model
+from .onnx.model import Array
+from .quantize import Quantized, quantize
+from .simulate import compile_plan, run_plan
+from .synth import Board, SynthesisReport, load_board
+from .synth import synthesize as synthesize_core
+
+__all__ = ["check", "generate", "load", "make_plan", "quantize_model", "read_data", "run_golden", "simulate",
+           "synthesize"]
+
+
+def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
+    """The model of an ONNX file with every shape known; `input_shapes` fixes those that the file leaves open."""
+    return onnx.simplify(onnx.infer(onnx.load(path), input_shapes))
+
+
+def check(path: str | Path) -> tuple[Finding, ...]:
+    """Everything in an ONNX file that breaks a rule of ONNX or that hwflow cannot evaluate."""
+    return onnx.check(onnx.load(path))
+
+
+def read_data(path: str | Path, model: Model) -> Dataset:
+    """Inputs, calibration rows and labels of an NPZ file (docs/data-files.md), checked against the model."""
+    return load_dataset(path, model)
+
+
+def quantize_model(model: Model, data: Dataset | None = None) -> Quantized:
+    """Integers for `model`: of a float model by calibration on `data`, of a QDQ model exactly as they stand."""
+    return quantize(model, data.calibration if data is not None else None)
+
+
+def run_golden(quantized: Quantized, inputs: Dataset | Mapping[str, Array]) -> dict[str, Array]:
+    """The integer model's outputs by name, [n, *output shape], for rows of inputs [n, *input shape]."""
+    return golden.predict(quantized, inputs.inputs if isinstance(inputs, Dataset) else inputs)
+
+
+def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None) -> hls.Plan:
+    """The fastest plan that fits the board, or with `interval` the cheapest one with so few cycles a frame."""
+    board = as_board(board)
+    budget = hls.Budget(board.name, board.resources, BOARD_TOP)
+    return hls.solve(quantized.graph, board.technology(), budget, interval=interval)
+
+
+def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:
+    """Write the Verilog and the contents of its ROMs into `folder`."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    write_rtl(quantized.graph, plan, place)
+    return place
+
+
+def simulate(quantized: Quantized, plan: hls.Plan, inputs: Dataset | Mapping[str, Array], *,
+             stalls: StallPattern | None = None, folder: str | Path = "build/simulation") -> RunResult:
+    """Play the rows of `inputs` through the RTL and compare every stage with the golden model; `result.equal` tells."""
+    rows = inputs.inputs if isinstance(inputs, Dataset) else inputs
+    place = Path(folder)
+    simulation = compile_plan(quantized.graph, plan, place, place / "cache")
+    return run_plan(simulation, quantized.graph, golden.enter(quantized, rows), stalls=stalls)
+
+
+def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board = "ulx3s_85f",
+               folder: str | Path = "build/synthesis", seed: int = 1) -> SynthesisReport:
+    """The bitstream for `board` in `folder`, and what it takes of the device."""
+    board = as_board(board)
+    core = hls.lower(quantized.graph, plan, board.technology())
+    return synthesize_core(core, board, Path(folder), seed=seed)
+
+
+def as_board(board: str | Path | Board) -> Board:
+    return board if isinstance(board, Board) else load_board(board)
