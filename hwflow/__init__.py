@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from .api import check, generate, load, make_plan, quantize_model, read_data, run_golden, simulate, synthesize
 
 __all__ = [
-    "AnswerIsNo", "HwflowError", "MissingTool", "ToolFailed", "check", "generate", "load", "make_plan", "quantize_model",
-    "read_data", "run_golden", "simulate", "synthesize",
+    "AnswerIsNo", "HwflowError", "MissingTool", "ToolFailed", "check", "generate", "load", "make_plan",
+    "quantize_model", "read_data", "run_golden", "simulate", "synthesize",
 ]
 
 

@@ -22,11 +22,11 @@ from hwflow_sim import RunResult, StallPattern
 from . import golden, hls, onnx
 from .dataset import Dataset, load_dataset
 from .flow import BOARD_TOP
-from .generate import write_rtl
+from .generation import write_rtl
 from .onnx import Finding, Model
 from .onnx.model import Array
 from .quantize import Quantized, quantize
-from .simulate import compile_plan, run_plan
+from .simulation import compile_plan, run_plan
 from .synth import Board, SynthesisReport, load_board
 from .synth import synthesize as synthesize_core
 

@@ -21,7 +21,7 @@ from .accuracy import Accuracy, measure
 from .build import cached_step, digest, write_atomically
 from .dataset import Dataset, load_dataset
 from .errors import HwflowError
-from .generate import write_rtl
+from .generation import write_rtl
 from .layers.base import LayerGraph
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .report.console import Console
@@ -161,12 +161,12 @@ class Flow:
         """Both runs, by name: at full speed, and with random stalls on both ends."""
         from hwflow_sim import StallPattern
 
-        from . import simulate
+        from .simulation import compile_plan, run_plan
         settings = self.settings
         folder = self.folder / "sim"
         self.generate()
         with self.console.step("compile the simulation"):
-            simulation = simulate.compile_plan(
+            simulation = compile_plan(
                 self.graph, self.plan, folder, settings.build / ".cache" / "sim", waves=settings.waves,
                 say=self.console.progress)
         runs = {}
@@ -174,7 +174,7 @@ class Flow:
         for name, pattern in (("full speed", None), ("random stalls", stalls)):
             waves = folder / f"{name.replace(' ', '_')}.fst" if settings.waves else None
             with self.console.step(f"simulate {len(self.frames)} frames, {name}"):
-                runs[name] = simulate.run_plan(simulation, self.graph, self.frames, stalls=pattern, waves=waves)
+                runs[name] = run_plan(simulation, self.graph, self.frames, stalls=pattern, waves=waves)
         return runs
 
     def synthesize(self) -> SynthesisReport:
