@@ -27,8 +27,10 @@ VERILATOR_FLAGS = ("--cc", "--vpi", "--no-timing", "--x-assign", "fast", "--x-in
 FAST, SLOW = "-O1", "-O0"
 CXX_FLAGS = ("-std=c++17", "-DVERILATOR=1", "-DVL_TIME_CONTEXT", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0",
              "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0", "-faligned-new", "-w")
-RUNTIME = ("verilated.cpp", "verilated_dpi.cpp", "verilated_threads.cpp", "verilated_vpi.cpp")
-RUNTIME_WAVES = ("verilated_fst_c.cpp",)
+#: Verilator's run-time library.  VPI, DPI's tables and threads do nothing in a burst of the clock.
+RUNTIME = (("verilated.cpp", FAST), ("verilated_vpi.cpp", SLOW), ("verilated_dpi.cpp", SLOW),
+           ("verilated_threads.cpp", SLOW))
+RUNTIME_WAVES = (("verilated_fst_c.cpp", FAST),)
 #: Generated files are compiled together up to this size: Verilator's headers alone cost a second.
 UNIT_BYTES = 300_000
 
@@ -50,14 +52,14 @@ def fingerprint(tools: Tools, waves: bool) -> list[str]:
 
 
 def runtime_key(tools: Tools, waves: bool) -> str:
-    return digest("runtime", *RUNTIME, *fingerprint(tools, waves))
+    return digest("runtime", str(RUNTIME), *fingerprint(tools, waves))
 
 
 def compile_runtime(tools: Tools, folder: Path, *, waves: bool, log: Path, jobs: int | None) -> None:
     """Verilator's run-time library and our main program's recorder as `runtime.a`: the same for every design."""
-    names = RUNTIME + (RUNTIME_WAVES if waves else ())
-    sources = [tools.verilator_root / "include" / name for name in names] + [CPP / "recorder.cpp"]
-    compile_units(tools, [(source, FAST) for source in sources], folder, waves=waves, log=log, jobs=jobs)
+    parts = RUNTIME + (RUNTIME_WAVES if waves else ())
+    units = [(tools.verilator_root / "include" / name, level) for name, level in parts]
+    compile_units(tools, [*units, (CPP / "recorder.cpp", FAST)], folder, waves=waves, log=log, jobs=jobs)
     archive(tools, folder, log)
 
 
@@ -75,7 +77,7 @@ def compile_units(tools: Tools, units: Sequence[tuple[Path, str]], folder: Path,
     front = [tools.ccache] if tools.ccache else []
     flags = compiler_flags(tools, waves=waves)
     env = {**os.environ, "CCACHE_BASEDIR": str(folder)}
-    commands = [[*front, tools.compiler, level, *flags, "-c", source, "-o", f"{source.stem}.o"]
+    commands: list[list[str | Path]] = [[*front, tools.compiler, level, *flags, "-c", source, "-o", f"{source.stem}.o"]
                 for source, level in units]
     run_tools(commands, what="the C++ compiler", cwd=folder, log=log, jobs=jobs or os.cpu_count() or 1, env=env)
 

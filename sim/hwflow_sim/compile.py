@@ -60,6 +60,7 @@ def elaborate(core, boundaries: Sequence[Boundary]):
 def to_verilog(design) -> str:
     from amaranth.back import verilog
 
+    text: str
     text, _ = verilog.convert_fragment(design, name="bench", emit_src=False, strip_internal_attrs=True)
     return text
 
@@ -82,6 +83,7 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
         The output of each stage, in the order of the probes; the last one is the core's output.
     roms
         Contents of each `hwflow_rom` by the name of its file without `.hex`: uint8[depth, bytes], little endian words.
+        Read after the core was elaborated, so it may be a `Generic.roms` that still fills.
     folder
         Of the runs: receives the ROM files and the logs.
     cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ __all__ = ["Recorder", "Totals"]
 
 INT, INT64, UINT64, DOUBLE = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double
 WORDS, CYCLES = ctypes.POINTER(UINT64), ctypes.POINTER(INT64)
-PROTOTYPES = {
+PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "prepare": (None, INT, INT64), "prepare_boundary": (None, INT, INT, INT64, INT64),
     "prepare_source": (None, ctypes.c_void_p, UINT64), "prepare_stall": (None, INT, INT, INT),
     "word_count": (UINT64, INT), "words": (WORDS, INT), "frame_cycle_count": (UINT64, INT),
@@ -54,7 +55,7 @@ class Recorder:
         self.call = {}
         for name, (result, *arguments) in PROTOTYPES.items():
             function = self.call[name] = library[f"hwflow_{name}"]
-            function.restype, function.argtypes = result, arguments
+            function.restype, function.argtypes = result, tuple(arguments)
         self.prepare()
 
     def prepare(self) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from hwflow.build import create_folder
 from hwflow.errors import ToolFailed
 
 from .compile import Simulation
@@ -61,8 +63,9 @@ def run(simulation: Simulation, *, frames: npt.NDArray[np.int64], expected: Sequ
             np.save(place / EXPECTED.format(k), array.astype(np.int64, copy=False))
         log = simulation.folder / LOG
         log.unlink(missing_ok=True)
-        run_tool([simulation.executable], what="the simulation", cwd=simulation.folder, log=log,
-                 env=environment(place, waves))
+        with whole_file(waves) as growing:
+            run_tool([simulation.executable], what="the simulation", cwd=simulation.folder, log=log,
+                     env=environment(place, growing))
         if not (place / RESULT).is_file():
             raise ToolFailed(f"the simulation ended without a result; {end_of(log)}")
         return load_result(place, waves)
@@ -82,6 +85,21 @@ def check_frames(simulation: Simulation, frames: npt.NDArray[np.int64],
     wanted = [(len(frames), boundary.elements_per_frame) for boundary in simulation.boundaries]
     if [array.shape for array in expected] != wanted:
         raise ValueError(f"expected must have the shapes {wanted}, not {[array.shape for array in expected]}")
+
+
+@contextlib.contextmanager
+def whole_file(path: Path | None) -> Iterator[Path | None]:
+    """A name beside `path` to write to; `path` appears when it is complete."""
+    if path is None:
+        yield None
+        return
+    create_folder(path.parent)
+    growing = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield growing
+        growing.replace(path)
+    finally:
+        growing.unlink(missing_ok=True)
 
 
 def environment(place: Path, waves: Path | None) -> dict[str, str]:

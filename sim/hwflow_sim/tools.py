@@ -116,7 +116,8 @@ def run_tools(commands: Sequence[Sequence[str | Path]], *, what: str, cwd: Path,
 
     Each is a session of its own, so that Ctrl-C reaches hwflow alone, which then ends them.
     """
-    waiting, running = list(commands), []
+    waiting = list(commands)
+    running: list[subprocess.Popen[bytes]] = []
     with log.open("ab") as output:
         try:
             while waiting or running:

@@ -109,6 +109,7 @@ def test_waves_of_all_signals(cache, tmp_path: Path):
     result = run(simulation, frames=frames, expected=golden(frames, roms()[BIAS]), waves=file)
     assert result.equal
     assert result.waves == file
+    assert [path.name for path in tmp_path.iterdir() if "waves" in path.name] == ["waves.fst"]
     blocks = fst_blocks(file.read_bytes())
     hierarchy = blocks[HIERARCHY_LZ4]
     names = lz4_decode(hierarchy[8:])
