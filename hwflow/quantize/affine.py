@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.model import Array, Graph, Model, Node
-from hwflow.quantize.graphs import Names, attribute, consumers, dynamic_inputs, host_prefix, producers, with_graph
+from hwflow.quantize.graphs import (
+    Names,
+    attribute,
+    constants,
+    consumers,
+    dynamic_inputs,
+    host_prefix,
+    producers,
+    with_graph,
+)
 from hwflow.quantize.normalise import shape_of
 from hwflow.quantize.operators import AFFINE, HOST_BEFORE
 
@@ -30,8 +39,9 @@ class _Affine:
 def fold_affine(model: Model) -> Model:
     """Fold Add, Sub, Mul, Div and BatchNormalization with constants into the Conv or Gemm before them.
 
-    Where there is none, one that differs between channels becomes a depthwise convolution with a 1x1 kernel; one that
-    is the same for all stays and becomes a table.  What stands at the very beginning stays for the host.
+    Where there is none, a Gemm right behind takes it; else one with a constant per channel becomes a depthwise
+    convolution with a 1x1 kernel, and one with a single constant stays and becomes a table.  What stands at the very
+    beginning stays for the host.
     """
     graph = model.graph
     on_host = host_prefix(graph, HOST_BEFORE)
@@ -56,7 +66,10 @@ def fold_affine(model: Model) -> Model:
             nodes[nodes.index(matrix)] = _folded(matrix, affine, current, constant)
             nodes.remove(node)
             nodes = [replace(n, outputs=node.outputs[:1]) if source in n.outputs else n for n in nodes]
-        elif not _uniform(affine):
+        elif (behind := _gemm_behind(node, current, kept)) is not None:
+            nodes[nodes.index(behind)] = _folded_ahead(behind, source, affine, current, constant)
+            nodes.remove(node)
+        elif not _is_scalar(node, graph):
             at = nodes.index(node)
             nodes[at : at + 1] = _standalone(node, source, affine, current, constant, extra)
     return with_graph(model, nodes, extra)
@@ -79,14 +92,23 @@ def _matrix_before(source: str, graph: Graph, kept: set[str]) -> Node | None:
     return None
 
 
+def _gemm_behind(node: Node, graph: Graph, kept: set[str]) -> Node | None:
+    """The Gemm that alone reads the result of `node`."""
+    readers = consumers(graph).get(node.outputs[0], [])
+    if node.outputs[0] in kept or len(readers) != 1 or readers[0].op_type != "Gemm":
+        return None
+    return readers[0] if _has_float_weights(readers[0], graph) else None
+
+
 def _has_float_weights(node: Node, graph: Graph) -> bool:
     if node.op_type not in ("Conv", "Gemm") or len(node.inputs) < 3:
         return False
     return all(name in graph.initializers for name in node.inputs[1:3])
 
 
-def _uniform(affine: _Affine) -> bool:
-    return bool(np.all(affine.factor == affine.factor[0]) and np.all(affine.offset == affine.offset[0]))
+def _is_scalar(node: Node, graph: Graph) -> bool:
+    """True where a table can hold it: the same single constants for every element."""
+    return node.op_type != "BatchNormalization" and all(value.size == 1 for value in constants(node, graph))
 
 
 def _affine(node: Node, graph: Graph, source: str, last: bool) -> _Affine | None:
@@ -137,6 +159,20 @@ def _folded(matrix: Node, affine: _Affine, graph: Graph, constant: Callable[[str
         constant(f"{base}.bias", bias * affine.factor + affine.offset),
     )
     return replace(matrix, inputs=inputs)
+
+
+def _folded_ahead(
+    gemm: Node, source: str, affine: _Affine, graph: Graph, constant: Callable[[str, Floats], str]
+) -> Node:
+    """`gemm` reading `source` itself: W (a x + b) + c = (W a) x + (W b + c)."""
+    weights, bias = (np.asarray(graph.initializers[name], np.float64) for name in gemm.inputs[1:3])
+    base = gemm.name or gemm.outputs[0]
+    inputs = (
+        source,
+        constant(f"{base}.weight", weights * affine.factor),
+        constant(f"{base}.bias", bias + weights @ affine.offset),
+    )
+    return replace(gemm, inputs=inputs)
 
 
 def _standalone(

@@ -82,7 +82,17 @@ CHAINS: dict[str, tuple[tuple[int, ...], Build, list[str]]] = {
     "batch normalization of a vector": (
         (1, 20),
         lambda m: m.do("Gemm", m.c(20, 12), m.c(12)).do("Relu").norm(12).do("Gemm", m.c(12, 5), m.c(5)) and None,
-        ["dense", "conv", "dense"],
+        ["dense", "dense"],
+    ),
+    "batch normalization behind flatten": (
+        (1, 2, 6, 6),
+        lambda m: m.conv(3, 2, 3, 3).do("Relu").do("Flatten").norm(48).do("Gemm", m.c(48, 5), m.c(5)) and None,
+        ["conv", "dense"],
+    ),
+    "batch normalization of one channel": (
+        (1, 1, 6, 6),
+        lambda m: m.do("Sigmoid").norm(1).do("Tanh").conv(2, 1, 3, 3) and None,
+        ["lookup", "conv", "lookup", "conv"],
     ),
     "bias as a column, and scaling": (
         (1, 2, 9, 9),
