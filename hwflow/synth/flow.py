@@ -130,7 +130,7 @@ def make_netlist(job: Job, text: str) -> None:
         job.progress("synthesis with yosys")
         job.run("yosys", ["-q", "-s", "synth.ys"], folder, "synthesis")
 
-    cached_step(job.folder / "netlist", digest(text, script, str(job.tools["yosys"])), make)
+    cached_step(job.folder / "netlist", digest(text, script, str(job.tools["yosys"])), make, with_code=False)
 
 
 def nextpnr_of(job: Job) -> Tool:
@@ -149,7 +149,7 @@ def make_layout(job: Job, seed: int, goal_mhz: float) -> None:
         job.progress("place and route with nextpnr: minutes for a large design")
         job.run(nextpnr_of(job).name, arguments, folder, "place and route", netlist)
 
-    cached_step(job.folder / "layout", digest(netlist, pins, *arguments, str(nextpnr_of(job))), make)
+    cached_step(job.folder / "layout", digest(netlist, pins, *arguments, str(nextpnr_of(job))), make, with_code=False)
 
 
 def device_arguments(board: Board, pins: str) -> list[str]:
@@ -182,7 +182,7 @@ def make_bitstream(job: Job) -> None:
         job.progress(f"bitstream with {packer}")
         job.run(packer, arguments, folder, "bitstream", layout)
 
-    cached_step(job.folder / "bitstream", digest(layout, *arguments, str(job.tools[packer])), make)
+    cached_step(job.folder / "bitstream", digest(layout, *arguments, str(job.tools[packer])), make, with_code=False)
 
 
 def collect(job: Job, seed: int) -> SynthesisReport:
