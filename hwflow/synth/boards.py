@@ -125,7 +125,8 @@ def read_board(path: Path) -> Board:
         complaints = [*device_violations(content)]
     if complaints:
         listing = "".join(f"\n  {complaint}" for complaint in complaints)
-        raise HwflowError(f"the board file '{path}' must follow docs/add-a-board.md:{listing}")
+        raise HwflowError(f"the board file '{path}' must have the keys of those in {boards_folder()}, rightly "
+                          f"filled in:{listing}")
     return assemble(path, content)
 
 

@@ -1,0 +1,178 @@
+"""Board files: those that come with hwflow, a user's own, and every way in which one can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources
+
+from hwflow.errors import HwflowError
+from hwflow.synth import boards as boards_module
+from hwflow.synth.boards import Board, Pin, Programmer, boards_folder, list_boards, load_board
+from hwflow.synth.constraints import constraints
+from hwflow.synth.flow import board_top
+
+
+def content(name: str = "ulx3s_85f") -> dict:
+    return yaml.safe_load((boards_folder() / f"{name}.yaml").read_text())
+
+
+def written(folder: Path, data: object) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(data if isinstance(data, str) else yaml.safe_dump(data))
+    return path
+
+
+def refusal(path: Path | str) -> str:
+    with pytest.raises(HwflowError) as caught:
+        load_board(path)
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def complaints(folder: Path, data: object) -> list[str]:
+    path = written(folder, data)
+    first, *rest = refusal(path).splitlines()
+    assert first == f"the board file '{path}' must have the keys of those in {boards_folder()}, rightly filled in:"
+    return [line.strip() for line in rest]
+
+
+def test_the_boards_that_come_with_hwflow() -> None:
+    assert {"icebreaker", "tangnano9k", "ulx3s_85f"} <= set(list_boards())
+
+
+@pytest.mark.parametrize("name", list_boards())
+def test_every_board_is_complete(name: str) -> None:
+    board = load_board(name)
+    assert board.name == name
+    assert board.technology().name == board.family
+    assert board.source
+    assert board_top(EchoOf(), board).divider >= 4
+
+
+class EchoOf:
+    """Stands for a core where only the clock is looked at."""
+
+
+def test_what_a_board_says() -> None:
+    board = load_board("tangnano9k")
+    assert board == Board(
+        name="tangnano9k", title="Sipeed Tang Nano 9K, Gowin GW1NR-9", family="gowin", device="GW1NR-LV9QN88PC6/I5",
+        package="QN88P", speed="C6/I5", chip="GW1N-9C", clock=Pin("52", "LVCMOS33"), clock_mhz=27.0,
+        reset=Pin("4", "LVCMOS18", "up"), reset_active_low=True, rx=Pin("18", "LVCMOS33"), tx=Pin("17", "LVCMOS33"),
+        baud=115200, leds=tuple(Pin(pin, "LVCMOS18") for pin in ("10", "11", "13", "14", "15", "16")),
+        leds_active_low=True, resources=Resources(lut=8640, ff=6480, dsp=40, ram=26),
+        programmer=Programmer("openFPGALoader", ("--board", "tangnano9k")), source=board.source, path=board.path)
+
+
+def test_each_family_has_its_technology() -> None:
+    kinds = {name: type(load_board(name).technology()) for name in ("ulx3s_85f", "icebreaker", "tangnano9k")}
+    assert kinds == {"ulx3s_85f": ECP5, "icebreaker": ICE40, "tangnano9k": Gowin}
+
+
+def test_a_file_of_the_users_own(tmp_path: Path) -> None:
+    mine = content() | {"title": "mine", "device": "LFE5U-25F"}
+    del mine["reset"], mine["programmer"]
+    board = load_board(written(tmp_path, mine))
+    assert (board.name, board.title, board.reset, board.programmer) == ("mine", "mine", None, None)
+    assert board.clock == Pin("G2", "LVCMOS33")
+
+
+def test_without_the_installed_package_the_checkout_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boards_module.importlib.util, "find_spec", lambda name: None)
+    folder = boards_folder.__wrapped__()
+    assert (folder / "icebreaker.yaml").is_file()
+
+
+# Refusals
+
+
+def test_an_unknown_board_lists_those_that_exist() -> None:
+    assert refusal("ulx3s_85") == (f"board must be one of {', '.join(list_boards())}, or the path of a YAML file, not "
+                                   f"'ulx3s_85'; did you mean ulx3s_85f?")
+    assert refusal("zzz") == (f"board must be one of {', '.join(list_boards())}, or the path of a YAML file, not 'zzz'")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "none.yaml"
+    assert refusal(path) == (f"the board file '{path}' must exist; the boards that come with hwflow are "
+                             f"{', '.join(list_boards())}")
+
+
+def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = written(tmp_path, "title: x\nfamily: [ecp5\nclock: 1\n")
+    assert refusal(path) == (f"the board file '{path}' must be valid YAML: line 3, column 6: expected ',' or ']', but "
+                             f"got ':'")
+    path.write_bytes(b"\xff\xfe\x00x")
+    assert refusal(path).startswith(f"the board file '{path}' must be ")
+    path.write_text("title: \x00")
+    assert refusal(path).startswith(f"the board file '{path}' must be valid YAML: ")
+
+
+@pytest.mark.parametrize(("change", "expected"), [
+    ({"colour": "red"}, "key 'colour' must be one of title, family, device, package, speed, chip, io_standard, clock, "
+                        "reset, uart, leds, resources, programmer, source"),
+    ({"clok": 1}, "key 'clok' must be one of title, family, device, package, speed, chip, io_standard, clock, "
+                  "reset, uart, leds, resources, programmer, source; did you mean 'clock'?"),
+    ({"family": "ecp6"}, "key 'family' must be one of ecp5, ice40, gowin, not 'ecp6'"),
+    ({"speed": 6}, "key 'speed' must be a string, not 6; put it in quotes"),
+    ({"clock": {"pin": "G2"}}, "key 'clock.mhz' must be given"),
+    ({"clock": {"pin": "G2", "mhz": 0}}, "key 'clock.mhz' must not break this rule: 0 is less than or equal to the "
+                                         "minimum of 0"),
+    ({"clock": {"pin": "G2", "mhz": 25, "io_standart": "x"}}, "key 'clock.io_standart' must be one of pin, mhz, "
+                                                              "io_standard; did you mean 'io_standard'?"),
+    ({"leds": {"pins": ["B2", 3], "active": "high"}}, "key 'leds.pins.1' must be a string, not 3; put it in quotes"),
+    ({"reset": {"pin": "R1", "active": "up"}}, "key 'reset.active' must be one of high, low, not 'up'"),
+    ({"uart": []}, "key 'uart' must be a mapping of keys, not []"),
+    ({"resources": {"lut": 1, "ff": 1, "dsp": -1, "ram": 0}},
+     "key 'resources.dsp' must not break this rule: -1 is less than the minimum of 0"),
+    ({"device": "LFE5U-99F"}, "key 'device' must be one of LFE5U-12F, LFE5U-25F, LFE5U-45F, LFE5U-85F, LFE5UM-25F, "
+                              "LFE5UM-45F, LFE5UM-85F, LFE5UM5G-25F, LFE5UM5G-45F, LFE5UM5G-85F, not 'LFE5U-99F'"),
+    ({"uart": {"rx": "G2", "tx": "L4", "baud": 115200}}, "pin G2 must be used once, not 2 times"),
+    ({"family": "gowin"}, "key 'chip' must be given"),
+])
+def test_one_fault(tmp_path: Path, change: dict, expected: str) -> None:
+    assert complaints(tmp_path, content() | change) == [expected]
+
+
+def test_missing_keys_are_all_named_at_once(tmp_path: Path) -> None:
+    data = content()
+    del data["source"], data["clock"]["mhz"], data["speed"]
+    assert sorted(complaints(tmp_path, data)) == [
+        "key 'clock.mhz' must be given", "key 'source' must be given", "key 'speed' must be given"]
+
+
+def test_a_file_without_keys(tmp_path: Path) -> None:
+    assert complaints(tmp_path, "- a\n- b\n") == ["the file must be a mapping of keys, not ['a', 'b']"]
+
+
+def test_a_baud_rate_that_the_clock_cannot_give(tmp_path: Path) -> None:
+    path = written(tmp_path, content() | {"uart": {"rx": "M1", "tx": "L4", "baud": 9_000_000}})
+    with pytest.raises(HwflowError, match=r"mine.yaml': key 'uart.baud': baud rate must be .* not 9000000"):
+        board_top(EchoOf(), load_board(path))
+
+
+# Constraint files
+
+
+@pytest.mark.parametrize(("name", "suffix", "lines"), [
+    ("ulx3s_85f", "lpf", [
+        'LOCATE COMP "clk" SITE "G2";', 'IOBUF PORT "clk" IO_TYPE=LVCMOS33;',
+        'LOCATE COMP "rx" SITE "M1";', 'IOBUF PORT "rx" IO_TYPE=LVCMOS33;',
+        'LOCATE COMP "tx" SITE "L4";', 'IOBUF PORT "tx" IO_TYPE=LVCMOS33;',
+        'LOCATE COMP "rst" SITE "R1";', 'IOBUF PORT "rst" IO_TYPE=LVCMOS33 PULLMODE=DOWN;',
+        'LOCATE COMP "led[0]" SITE "B2";', 'IOBUF PORT "led[0]" IO_TYPE=LVCMOS33;',
+        'LOCATE COMP "led[1]" SITE "C2";', 'IOBUF PORT "led[1]" IO_TYPE=LVCMOS33;']),
+    ("icebreaker", "pcf", [
+        "set_io clk 35", "set_io rx 6", "set_io tx 9", "set_io -pullup yes rst 10", "set_io led[0] 37",
+        "set_io led[1] 11"]),
+    ("tangnano9k", "cst", [
+        'IO_LOC "clk" 52;', 'IO_PORT "clk" IO_TYPE=LVCMOS33;', 'IO_LOC "rx" 18;', 'IO_PORT "rx" IO_TYPE=LVCMOS33;',
+        'IO_LOC "tx" 17;', 'IO_PORT "tx" IO_TYPE=LVCMOS33;', 'IO_LOC "rst" 4;',
+        'IO_PORT "rst" IO_TYPE=LVCMOS18 PULL_MODE=UP;', 'IO_LOC "led[0]" 10;', 'IO_PORT "led[0]" IO_TYPE=LVCMOS18;',
+        'IO_LOC "led[1]" 11;', 'IO_PORT "led[1]" IO_TYPE=LVCMOS18;']),
+])
+def test_pins_in_each_familys_own_file(name: str, suffix: str, lines: list[str]) -> None:
+    assert constraints(load_board(name), leds=2) == (suffix, "".join(f"{line}\n" for line in lines))

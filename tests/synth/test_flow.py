@@ -1,0 +1,156 @@
+"""A small design from Amaranth to a bitstream on a board of each family."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hwflow.errors import MissingTool, ToolFailed
+from hwflow.synth import SynthesisReport, board_top, load_board, synthesize
+from hwflow.synth.flow import design_text, yosys_script
+from hwflow.synth.toolchain import tools_of_family
+from tests.synth.small_core import SmallCore
+
+BOARDS = ("icebreaker", "tangnano9k", "ulx3s_85f")
+ROUTED = ["place and route with nextpnr: minutes for a large design"]
+
+
+@pytest.fixture(scope="module", params=BOARDS)
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[SynthesisReport, Path]:
+    """The report of the small core on one board, and the folder it was made in."""
+    board = load_board(request.param)
+    need(board.family)
+    folder = tmp_path_factory.mktemp(request.param)
+    return synthesize(SmallCore(board.technology()), board, folder), folder
+
+
+def need(family: str) -> None:
+    try:
+        tools_of_family(family)
+    except MissingTool as error:
+        pytest.skip(str(error))
+
+
+def is_bitstream(family: str, data: bytes) -> bool:
+    """Whether the file begins as the family's configuration logic wants it."""
+    if family == "ecp5":
+        return data.startswith(b"\xff\x00") and b"\xff\xff\xbd\xb3" in data[:200]  # preamble, FPGA-TN-02039
+    if family == "ice40":
+        return b"\x7e\xaa\x99\x7e" in data[:200]  # synchronisation word, FPGA-TN-02001
+    lines = data.split(b"\n")
+    return all(set(line) <= set(b"01") for line in lines if not line.startswith(b"//")) and len(data) > 1_000_000
+
+
+def test_a_bitstream_for_each_family(built: tuple[SynthesisReport, Path]) -> None:
+    report, folder = built
+    board = load_board(report.board)
+    assert report.bitstream.parent == folder / "bitstream"
+    assert is_bitstream(board.family, report.bitstream.read_bytes())
+    assert json.loads((folder / "report.json").read_text()) == report.to_dict()
+    assert all(path.is_file() for path in report.logs.values())
+    assert set(report.seconds) == set(report.logs) == {"synthesis", "place and route", "bitstream"}
+    assert all(name in tool for name, tool in report.tools.items())
+
+
+def test_blocks_are_as_many_as_planned(built: tuple[SynthesisReport, Path]) -> None:
+    """Nothing was optimised away, and the serial line takes neither multipliers nor RAM blocks."""
+    report, _ = built
+    board = load_board(report.board)
+    cost = SmallCore.cost(board.technology())
+    assert (report.dsp.used, report.ram.used) == (cost.dsp, cost.ram)
+    assert cost.dsp > 0
+    assert cost.ram > 0
+    assert 0 < cost.ff <= report.ff.used < report.ff.available
+    assert 0 < report.lut.used < report.lut.available
+
+
+def test_the_clock_of_the_board_is_met_with_room(built: tuple[SynthesisReport, Path]) -> None:
+    report, _ = built
+    assert report.meets_clock
+    assert report.routed_mhz is not None
+    assert report.usable_mhz == min(report.routed_mhz, report.limit.mhz)
+    assert report.usable_mhz > 1.5 * report.clock_mhz
+    first, *steps = report.critical_path.splitlines()
+    assert first.endswith(" in wires")
+    assert len(steps) >= 2
+
+
+def test_nothing_runs_again_when_nothing_changed(built: tuple[SynthesisReport, Path]) -> None:
+    report, folder = built
+    board = load_board(report.board)
+    before = report.bitstream.stat().st_mtime_ns
+    said: list[str] = []
+    assert synthesize(SmallCore(board.technology()), board, folder, progress=said.append) == report
+    assert said == []
+    assert report.bitstream.stat().st_mtime_ns == before
+
+
+def test_a_damaged_result_is_made_again(built: tuple[SynthesisReport, Path]) -> None:
+    report, folder = built
+    board = load_board(report.board)
+    good = report.bitstream.read_bytes()
+    report.bitstream.write_bytes(good[:-100])
+    said: list[str] = []
+    synthesize(SmallCore(board.technology()), board, folder, progress=said.append)
+    assert [line.startswith("bitstream with ") for line in said] == [True]
+    assert report.bitstream.read_bytes() == good
+
+
+def test_the_same_design_gives_the_same_text() -> None:
+    board = load_board("ulx3s_85f")
+    first, second = (design_text(board_top(SmallCore(board.technology()), board)) for _ in range(2))
+    assert first == second
+    assert "/" not in first.split("\n", 1)[0]
+    assert str(Path(__file__).parent) not in first
+
+
+def test_another_seed_places_again_and_the_first_comes_back(tmp_path: Path) -> None:
+    """The text of a whole top does as well as a core."""
+    need("ice40")
+    board = load_board("icebreaker")
+    text = design_text(board_top(SmallCore(board.technology(), products=2, rows=20, words=40), board))
+    results, said = [], []
+    for seed in (1, 2, 1):
+        lines: list[str] = []
+        report = synthesize(text, board, tmp_path, seed=seed, progress=lines.append)
+        results.append(report.bitstream.read_bytes())
+        said.append(lines)
+    assert said == [["synthesis with yosys", *ROUTED, "bitstream with icepack"]] + 2 * [
+        [*ROUTED, "bitstream with icepack"]]
+    assert results[0] == results[2] != results[1]
+
+
+def test_a_design_that_does_not_fit_fails_in_the_tools_words(tmp_path: Path) -> None:
+    need("ice40")
+    board = load_board("icebreaker")
+    size = {"products": 8, "rows": 2000}
+    assert SmallCore.cost(board.technology(), **size).ram > board.resources.ram
+    with pytest.raises(ToolFailed) as caught:
+        synthesize(SmallCore(board.technology(), **size), board, tmp_path)
+    text = str(caught.value)
+    assert text.startswith("place and route failed: nextpnr-ice40 said:\n  ERROR: ")
+    assert "ICESTORM_RAM" in text
+    assert text.endswith(f"its whole output is in {tmp_path / 'logs' / 'place_and_route.log'}")
+    assert not (tmp_path / "layout").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_multipliers_are_never_inferred() -> None:
+    assert "synth_ecp5 -nodsp" in yosys_script(load_board("ulx3s_85f"))
+    assert "-dsp" not in yosys_script(load_board("icebreaker"))
+    assert "synth_gowin -nodsp" in yosys_script(load_board("tangnano9k"))
+
+
+@pytest.mark.slow
+def test_a_full_array_on_the_large_device_reaches_its_clock(tmp_path: Path) -> None:
+    """64 multipliers: registers inside the blocks and behind them keep the array fast."""
+    need("ecp5")
+    board = load_board("ulx3s_85f")
+    size = {"products": 64, "rows": 512}
+    report = synthesize(SmallCore(board.technology(), **size), board, tmp_path)
+    cost = SmallCore.cost(board.technology(), **size)
+    assert (report.dsp.used, report.ram.used) == (cost.dsp, cost.ram) == (64, 16)
+    assert report.usable_mhz is not None
+    assert report.usable_mhz >= 150

