@@ -21,7 +21,7 @@ ARGS        ?=
 SETUP  = @command -v '$(PYTHON)' >/dev/null || { echo "error: $(PYTHON) must be on PATH; install Python 3.11 or newer" >&2; exit 2; }; \
 	 '$(PYTHON)' tools/bootstrap.py --venv '$(VENV)'
 HWFLOW = @'$(VENV)/bin/hwflow'
-PYTEST = @'$(VENV)/bin/python' -m pytest -n $(JOBS) --dist worksteal $(call option,models,$(MODELS))
+PYTEST = @'$(VENV)/bin/python' -m pytest -n $(JOBS) --dist worksteal $(if $(MODELS),--models='$(MODELS)')
 
 option        = $(if $(2),--$(1) '$(2)')
 EXAMPLE       = models/digits_cnn

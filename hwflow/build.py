@@ -50,7 +50,7 @@ def code_fingerprint() -> str:
 def cached_step(folder: Path, key: str, make: Callable[[Path], None], *, with_code: bool = True) -> bool:
     """Let `make` fill `folder`, unless it already holds the intact result for `key`.  True where it was made anew.
 
-    `with_code` makes hwflow's own source a part of the key; without it, `key` alone says all that the result depends on.
+    `with_code` makes hwflow's own source a part of the key; without it, `key` says all that the result depends on.
     """
     key = digest(key, code_fingerprint()) if with_code else key
     if is_intact(folder, key):
