@@ -88,6 +88,11 @@ class Requantizer(wiring.Component):
             accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point, low=low,
             high=high, output=output, interval=interval, style=style, technology=technology).cost()
 
+    @staticmethod
+    def latency_of(**arguments) -> int:
+        """The `latency` of a requantizer with these arguments (all but `name`)."""
+        return _Plan.of(**arguments).latency
+
     def model(self, values: IntArray) -> IntArray:
         """What comes out for the values [n] that come in after reset."""
         numbers = self.plan.numbers

@@ -1,0 +1,320 @@
+"""Pooling: a window over every channel word, then the largest element or the requantized sum of each lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from .pipeline import delay
+from .requantize import Requantizer, RequantizerStyle
+from .requantize_numbers import shape_range
+from .streams import CreditCounter, Queue, link, stream_of
+from .vendor.base import Resources, Technology
+from .window import Window, WindowShape
+
+__all__ = ["AveragePoolStage", "MaxPoolStage"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Results:
+    """The queue behind a datapath that cannot stall: `words` a block, a block every `interval` cycles.
+
+    `latency` is the cycles from the start of a block to its last word's entry into the queue.
+    """
+
+    words: int
+    interval: int
+    latency: int
+
+    @property
+    def depth(self) -> int:
+        """So many words that blocks never wait while the words leave at once.
+
+        A block's credit is back after its latency, the queue's (2 at most) and the counter's; until then further
+        blocks start.
+        """
+        return max(2, self.words * (-(-(self.latency + 3) // self.interval) + 1))
+
+    def cost(self, width: int) -> Resources:
+        bits = self.depth.bit_length() + 1
+        return Queue.cost(width=width, depth=self.depth) + Resources(lut=2 * bits, ff=bits)
+
+    def build(self, m: Module, window: Window, valid: Value, word: Value, sink, shape: data.Layout) -> None:
+        m.submodules.queue = queue = Queue(shape=shape, depth=self.depth)
+        m.submodules.credit = credit = CreditCounter(words=self.depth, take=self.words)
+        m.d.comb += [
+            window.credit.eq(credit.credit), credit.taken.eq(window.start),
+            credit.given.eq(queue.o.valid & queue.o.ready),
+            queue.i.valid.eq(valid), Value.cast(queue.i.payload).eq(word),
+        ]
+        link(m, queue.o, sink)
+
+
+def check_groups(shape: WindowShape) -> None:
+    if shape.groups != shape.words or shape.tiles_per_group != 1:
+        raise ValueError(f"a pooling window must have a group for each of its {shape.words} words and one tile, not "
+                         f"{shape.groups} groups and {shape.tiles_per_group} tiles")
+
+
+class MaxPoolStage(wiring.Component):
+    """The largest element of each lane over a window; padding is the lowest integer and never wins.
+
+    Parameters
+    ----------
+    window
+        With as many groups as words: a block is the taps of one channel word.
+    lanes, element
+        Of both streams.
+    technology
+        Makes the ring of the window.
+
+    A block's result is at the output `latency` cycles after the window starts it; initiation interval of blocks: the
+    taps of the window.  `busy` is the window's.
+    """
+
+    def __init__(self, *, window: WindowShape, lanes: int, element: Shape, technology: Technology):
+        check_groups(window)
+        self.shape = window
+        self.lanes = lanes
+        self.element = Shape.cast(element)
+        self.technology = technology
+        self.window = Window(shape=window, element=element, lanes=lanes, pad_value=shape_range(self.element)[0],
+                             technology=technology)
+        self.results = self.results_of(window, technology)
+        super().__init__({"i": In(stream_of(element, lanes)), "o": Out(stream_of(element, lanes)), "busy": Out(1)})
+
+    @staticmethod
+    def results_of(window: WindowShape, technology: Technology) -> _Results:
+        latency = window_latency(technology) + window.beats
+        return _Results(words=1, interval=window.beats, latency=latency)
+
+    @property
+    def latency(self) -> int:
+        return self.results.latency + Queue.latency_of(self.results.depth)
+
+    @staticmethod
+    def cycles(*, window: WindowShape) -> int:
+        """Cycles from frame to frame."""
+        return window.cycles()
+
+    @staticmethod
+    def cost(*, window: WindowShape, lanes: int, element: Shape, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        width = lanes * Shape.cast(element).width
+        return (Window.cost(shape=window, width=width, technology=technology) + Resources(lut=2 * width, ff=width + 1)
+                + MaxPoolStage.results_of(window, technology).cost(width))
+
+    def model(self, frames: IntArray) -> IntArray:
+        """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
+        return self.window.model(frames).max(axis=1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.window = window = self.window
+        link(m, wiring.flipped(self.i), window.i)
+        m.d.comb += self.busy.eq(window.busy)
+        beat = window.beat
+        largest = [Signal(self.element, name=f"largest{lane}", reset_less=True) for lane in range(self.lanes)]
+        for lane, value in enumerate(largest):
+            with m.If(beat.valid & (beat.first | (beat.word[lane] > value))):
+                m.d.sync += value.eq(beat.word[lane])
+        valid = delay(m, beat.valid & beat.last, 1, "valid", reset_less=False)
+        self.results.build(m, window, valid, Cat(*largest), wiring.flipped(self.o),
+                           data.ArrayLayout(self.element, self.lanes))
+        return m
+
+
+class AveragePoolStage(wiring.Component):
+    """The sum of each lane over a window, requantized: division, zero points and clamp are in the constants.
+
+    Parameters
+    ----------
+    window
+        With as many groups as words: a block is the taps of one channel word.
+    lanes, element
+        Of the input stream.
+    pad_value
+        What a tap in the padding counts as.
+    accumulator
+        Shape that holds every sum of a window.
+    bias, multiplier, shift
+        Integer arrays, one entry for each channel.
+    zero_point, low, high, output
+        As the `Requantizer` has them.
+    out_lanes
+        Of the output stream, and the number of requantizers; divides `lanes`.
+    technology, requantizer_style, name
+        Makes ring, ROMs and multipliers; what multiplies; prefix of the ROMs' names.
+
+    The last result of a block is at the output `latency` cycles after the window starts it; initiation interval of
+    blocks: the taps of the window or lanes / out_lanes, whichever is more.  `busy` is the window's.
+    """
+
+    def __init__(self, *, window: WindowShape, lanes: int, element: Shape, pad_value: int, accumulator: Shape,
+                 bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int, low: int, high: int,
+                 output: Shape, out_lanes: int, technology: Technology, requantizer_style: RequantizerStyle, name: str):
+        schedule = _Schedule(window, lanes, out_lanes)
+        self.schedule = schedule
+        self.element = Shape.cast(element)
+        self.accumulator = Shape.cast(accumulator)
+        self.output = Shape.cast(output)
+        constants = requantizer_constants(
+            schedule, accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point,
+            low=low, high=high, output=output, style=requantizer_style, technology=technology)
+        self.window = Window(shape=window, element=element, lanes=lanes, pad_value=pad_value, technology=technology,
+                             interval=schedule.parts)
+        self.requantizers = [Requantizer(**arguments, name=f"{name}_{k}") for k, arguments in enumerate(constants)]
+        self.delays = requantizer_delays(self.requantizers)
+        self.results = results_of(schedule, technology, max(unit.latency for unit in self.requantizers))
+        super().__init__({
+            "i": In(stream_of(element, lanes)), "o": Out(stream_of(output, out_lanes)), "busy": Out(1)})
+
+    @property
+    def latency(self) -> int:
+        return self.results.latency + Queue.latency_of(self.results.depth)
+
+    @staticmethod
+    def cycles(*, window: WindowShape, lanes: int, out_lanes: int) -> int:
+        """Cycles from frame to frame."""
+        return window.cycles(lanes // out_lanes)
+
+    @staticmethod
+    def cost(*, window: WindowShape, lanes: int, element: Shape, accumulator: Shape, bias: IntArray,
+             multiplier: IntArray, shift: IntArray, zero_point: int, low: int, high: int, output: Shape, out_lanes: int,
+             technology: Technology, requantizer_style: RequantizerStyle) -> Resources:
+        """DSP and RAM exact, LUT and FF estimated."""
+        schedule = _Schedule(window, lanes, out_lanes)
+        constants = requantizer_constants(
+            schedule, accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point,
+            low=low, high=high, output=output, style=requantizer_style, technology=technology)
+        total = lanes * Shape.cast(accumulator).width
+        resources = Window.cost(shape=window, width=lanes * Shape.cast(element).width, technology=technology,
+                                interval=schedule.parts)
+        resources += Resources(lut=total + (total if schedule.parts > 1 else 0), ff=total * (1 + (schedule.parts > 1)))
+        resources += Resources(lut=schedule.parts + 6, ff=schedule.parts + 6)
+        latency = 0
+        for arguments in constants:
+            resources += Requantizer.cost(**arguments)
+            latency = max(latency, Requantizer.latency_of(**arguments))
+        width = out_lanes * Shape.cast(output).width
+        return resources + results_of(schedule, technology, latency).cost(width)
+
+    def model(self, frames: IntArray) -> IntArray:
+        """Beats at the output, [n, out_lanes]; frames are [n, height, width, channels]."""
+        sums = self.window.model(frames).sum(axis=1)
+        columns = sums.reshape(-1, len(self.requantizers)).T
+        return np.stack([unit.model(column) for unit, column in zip(self.requantizers, columns, strict=True)], axis=1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.window = window = self.window
+        link(m, wiring.flipped(self.i), window.i)
+        m.d.comb += self.busy.eq(window.busy)
+        beat = window.beat
+        sums = [Signal(self.accumulator, name=f"sum{lane}", reset_less=True) for lane in range(self.schedule.lanes)]
+        for lane, value in enumerate(sums):
+            m.d.sync += value.eq(Mux(beat.first, 0, value) + beat.word[lane])
+        ready = delay(m, beat.valid & beat.last, 1, "ready", reset_less=False)
+        valid, values = self.drain(m, ready, sums)
+        words = []
+        for k, (unit, value) in enumerate(zip(self.requantizers, values, strict=True)):
+            m.submodules[f"requantizer{k}"] = unit
+            m.d.comb += [unit.i_valid.eq(valid), unit.i_value.eq(value)]
+            words.append(delay(m, unit.o_value, self.delays[k], f"result{k}"))
+        slowest = self.delays.index(0)
+        self.results.build(m, window, self.requantizers[slowest].o_valid, Cat(*words), wiring.flipped(self.o),
+                           data.ArrayLayout(self.output, len(words)))
+        return m
+
+    def drain(self, m: Module, ready: Value, sums: list[Signal]) -> tuple[Value, list[Value]]:
+        """The sums that are complete in the cycle of `ready`, `out_lanes` at a time, every `step` cycles."""
+        parts, step, lanes = self.schedule.parts, self.schedule.step, len(self.requantizers)
+        if parts == 1:
+            return ready, list(sums)
+        rest = [Signal(self.accumulator, name=f"rest{n}", reset_less=True) for n in range(len(sums))]
+        pulses = Signal(step * (parts - 1) + 1) if step * parts <= 16 else None
+        valid = Signal()
+        if pulses is not None:
+            mask = sum(1 << (step * part) for part in range(parts))
+            m.d.sync += pulses.eq(Mux(ready, mask, pulses >> 1))
+            m.d.comb += valid.eq(pulses[0])
+        else:
+            left, wait = Signal(Shape.cast(range(-1, parts)), init=-1), Signal(Shape.cast(range(-1, step)))
+            m.d.comb += valid.eq(~left[-1] & wait[-1])
+            with m.If(ready):
+                m.d.sync += [left.eq(parts - 1), wait.eq(-1)]
+            with m.Elif(valid):
+                m.d.sync += [left.eq(left - 1), wait.eq(step - 2)]
+            with m.Elif(~wait[-1]):
+                m.d.sync += wait.eq(wait - 1)
+        for n, value in enumerate(rest):
+            with m.If(ready):
+                m.d.sync += value.eq(sums[n])
+            if n + lanes < len(rest):
+                with m.Elif(valid):
+                    m.d.sync += value.eq(rest[n + lanes])
+        return valid, rest[:lanes]
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """`parts` groups of `out_lanes` sums leave a block of `interval` cycles, `step` cycles apart."""
+
+    window: WindowShape
+    lanes: int
+    out_lanes: int
+
+    def __post_init__(self) -> None:
+        check_groups(self.window)
+        if self.lanes % self.out_lanes:
+            raise ValueError(f"out_lanes of an average pool must divide its {self.lanes} lanes, not {self.out_lanes}")
+
+    @property
+    def parts(self) -> int:
+        return self.lanes // self.out_lanes
+
+    @property
+    def interval(self) -> int:
+        return max(self.window.beats, self.parts)
+
+    @property
+    def step(self) -> int:
+        return self.interval // self.parts
+
+
+def window_latency(technology: Technology) -> int:
+    """Cycles from the start of a block to its first beat."""
+    return technology.timing.ram + 2
+
+
+def results_of(schedule: _Schedule, technology: Technology, requantize: int) -> _Results:
+    drain = 1 + (schedule.parts - 1) * schedule.step if schedule.parts > 1 else 0
+    latency = window_latency(technology) + schedule.window.beats + drain + requantize
+    return _Results(words=schedule.parts, interval=schedule.interval, latency=latency)
+
+
+def requantizer_constants(schedule: _Schedule, *, bias: IntArray, multiplier: IntArray, shift: IntArray,
+                          **common) -> list[dict]:
+    """Arguments of each requantizer: number k has the channels k, k + out_lanes, ..."""
+    count = schedule.out_lanes
+    arrays = {"bias": np.asarray(bias), "multiplier": np.asarray(multiplier), "shift": np.asarray(shift)}
+    channels = schedule.window.words * schedule.lanes
+    for name, values in arrays.items():
+        if values.shape != (channels,):
+            raise ValueError(f"{name} of an average pool must have one entry for each of its {channels} channels, not "
+                             f"the shape {values.shape}")
+    return [{**common, "interval": schedule.step, **{name: values[k::count] for name, values in arrays.items()}}
+            for k in range(count)]
+
+
+def requantizer_delays(units: list[Requantizer]) -> list[int]:
+    """Cycles that each one's result waits for the slowest: their constants may need different pipelines."""
+    slowest = max(unit.latency for unit in units)
+    return [slowest - unit.latency for unit in units]

@@ -1,0 +1,185 @@
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from amaranth.hdl import signed, unsigned
+from hwflow_rtl.pool import AveragePoolStage, MaxPoolStage
+from hwflow_rtl.requantize import RequantizerStyle
+from hwflow_rtl.vendor import ECP5, Generic, Timing
+from hwflow_rtl.window import WindowShape
+
+from tests.rtl.harness import simulate
+
+DSP, FABRIC = RequantizerStyle.DSP, RequantizerStyle.FABRIC
+TECHNOLOGY = Timing(multiply=4)
+
+
+def window(height, width, words, kernel, stride=(1, 1), dilation=(1, 1), pads=(0, 0, 0, 0)) -> WindowShape:
+    return WindowShape(height=height, width=width, words=words, kernel=kernel, stride=stride, dilation=dilation,
+                       pads=pads, groups=words)
+
+
+def taps(frames: np.ndarray, shape: WindowShape, padding: int) -> np.ndarray:
+    """All windows, [n, out_h, out_w, taps, channels], one by one."""
+    top, left, bottom, right = shape.pads
+    padded = np.pad(frames, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=padding)
+    windows = []
+    for y in range(shape.out_height):
+        for x in range(shape.out_width):
+            rows = [y * shape.stride[0] + k * shape.dilation[0] for k in range(shape.kernel[0])]
+            columns = [x * shape.stride[1] + k * shape.dilation[1] for k in range(shape.kernel[1])]
+            windows.append(padded[:, rows][:, :, columns].reshape(len(frames), -1, frames.shape[-1]))
+    return np.stack(windows, axis=1).reshape(len(frames), shape.out_height, shape.out_width, -1, frames.shape[-1])
+
+
+SHAPES = {
+    "2x2": (window(6, 8, 2, (2, 2), (2, 2)), 2),
+    "3x3 padded": (window(5, 5, 1, (3, 3), (2, 2), pads=(1, 1, 1, 1)), 4),
+    "overlapping": (window(5, 6, 3, (3, 2)), 1),
+    "dilated": (window(7, 7, 1, (2, 2), (1, 1), (2, 3)), 2),
+    "global": (window(4, 4, 3, (4, 4)), 2),
+    "1-D": (window(1, 12, 2, (1, 3), (1, 3)), 3),
+    "one tap": (window(4, 4, 2, (1, 1)), 2),
+    "subsampling": (window(4, 4, 2, (1, 1), (2, 2)), 2),
+}
+STALLS = [(0, 0), (0.5, 0), (0, 0.5), (0.3, 0.7)]
+HEAVY_STALLS = [(name, *stalls) for name in ("2x2", "3x3 padded", "1-D") for stalls in ((0.98, 0), (0, 0.98))]
+CASES = [(name, *stalls) for name in SHAPES for stalls in STALLS] + HEAVY_STALLS
+
+
+def frames_for(shape: WindowShape, lanes: int, count: int, low: int = -128, high: int = 127) -> np.ndarray:
+    source = np.random.default_rng(shape.blocks)
+    return source.integers(low, high + 1, (count, shape.height, shape.width, shape.words * lanes))
+
+
+@pytest.mark.parametrize("name, stall_in, stall_out", CASES)
+def test_max_pool(name, stall_in, stall_out):
+    shape, lanes = SHAPES[name]
+    stage = MaxPoolStage(window=shape, lanes=lanes, element=signed(8), technology=Generic(timing=TECHNOLOGY))
+    frames = frames_for(shape, lanes, 1 if max(stall_in, stall_out) > 0.9 else 3)
+    expected = taps(frames, shape, -128).max(axis=3).reshape(-1, lanes)
+    traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)}, stall_in=stall_in,
+                      stall_out=stall_out)
+    assert np.array_equal(traces["o"].beats, expected)
+    assert np.array_equal(stage.model(frames), expected)
+
+
+def test_max_pool_of_unsigned():
+    shape = window(4, 4, 1, (2, 2), (2, 2), pads=(0, 0, 0, 0))
+    stage = MaxPoolStage(window=shape, lanes=1, element=unsigned(8), technology=Generic(timing=TECHNOLOGY))
+    frames = frames_for(shape, 1, 2, 0, 255)
+    traces = simulate(stage, sends={"i": frames.reshape(-1, 1)}, receives={"o": 8})
+    assert np.array_equal(traces["o"].beats, taps(frames, shape, 0).max(axis=3).reshape(-1, 1))
+
+
+def interval(trace, frames: int) -> int:
+    """Cycles from the last beat of the last frame but one to that of the last."""
+    per_frame = len(trace.beats) // frames
+    return int(trace.cycles[-1] - trace.cycles[-1 - per_frame])
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_max_pool_keeps_pace(name):
+    shape, lanes = SHAPES[name]
+    stage = MaxPoolStage(window=shape, lanes=lanes, element=signed(8), technology=Generic(timing=TECHNOLOGY))
+    frames = frames_for(shape, lanes, 6)
+    count = 6 * shape.blocks
+    traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": count})
+    assert interval(traces["o"], 6) == MaxPoolStage.cycles(window=shape)
+
+
+def average(shape: WindowShape, lanes: int, out_lanes: int, style: RequantizerStyle, mixed: bool) -> AveragePoolStage:
+    channels, count = shape.words * lanes, shape.kernel[0] * shape.kernel[1]
+    source = np.random.default_rng(channels)
+    spread = source.integers(0, 3, channels) if mixed else np.zeros(channels, dtype=np.int64)
+    return AveragePoolStage(
+        window=shape, lanes=lanes, element=signed(8), pad_value=5, accumulator=signed(8 + (count - 1).bit_length()),
+        bias=-5 * count + spread, multiplier=round(2**20 / count / 4) % 2**18 + spread, shift=18 + spread,
+        zero_point=-3, low=-128, high=127, output=signed(8), out_lanes=out_lanes,
+        technology=Generic(timing=TECHNOLOGY), requantizer_style=style, name="average")
+
+
+def averaged(stage: AveragePoolStage, sums: np.ndarray) -> np.ndarray:
+    """Sums [..., channels] by exact fractions."""
+    count = len(stage.requantizers)
+    channels = sums.shape[-1]
+    results = np.zeros_like(sums)
+    for c in range(channels):
+        unit = stage.requantizers[c % count]
+        bias, multiplier, shift = (int(constant[c // count]) for constant in unit.constants)
+        for index in np.ndindex(sums.shape[:-1]):
+            value = round(Fraction((int(sums[index][c]) + bias) * multiplier, 1 << shift)) - 3
+            results[index][c] = min(max(value, -128), 127)
+    return results
+
+
+@pytest.mark.parametrize("style, mixed", [(DSP, False), (DSP, True), (FABRIC, True)])
+@pytest.mark.parametrize("name, stall_in, stall_out", CASES)
+def test_average_pool(name, stall_in, stall_out, mixed, style):
+    shape, lanes = SHAPES[name]
+    for out_lanes in {1, lanes}:
+        stage = average(shape, lanes, out_lanes, style, mixed)
+        frames = frames_for(shape, lanes, 1 if max(stall_in, stall_out) > 0.9 else 2)
+        expected = averaged(stage, taps(frames, shape, 5).sum(axis=3)).reshape(-1, out_lanes)
+        traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)},
+                          stall_in=stall_in, stall_out=stall_out)
+        assert np.array_equal(traces["o"].beats, expected)
+        assert np.array_equal(stage.model(frames), expected)
+
+
+@pytest.mark.parametrize("style", [DSP, FABRIC])
+@pytest.mark.parametrize("name", SHAPES)
+def test_average_pool_keeps_pace(name, style):
+    shape, lanes = SHAPES[name]
+    for out_lanes in {1, lanes}:
+        stage = average(shape, lanes, out_lanes, style, True)
+        frames = frames_for(shape, lanes, 8)
+        count = 8 * shape.blocks * lanes // out_lanes
+        traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": count})
+        assert interval(traces["o"], 8) == AveragePoolStage.cycles(window=shape, lanes=lanes, out_lanes=out_lanes)
+
+
+def average_cost(stage: AveragePoolStage, technology, style):
+    """Of the stage that `average()` makes with equal constants."""
+    schedule, unit = stage.schedule, stage.requantizers[0]
+    arrays = [np.full(schedule.window.words * schedule.lanes, values[0]) for values in unit.constants]
+    return AveragePoolStage.cost(
+        window=schedule.window, lanes=schedule.lanes, element=stage.element, accumulator=stage.accumulator,
+        bias=arrays[0], multiplier=arrays[1], shift=arrays[2], zero_point=-3, low=-128, high=127, output=signed(8),
+        out_lanes=schedule.out_lanes, technology=technology, requantizer_style=style)
+
+
+def test_average_pool_cost_counts_multipliers():
+    shape = window(8, 8, 4, (3, 3))
+    assert average_cost(average(shape, 4, 4, DSP, False), ECP5(), DSP).dsp == 4
+    assert average_cost(average(shape, 4, 1, DSP, False), ECP5(), DSP).dsp == 1
+    assert average_cost(average(shape, 4, 4, FABRIC, False), ECP5(), FABRIC).dsp == 0
+
+
+def test_max_pool_cost_is_a_window_and_little_more():
+    shape = window(64, 64, 4, (2, 2), (2, 2))
+    cost = MaxPoolStage.cost(window=shape, lanes=4, element=signed(8), technology=ECP5())
+    assert cost.dsp == 0
+    assert cost.ram == ECP5().ram_cost(width=32, depth=shape.ring_depth()).ram > 0
+
+
+def test_refuses_windows_over_channels():
+    shape = WindowShape(height=4, width=4, words=2, kernel=(2, 2))
+    with pytest.raises(ValueError, match=re.escape(
+            "a pooling window must have a group for each of its 2 words and one tile, not 1 groups and 1 tiles")):
+        MaxPoolStage(window=shape, lanes=1, element=signed(8), technology=Generic(timing=TECHNOLOGY))
+
+
+def test_refuses_lanes_that_do_not_divide():
+    with pytest.raises(ValueError, match="out_lanes of an average pool must divide its 4 lanes, not 3"):
+        average(window(4, 4, 1, (2, 2)), 4, 3, DSP, False)
+
+
+def test_refuses_constants_of_another_length():
+    with pytest.raises(ValueError, match=re.escape(
+            "bias of an average pool must have one entry for each of its 4 channels, not the shape (3,)")):
+        AveragePoolStage(
+            window=window(4, 4, 2, (2, 2)), lanes=2, element=signed(8), pad_value=0, accumulator=signed(10),
+            bias=np.zeros(3), multiplier=np.ones(4), shift=np.ones(4), zero_point=0, low=-128, high=127,
+            output=signed(8), out_lanes=1, technology=Generic(timing=TECHNOLOGY), requantizer_style=DSP, name="average")
