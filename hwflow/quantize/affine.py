@@ -17,11 +17,12 @@ from hwflow.quantize.graphs import (
     consumers,
     dynamic_inputs,
     host_prefix,
+    host_suffix,
     producers,
     with_graph,
 )
 from hwflow.quantize.normalise import shape_of
-from hwflow.quantize.operators import AFFINE, HOST_BEFORE
+from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE
 
 __all__ = ["fold_affine"]
 
@@ -41,10 +42,10 @@ def fold_affine(model: Model) -> Model:
 
     Where there is none, a Gemm right behind takes it; else one with a constant per channel becomes a depthwise
     convolution with a 1x1 kernel, and one with a single constant stays and becomes a table.  What stands at the very
-    beginning stays for the host.
+    beginning or end stays for the host.
     """
     graph = model.graph
-    on_host = host_prefix(graph, HOST_BEFORE)
+    on_host, at_the_end = host_prefix(graph, HOST_BEFORE), host_suffix(graph, HOST_AFTER)
     kept = {value.name for value in graph.outputs}
     nodes, extra, names = list(graph.nodes), dict[str, Array](), Names(graph)
 
@@ -69,7 +70,7 @@ def fold_affine(model: Model) -> Model:
         elif (behind := _gemm_behind(node, current, kept)) is not None:
             nodes[nodes.index(behind)] = _folded_ahead(behind, source, affine, current, constant)
             nodes.remove(node)
-        elif not _is_scalar(node, graph):
+        elif not _is_scalar(node, graph) and node.outputs[0] not in at_the_end:
             at = nodes.index(node)
             nodes[at : at + 1] = _standalone(node, source, affine, current, constant, extra)
     return with_graph(model, nodes, extra)

@@ -82,13 +82,13 @@ class Importer:
         self.tensors[tensor.name] = tensor
 
     def tensor_name(self, output: str) -> str:
-        """The layer graph's name of an ONNX tensor: the same, except where the host reads that very tensor.
+        """The layer graph's name of an ONNX tensor: the same, except where the host may read that very tensor.
 
         Frames and the ONNX tensor that the host makes of them differ in layout, so they must differ in name.
         """
-        readers = (node for node in self.graph.nodes if output in node.inputs)
+        readers = [node for node in self.graph.nodes if output in node.inputs]
         on_host = any(value.name == output for value in self.graph.outputs) or any(
-            node.op_type in operators.HOST_ONLY for node in readers
+            self.suffix.intersection(node.outputs) for node in readers
         )
         return f"{output}.frame" if on_host else output
 

@@ -94,6 +94,16 @@ CHAINS: dict[str, tuple[tuple[int, ...], Build, list[str]]] = {
         lambda m: m.do("Sigmoid").norm(1).do("Tanh").conv(2, 1, 3, 3) and None,
         ["lookup", "conv", "lookup", "conv"],
     ),
+    "scaling of every element at the end": (
+        (1, 2, 6, 6),
+        lambda m: m.conv(3, 2, 3, 3).do("Relu").do("Flatten").do("Mul", m.c(48, offset=2)) and None,
+        ["conv"],
+    ),
+    "scaling behind max pool, at the end": (
+        (1, 2, 6, 6),
+        lambda m: m.do("MaxPool", kernel_shape=(2, 2)).do("Mul", m.c(2, 1, 1, offset=2)) and None,
+        ["max_pool"],
+    ),
     "bias as a column, and scaling": (
         (1, 2, 9, 9),
         lambda m: (
