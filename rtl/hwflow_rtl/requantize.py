@@ -294,7 +294,7 @@ class _Plan:
         if self.multiplier is None:
             return 0
         if isinstance(self.multiplier, ShiftAddArguments):
-            return ShiftAdd(**self.multiplier).latency
+            return ShiftAdd.latency_for(self.multiplier["factor_bits"], self.multiplier["interval"])
         return self.technology.timing.multiply + self.passes - 1 + self.split
 
     @property

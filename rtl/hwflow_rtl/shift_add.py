@@ -74,6 +74,11 @@ class ShiftAdd(wiring.Component):
         return latency(self.segments)
 
     @staticmethod
+    def latency_for(factor_bits: int, interval: int) -> int:
+        """The latency of a unit with these parameters."""
+        return latency(ShiftAdd.split(factor_bits, interval))
+
+    @staticmethod
     def split(factor_bits: int, interval: int) -> list[int]:
         """Steps of each segment, as even as can be: n steps keep a loop busy for n + 1 cycles, a stage for one."""
         longest = max(1, interval - 1)
