@@ -22,6 +22,9 @@ __all__ = ["load_graph", "save_graph"]
 
 GRAPH, ARRAYS = "graph.yaml", "arrays.npz"
 
+#: What reading a damaged or foreign file raises.
+_DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError, zipfile.BadZipFile)
+
 
 def save_graph(graph: LayerGraph, folder: Path) -> None:
     """Write `graph` into the existing `folder`."""
@@ -45,7 +48,7 @@ def load_graph(folder: Path) -> LayerGraph:
             arrays = {name: archive[name] for name in archive.files}
         graph = _graph(text, arrays)
         graph.check()
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         raise HwflowError(
             f"'{folder}' must hold a layer graph ({GRAPH} and {ARRAYS}), which it does not: {_first(error)}; "
             "delete the folder and quantize again"
