@@ -1,11 +1,11 @@
-"""The families' multipliers and memories: contents in the order that yosys knows, counts as estimated, values that are
-right where a simulation model exists (iCE40, and everything in tables)."""
+"""The families' multipliers and memories: tilings, counts as estimated, refusals, and the values of what is in tables.
+
+Contents and wiring of the blocks: tests/synth/test_wiring.py.  Values of netlists: tests/synth/test_ice40_netlist.py.
+"""
 
 from __future__ import annotations
 
 import itertools
-import json
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -13,45 +13,14 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Shape, Signal, signed, unsigned
-from amaranth.lib import memory, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Technology, Timing
 from hwflow_rtl.vendor.blocks import BlockShape, Tiling, bits_of, block_of, tile
 from hwflow_rtl.vendor.ecp5 import SHAPES
 
-from hwflow.errors import MissingTool
-from hwflow.synth.toolchain import find_tool, run_tool
-
-SYNTH = {"ecp5": "synth_ecp5 -nodsp", "ice40": "synth_ice40 -device u", "gowin": "synth_gowin -nodsp"}
-DSP = {"ecp5": {"MULT18X18D": 1}, "ice40": {"SB_MAC16": 1}, "gowin": {"MULT9X9": 1, "MULT18X18": 2}}
-RAM = {"ecp5": ("DP16KD",), "ice40": ("SB_RAM40_4K",), "gowin": ("pROM", "pROMX9", "SDPB", "SDPX9B", "SPX9", "SP")}
-
-
-def slow(*values: int):
-    return pytest.param(*values, marks=pytest.mark.slow)
-
-
-def random_contents(width: int, depth: int, seed: int = 0) -> np.ndarray:
-    bits = np.random.default_rng(seed).integers(0, 2, (depth, width), dtype=np.uint8)
-    return np.packbits(bits, axis=1, bitorder="little")
-
-
-def words_of(contents: np.ndarray) -> list[int]:
-    return [int.from_bytes(row.tobytes(), "little") for row in contents]
-
-
-def yosys(folder: Path, text: str, script: str) -> dict:
-    """Run yosys on a design `top`; the netlist that it writes as JSON."""
-    try:
-        tool = find_tool("yosys")
-    except MissingTool as error:
-        pytest.skip(str(error))
-    (folder / "top.il").write_text(text)
-    (folder / "run.ys").write_text(f"read_rtlil top.il\n{script}\nselect top*\nwrite_json -selected netlist.json\n")
-    run_tool(tool, ["-q", "-s", "run.ys"], folder=folder, log=folder / "yosys.log", step="test", progress=print)
-    return json.loads((folder / "netlist.json").read_text())["modules"]
-
+from tests.synth.netlists import DSP, RAM, SYNTH, random_contents, words_of, yosys
 
 # Tiling and contents
 
@@ -80,119 +49,6 @@ def test_every_word_is_in_one_place_of_the_blocks(width: int, depth: int) -> Non
     whole = np.concatenate(banks)
     assert np.array_equal(whole[:depth, :width], bits)
     assert whole.sum() == bits.sum()
-
-
-class Inferred(wiring.Component):
-    """The same memory as yosys infers it from plain Amaranth."""
-
-    def __init__(self, width: int, contents: np.ndarray | None, depth: int):
-        self.width, self.contents, self.depth = width, contents, depth
-        super().__init__({
-            "addr": In(range(depth)), "data": Out(width),
-            "write_en": In(1), "write_addr": In(range(depth)), "write_data": In(width),
-        })
-
-    def elaborate(self, platform):
-        m = Module()
-        words = [] if self.contents is None else words_of(self.contents)
-        m.submodules.memory = store = memory.Memory(
-            shape=self.width, depth=self.depth, init=words, attrs={"ram_style": "block", "rom_style": "block"})
-        read, word = store.read_port(domain="comb"), Signal(self.width, reset_less=True)
-        m.d.comb += [read.addr.eq(self.addr), self.data.eq(word)]
-        m.d.sync += word.eq(read.data)  # yosys moves it into the block; `-no-rw-check` keeps it from more than that
-        if self.contents is None:
-            write = store.write_port()
-            m.d.comb += [write.en.eq(self.write_en), write.addr.eq(self.write_addr), write.data.eq(self.write_data)]
-        return m
-
-
-def port_bits(modules: dict, name: str) -> dict[object, str]:
-    """Net number to "name[k]" for a port of the top module."""
-    return {bit: f"{name}[{k}]" for k, bit in enumerate(modules["top"]["ports"][name]["bits"])}
-
-
-def only_block(modules: dict, kinds: tuple[str, ...]) -> dict:
-    cells = [cell for cell in modules["top"]["cells"].values() if cell["type"] in kinds]
-    assert len(cells) == 1
-    return cells[0]
-
-
-def initial(cell: dict) -> dict[str, str]:
-    """INIT parameters with every undefined bit as 0."""
-    return {name: value.replace("x", "0") for name, value in cell["parameters"].items() if name.startswith("INIT")}
-
-
-def pins_of(cell: dict, names: dict[object, str], *, kind: str) -> dict[str, str]:
-    """Which top-level bit is at which pin of a cell; a pin is "ADA13" for both ADA13 and ADA[13]."""
-    found = {}
-    for port, bits in cell["connections"].items():
-        for k, bit in enumerate(bits):
-            if bit in names and re.match(kind, port):
-                found[f"{port}{k}" if len(bits) > 1 else port] = names[bit]
-    return found
-
-
-FLAT = "hierarchy -top top; proc; flatten; opt -full; opt_clean -purge"
-
-
-@pytest.mark.parametrize("family", ["ecp5", "gowin"])
-@pytest.mark.parametrize(("width", "depth"), [
-    (36, 512), (9, 2048), (4, 4096), slow(18, 1024), slow(2, 8192), slow(1, 16384)])
-def test_contents_stand_where_yosys_puts_them(family: str, width: int, depth: int, tmp_path: Path) -> None:
-    """The same words, once through our INIT parameters and once through yosys' own mapping to RAM blocks."""
-    contents = random_contents(width, depth, seed=width)
-    rom = FAMILIES[family]().rom(width=width, contents=contents, name="weights")
-    ours = yosys(tmp_path, rtlil.convert(rom, ports=[rom.addr, rom.data]), FLAT)
-    plain = Inferred(width, contents, depth)
-    theirs = yosys(tmp_path, rtlil.convert(plain, ports=[plain.addr, plain.data]),
-                   f"{SYNTH[family]} -no-rw-check -top top -run begin:map_ffram; opt_clean -purge")
-    our_cell, their_cell = only_block(ours, RAM[family]), only_block(theirs, RAM[family])
-    assert initial(our_cell) == initial(their_cell)
-    assert our_cell["attributes"]["hwflow_rom"] == "weights"
-    # The address reaches the same pins: those of either port, for a port reads what the other one does.
-    addresses = [
-        {re.sub("^AD[ABR]?", "AD", pin): bit
-         for pin, bit in pins_of(cell, port_bits(modules, "addr"), kind="AD").items()}
-        for cell, modules in ((our_cell, ours), (their_cell, theirs))]
-    assert addresses[0] == addresses[1]
-
-
-@pytest.mark.parametrize("family", ["ecp5", "gowin"])
-@pytest.mark.parametrize(("width", "depth"), [(36, 512), (18, 1024), slow(9, 2048), slow(4, 4096)])
-def test_a_ram_is_wired_as_yosys_wires_it(family: str, width: int, depth: int, tmp_path: Path) -> None:
-    """Data and address pins of both ports, where yosys chooses the same shape: halves cannot be swapped unnoticed."""
-    ram = FAMILIES[family]().ram(width=width, depth=depth)
-    ports = [ram.write_en, ram.write_addr, ram.write_data, ram.read_addr, ram.read_data]
-    ours = yosys(tmp_path, rtlil.convert(ram, ports=ports), FLAT)
-    plain = Inferred(width, None, depth)
-    theirs = yosys(tmp_path, rtlil.convert(plain, ports=[plain.write_en, plain.write_addr, plain.write_data,
-                                                         plain.addr, plain.data]),
-                   f"{SYNTH[family]} -no-rw-check -top top -run begin:map_ffram; opt_clean -purge")
-    # Below 36 bits yosys takes Gowin's true dual port block, the same cell with two names for its data pins.
-    kinds = (*RAM[family], "DPB", "DPX9B")
-    our_cell, their_cell = only_block(ours, kinds), only_block(theirs, kinds)
-    if their_cell["type"].startswith("DP") and family == "gowin":
-        pins = their_cell["connections"]
-        pins["DI"], pins["DO"] = pins.pop("DIA"), pins.pop("DOB")
-
-    def wiring_of(cell: dict, modules: dict, names: dict[str, str]) -> dict[str, str]:
-        bits: dict[object, str] = {}
-        for port, common in names.items():
-            bits |= {bit: f"{common}[{k}]" for k, bit in enumerate(modules["top"]["ports"][port]["bits"])}
-        return pins_of(cell, bits, kind="AD|D")
-
-    our_wiring = wiring_of(our_cell, ours, {"write_addr": "wa", "write_data": "wd", "read_addr": "ra"})
-    their_wiring = wiring_of(their_cell, theirs, {"write_addr": "wa", "write_data": "wd", "addr": "ra"})
-    assert our_wiring == their_wiring
-    outputs = [pins_of(cell, port_bits(modules, port), kind="DO")
-               for cell, modules, port in ((our_cell, ours, "read_data"), (their_cell, theirs, "data"))]
-    if outputs[0]:  # Gowin's narrow shapes have a register between the block and the port
-        assert [re.sub(r"^\w+", "", bit) for bit in outputs[0].values()] == \
-            [re.sub(r"^\w+", "", bit) for bit in outputs[1].values()]
-        assert list(outputs[0]) == list(outputs[1])
-    for name in ("DATA_WIDTH_A", "DATA_WIDTH_B", "BIT_WIDTH_0", "BIT_WIDTH_1"):
-        widths = [int(str(cell["parameters"].get(name, "0")), 2) for cell in (our_cell, their_cell)]
-        assert widths[0] == widths[1]
 
 
 # Counts
