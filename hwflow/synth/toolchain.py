@@ -169,7 +169,7 @@ def run_tool(tool: Tool, arguments: Sequence[str], *, folder: Path, log: Path, s
     """Run `tool` in `folder`, everything it says to `log`; the seconds it took.  Raises ToolFailed in its own words."""
     started = time.monotonic()
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w", encoding="utf-8") as file:
+    with log.open("w", encoding="utf-8", buffering=1) as file:
         file.write(f"$ {tool.name} {' '.join(arguments)}\n")
         file.flush()
         with subprocess.Popen([*tool.command, *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
