@@ -126,15 +126,18 @@ class MatrixShape:
                 + technology.rom_cost(width=count * self.weight.width, depth=self.rom_depth))
 
     def bank_rows(self, technology: Technology) -> int:
-        """Rows per bank: as few as cost at most an eighth more multiplier and RAM blocks than the best choice."""
-        def blocks(bank: int) -> int:
-            cost = self.bank_cost(bank, technology)
-            return (cost.dsp + cost.ram) * (self.rows // bank)
+        """Rows per bank: as few as need no more multiplier blocks, and an eighth more RAM blocks, than the best choice.
 
-        fitting = [bank for bank in range(1, min(self.rows, BANK_ROWS) + 1)
-                   if self.rows % bank == 0 and (bank % self.out_lanes == 0 or self.out_lanes % bank == 0)]
-        least = min(blocks(bank) for bank in fitting)
-        return next(bank for bank in fitting if 8 * blocks(bank) <= 9 * least)
+        Words of several rows side by side fill the width of RAM blocks better; small banks are faster.
+        """
+        costs = {}
+        for bank in range(1, min(self.rows, BANK_ROWS) + 1):
+            if self.rows % bank == 0 and (bank % self.out_lanes == 0 or self.out_lanes % bank == 0):
+                cost, count = self.bank_cost(bank, technology), self.rows // bank
+                costs[bank] = (cost.dsp * count, cost.ram * count)
+        dsp = min(cost[0] for cost in costs.values())
+        ram = min(cost[1] for cost in costs.values() if cost[0] == dsp)
+        return next(bank for bank, cost in costs.items() if cost[0] == dsp and 8 * cost[1] <= 9 * ram)
 
     def bank_latency(self, technology: Technology) -> int:
         """Cycles from a word at a bank to its sum at the bank's accumulators."""

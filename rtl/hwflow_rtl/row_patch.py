@@ -34,8 +34,8 @@ class RowPatch(wiring.Component):
         if shape.words != 1:
             raise ValueError(f"words of the shape of a RowPatch must be 1, not {shape.words}")
         if shape.pads[1] > shape.reach[1]:
-            raise ValueError(f"left padding of a RowPatch must be at most {shape.reach[1]}, the reach of its kernel, not "
-                             f"{shape.pads[1]}")
+            raise ValueError(f"left padding of a RowPatch must be at most the reach of its kernel, {shape.reach[1]}, "
+                             f"not {shape.pads[1]}")
         self.shape = shape
         self.element = Shape.cast(element)
         self.lanes = lanes

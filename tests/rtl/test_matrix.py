@@ -1,12 +1,17 @@
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from amaranth.back import rtlil
 from amaranth.hdl import Shape, signed, unsigned
 from hwflow_rtl.matrix import MatrixStage
 from hwflow_rtl.requantize import RequantizerStyle
 from hwflow_rtl.vendor.base import Timing
+from hwflow_rtl.vendor.ecp5 import ECP5
 from hwflow_rtl.vendor.generic import Generic
+from hwflow_rtl.vendor.gowin import Gowin
+from hwflow_rtl.vendor.ice40 import ICE40
 from hwflow_rtl.window import WindowShape
 
 from tests.rtl.harness import simulate
@@ -113,9 +118,10 @@ def requantized(value: np.ndarray, bias, multiplier, shift, zero_point: int, low
 class Case:
     """A layer with weights, a stage for it, and what the stage must give for its frames."""
 
-    def __init__(self, layer: Layer, frames: int, *, timing: Timing = Timing(multiply=4), seed: int = 0):
+    def __init__(self, layer: Layer, frames: int, *, technology=None, style=RequantizerStyle.DSP,
+                 seed: int = 0):
         random = np.random.default_rng(seed)
-        self.layer, self.count = layer, frames
+        self.technology = technology or Generic()
         self.frames = random.integers(*limits(layer.element), (frames, *layer.frame))
         low, high = limits(layer.weight)
         weights = random.integers(low, high, (layer.cout, *layer.kernel, layer.frame[2] // layer.groups))
@@ -132,12 +138,13 @@ class Case:
         zero_point = 0 if layer.output.signed else 1 << (layer.output.width - 2)
         requantize = {"bias": bias, "multiplier": multiplier, "shift": shift, "zero_point": zero_point,
                       "low": low, "high": high - 1}
+        self.requantize = requantize
         self.expected = requantized(sums, **requantize)
         self.stage = MatrixStage(
             window=layer.window, lanes=layer.cols, rows=layer.rows, weights=weights, element=layer.element,
             weight=layer.weight, accumulator=signed(bound.bit_length() + 1), output=layer.output,
-            out_lanes=layer.out_lanes, pad_value=pad_value, technology=Generic(timing=timing),
-            requantizer_style=RequantizerStyle.DSP, name="stage", patch=layer.patch, **requantize)
+            out_lanes=layer.out_lanes, pad_value=pad_value, technology=self.technology,
+            requantizer_style=style, name="stage", patch=layer.patch, **requantize)
         self.beats_in = self.frames.reshape(-1, layer.cols)
         self.beats_out = self.expected.reshape(-1, layer.out_lanes)
 
@@ -166,7 +173,7 @@ def test_full_pace(layer):
 @pytest.mark.parametrize("name", ["3x3 pad 1", "1x1, one word, all lanes", "1x1, three words, 12 rows", "dense",
                                   "patch 3x3", "3x3 pad 1, one column"])
 def test_any_latencies(name, timing):
-    case = Case(LAYERS[name], 4, timing=timing)
+    case = Case(LAYERS[name], 4, technology=Generic(timing=timing))
     traces = case.run()
     ends = traces["o"].cycles.reshape(4, -1)[:, -1]
     assert (np.diff(ends[1:]) == case.stage.shape.cycles()).all()
@@ -192,6 +199,33 @@ def test_stalls(layer, stall_in, stall_out):
 def test_cycles(name, work, cycles):
     shape = Case(LAYERS[name], 1).stage.shape
     assert (shape.work, shape.cycles()) == (work, cycles)
+
+
+BLOCKS = {
+    ECP5: ("MULT18X18D", "DP16KD"), ICE40: ("SB_MAC16", "SB_RAM40_4K"), Gowin: ("MULT9X9", "pROM", "pROMX9", "SDPB", "SDPX9B"),
+}
+
+
+@pytest.mark.parametrize("family", BLOCKS, ids=lambda family: family.__name__)
+@pytest.mark.parametrize("name", ["3x3 pad 1", "3x3 valid, wide", "large", "patch 3x3, 3 channels, stride 2", "dense"])
+def test_cost_in_blocks_is_exact(name, family):
+    large = Layer((16, 16, 32), 32, 4, 8, **SAME)
+    case = Case(LAYERS.get(name, large), 1, technology=family(), style=RequantizerStyle.FABRIC)
+    text = rtlil.convert(case.stage)
+    cost = MatrixStage.cost(shape=case.stage.shape, technology=case.technology,
+                            requantizer_style=RequantizerStyle.FABRIC, **case.requantize)
+    kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)
+    assert cost.dsp + cost.ram == sum(kinds.count(kind) for kind in BLOCKS[family])
+    assert cost.dsp >= case.stage.shape.rows * case.stage.shape.cols // 2
+    assert cost.lut > 0
+    assert cost.ff > 0
+
+
+def test_banks_share_a_rom_where_that_saves_blocks():
+    def bank(cols: int) -> int:
+        return Case(Layer((4, 40, cols * 4), 16, 8, cols, **SAME), 1).stage.shape.bank_rows(ECP5())
+
+    assert (bank(1), bank(4), bank(5), bank(8)) == (4, 1, 4, 1)
 
 
 @pytest.mark.parametrize(("change", "message"), [

@@ -83,7 +83,7 @@ def test_takes_a_word_every_cycle(name):
 
 
 @pytest.mark.parametrize(("shape", "message"), [
-    (row(5, 2, pads=(2, 0)), "left padding of a RowPatch must be at most 1, the reach of its kernel, not 2"),
+    (row(5, 2, pads=(2, 0)), "left padding of a RowPatch must be at most the reach of its kernel, 1, not 2"),
     (WindowShape(height=1, width=3, words=2, kernel=(1, 1)), "words of the shape of a RowPatch must be 1, not 2"),
 ])
 def test_refuses(shape, message):
