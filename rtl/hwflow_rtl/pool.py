@@ -32,6 +32,7 @@ class _Results:
     words: int
     interval: int
     latency: int
+    technology: Technology
 
     @property
     def depth(self) -> int:
@@ -44,10 +45,10 @@ class _Results:
 
     def cost(self, width: int) -> Resources:
         bits = self.depth.bit_length() + 1
-        return Queue.cost(width=width, depth=self.depth) + Resources(lut=2 * bits, ff=bits)
+        return Queue.cost(width=width, depth=self.depth, technology=self.technology) + Resources(lut=2 * bits, ff=bits)
 
     def build(self, m: Module, window: Window, valid: Value, word: Value, sink, shape: data.Layout) -> None:
-        m.submodules.queue = queue = Queue(shape=shape, depth=self.depth)
+        m.submodules.queue = queue = Queue(shape=shape, depth=self.depth, technology=self.technology)
         m.submodules.credit = credit = CreditCounter(words=self.depth, take=self.words)
         m.d.comb += [
             window.credit.eq(credit.credit), credit.taken.eq(window.start),
@@ -93,7 +94,7 @@ class MaxPoolStage(wiring.Component):
     @staticmethod
     def results_of(window: WindowShape, technology: Technology) -> _Results:
         latency = window_latency(technology) + window.beats
-        return _Results(words=1, interval=window.beats, latency=latency)
+        return _Results(words=1, interval=window.beats, latency=latency, technology=technology)
 
     @property
     def latency(self) -> int:
@@ -297,7 +298,7 @@ def window_latency(technology: Technology) -> int:
 def results_of(schedule: _Schedule, technology: Technology, requantize: int) -> _Results:
     drain = 1 + (schedule.parts - 1) * schedule.step if schedule.parts > 1 else 0
     latency = window_latency(technology) + schedule.window.beats + drain + requantize
-    return _Results(words=schedule.parts, interval=schedule.interval, latency=latency)
+    return _Results(words=schedule.parts, interval=schedule.interval, latency=latency, technology=technology)
 
 
 def requantizer_constants(schedule: _Schedule, *, bias: IntArray, multiplier: IntArray, shift: IntArray,

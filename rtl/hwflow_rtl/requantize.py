@@ -341,7 +341,8 @@ class _Plan:
         factor = numbers.factor_bits if "factor" in numbers.stored else 0
         halves = numbers.halves_after(0).width
         resources = Resources(
-            lut=(total if any(numbers.bias) else 0) + 2 * result + 3 * numbers.output.width + numbers.drop // 3 + 4,
+            lut=(total if any(numbers.bias) else 0) + 3 * result // 2 + 2 * numbers.output.width + numbers.drop // 3
+            + 4,
             ff=self.lead * numbers.accumulator.width + total + factor + extra + halves + result
             + 2 * numbers.output.width + self.latency + 4)
         if numbers.stored:

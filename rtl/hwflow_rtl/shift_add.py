@@ -97,7 +97,7 @@ class ShiftAdd(wiring.Component):
             gate = 0 if steps == 1 and (zeros | ones) & place else width
             left -= steps if steps == 1 else 0
             control = 0 if steps == 1 else 2 * steps.bit_length() + 2
-            load = 0 if steps == 1 else width + left + kept
+            load = 0 if steps == 1 else left + (width + kept if left < factor_bits else 0)
             total += Resources(lut=adder + gate + load + control, ff=2 * width + left + kept + tag_bits + 2 + control)
             left -= steps if steps > 1 else 0
         return total

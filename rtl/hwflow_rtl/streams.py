@@ -16,7 +16,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from .vendor.base import Resources
+from .vendor.base import Resources, Technology
 
 __all__ = ["CreditCounter", "Gearbox", "Queue", "lanes_of", "link", "payload_of", "stream_of"]
 
@@ -70,20 +70,24 @@ class Queue(wiring.Component):
     shape
         Of the payload of both streams.
     depth
-        Words it holds, at least 2.  Up to `SHIFT_DEPTH` they stand in a shift register; beyond that in a memory that is
-        read asynchronously (distributed RAM where the family has it), and one more word stands in the output register.
+        Words it holds, at least 2.  Up to `SHIFT_DEPTH` they stand in a shift register; beyond that in a memory, and
+        one more word in the output register.
+    technology
+        Decides whether the memory stands in tables or, where a family has no such memory, in RAM blocks whose output
+        register is the queue's.  Without it synthesis decides.  The queue behaves the same in every case.
 
     Latency 1 cycle (shift register) or 2 (memory); initiation interval 1.
     """
 
     SHIFT_DEPTH = 4
 
-    def __init__(self, *, shape: ShapeLike, depth: int):
+    def __init__(self, *, shape: ShapeLike, depth: int, technology: Technology | None = None):
         if depth < 2:
             raise ValueError(f"depth of a Queue must be at least 2, not {depth}: a single register passes a word only "
                              f"every other cycle")
         self.shape = shape
         self.depth = depth
+        self.technology = technology
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
 
     @property
@@ -101,14 +105,17 @@ class Queue(wiring.Component):
         return self.depth if self.depth <= self.SHIFT_DEPTH else self.depth + 1
 
     @staticmethod
-    def cost(*, width: int, depth: int) -> Resources:
-        """Estimate for words of `width` bits."""
+    def cost(*, width: int, depth: int, technology: Technology | None = None) -> Resources:
+        """Of words of `width` bits: LUT and FF estimated; RAM exact, and 0 without a technology."""
         if depth <= Queue.SHIFT_DEPTH:
             return Resources(lut=(depth - 1) * width + 2 * depth, ff=depth * (width + 1))
+        count = ceil_log2(depth + 1)
+        control = Resources(lut=6 * count + 10, ff=3 * count + 3)
+        if technology is not None and not has_tables(technology):
+            return control + Resources(ram=technology.ram_cost(width=width, depth=1 << ceil_log2(depth)).ram)
         tables = -(-depth // 16) * -(-width // 4) * 6  # a TRELLIS_DPR16X4 takes four tables and a write slice
         merge = 0 if depth <= 16 else (-(-depth // 16) - 1) * width
-        count = ceil_log2(depth + 1)
-        return Resources(lut=tables + merge + 4 * count + 6, ff=width + 3 * count + 3)
+        return control + Resources(lut=tables + merge, ff=width)
 
     @staticmethod
     def model(beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -143,7 +150,9 @@ class Queue(wiring.Component):
         """`stored` counts the words in the memory; `some` and `self.i.ready` are its comparisons, one cycle ahead."""
         m = Module()
         places = 1 << ceil_log2(self.depth)
-        m.submodules.ring = ring = memory.Memory(shape=self.shape, depth=places, init=[])
+        tables = self.technology is not None and has_tables(self.technology)
+        m.submodules.ring = ring = memory.Memory(
+            shape=self.shape, depth=places, init=[], attrs={"ram_style": "distributed"} if tables else {})
         write, read = ring.write_port(), ring.read_port(domain="comb")
         stored, some, space = Signal(range(self.depth + 1)), Signal(), Signal(init=1)
         word, full = Signal(self.shape, reset_less=True), Signal()
@@ -163,6 +172,11 @@ class Queue(wiring.Component):
         with m.Elif(self.o.ready):
             m.d.sync += full.eq(0)
         return m
+
+
+def has_tables(technology: Technology) -> bool:
+    """Whether the family can make a small memory without a RAM block."""
+    return technology.ram_cost(width=4, depth=16).ram == 0
 
 
 class CreditCounter(wiring.Component):

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from amaranth.hdl import Module, signed, unsigned
 from amaranth.lib import wiring
+from hwflow_rtl.emit import emit_rtlil
 from hwflow_rtl.streams import CreditCounter, Gearbox, Queue, lanes_of, link, stream_of
+from hwflow_rtl.vendor import ECP5, ICE40, Gowin
 
 from tests.rtl.harness import STALLS, simulate, simulator
 
@@ -145,3 +147,16 @@ def test_link_joins_equal_streams():
     a, b = Queue(shape=signed(8), depth=2), Queue(shape=signed(8), depth=2)
     link(m, a.o, b.i)
     assert lanes_of(Gearbox(shape=signed(8), lanes_in=2, lanes_out=3).o) == 3
+
+
+@pytest.mark.parametrize("family", [ECP5, Gowin, ICE40])
+def test_queue_with_a_technology_is_the_same_queue(family):
+    """Depth 20 has a memory: in tables, or in RAM blocks where the family has no such tables."""
+    queue = Queue(shape=signed(8), depth=20, technology=family())
+    beats = noise(6, 200, 1)
+    traces = simulate(queue, sends={"i": beats}, receives={"o": 200})
+    assert np.array_equal(traces["o"].beats, beats)
+    assert traces["o"].span == 200
+    cost = Queue.cost(width=8, depth=20, technology=family())
+    assert cost.ram == (family().ram_cost(width=8, depth=32).ram if family is ICE40 else 0)
+    assert ("ram_style" in emit_rtlil(queue, name="queue")) == (family is not ICE40)
