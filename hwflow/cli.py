@@ -1,19 +1,28 @@
 """The command line.  Results go to standard output, progress to standard error; failures are one message.
 
 Exit codes: 0 fine; 1 the answer is no (mismatch, does not fit, check failed); 2 the question was wrong (bad file,
-unknown board, missing tool); 130 interrupted.
+unknown board, missing tool); 70 hwflow itself made a mistake; 130 interrupted.  With --json standard output holds one
+JSON object in every case: the result, or {"error": message, "exit_code": code}.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import errno
 import json
+import os
+import signal
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
+from amaranth.hdl import UnusedElaboratable
 
 from . import commands
 from .errors import HwflowError
@@ -23,6 +32,11 @@ from .report.console import Console
 __all__ = ["main"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+#: Exit code of a mistake in hwflow (EX_SOFTWARE of sysexits.h).
+INTERNAL = 70
+#: Errors that mean a full disk.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
@@ -154,38 +168,64 @@ def doctor(**options: Any) -> None:
 
 def run(command: Callable[[Console, Settings], Mapping[str, Any]], options: Mapping[str, Any]) -> None:
     """Call `command` with the options as `Settings`, print its result as JSON where asked, and exit with its code."""
-    as_json = options["as_json"]
-    console = Console(quiet=as_json)
     known = {field.name for field in dataclasses.fields(Settings)}
     settings = Settings(**{name: value for name, value in options.items() if name in known})
-    try:
-        result = command(console, settings)
-    except HwflowError as error:
-        if as_json:
-            click.echo(json.dumps({"error": str(error), "exit_code": error.exit_code}))
-        console.fail(str(error))
-        sys.exit(error.exit_code)
-    if as_json:
+    result = command(Console(quiet=options["as_json"]), settings)
+    if options["as_json"]:
         click.echo(json.dumps(result, indent=1))
     sys.exit(int(result.get("exit_code", 0)))
 
 
-def main() -> None:
-    """The entry point of `hwflow`; Ctrl-C ends with one line and exit code 130."""
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The entry point of `hwflow`; always raises SystemExit.  `arguments` are those of the process if None."""
+    if arguments is None:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it started ends too
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    # Amaranth complains of hardware that is made and not used: after a failure that is no news.
+    warnings.filterwarnings("ignore", category=UnusedElaboratable)
     try:
-        cli.main(standalone_mode=False)
-    except click.ClickException as error:
+        code = cli.main(words, prog_name="hwflow", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `hwflow info x | head -1`: the reader has what it wanted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(128 + signal.SIGPIPE)
+    except click.UsageError as error:
         error.show()
-        sys.exit(2)
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted; nothing is half-written, and the next run continues", err=True)
-        sys.exit(130)
-    except MemoryError:
-        click.echo("error: the model needs more memory than this machine has", err=True)
-        sys.exit(2)
-    except OSError as error:
-        click.echo(f"error: {error.filename or 'a file'}: {error.strerror or error}", err=True)
-        sys.exit(2)
+        fail(error.format_message(), 2, words, say=False)
+    except BaseException as error:
+        if isinstance(error, SystemExit):
+            raise
+        fail(*explain(error), words)
+    sys.exit(code)
+
+
+def fail(message: str, code: int, words: Sequence[str], *, say: bool = True) -> NoReturn:
+    """End with `code`; the message goes to standard error, and as JSON to standard output where that was asked for."""
+    if "--json" in words:
+        with contextlib.suppress(OSError):
+            click.echo(json.dumps({"error": message, "exit_code": code}))
+    if say:
+        Console().fail(message)
+    sys.exit(code)
+
+
+def explain(error: BaseException) -> tuple[str, int]:
+    """What to tell the user about an error, and the exit code."""
+    if isinstance(error, HwflowError):
+        return str(error), error.exit_code
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return "interrupted; nothing is half-written, and the next run continues", 128 + signal.SIGINT
+    if isinstance(error, MemoryError):
+        return "the model needs more memory than this machine has", 2
+    if isinstance(error, OSError):
+        place = error.filename2 or error.filename
+        remedy = "; make room, or choose another folder with --build" if error.errno in FULL else ""
+        return f"{f'{place}: ' if place else ''}{error.strerror or error}{remedy}", 2
+    with tempfile.NamedTemporaryFile("w", prefix="hwflow-", suffix=".txt", delete=False) as report:
+        report.writelines(traceback.format_exception(error))
+    reason = (str(error).splitlines() or [""])[0]
+    return (f"hwflow itself made a mistake ({type(error).__name__}: {reason}); please report it with the file "
+            f"'{report.name}'", INTERNAL)
 
 
 if __name__ == "__main__":

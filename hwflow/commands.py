@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from hwflow_sim.doctor import simulation_tools
+from hwflow_sim.tools import find_tools
 
 from . import onnx
 from .build import locked
@@ -20,6 +21,7 @@ from .onnx import Severity
 from .report import tables
 from .report.console import Console
 from .synth import list_boards, load_board, tool_status
+from .synth.toolchain import tools_of_family
 
 __all__ = ["boards", "build", "check", "doctor", "golden", "info", "quantize", "sim", "synth"]
 
@@ -33,13 +35,19 @@ def check(console: Console, settings: Settings) -> Result:
     for finding in findings:
         console.say(f"{finding.severity.value}: {finding}")
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    warnings = len(findings) - len(errors)
     rows = [{**asdict(finding), "severity": finding.severity.value} for finding in findings]
     if errors:
-        console.say(f"{settings.model}: {len(errors)} errors, {len(findings) - len(errors)} warnings")
+        console.say(f"{settings.model}: {counted(len(errors), 'error')}, {counted(warnings, 'warning')}")
         return {"exit_code": 1, "findings": rows}
-    graph = flow.trial().graph
-    console.say(f"{settings.model}: {len(flow.source.graph.nodes)} nodes follow the rules, {len(findings)} warnings; "
-                f"all of them map: {len(graph.layers)} layers in hardware")
+    nodes, _ = counted(len(flow.source.graph.nodes), "node"), flow.model
+    try:
+        graph = flow.trial().graph
+    except HwflowError as problem:
+        console.say(f"{settings.model}: {nodes}, no error, {counted(warnings, 'warning')}; but {problem}")
+        return {"exit_code": 1, "findings": rows, "problem": str(problem)}
+    layers = counted(len(graph.layers), "layer")
+    console.say(f"{settings.model}: {nodes}, no error, {counted(warnings, 'warning')}; all map to hardware: {layers}")
     return {"exit_code": 0, "findings": rows, "layers": [layer.name for layer in graph.layers]}
 
 
@@ -58,14 +66,19 @@ def info(console: Console, settings: Settings) -> Result:
             console.say(f"  {word} {value.name}: {tables.type_text(graph.types.get(value.name) or value.type)}")
     console.say(f"  operators: {', '.join(f'{count} {name}' for name, count in sorted(operators.items()))}")
     console.say(f"  parameters: {tables.number(parameters)}")
-    layers = flow.trial().graph
+    facts = {"ir_version": model.ir_version, "opsets": dict(model.opsets), "producer": producer,
+             "operators": dict(operators), "parameters": parameters}
+    try:
+        layers = flow.trial().graph
+    except HwflowError as problem:
+        console.say(f"  {problem}")
+        return {**facts, "layers": None, "problem": str(problem)}
     console.table("layers in hardware", ("layer", "kind", "output", "multiplications a frame"),
                   [(layer.name, layer.kind, str(layers.tensors[layer.output].frame),
                     tables.number(layer.multiplications(layers))) for layer in layers.layers])
-    return {"ir_version": model.ir_version, "opsets": dict(model.opsets), "producer": producer,
-            "operators": dict(operators), "parameters": parameters, "layers": [
-                {"name": layer.name, "kind": layer.kind, "multiplications": layer.multiplications(layers)}
-                for layer in layers.layers]}
+    return {**facts, "layers": [
+        {"name": layer.name, "kind": layer.kind, "multiplications": layer.multiplications(layers)}
+        for layer in layers.layers]}
 
 
 def quantize(console: Console, settings: Settings) -> Result:
@@ -85,7 +98,7 @@ def quantize(console: Console, settings: Settings) -> Result:
 def golden(console: Console, settings: Settings) -> Result:
     """The integer model's outputs for every row of the data, in build/<model>/golden.npz."""
     if settings.data is None:
-        raise HwflowError("golden needs inputs to run on: give an NPZ file with --data (docs/data-files.md)")
+        raise HwflowError("golden must have inputs to run on; give an NPZ file with --data (docs/data-files.md)")
     flow = Flow(console, settings)
     with locked(flow.folder, console.progress):
         accuracy = flow.accuracy()
@@ -99,6 +112,7 @@ def build(console: Console, settings: Settings) -> Result:
     """The plan and the Verilog below build/<model>."""
     flow = Flow(console, settings)
     with locked(flow.folder, console.progress):
+        flow.prepare()
         folder = flow.generate()
     tables.show_plan(console, flow.plan, flow.board)
     console.say(f"plan: {flow.folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
@@ -109,6 +123,7 @@ def sim(console: Console, settings: Settings) -> Result:
     """Every stage of the RTL against the golden model, at full speed and stalled at random; exit code 1 if unequal."""
     flow = Flow(console, settings)
     with locked(flow.folder, console.progress):
+        flow.prepare(find_tools)
         runs = flow.simulate()
         accuracy = flow.accuracy()
     tables.show_simulation(console, flow.plan, flow.board, runs)
@@ -118,8 +133,8 @@ def sim(console: Console, settings: Settings) -> Result:
         for line in tables.failure_lines(flow.graph, flow.plan, run):
             console.fail(f"{name}: {line}")
     if equal:
-        stages = len(flow.plan.stages)
-        console.say(f"equal: {stages} stages, {len(flow.frames)} frames, {' and '.join(runs)}, bit for bit")
+        stages = counted(len(flow.plan.stages), "stage")
+        console.say(f"equal: {stages}, {len(flow.frames)} frames, {' and '.join(runs)}, bit for bit")
     return {"exit_code": 0 if equal else 1, "equal": equal, "accuracy": asdict(accuracy) if accuracy else None,
             **tables.simulation_facts(flow.plan, flow.board, runs)}
 
@@ -128,6 +143,7 @@ def synth(console: Console, settings: Settings) -> Result:
     """The bitstream below build/<model>/synth/<board>."""
     flow = Flow(console, settings)
     with locked(flow.folder, console.progress):
+        flow.prepare(lambda: tools_of_family(flow.board.family))
         report = flow.synthesize()
     tables.show_synthesis(console, flow.plan, flow.board, report)
     return {**report.to_dict(), **tables.plan_facts(flow.plan, flow.board)}
@@ -149,3 +165,8 @@ def doctor(console: Console, settings: Settings) -> Result:
     tools = (*simulation_tools(), *tool_status())
     tables.show_tools(console, tools)
     return {"exit_code": 0 if all(tool.found for tool in tools) else 1, "tools": [asdict(tool) for tool in tools]}
+
+
+def counted(count: int, thing: str) -> str:
+    """"1 layer", "2 layers", "no layer"."""
+    return f"{count or 'no'} {thing}{'s' if count > 1 else ''}"

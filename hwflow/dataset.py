@@ -14,7 +14,7 @@ in the name of an input or output may stand as "_", because archives take it for
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -67,6 +67,7 @@ def load_dataset(path: str | Path, model: Model) -> Dataset:
     inputs = {value.name: _rows(file, arrays, value, ("in_", "")) for value in values}
     _same_length(file, inputs)
     stated = [value.name for value in values if _named(arrays, "calib_", value) is not None]
+    _known_calibration(file, arrays, values)
     if stated:
         calibration = {value.name: _rows(file, arrays, value, ("calib_",)) for value in values}
         _same_length(file, calibration)
@@ -86,6 +87,9 @@ def _read(file: Path) -> dict[str, Array]:
         raise HwflowError(f"{file}: the data file must exist; give an NPZ file made with numpy.savez")
     try:
         with file.open("rb") as stream:
+            if stream.read(2) not in (b"PK", b"\x93N"):  # a zip archive, or a single array, which is named below
+                raise HwflowError(f"{file}: the data must be an NPZ file made with numpy.savez (it is no zip archive)")
+            stream.seek(0)
             return _arrays(file, np.load(stream, allow_pickle=False))
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise HwflowError(f"{file}: the data must be an NPZ file made with numpy.savez ({_first(error)})") from None
@@ -177,7 +181,10 @@ def _numbers(file: Path, name: str, array: Array, value: Value) -> Array:
                 f"{file}: array '{name}' must hold {dtype} like the model's input '{value.name}', not {array.dtype}; "
                 "quantize the values first"
             )
-    converted = array.astype(dtype)
+    with np.errstate(over="ignore"):  # looked for below
+        converted = array.astype(dtype)
+    if dtype.kind == "f" and not np.isfinite(converted).all():
+        raise HwflowError(f"{file}: array '{name}' must fit {dtype}, not hold values up to {np.abs(array).max():g}")
     if dtype.kind in "iub" and array.dtype.kind in "iub" and not np.array_equal(converted, array):
         low, high = array.min(), array.max()
         raise HwflowError(f"{file}: array '{name}' must fit {dtype}, not hold values from {low} to {high}")
@@ -188,6 +195,15 @@ def _same_length(file: Path, inputs: Mapping[str, Array]) -> None:
     if len({len(array) for array in inputs.values()}) > 1:
         listed = ", ".join(f"'{name}' has {len(array)}" for name, array in inputs.items())
         raise HwflowError(f"{file}: all inputs must have the same number of rows; {listed}")
+
+
+def _known_calibration(file: Path, arrays: Mapping[str, Array], values: Sequence[Value]) -> None:
+    """A calib_ array of no input would be passed over in silence."""
+    known = {f"calib_{name}" for value in values for name in (value.name, value.name.replace("/", "_"))}
+    for key in arrays:
+        if key.startswith("calib_") and key not in known and key not in {value.name for value in values}:
+            wanted = " or ".join(f"'calib_{value.name}'" for value in values)
+            raise HwflowError(f"{file}: array '{key}' must be named like an input of the model: {wanted}")
 
 
 def _labels(file: Path, arrays: Mapping[str, Array], count: int) -> Array | None:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -117,15 +118,25 @@ class Flow:
         return load_board(self.settings.board)
 
     @cached_property
+    def plan_text(self) -> str | None:
+        """The user's plan as it stands in the file, None where there is none."""
+        return read_text(self.settings.plan) if self.settings.plan else None
+
+    def prepare(self, *needs: Callable[[], object]) -> None:
+        """Fail at once over what would fail late: the board, the plan's file, the programs that `needs` look for."""
+        _ = self.source, self.board, self.plan_text
+        for find in needs:
+            find()
+
+    @cached_property
     def plan(self) -> hls.Plan:
         """The user's plan, or the fastest one that fits the board; written to plan.yaml either way."""
         technology = self.board.technology()
-        if self.settings.plan is None:
+        if self.plan_text is None:
             budget = hls.Budget(self.board.name, self.board.resources, BOARD_TOP)
             plan = hls.solve(self.graph, technology, budget)
         else:
-            plan = hls.plan_from_yaml(read_text(self.settings.plan), self.graph, technology,
-                                      source=str(self.settings.plan))
+            plan = hls.plan_from_yaml(self.plan_text, self.graph, technology, source=str(self.settings.plan))
         write_atomically(self.folder / "plan.yaml", hls.plan_to_yaml(plan))
         return plan
 
@@ -138,7 +149,10 @@ class Flow:
         """Integer frames [n, height, width, channels] to simulate: the first rows of the data, else random ones."""
         count = self.settings.frames
         if self.dataset is not None:
-            return golden.enter(self.quantized, self.dataset.first(count).inputs)
+            rows = golden.enter(self.quantized, self.dataset.first(count).inputs)
+            if len(rows) < count:
+                self.console.progress(f"the data has {len(rows)} of the {count} frames to simulate; they are repeated")
+            return rows[np.arange(count) % len(rows)]
         tensor = self.graph.tensors[self.graph.inputs[0]]
         shape = (count, tensor.frame.height, tensor.frame.width, tensor.frame.channels)
         self.console.progress(f"no data: {count} frames of random integers are simulated; give real ones with --data")
@@ -188,13 +202,13 @@ class Flow:
         dataset = self.dataset
         if dataset is None:
             return None
-        folder = self.folder / "golden"
+        quantized, folder = self.quantized, self.folder / "golden"
         key = digest(self.quantize_key, *(values.tobytes() for _, values in sorted(dataset.inputs.items())),
                      b"" if dataset.labels is None else dataset.labels.tobytes())
 
         def make(place: Path) -> None:
             with self.console.rows("golden model") as progress:
-                result, outputs = measure(self.model, self.quantized, dataset, progress)
+                result, outputs = measure(self.model, quantized, dataset, progress)
             (place / "accuracy.json").write_text(json.dumps(asdict(result)))
             np.savez(place / "outputs.npz", allow_pickle=False, **{f"out_{name}": a for name, a in outputs.items()})
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from amaranth.back.verilog import YosysError
 from hwflow_rtl.emit import emit
 from hwflow_rtl.vendor import Generic
 from hwflow_sim.rom import ROM_MODULE, write_roms
 
 from . import hls
+from .errors import ToolFailed
 from .layers.base import LayerGraph
 
 __all__ = ["write_rtl"]
@@ -22,6 +24,11 @@ def write_rtl(graph: LayerGraph, plan: hls.Plan, folder: Path) -> None:
     """Write `hwflow_core.v`, the module of its ROMs, and a hex file for each ROM, into `folder`."""
     technology = Generic(timing=plan.timing, hex_roms=True)
     core = hls.lower(graph, plan, technology)
-    (folder / f"{TOP}.v").write_text(emit(core, name=TOP))
+    try:
+        verilog = emit(core, name=TOP)
+    except YosysError as error:
+        reason = str(error).strip().splitlines()[-1:]
+        raise ToolFailed(f"Amaranth's own yosys could not write the Verilog: {' '.join(reason)}") from None
+    (folder / f"{TOP}.v").write_text(verilog)
     shutil.copyfile(ROM_MODULE, folder / ROM_MODULE.name)
     write_roms(technology.roms, folder)
