@@ -35,6 +35,19 @@ def test_links_lead_somewhere(document):
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("document", ["README.md", "docs/tutorial.md"])
+def test_python_example_runs(document, tmp_path, monkeypatch):
+    """Each example simulates the shipped model; the file names in it are replaced where they stand for the user's."""
+    block = re.search(r"^```python\n(.*?)^```", (ROOT / document).read_text(), re.MULTILINE | re.DOTALL)
+    assert block is not None
+    example = block.group(1).replace("mymodel.onnx", "models/digits_cnn.onnx").replace("mydata", "models/digits_cnn")
+    (tmp_path / "models").symlink_to(ROOT / "models")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(compile(example, document, "exec"), names)  # ends with its own assertion
+    assert "plan" in names
+
+
 def test_readme_gives_the_command_that_ci_runs():
     assert "make test\n" in (ROOT / "README.md").read_text()
     assert re.search(r"\bmake test\b", (ROOT / ".ci" / "run").read_text())

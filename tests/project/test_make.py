@@ -21,8 +21,11 @@ MAKE = shutil.which("make") or "make"
 
 
 def make(*arguments: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Call make as a user would; `path` replaces the folders where programs are looked for."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    """Call make as a user would; `path` replaces the folders where programs are looked for.
+
+    A make that runs these tests hands its variables down in the environment: none of it gets through.
+    """
+    clean = {name: os.environ[name] for name in ("HOME", "LANG", "PATH", "TMPDIR") if name in os.environ}
     clean |= {"PATH": str(path)} if path else {}
     return subprocess.run([MAKE, *arguments], cwd=ROOT, env=clean, capture_output=True, text=True)
 

@@ -81,8 +81,12 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 
 def run(installed: Path, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run an installed program in `folder`, with nothing in its environment that leads to the checkout."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    """Run an installed program in `folder`, with nothing in its environment that leads to the checkout.
+
+    Programs that the dependencies bring (ccache) are found on PATH, where pip would have put them beside hwflow's own.
+    """
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+    kept["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
     return subprocess.run([installed / command[0], *command[1:]], cwd=folder, env=kept, capture_output=True, text=True)
 
 
