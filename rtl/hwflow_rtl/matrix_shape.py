@@ -12,6 +12,7 @@ from functools import cached_property
 from amaranth.hdl import Shape
 from amaranth.utils import ceil_log2
 
+from .pipeline import adder_luts
 from .row_patch import RowPatch
 from .streams import Queue
 from .vendor.base import Resources, Technology, product_shape
@@ -173,13 +174,16 @@ class MatrixShape:
         for _ in range(banks):
             blocks += self.bank_cost(bank, technology)
         width, product = self.accumulator.width, product_shape(self.element, self.weight).width
-        tree, count = 0, self.cols
+        adders, registers, count = 0, width, self.cols
         for level in range(self.tree_levels):
-            tree += count // 2 * min(width, product + level + 1)
+            sum_width = min(width, product + level + 1)
+            adders += count // 2 * adder_luts(sum_width, technology)
             count -= count // 2
-        accumulate = width if self.played.beats > 1 else 0
+            registers += count * sum_width
+        if self.played.beats > 1:
+            adders, registers = adders + adder_luts(width, technology), registers + width
         address = ceil_log2(self.rom_depth)
-        per_row = Resources(lut=tree + accumulate + width, ff=tree + accumulate + width)
+        per_row = Resources(lut=adders + (width if self.drain > 1 else 0), ff=registers)
         per_hop = Resources(ff=self.cols * self.element.width + address + 3
                             + (width if self.drain > 1 else self.output.width * banks // 2))
         total = blocks + Resources(lut=2 * address + 20, ff=address + self.bank_latency(technology) * 3 + 12)

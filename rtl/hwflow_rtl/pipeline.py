@@ -6,7 +6,17 @@ from collections.abc import Iterable, Sequence
 
 from amaranth.hdl import Const, Module, Shape, Signal, Value
 
-__all__ = ["Nest", "delay"]
+from .vendor.base import Technology
+
+__all__ = ["Nest", "adder_luts", "delay"]
+
+#: Logic cells that begin and end a carry chain; nextpnr-ecp5 feeds both ends of a chain through a slice of their own.
+CHAIN_ENDS = {"ecp5": 4, "gowin": 2, "ice40": 1}
+
+
+def adder_luts(width: int, technology: Technology) -> int:
+    """Logic cells of a routed adder whose result has `width` bits."""
+    return width + width % 2 + CHAIN_ENDS.get(technology.name, max(CHAIN_ENDS.values()))
 
 
 def delay(m: Module, value, cycles: int, name: str, *, reset_less: bool = True):

@@ -12,7 +12,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .pipeline import delay
+from .pipeline import adder_luts, delay
 from .vendor.base import Resources, Technology
 from .window_address import BeatWalker, BlockWalker, block_steps
 from .window_shape import WindowShape
@@ -97,7 +97,11 @@ class Window(wiring.Component):
         address, frame = (depth - 1).bit_length(), shape.input_words.bit_length()
         counters = sum(n.bit_length() for n in (
             shape.out_height, shape.out_width, shape.groups, shape.tiles_per_group, shape.group_words, *shape.kernel))
-        control = Resources(lut=7 * address + 2 * frame + 2 * counters + 30,
+        masked = sum(bool(((taps < 0) | (taps >= size)).any())
+                     for size, all_taps in ((shape.width, shape.columns_at()), (shape.height, shape.rows_at()))
+                     for taps in all_taps.T)
+        chains = 6 * adder_luts(0, technology)
+        control = Resources(lut=8 * address + 2 * frame + 2 * counters + 5 * masked + 30 + chains,
                             ff=7 * address + 2 * frame + counters + 2 * sum(shape.kernel) + 20)
         return technology.ram_cost(width=width, depth=depth) + control + Resources(ff=width)
 

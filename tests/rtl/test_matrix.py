@@ -179,7 +179,7 @@ def test_any_latencies(name, timing):
     assert (np.diff(ends[1:]) == case.stage.shape.cycles()).all()
 
 
-@pytest.mark.parametrize(("stall_in", "stall_out"), [(0.3, 0.3), (0.0, 0.9), (0.9, 0.0), (0.98, 0.98)])
+@pytest.mark.parametrize(("stall_in", "stall_out"), [(0.3, 0.3), (0.98, 0.98)])
 @pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
 def test_stalls(layer, stall_in, stall_out):
     Case(layer, 1 if max(stall_in, stall_out) > 0.9 else 2, seed=5).run(
@@ -202,7 +202,8 @@ def test_cycles(name, work, cycles):
 
 
 BLOCKS = {
-    ECP5: ("MULT18X18D", "DP16KD"), ICE40: ("SB_MAC16", "SB_RAM40_4K"), Gowin: ("MULT9X9", "pROM", "pROMX9", "SDPB", "SDPX9B"),
+    ECP5: ("MULT18X18D", "DP16KD"), ICE40: ("SB_MAC16", "SB_RAM40_4K"),
+    Gowin: ("MULT9X9", "pROM", "pROMX9", "SDPB", "SDPX9B"),
 }
 
 

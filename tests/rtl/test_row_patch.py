@@ -4,7 +4,7 @@ from amaranth.hdl import signed
 from hwflow_rtl.row_patch import RowPatch
 from hwflow_rtl.window import WindowShape
 
-from tests.rtl.harness import STALLS, simulate
+from tests.rtl.harness import simulate
 
 
 def row(width: int, kernel: int, stride: int = 1, dilation: int = 1, pads: tuple[int, int] = (0, 0)) -> WindowShape:
@@ -54,8 +54,7 @@ def patch_of(shape: WindowShape) -> RowPatch:
     return RowPatch(shape=shape, element=signed(8), lanes=LANES, pad_value=-7)
 
 
-@pytest.mark.parametrize("stall_out", STALLS)
-@pytest.mark.parametrize("stall_in", STALLS)
+@pytest.mark.parametrize(("stall_in", "stall_out"), [(0.3, 0.3), (0.0, 0.9), (0.9, 0.0), (0.98, 0.98)])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_gathers_rows(shape, stall_in, stall_out):
     frames = frames_of(shape, 1 if max(stall_in, stall_out) > 0.5 else 3)
