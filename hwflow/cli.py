@@ -189,23 +189,22 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # `hwflow info x | head -1`: the reader has what it wanted
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(128 + signal.SIGPIPE)
-    except click.UsageError as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        fail(error.format_message(), 2, words, say=False)
+        sys.exit(2)
+    except SystemExit:
+        raise
     except BaseException as error:
-        if isinstance(error, SystemExit):
-            raise
         fail(*explain(error), words)
     sys.exit(code)
 
 
-def fail(message: str, code: int, words: Sequence[str], *, say: bool = True) -> NoReturn:
+def fail(message: str, code: int, words: Sequence[str]) -> NoReturn:
     """End with `code`; the message goes to standard error, and as JSON to standard output where that was asked for."""
     if "--json" in words:
         with contextlib.suppress(OSError):
             click.echo(json.dumps({"error": message, "exit_code": code}))
-    if say:
-        Console().fail(message)
+    Console().fail(message)
     sys.exit(code)
 
 
@@ -213,6 +212,9 @@ def explain(error: BaseException) -> tuple[str, int]:
     """What to tell the user about an error, and the exit code."""
     if isinstance(error, HwflowError):
         return str(error), error.exit_code
+    if isinstance(error, click.UsageError):
+        path = error.ctx.command_path if error.ctx else "hwflow"
+        return f"{error.format_message().rstrip('.')}; see `{path} --help`", 2
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return "interrupted; nothing is half-written, and the next run continues", 128 + signal.SIGINT
     if isinstance(error, MemoryError):

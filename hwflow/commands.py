@@ -111,8 +111,8 @@ def golden(console: Console, settings: Settings) -> Result:
 def build(console: Console, settings: Settings) -> Result:
     """The plan and the Verilog below build/<model>."""
     flow = Flow(console, settings)
+    flow.prepare()
     with locked(flow.folder, console.progress):
-        flow.prepare()
         folder = flow.generate()
     tables.show_plan(console, flow.plan, flow.board)
     console.say(f"plan: {flow.folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
@@ -122,8 +122,8 @@ def build(console: Console, settings: Settings) -> Result:
 def sim(console: Console, settings: Settings) -> Result:
     """Every stage of the RTL against the golden model, at full speed and stalled at random; exit code 1 if unequal."""
     flow = Flow(console, settings)
+    flow.prepare(find_tools)
     with locked(flow.folder, console.progress):
-        flow.prepare(find_tools)
         runs = flow.simulate()
         accuracy = flow.accuracy()
     tables.show_simulation(console, flow.plan, flow.board, runs)
@@ -142,8 +142,8 @@ def sim(console: Console, settings: Settings) -> Result:
 def synth(console: Console, settings: Settings) -> Result:
     """The bitstream below build/<model>/synth/<board>."""
     flow = Flow(console, settings)
+    flow.prepare(lambda: tools_of_family(flow.board.family))
     with locked(flow.folder, console.progress):
-        flow.prepare(lambda: tools_of_family(flow.board.family))
         report = flow.synthesize()
     tables.show_synthesis(console, flow.plan, flow.board, report)
     return {**report.to_dict(), **tables.plan_facts(flow.plan, flow.board)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -177,6 +178,9 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
         raise HwflowError(f"plan {source}, {path}: {errors[0].message}; "
                           "start from the plan.yaml that `hwflow build` writes")
     given = {row["stage"]: row for row in document["stages"]}
+    for name, count in Counter(row["stage"] for row in document["stages"]).items():
+        if count > 1:
+            raise HwflowError(f"plan {source}: stage '{name}' must be named once, not {count} times")
     names = stage_names(graph)
     for name in given:
         if name not in names:

@@ -1,0 +1,165 @@
+"""Boards that do not exist or are written wrongly, plans that fit no model, models that fit no board."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from hwflow import onnx
+from hwflow.onnx.build import Builder
+from hwflow.synth import load_board
+from tests.e2e.command import Cli
+
+BOARDS = "icebreaker, tangnano9k, ulx3s_85f"
+
+
+@pytest.mark.parametrize("command", ["build", "sim", "synth"])
+@pytest.mark.parametrize("name, guess", [("nope", ""), ("icebraker", "; did you mean icebreaker?")])
+def test_a_board_that_does_not_exist(cli: Cli, model: Path, command: str, name: str, guess: str) -> None:
+    assert cli.refuses(command, model, "--board", name) == (
+        f"board must be one of {BOARDS}, or the path of a YAML file, not '{name}'{guess}")
+    assert not Path("build").exists(), "nothing is computed for a board that does not exist"
+
+
+def test_a_board_file_that_is_not_there(cli: Cli, model: Path) -> None:
+    assert cli.refuses("build", model, "--board", "mine.yaml") == (
+        f"the board file 'mine.yaml' must exist; the boards that come with hwflow are {BOARDS}")
+
+
+def board_file(**changes: Any) -> Path:
+    """`mine.yaml`: the iCEBreaker's file with keys changed, or removed where the value is None."""
+    content = yaml.safe_load(load_board("icebreaker").path.read_text())
+    content.update(changes)
+    path = Path("mine.yaml")
+    path.write_text(yaml.safe_dump({key: value for key, value in content.items() if value is not None}))
+    return path
+
+
+def test_a_board_file_works_by_its_path(cli: Cli, model: Path) -> None:
+    shutil.copy(load_board("icebreaker").path, "mine.yaml")
+    assert cli("build", model, "--board", "mine.yaml", "--json").json["board"] == "mine"
+
+
+def test_a_board_file_that_is_no_yaml(cli: Cli, model: Path) -> None:
+    Path("mine.yaml").write_text("title: a\nfamily: [b\nclock: 3\n")
+    assert cli.refuses("build", model, "--board", "mine.yaml") == (
+        "the board file 'mine.yaml' must be valid YAML: line 3, column 6: expected ',' or ']', but got ':'")
+
+
+WRONG_KEYS = {
+    "unknown": ({"clokc": 3}, "key 'clokc' must be one of "),
+    "missing": ({"clock": None}, "key 'clock' must be given"),
+    "family": ({"family": "virtex"}, "key 'family' must be one of ecp5, ice40, gowin, not 'virtex'"),
+    "device": ({"device": "up9k"}, "key 'device' must be one of "),
+    "type": ({"resources": 3}, "key 'resources' must be a mapping of keys, not 3"),
+    "pin twice": ({"uart": {"rx": "6", "tx": "6", "baud": 9600}}, "pin 6 must be used once, not 2 times"),
+}
+
+
+@pytest.mark.parametrize("changes, complaint", WRONG_KEYS.values(), ids=WRONG_KEYS)
+def test_a_board_file_with_wrong_keys(cli: Cli, model: Path, changes: dict[str, Any], complaint: str) -> None:
+    message = cli.refuses("build", model, "--board", board_file(**changes))
+    first, *complaints = message.splitlines()
+    assert first.startswith("the board file 'mine.yaml' must have the keys of those in ")
+    assert len(complaints) == 1
+    assert complaints[0].strip().startswith(complaint)
+
+
+@pytest.fixture
+def plan(cli: Cli, model: Path) -> dict[str, Any]:
+    """The plan that hwflow makes for the small model, as the file has it."""
+    assert cli("build", model).code == 0
+    loaded: dict[str, Any] = yaml.safe_load(Path("build/small/plan.yaml").read_text())
+    return loaded
+
+
+def edited(plan: dict[str, Any]) -> Path:
+    Path("p.yaml").write_text(yaml.safe_dump(plan))
+    return Path("p.yaml")
+
+
+NAMES = "0_conv, 1_pool, 2_fc"
+
+
+def test_a_plan_that_is_not_there(cli: Cli, model: Path) -> None:
+    assert cli.refuses("build", model, "--plan", "p.yaml") == (
+        "'p.yaml' must be a readable text file: No such file or directory")
+
+
+@pytest.mark.parametrize("text, message", [
+    ("stages: [\n", "plan p.yaml, line 2: not valid YAML: expected the node content, but found '<stream end>'"),
+    ("", "plan p.yaml, the top level: None is not of type 'object'; start from the plan.yaml that `hwflow build` "
+     "writes"),
+    ("stages: []\n", "plan p.yaml, stages: [] should be non-empty; start from the plan.yaml that `hwflow build` "
+     "writes"),
+    ("a: !!python/object/apply:os.system ['touch hacked']\n", "plan p.yaml, line 1: not valid YAML: could not "
+     "determine a constructor for the tag 'tag:yaml.org,2002:python/object/apply:os.system'"),
+])
+def test_a_plan_that_is_none(cli: Cli, model: Path, text: str, message: str) -> None:
+    Path("p.yaml").write_text(text)
+    assert cli.refuses("build", model, "--plan", "p.yaml") == message
+    assert not Path("hacked").exists()
+
+
+def test_a_plan_with_an_unknown_key(cli: Cli, model: Path, plan: dict[str, Any]) -> None:
+    plan["stages"][0]["colls"] = 2
+    assert cli.refuses("build", model, "--plan", edited(plan)) == (
+        "plan p.yaml, stages/0: Additional properties are not allowed ('colls' was unexpected); start from the "
+        "plan.yaml that `hwflow build` writes")
+
+
+def test_a_plan_with_an_unknown_stage(cli: Cli, model: Path, plan: dict[str, Any]) -> None:
+    plan["stages"][0]["stage"] = "0_convv"
+    assert cli.refuses("build", model, "--plan", edited(plan)) == (
+        f"plan p.yaml: stage '0_convv' is not in the model; its stages are {NAMES}; did you mean '0_conv'?")
+
+
+def test_a_plan_without_a_stage(cli: Cli, model: Path, plan: dict[str, Any]) -> None:
+    del plan["stages"][1]
+    assert cli.refuses("build", model, "--plan", edited(plan)) == (
+        f"plan p.yaml: stage '1_pool' is missing; the plan must name every stage: {NAMES}")
+
+
+def test_a_plan_that_names_a_stage_twice(cli: Cli, model: Path, plan: dict[str, Any]) -> None:
+    plan["stages"].append({**plan["stages"][0], "rows": 1})
+    assert cli.refuses("build", model, "--plan", edited(plan)) == (
+        "plan p.yaml: stage '0_conv' must be named once, not 2 times")
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1.5, "two", None])
+def test_a_folding_that_is_no_number(cli: Cli, model: Path, plan: dict[str, Any], rows: Any) -> None:
+    plan["stages"][0]["rows"] = rows
+    assert cli.refuses("build", model, "--plan", edited(plan)).startswith("plan p.yaml, stages/0/rows: ")
+
+
+@pytest.mark.parametrize("stage, folding", [(0, {"rows": 3}), (0, {"cols": 7}), (0, {"lanes": 5}), (1, {"cols": 3}),
+                                            (2, {"rows": 2}), (2, {"cols": 1000000})])
+def test_a_folding_that_does_not_divide(cli: Cli, model: Path, plan: dict[str, Any], stage: int,
+                                        folding: dict[str, int]) -> None:
+    plan["stages"][stage].update(folding)
+    message = cli.refuses("build", model, "--plan", edited(plan))
+    (key, value), = folding.items()
+    name = plan["stages"][stage]["stage"]
+    assert message.startswith(f"plan p.yaml, stage '{name}': {key} must "), message
+    assert f"not {value}" in message
+
+
+def test_a_model_that_does_not_fit(cli: Cli) -> None:
+    b = Builder("big")
+    x = b.input("x", np.float32, (1, 512))
+    w = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
+    for name in ("first", "second"):
+        x = b.node("Gemm", x, b.constant(f"w_{name}", w), name=name)
+    b.output(x)
+    onnx.save(b.model(), "big.onnx")
+    message = cli.refuses("build", "big.onnx", "--board", "icebreaker", code=1)
+    assert message.startswith("'big' does not fit icebreaker, not even with its smallest folding: ")
+    assert " block RAMs needed, 30 usable (most in 0_first " in message
+    assert "1_second " in message
+    assert message.endswith("Fewer channels or layers, fewer bits, or a larger board would help "
+                            "(`hwflow boards` lists them)")

@@ -1,0 +1,200 @@
+"""Models that are none, that break rules, that cannot become hardware, or whose shapes are open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hwflow import onnx
+from hwflow.onnx.build import Builder
+from tests.e2e.command import Cli
+
+COMMANDS = ("check", "info", "quantize", "golden", "build", "sim", "synth")
+
+
+def convolution(shape: tuple[int | str, ...] = (1, 2, 4, 4), weights: np.ndarray | None = None, *behind: str,
+                constant: bool = True) -> bytes:
+    """A 3x3 convolution "conv" of input "x" and the operators `behind` it, as a file."""
+    b = Builder("one")
+    x = b.input("x", np.float32, shape)
+    if weights is None:
+        weights = np.random.default_rng(0).standard_normal((2, 2, 3, 3)).astype(np.float32)
+    w = b.constant("w", weights) if constant else b.input("w", np.float32, weights.shape)
+    y = b.node("Conv", x, w, name="conv", kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    for operator in behind:
+        y = b.node(operator, y, name=operator.lower())
+    b.output(y)
+    return onnx.dumps(b.model())
+
+
+def one_bad_weight(value: float) -> np.ndarray:
+    weights = np.ones((2, 2, 3, 3), np.float32)
+    weights[1, 0, 2, 1] = value
+    return weights
+
+
+NOT_A_MODEL = {
+    "empty": (b"", "m.onnx: must be an ONNX model, not empty; export or copy it again"),
+    "text": (b"hello world, I am no model\n", "m.onnx: must be an ONNX model, not a file that starts with "
+             "b'hello wo'; export the model to ONNX first"),
+    "zip": (b"PK\x03\x04" + bytes(100), "m.onnx: must be an ONNX model, not a zip archive (PyTorch or Keras); export "
+            "the model with torch.onnx.export or tf2onnx"),
+}
+
+
+@pytest.mark.parametrize("content, message", NOT_A_MODEL.values(), ids=NOT_A_MODEL)
+def test_a_file_that_is_no_model(cli: Cli, content: bytes, message: str) -> None:
+    Path("m.onnx").write_bytes(content)
+    assert cli.refuses("sim", "m.onnx") == message
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_file(cli: Cli, command: str, data: Path) -> None:
+    more = ["--data", data] if command == "golden" else []
+    assert cli.refuses(command, "none.onnx", *more) == "none.onnx: there is no such file; check the path"
+
+
+def test_a_folder(cli: Cli) -> None:
+    Path("m.onnx").mkdir()
+    assert cli.refuses("sim", "m.onnx") == (
+        "m.onnx: must be an ONNX file, not a folder; name the .onnx file in it")
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.7, 0.999])
+def test_a_truncated_model(cli: Cli, kept: float) -> None:
+    whole = convolution()
+    content = whole[:int(kept * len(whole))]
+    Path("m.onnx").write_bytes(content)
+    message = cli.refuses("sim", "m.onnx")
+    assert message.startswith(f"m.onnx: must be a whole ONNX model, not truncated after {len(content)} bytes (")
+    assert message.endswith(" bytes announced); copy or export it again")
+
+
+def test_every_operator_that_is_not_known_is_named_at_once(cli: Cli) -> None:
+    Path("m.onnx").write_bytes(convolution((1, 2, 4, 4), None, "Relu", "Foo", "Hardmax"))
+    assert cli.refuses("sim", "m.onnx") == (
+        "the model must follow the rules of ONNX and of hwflow, not break 2:\n"
+        "  graph/node[2] 'foo' (Foo): the operator must be one that hwflow knows, not 'Foo'; perhaps 'Floor' is meant, "
+        "else replace it in the model before the export, or cut the model in front of it [op-known]\n"
+        "  graph/node[3] 'hardmax' (Hardmax): the operator must be one that hwflow knows, not 'Hardmax'; replace it "
+        "in the model before the export, or cut the model in front of it [op-known]")
+
+
+def test_every_operator_without_hardware_is_named_at_once(cli: Cli) -> None:
+    b = Builder("branch")
+    x = b.input("x", np.float32, (1, 4))
+    y = b.node("Gemm", x, b.constant("w", np.ones((4, 4), np.float32)), name="fc")
+    y = b.node("LayerNormalization", y, b.constant("scale", np.ones(4, np.float32)), name="norm")
+    b.output(b.node("Gemm", b.node("Mul", y, y, name="square"), "w", name="last"))
+    onnx.save(b.model(), "m.onnx")
+    assert cli.refuses("sim", "m.onnx") == (
+        "2 parts of the model cannot become hardware:\n"
+        "  'norm' (LayerNormalization): operator LayerNormalization has no hardware\n"
+        "    replace it in the model before the export, or cut the model in front of it and run the rest on the host\n"
+        "  'square' (Mul): joins two computed tensors ('norm_out' and 'norm_out'); branches have no hardware yet\n"
+        "    use a model whose layers form one chain")
+
+
+def test_check_says_what_has_no_hardware_and_answers_no(cli: Cli) -> None:
+    Path("m.onnx").write_bytes(convolution(constant=False))
+    done = cli("check", "m.onnx")
+    assert done.code == 1
+    assert done.out.startswith("m.onnx: 1 node, no error, no warning; but 1 part of the model cannot become hardware:")
+    result = cli("check", "m.onnx", "--json")
+    assert result.code == result.json["exit_code"] == 1
+    assert result.json["problem"].startswith("1 part of the model cannot become hardware:")
+
+
+def test_check_lists_what_breaks_the_rules_and_answers_no(cli: Cli) -> None:
+    Path("m.onnx").write_bytes(convolution((1, 2, 4, 4), None, "Foo", "Bar"))
+    done = cli("check", "m.onnx")
+    assert done.code == 1
+    assert done.out.splitlines()[-1] == "m.onnx: 2 errors, no warning"
+    findings = cli("check", "m.onnx", "--json").json["findings"]
+    assert [(f["severity"], f["rule"], f["path"]) for f in findings] == [
+        ("error", "op-known", "graph/node[1] 'foo' (Foo)"), ("error", "op-known", "graph/node[2] 'bar' (Bar)")]
+
+
+def test_weights_that_are_not_constant(cli: Cli) -> None:
+    Path("m.onnx").write_bytes(convolution(constant=False))
+    message = cli.refuses("sim", "m.onnx")
+    assert message.startswith("1 part of the model cannot become hardware:\n  'conv' (Conv): weights and bias must be "
+                              "constants, not computed ('w')\n")
+
+
+@pytest.mark.parametrize("value, message", [
+    (np.nan, "constant 'w': the elements must be numbers, not NaN (1 of 36 are); train or export the model again "
+             "[constant-nan]"),
+    (np.inf, "1 part of the model cannot become hardware:\n"
+             "  tensor 'w': weights must be finite, not inf at [1, 0, 2, 1] (1 such entries; in 'conv' (Conv))\n"
+             "    train or export the model again"),
+])
+def test_weights_that_are_no_numbers(cli: Cli, value: float, message: str) -> None:
+    Path("m.onnx").write_bytes(convolution(weights=one_bad_weight(value)))
+    assert cli.refuses("sim", "m.onnx") == message
+
+
+def test_an_open_batch_is_one_and_that_is_said(cli: Cli) -> None:
+    Path("m.onnx").write_bytes(convolution(("n", 2, 4, 4)))
+    done = cli("check", "m.onnx")
+    assert done.code == 0
+    assert "input 'x': the open batch axis is fixed to 1" in done.err
+
+
+def test_a_batch_that_is_not_one(cli: Cli) -> None:
+    Path("m.onnx").write_bytes(convolution((3, 2, 4, 4)))
+    assert cli.refuses("sim", "m.onnx") == (
+        "1 part of the model cannot become hardware:\n"
+        "  'conv' (Conv): the first layer must read [1, C], [1, C, W] or [1, C, H, W], not [3, 2, 4, 4]\n"
+        "    fix the batch to 1, or reshape the input on the host")
+
+
+def test_a_shape_that_is_not_known(cli: Cli) -> None:
+    Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
+    assert cli.refuses("sim", "m.onnx") == (
+        "the shape of input 'x' must be known, not float32[1, 2, h, w]; give it with --input-shape x=1,2,32,32")
+    assert cli("check", "m.onnx", "--input-shape", "x=1,2,5,6").code == 0
+
+
+INPUT_SHAPES = {
+    "y=1,2,4,4": "--input-shape must name an input of the model ('x'), not 'y'",
+    "x=1,2,4": "--input-shape of 'x' must fit the model's float32[1, 2, h, w], not be 1,2,4",
+    "x=1,3,4,4": "--input-shape of 'x' must fit the model's float32[1, 2, h, w], not be 1,3,4,4",
+}
+MALFORMED = ("x", "x=", "=1,2", "x=1,2,a,4", "x=0,2,4,4", "x=1,2,-4,4", "x=1;2")
+
+
+@pytest.mark.parametrize("shape, message", INPUT_SHAPES.items())
+def test_an_input_shape_that_does_not_fit(cli: Cli, shape: str, message: str) -> None:
+    Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
+    assert cli.refuses("sim", "m.onnx", "--input-shape", shape) == message
+
+
+@pytest.mark.parametrize("shape", MALFORMED)
+def test_an_input_shape_that_is_none(cli: Cli, shape: str) -> None:
+    Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
+    assert cli.refuses("sim", "m.onnx", "--input-shape", shape) == (
+        f"Invalid value for '--input-shape': {shape!r} must be an input's name and its sizes, like image=1,3,32,32; "
+        "see `hwflow sim --help`")
+
+
+def test_more_memory_than_there_is(cli: Cli) -> None:
+    Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
+    assert cli.refuses("build", "m.onnx", "--input-shape", "x=1,2,10000000,10000000") == (
+        "the model needs more memory than this machine has")
+
+
+def test_names_in_a_model_are_no_paths_and_no_code(cli: Cli) -> None:
+    b = Builder("../../graph")
+    x = b.input("../x", np.float32, (1, 4))
+    w = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
+    y = b.node("Gemm", x, b.constant("/etc/w", w), name='../../"; $finish; // \n module', output="..")
+    b.output(y)
+    onnx.save(b.model(), "m.onnx")
+    assert cli("build", "m.onnx", "--build", "out").code == 0
+    assert {path.name for path in Path().iterdir()} == {"m.onnx", "out"}
+    assert {path.name for path in Path("out").iterdir()} == {"m"}
+    text = Path("out/m/rtl/hwflow_core.v").read_text()
+    assert "$finish" not in text
