@@ -21,7 +21,7 @@ from hwflow_sim import RunResult, StallPattern
 
 from . import golden, hls, onnx
 from .dataset import Dataset, load_dataset
-from .flow import BOARD_TOP
+from .flow import budget_of
 from .generation import write_rtl
 from .onnx import Finding, Model
 from .onnx.model import Array
@@ -62,8 +62,7 @@ def run_golden(quantized: Quantized, inputs: Dataset | Mapping[str, Array]) -> d
 def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None) -> hls.Plan:
     """The fastest plan that fits the board, or with `interval` the cheapest one with so few cycles a frame."""
     board = as_board(board)
-    budget = hls.Budget(board.name, board.resources, BOARD_TOP)
-    return hls.solve(quantized.graph, board.technology(), budget, interval=interval)
+    return hls.solve(quantized.graph, board.technology(), budget_of(board), interval=interval)
 
 
 def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:

@@ -39,29 +39,23 @@ INTERNAL = 70
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
-    """`name=1,3,32,32`."""
-
-    name = "name=d,d,..."
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[int, ...]]:
-        name, _, shape = str(value).rpartition("=")
-        try:
-            sizes = tuple(int(size) for size in shape.split(","))
-        except ValueError:
-            sizes = ()
-        if not name or not sizes or min(sizes) < 1:
-            self.fail(f"{value!r} must be an input's name and its sizes, like image=1,3,32,32", param, ctx)
-        return name, sizes
+def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """`name=1,3,32,32` as the name and the sizes."""
+    name, _, shape = text.rpartition("=")
+    try:
+        sizes = tuple(int(size) for size in shape.split(","))
+    except ValueError:
+        sizes = ()
+    if not name or not sizes or min(sizes) < 1:
+        raise click.BadParameter(f"{text!r} must be an input's name and its sizes, like image=1,3,32,32")
+    return name, sizes
 
 
 def model_options(command: F) -> F:
     """The options of every command that reads a model."""
     options = [
         click.argument("model", type=click.Path(path_type=Path)),
-        click.option("--input-shape", "input_shapes", type=InputShape(), multiple=True,
+        click.option("--input-shape", "input_shapes", type=input_shape, multiple=True, metavar="NAME=D,D,...",
                      help="Fix the shape of an input whose sizes the model leaves open."),
         click.option("--build", "build", type=click.Path(path_type=Path), default=Path("build"), show_default=True,
                      help="Where every intermediate result is written."),

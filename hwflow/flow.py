@@ -31,7 +31,7 @@ from .synth import Board, SynthesisReport, load_board, synthesize
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
 
-__all__ = ["Flow", "Settings"]
+__all__ = ["Flow", "Settings", "budget_of"]
 
 Frames = npt.NDArray[np.int64]
 
@@ -133,8 +133,7 @@ class Flow:
         """The user's plan, or the fastest one that fits the board; written to plan.yaml either way."""
         technology = self.board.technology()
         if self.plan_text is None:
-            budget = hls.Budget(self.board.name, self.board.resources, BOARD_TOP)
-            plan = hls.solve(self.graph, technology, budget)
+            plan = hls.solve(self.graph, technology, budget_of(self.board))
         else:
             plan = hls.plan_from_yaml(self.plan_text, self.graph, technology, source=str(self.settings.plan))
         write_atomically(self.folder / "plan.yaml", hls.plan_to_yaml(plan))
@@ -214,6 +213,11 @@ class Flow:
 
         cached_step(folder, key, make)
         return Accuracy(**json.loads((folder / "accuracy.json").read_text()))
+
+
+def budget_of(board: Board) -> hls.Budget:
+    """What the core may take of `board`."""
+    return hls.Budget(board.name, board.resources, BOARD_TOP, board.technology().usable_logic)
 
 
 def read_text(path: Path) -> str:

@@ -50,7 +50,8 @@ class StagePlan:
 class Plan:
     """The stages in order, for the technology named `technology`, whose multipliers and memories have `timing`.
 
-    `input_elements` of one frame enter the first stage; `links` is what the changes of lanes between the stages cost.
+    `input_elements` of one frame enter the first stage.  `resources` are those of all stages and of the changes of
+    lanes between them, packed into the technology's cells.
     """
 
     model: str
@@ -58,7 +59,7 @@ class Plan:
     timing: Timing
     stages: tuple[StagePlan, ...]
     input_elements: int
-    links: Resources
+    resources: Resources
 
     @property
     def interval(self) -> int:
@@ -70,10 +71,6 @@ class Plan:
         inner = (a.output_elements // min(a.folding.lanes, b.schedule.lanes_in) for a, b in pairwise(self.stages))
         first, last = self.stages[0], self.stages[-1]
         return (self.input_elements // first.schedule.lanes_in, *inner, last.output_elements // last.folding.lanes)
-
-    @property
-    def resources(self) -> Resources:
-        return sum((stage.resources for stage in self.stages), self.links)
 
     @property
     def multipliers(self) -> int:
@@ -125,7 +122,8 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
         for name, layer, folding in zip(stage_names(graph), graph.layers, foldings, strict=True))
     links = links_cost(graph, [(stage.folding, stage.schedule) for stage in stages])
     elements = graph.tensors[graph.inputs[0]].frame.elements
-    return Plan(graph.name, technology.name, technology.timing, stages, elements, links)
+    resources = technology.placed(sum((stage.resources for stage in stages), links))
+    return Plan(graph.name, technology.name, technology.timing, stages, elements, resources)
 
 
 def plan_to_yaml(plan: Plan) -> str:

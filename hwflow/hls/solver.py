@@ -19,8 +19,6 @@ from .plan import Plan, link_cost, links_cost, make_plan, stage_names
 
 __all__ = ["Budget", "solve"]
 
-#: Routers fail long before the last logic cell is used; the other resources can be used up.
-USABLE_LOGIC = 0.85
 #: Foldings with more multipliers than this times the fewest that are fast enough are never the cheapest.
 SPARE_MULTIPLIERS = 1.25
 
@@ -29,14 +27,18 @@ RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers"
 
 @dataclass(frozen=True)
 class Budget:
-    """What a board offers.  `name` is for messages; `reserved` is what the design around the core needs."""
+    """What a board offers.  `name` is for messages; `reserved` is what the design around the core needs.
+
+    `usable_logic` is the share of tables and flip-flops that routing leaves; the other resources can be used up.
+    """
 
     name: str
     available: Resources
     reserved: Resources
+    usable_logic: float
 
     def limit(self, resource: str) -> int:
-        share = USABLE_LOGIC if resource in ("lut", "ff") else 1.0
+        share = self.usable_logic if resource in ("lut", "ff") else 1.0
         return int(getattr(self.available, resource) * share) - int(getattr(self.reserved, resource))
 
     def price(self, resources: Resources) -> float:
@@ -133,7 +135,7 @@ class Solver:
     def total(self, picked: Sequence[Choice]) -> Resources:
         """The resources of all stages and of the links between them."""
         links = links_cost(self.graph, [(choice.folding, choice.schedule) for choice in picked])
-        return sum((self.cost(k, choice.folding) for k, choice in enumerate(picked)), links)
+        return self.technology.placed(sum((self.cost(k, choice.folding) for k, choice in enumerate(picked)), links))
 
     def does_not_fit(self, picked: Sequence[Choice], *, even: str = "") -> str:
         """Which resources are exceeded, by how much, the stages that take most of them, and what would help."""

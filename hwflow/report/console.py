@@ -21,15 +21,22 @@ __all__ = ["Console"]
 PLAIN_WIDTH = 150
 
 
+class Stream(rich.console.Console):
+    """rich ends the process when nobody reads any more; the command line decides that itself."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class Console:
     """`quiet` (JSON on standard output) keeps tables and notes to itself; progress and failures still show."""
 
     def __init__(self, *, quiet: bool = False):
         self.quiet = quiet
-        self.out = rich.console.Console(highlight=False)
+        self.out = Stream(highlight=False)
         if not self.out.is_terminal:
-            self.out = rich.console.Console(highlight=False, width=PLAIN_WIDTH)
-        self.err = rich.console.Console(stderr=True, highlight=False, soft_wrap=True)
+            self.out = Stream(highlight=False, width=PLAIN_WIDTH)
+        self.err = Stream(stderr=True, highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
         """A line of the result."""

@@ -101,6 +101,13 @@ class Technology(ABC):
     #: Requantizers multiply in the fabric: the family's multiplier blocks are few, or too narrow for 18 bits.
     prefers_fabric_requantizer: bool = False
 
+    #: Share of the logic that can be used before place and route has a hard time or fails.
+    usable_logic: float = 0.85
+
+    def placed(self, resources: Resources) -> Resources:
+        """What the sum of all units' resources takes once it is packed into the family's cells."""
+        return resources
+
     @abstractmethod
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers: ...
 

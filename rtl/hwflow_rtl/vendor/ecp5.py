@@ -30,8 +30,8 @@ __all__ = ["ECP5"]
 
 SHAPES = (BlockShape(512, 36), BlockShape(1024, 18), BlockShape(2048, 9), BlockShape(4096, 4), BlockShape(8192, 2),
           BlockShape(16384, 1))
-#: Tables that are worth one RAM block.  An ECP5-85F has 402 for each, but the address of a wide ROM in tables fans out to
-#: every bit: a dense stage of 64 multipliers kept nextpnr routing for more than 20 minutes, without an end.
+#: Tables that are worth one RAM block.  An ECP5-85F has 402 for each, but the address of a wide ROM in tables fans out
+#: to every bit: a dense stage of 64 multipliers kept nextpnr routing for more than 20 minutes, without an end.
 LUTS_FOR_A_BLOCK = 32
 #: A TRELLIS_DPR16X4 takes four tables and the two of a third slice for its write port.
 LUTS_OF_16X4 = 6
