@@ -151,17 +151,17 @@ def synthesis(bench: Bench) -> str:
             answer = bench.hwflow("synth", found[name], "--board", board)
             rows.append([found[name].name, board, *synthesis_cells(answer), f"{answer['seconds']:.0f} s"])
     header = ("model", "board", "LUT", "FF", "DSP", "RAM", "board's clock", "routed", "within the device's limits",
-              "frames/s at the board's clock", "bitstream", "time")  # fmt: skip
+              "frames/s at the board's clock", "within the limits", "bitstream", "time")  # fmt: skip
     return table(header, rows)
 
 
 def synthesis_cells(answer: dict[str, Any]) -> list[str]:
     if "error" in answer:
-        return [f"failed: {answer['error']}", *[""] * 8]
+        return [f"failed: {answer['error']}", *[""] * 9]
     usage = [f"{answer[kind]['used']} of {answer[kind]['available']}" for kind in ("lut", "ff", "dsp", "ram")]
-    clocks = [f"{answer[kind]:.0f} MHz" for kind in ("clock_mhz", "routed_mhz", "usable_mhz")]
-    rate = f"{answer['clock_mhz'] * 1e6 / answer['interval']:,.0f}"
-    return [*usage, *clocks, rate, f"{Path(answer['bitstream']).stat().st_size} bytes"]
+    clocks = [f"{answer[kind] or 0:.0f} MHz" for kind in ("clock_mhz", "routed_mhz", "usable_mhz")]
+    rates = [f"{(answer[kind] or 0) * 1e6 / answer['interval']:,.0f}" for kind in ("clock_mhz", "usable_mhz")]
+    return [*usage, *clocks, *rates, f"{Path(answer['bitstream']).stat().st_size} bytes"]
 
 
 def fresh(bench: Bench) -> str:
