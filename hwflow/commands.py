@@ -164,7 +164,8 @@ def doctor(console: Console, settings: Settings) -> Result:
     """What is installed and what is missing; exit code 1 where nothing can be simulated without it."""
     tools = (*simulation_tools(), *tool_status())
     tables.show_tools(console, tools)
-    return {"exit_code": 0 if all(tool.found or not tool.needed for tool in tools) else 1, "tools": [asdict(tool) for tool in tools]}
+    complete = all(tool.found or not tool.needed for tool in tools)
+    return {"exit_code": 0 if complete else 1, "tools": [asdict(tool) for tool in tools]}
 
 
 def counted(count: int, thing: str) -> str:
