@@ -109,12 +109,14 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
 def yosys_script(board: Board) -> str:
     """The commands for yosys.
 
-    Multipliers are taken where the design asks for them and nowhere else, so that their number is the planned one.
+    Multipliers and RAM blocks are taken where the design asks for them and nowhere else, so that their number is the
+    planned one: yosys would put a wide queue into a RAM block without output register, which is slow.
     abc9 of yosys 0.70 can die of an assertion on names of wide wires (YosysHQ/yosys issue 4349); `splitnets` before
     it avoids that.
     """
     command = {
-        "ecp5": "synth_ecp5 -nodsp", "ice40": "synth_ice40 -device u", "gowin": "synth_gowin -nodsp",
+        "ecp5": "synth_ecp5 -nodsp -nobram", "ice40": "synth_ice40 -device u",
+        "gowin": "synth_gowin -nodsp -nobram",
     }[board.family]
     return (f"read_rtlil top.il\n{command} -top top -run begin:map_luts\nsplitnets\n{command} -top top -run map_luts:\n"
             f"tee -q -o stat.json stat -json\nwrite_json netlist.json\n")
