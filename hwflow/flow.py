@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_rtl.vendor import Resources
+from hwflow_rtl.io.board_top import BoardTop
 
 from . import golden, hls, onnx
 from .accuracy import Accuracy, measure
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Flow", "Settings", "budget_of"]
 
 Frames = npt.NDArray[np.int64]
-
-#: What the serial line, the queues and the reset around the core take on a board: routed LUT and FF, rounded up.
-BOARD_TOP = Resources(lut=250, ff=200)
 
 
 @dataclass(frozen=True)
@@ -217,7 +214,8 @@ class Flow:
 
 def budget_of(board: Board) -> hls.Budget:
     """What the core may take of `board`."""
-    return hls.Budget(board.name, board.resources, BOARD_TOP, board.technology().usable_logic)
+    technology = board.technology()
+    return hls.Budget(board.name, board.resources, BoardTop.cost(technology), technology.usable_logic)
 
 
 def read_text(path: Path) -> str:

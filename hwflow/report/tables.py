@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from hwflow_rtl.io.board_top import BoardTop
+
 from ..accuracy import Accuracy
 from ..hls.plan import Plan, StagePlan
 from ..layers.base import LayerGraph
@@ -139,8 +141,8 @@ def say_accuracy(console: Console, accuracy: Accuracy | None) -> None:
 
 
 def show_synthesis(console: Console, plan: Plan, board: Board, report: SynthesisReport) -> None:
-    """Resources used and available with the plan's own, the routed clock, and what it makes of frames."""
-    planned = asdict(plan.resources)
+    """Resources planned (serial line included), used and available, the routed clock, and what it makes of frames."""
+    planned = asdict(plan.resources + BoardTop.cost(board.technology()))
     rows = [(name.upper(), number(planned[name]), number(usage.used), number(usage.available),
              percent(usage.used / usage.available if usage.available else 0.0))
             for name, usage in (("lut", report.lut), ("ff", report.ff), ("dsp", report.dsp), ("ram", report.ram))]

@@ -13,6 +13,7 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from ..streams import Gearbox, Queue, link, payload_of
+from ..vendor.base import Resources, Technology
 from .uart import BYTE, UartReceiver, UartTransmitter, bytes_of
 
 __all__ = ["BoardTop"]
@@ -61,6 +62,12 @@ class BoardTop(wiring.Component):
             "clk": In(1), "rx": In(1), "tx": Out(1),
             **({"rst": In(1)} if has_reset else {}), **({"led": Out(leds)} if leds else {}),
         })
+
+    @staticmethod
+    def cost(technology: Technology) -> Resources:
+        """What stands around the core: RAM exact for byte-wide ends, LUT and FF rounded up from routed designs."""
+        queue = Queue.cost(width=8, depth=QUEUE_DEPTH, technology=technology)
+        return Resources(lut=250, ff=200, ram=2 * queue.ram)
 
     @property
     def pins(self) -> list[Value]:
