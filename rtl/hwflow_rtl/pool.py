@@ -124,7 +124,10 @@ class MaxPoolStage(wiring.Component):
         beat = window.beat
         largest = [Signal(self.element, name=f"largest{lane}", reset_less=True) for lane in range(self.lanes)]
         for lane, value in enumerate(largest):
-            with m.If(beat.valid & (beat.first | (beat.word[lane] > value))):
+            # The sign of a difference is one carry chain; yosys makes two of a signed comparison.
+            less = Signal(Shape(self.element.width + 1, signed=True), name=f"less{lane}")
+            m.d.comb += less.eq(value - beat.word[lane])
+            with m.If(beat.first | less[-1]):
                 m.d.sync += value.eq(beat.word[lane])
         valid = delay(m, beat.valid & beat.last, 1, "valid", reset_less=False)
         self.results.build(m, window, valid, Cat(*largest), wiring.flipped(self.o),

@@ -207,7 +207,7 @@ class Requantizer(wiring.Component):
             m.d.sync += under.eq(above[-1])
         if most > reach:
             power = reach & (reach + 1) == 0
-            m.d.sync += over.eq(~above[-1] & (above[reach.bit_length():].any() if power else above > reach))
+            m.d.sync += over.eq(~above[-1] & (above[reach.bit_length():].any() if power else (reach - above)[-1]))
         half_range = 1 << (numbers.output.width - 1)
         result = rest + numbers.low if numbers.low % half_range else rest ^ (numbers.low % (2 * half_range))
         m.d.sync += self.o_value.eq(Mux(over, numbers.high, Mux(under, numbers.low, result)))
