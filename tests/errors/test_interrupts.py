@@ -1,0 +1,181 @@
+"""Ctrl-C and kill -9 at any moment, two runs at once, damaged results: the next run works and gives the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hwflow import onnx
+from tests.e2e.command import Outcome, environment, process
+from tests.e2e.networks import small_network, write_data
+
+PATIENCE = 120
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the small model, its data, and a finished `sim` in `build`."""
+    folder = tmp_path_factory.mktemp("interrupts")
+    onnx.save(small_network(), folder / "small.onnx")
+    write_data(folder / "small.npz", small_network())
+    done = process(SIM, cwd=folder)
+    assert done.code == 0, done
+    return folder
+
+
+SIM = ["sim", "small.onnx", "--data", "small.npz"]
+
+
+@pytest.fixture
+def finished(place: Path, tmp_path: Path) -> Path:
+    """A copy of `place` to spoil."""
+    shutil.copytree(place, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.fixture
+def fresh(place: Path, tmp_path: Path) -> Path:
+    """As `finished`, without results but with the compiled runtime of the simulation (the slow part)."""
+    shutil.copytree(place, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "build/small")
+    return tmp_path
+
+
+def default_interrupt() -> None:
+    """Tests that run in the background of a shell inherit that Ctrl-C is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """`hwflow sim` at work in `folder`, its progress in its standard error."""
+    words = [sys.executable, "-u", "-m", "hwflow.cli", *SIM]
+    run = subprocess.Popen(words, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           text=True, preexec_fn=default_interrupt)
+    try:
+        yield run
+    finally:
+        run.kill()
+        run.communicate()
+
+
+def wait_for_line(run: subprocess.Popen[str], start: str) -> None:
+    """Read the progress up to the line that starts like this."""
+    assert run.stderr is not None
+    for line in run.stderr:
+        if line.startswith(start):
+            return
+    raise AssertionError(f"the run ended before it said '{start}'")
+
+
+def works(folder: Path) -> Outcome:
+    """The next run: everything equal."""
+    done = process(SIM, cwd=folder)
+    assert done.code == 0, done
+    assert "equal: 3 stages, 10 frames, full speed and random stalls, bit for bit" in done.out
+    return done
+
+
+MOMENTS = {"quantize": "calibrate", "generate": "generate Verilog ...", "compile": "compile the simulation ...",
+           "simulate": "simulate 10 frames, full speed ..."}
+
+
+@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_a_run_that_is_ended(fresh: Path, moment: str, how: signal.Signals) -> None:
+    with started(fresh) as run:
+        wait_for_line(run, moment)
+        time.sleep(0.05)
+        run.send_signal(how)
+        out, err = run.communicate(timeout=PATIENCE)
+    codes = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
+    assert run.returncode == codes[how], err
+    assert out == ""
+    assert "Traceback" not in err
+    if how is signal.SIGINT:
+        assert err.endswith("error: interrupted; nothing is half-written, and the next run continues\n")
+    if how is not signal.SIGKILL:
+        assert not leftovers(fresh)
+    works(fresh)
+    assert not leftovers(fresh), "the next run removes what a killed one left"
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Working folders and files that no run may leave behind."""
+    build = folder / "build"
+    return [path for pattern in ("**/.*-*", "**/run-*") for path in build.glob(pattern)]
+
+
+def test_two_runs_at_once_take_turns(fresh: Path) -> None:
+    with started(fresh) as first, started(fresh) as second:
+        ends = [run.communicate(timeout=PATIENCE) for run in (first, second)]
+    assert [first.returncode, second.returncode] == [0, 0], ends
+    assert ends[0][0] == ends[1][0], "both print the same tables"
+    waited = ["waiting for another run that uses 'build/small'" in err for _, err in ends]
+    assert waited.count(True) == 1
+
+
+def test_a_run_after_another_is_not_held_by_its_lock(finished: Path) -> None:
+    assert (finished / "build/small/.lock").exists()
+    assert "waiting" not in works(finished).err
+
+
+def test_a_killed_run_does_not_hold_its_lock(fresh: Path) -> None:
+    with started(fresh) as run:
+        wait_for_line(run, "compile the simulation ...")
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        assert "waiting" not in works(fresh).err
+
+
+def cut(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:len(content) // 2])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+DAMAGED = ("small/quantized/arrays.npz", "small/quantized/graph.yaml", "small/quantized/prologue.onnx",
+           "small/quantized/step.json", "small/plan.yaml", "small/rtl/hwflow_core.v", "small/rtl/step.json",
+           "small/rtl/stage0_conv_weights0.hex", "small/sim/stage0_conv_weights0.hex", "small/golden/outputs.npz",
+           "small/golden/accuracy.json", ".cache/sim/*/built/bench")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """The results that must be the same in every run."""
+    names = ("quantized", "plan.yaml", "rtl", "golden")
+    found = [path for name in names for path in [folder / "build/small" / name, *folder.glob(f"build/small/{name}/*")]]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found if path.is_file()}
+
+
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_result_is_made_again(finished: Path, name: str, damage: object) -> None:
+    whole = files(finished)
+    (path, *_), = [sorted((finished / "build").glob(name))]
+    damage(path)
+    works(finished)
+    assert files(finished) == whole
+
+
+def test_a_build_folder_can_be_moved_and_removed(finished: Path) -> None:
+    (finished / "build").rename(finished / "elsewhere")
+    done = process([*SIM, "--build", "elsewhere"], cwd=finished)
+    assert done.code == 0
+    assert "generate Verilog" not in done.err, "results are found by content, not by path"
+    shutil.rmtree(finished / "elsewhere/small")
+    (finished / "elsewhere").rename(finished / "build")
+    works(finished)

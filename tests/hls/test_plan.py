@@ -1,0 +1,127 @@
+"""Plans: stage names, the YAML file and back, and what follows from foldings."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+import yaml
+from hwflow_rtl.vendor import Technology
+
+from hwflow import hls
+from hwflow.errors import HwflowError
+from hwflow.hls.plan import stage_names
+from hwflow.layers.base import Folding, LayerGraph
+from hwflow.quantize import quantize
+from hwflow.synth import load_board
+from tests.e2e.networks import random_network, rows_for, small_network
+
+
+@pytest.fixture(scope="module")
+def graph() -> LayerGraph:
+    model = small_network()
+    return quantize(model, rows_for(model, 8)).graph
+
+
+@pytest.fixture(scope="module")
+def technology() -> Technology:
+    return load_board("ulx3s_85f").technology()
+
+
+def foldings(graph: LayerGraph, choice: int) -> list[Folding]:
+    """One folding of each layer, another one for each `choice`."""
+    found = [list(layer.foldings(graph)) for layer in graph.layers]
+    return [options[choice % len(options)] for options in found]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_plan_comes_back_from_its_file(technology: Technology, seed: int) -> None:
+    model = random_network(seed + 20)
+    graph = quantize(model, rows_for(model, 4)).graph
+    plan = hls.make_plan(graph, foldings(graph, seed * 7), technology)
+    text = hls.plan_to_yaml(plan)
+    assert hls.plan_from_yaml(text, graph, technology, source="plan.yaml") == plan
+    assert hls.plan_to_yaml(plan) == text, "the same plan gives the same bytes"
+
+
+def test_only_foldings_are_read_back(graph: LayerGraph, technology: Technology) -> None:
+    plan = hls.make_plan(graph, foldings(graph, 3), technology)
+    document = yaml.safe_load(hls.plan_to_yaml(plan))
+    document["interval"] = 1
+    for row in document["stages"]:
+        row["cycles"], row["resources"] = 1, {"lut": 0}
+    assert hls.plan_from_yaml(yaml.safe_dump(document), graph, technology, source="plan.yaml") == plan
+
+
+def test_the_order_of_stages_in_the_file_does_not_matter(graph: LayerGraph, technology: Technology) -> None:
+    plan = hls.make_plan(graph, foldings(graph, 3), technology)
+    document = yaml.safe_load(hls.plan_to_yaml(plan))
+    document["stages"].reverse()
+    assert hls.plan_from_yaml(yaml.safe_dump(document), graph, technology, source="plan.yaml") == plan
+
+
+def test_the_file_says_what_the_plan_says(graph: LayerGraph, technology: Technology) -> None:
+    plan = hls.make_plan(graph, foldings(graph, 3), technology)
+    document = yaml.safe_load(hls.plan_to_yaml(plan))
+    assert document["model"] == "small"
+    assert document["interval"] == plan.interval
+    assert document["resources"] == dataclasses.asdict(plan.resources)
+    for row, stage in zip(document["stages"], plan.stages, strict=True):
+        assert (row["rows"], row["cols"], row["lanes"]) == dataclasses.astuple(stage.folding)
+        assert row["cycles"] == stage.schedule.interval
+        assert row["resources"] == dataclasses.asdict(stage.resources)
+
+
+def test_every_folding_that_a_layer_offers_is_accepted_and_others_are_not(graph: LayerGraph) -> None:
+    for layer in graph.layers:
+        offered = set(layer.foldings(graph))
+        assert all(layer.folding_problem(graph, folding) is None for folding in offered)
+        largest = 12
+        for rows, cols, lanes in np.ndindex(largest, largest, largest):
+            folding = Folding(rows + 1, cols + 1, lanes + 1)
+            assert (layer.folding_problem(graph, folding) is None) == (folding in offered), folding
+
+
+def test_the_interval_is_that_of_the_slowest(graph: LayerGraph, technology: Technology) -> None:
+    for choice in range(0, 200, 7):
+        plan = hls.make_plan(graph, foldings(graph, choice), technology)
+        assert plan.interval == max(*(stage.schedule.interval for stage in plan.stages), *plan.link_cycles())
+        for stage in plan.stages:
+            use = stage.multiplier_use(plan.interval)
+            assert use is None or 0 < use <= 1
+        assert 0 < plan.multiplier_use <= 1
+
+
+def test_a_matrix_stage_works_as_long_as_its_folding_says(graph: LayerGraph, technology: Technology) -> None:
+    """16 pixels x ceil(2 channels / rows) x ceil(18 products / cols) for the convolution; 3 x 8 for the matrix."""
+    for choice in range(200):
+        conv, _, dense = hls.make_plan(graph, foldings(graph, choice), technology).stages
+        assert conv.schedule.work == 16 * -(-2 // conv.folding.rows) * -(-18 // conv.folding.cols)
+        assert dense.schedule.work == -(-3 // dense.folding.rows) * -(-8 // dense.folding.cols)
+
+
+def renamed(graph: LayerGraph, *names: str) -> LayerGraph:
+    layers = tuple(dataclasses.replace(layer, name=name) for layer, name in zip(graph.layers, names, strict=True))
+    return dataclasses.replace(graph, layers=layers)
+
+
+@pytest.mark.parametrize("names, expected", [
+    (("conv", "pool", "fc"), ("0_conv", "1_pool", "2_fc")),
+    (("/net/net.0/Conv", "/net/net.1/MaxPool", "/fc/Gemm"), ("0_net_0_Conv", "1_net_1_MaxPool", "2_fc_Gemm")),
+    (("StatefulPartitionedCall/model/dense/MatMul", "a b", "a-b"), ("0_dense_MatMul", "1_a_b", "2_a_b")),
+    (("", "///", "日本"), ("0_conv", "1_max_pool", "2_dense")),
+    (("x" * 99, "endmodule;", "$finish"), ("0_" + "x" * 28, "1_endmodule", "2_finish")),
+])
+def test_stage_names(graph: LayerGraph, names: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    found = stage_names(renamed(graph, *names))
+    assert found == expected
+    assert all(re.fullmatch(r"\d+_[A-Za-z0-9_]*[A-Za-z0-9]", name) for name in found)
+
+
+def test_a_plan_of_another_model_is_refused(graph: LayerGraph, technology: Technology) -> None:
+    text = hls.plan_to_yaml(hls.make_plan(graph, foldings(graph, 0), technology))
+    other = renamed(graph, "first", "pool", "fc")
+    with pytest.raises(HwflowError, match=r"^plan p: stage '0_conv' is not in the model; its stages are 0_first, "):
+        hls.plan_from_yaml(text, other, technology, source="p")

@@ -1,0 +1,140 @@
+"""The solver: within the budget, as fast as it allows, the cheapest that is so fast, and a reason where nothing fits."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+from hwflow_rtl.vendor import Resources, Technology
+
+from hwflow import hls
+from hwflow.errors import AnswerIsNo
+from hwflow.hls import Budget
+from hwflow.layers.base import LayerGraph
+from hwflow.quantize import quantize
+from hwflow.synth import list_boards, load_board
+from tests.e2e.networks import random_network, rows_for, small_network
+
+PLENTY = Resources(lut=10**6, ff=10**6, dsp=10**4, ram=10**4)
+NOTHING = Resources()
+SEEDS = (2, 4, 8, 14, 21)
+
+
+def graph_of(seed: int | None) -> LayerGraph:
+    model = small_network() if seed is None else random_network(seed)
+    return quantize(model, rows_for(model, 4)).graph
+
+
+@pytest.fixture(scope="module")
+def graph() -> LayerGraph:
+    return graph_of(None)
+
+
+@pytest.fixture(scope="module")
+def technology() -> Technology:
+    return load_board("ulx3s_85f").technology()
+
+
+def budget(**limits: int) -> Budget:
+    return Budget("test", dataclasses.replace(PLENTY, **limits), NOTHING, usable_logic=1.0)
+
+
+@pytest.mark.parametrize("seed", SEEDS[1:])  # the first one is too large for an iCE40
+@pytest.mark.parametrize("board", list_boards())
+def test_the_budget_of_a_board_is_respected(board: str, seed: int) -> None:
+    b = load_board(board)
+    limits = Budget(b.name, b.resources, Resources(lut=250, ff=200), usable_logic=0.8)
+    plan = hls.solve(graph_of(seed), b.technology(), limits)
+    assert limits.fits(plan.resources)
+    assert plan.resources.lut <= 0.8 * b.resources.lut - 250
+    assert plan.resources.dsp <= b.resources.dsp
+
+
+@pytest.mark.parametrize("seed", [None, *SEEDS])
+def test_more_multipliers_are_never_slower(technology: Technology, seed: int | None) -> None:
+    graph = graph_of(seed)
+    before = None
+    for dsp in (1000, 60, 30, 20, 15, 12, 10, 8, 7, 6, 5):
+        try:
+            plan = hls.solve(graph, technology, budget(dsp=dsp))
+        except AnswerIsNo:
+            break
+        assert plan.resources.dsp <= dsp
+        assert before is None or plan.interval >= before
+        before = plan.interval
+    assert before is not None
+
+
+def test_fewer_logic_cells_are_never_faster(graph: LayerGraph, technology: Technology) -> None:
+    intervals = [hls.solve(graph, technology, budget(lut=lut)).interval for lut in (10**6, 4000, 3000, 2500)]
+    assert intervals == sorted(intervals)
+
+
+@pytest.mark.parametrize("seed", [None, *SEEDS])
+def test_an_interval_is_kept(technology: Technology, seed: int | None) -> None:
+    graph = graph_of(seed)
+    fastest = hls.solve(graph, technology, budget()).interval
+    costs = []
+    for factor in (1, 2, 3, 7, 20):
+        plan = hls.solve(graph, technology, budget(), interval=factor * fastest)
+        assert plan.interval <= factor * fastest
+        costs.append(plan.multipliers)
+    assert costs == sorted(costs, reverse=True), "a slower design has no more multipliers"
+
+
+def test_an_interval_that_is_too_short(graph: LayerGraph, technology: Technology) -> None:
+    least = hls.solve(graph, technology, budget()).interval
+    with pytest.raises(AnswerIsNo, match=r"^an interval of 1 cycles must be at least (\d+), the shortest that the "
+                                         r"layers of 'small' allow$"):
+        hls.solve(graph, technology, budget(), interval=1)
+    assert least > 1
+
+
+def test_with_plenty_nothing_faster_exists(graph: LayerGraph, technology: Technology) -> None:
+    """Against all combinations of the foldings' intervals: the slowest stage at its fastest is the bound."""
+    bound = max(min(layer.schedule(graph, folding).interval for folding in layer.foldings(graph))
+                for layer in graph.layers)
+    assert hls.solve(graph, technology, budget()).interval == bound
+
+
+@pytest.mark.parametrize("interval", [64, 144, 300])
+def test_the_cheapest_is_chosen(technology: Technology, interval: int) -> None:
+    """Against every combination of foldings: none so fast has fewer multipliers, and the price is near the lowest."""
+    model = small_network()
+    graph = quantize(model, rows_for(model, 4)).graph
+    wide, lowest = budget(), None
+    chosen = hls.solve(graph, technology, wide, interval=interval)
+    options = [[f for f in layer.foldings(graph) if layer.schedule(graph, f).interval <= interval]
+               for layer in graph.layers]
+    for foldings in itertools.product(*options):
+        plan = hls.make_plan(graph, foldings, technology)
+        if plan.interval <= interval:
+            price = wide.price(plan.resources)
+            lowest = price if lowest is None else min(lowest, price)
+    assert lowest is not None
+    assert chosen.interval <= interval
+    assert wide.price(chosen.resources) <= 1.1 * lowest
+
+
+def test_what_does_not_fit_is_explained(graph: LayerGraph, technology: Technology) -> None:
+    with pytest.raises(AnswerIsNo) as caught:
+        hls.solve(graph, technology, Budget("tiny", dataclasses.replace(PLENTY, dsp=2, lut=300), NOTHING, usable_logic=0.5))
+    message = str(caught.value)
+    assert caught.value.exit_code == 1
+    assert message.startswith("'small' does not fit tiny, not even with its smallest folding: ")
+    assert " logic cells needed, 150 usable (most in 2_fc " in message
+    assert " multipliers needed, 2 usable (most in " in message
+    assert "block RAMs" not in message, "only what is short is named"
+    assert message.endswith("Fewer channels or layers, fewer bits, or a larger board would help "
+                            "(`hwflow boards` lists them)")
+
+
+def test_an_interval_that_does_not_fit_is_explained(graph: LayerGraph, technology: Technology) -> None:
+    fastest = hls.solve(graph, technology, budget()).interval
+    with pytest.raises(AnswerIsNo, match=r"^'small' does not fit test, \d+ multipliers needed, 8 usable \(most in "):
+        hls.solve(graph, technology, budget(dsp=8), interval=fastest)
+
+
+def test_the_same_question_has_the_same_answer(graph: LayerGraph, technology: Technology) -> None:
+    assert hls.solve(graph, technology, budget()) == hls.solve(graph, technology, budget())
