@@ -121,6 +121,15 @@ def install(venv, extras, lock):
     os.remove(mark)
 
 
+def wait_for(lock):
+    """Take `lock`; two calls at once take turns."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        print("waiting for another installation to end", file=sys.stderr)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
 def main():
     parser = argparse.ArgumentParser(description="Make the virtual environment and install hwflow into it, once.")
     parser.add_argument("--venv", default=os.path.join(ROOT, ".venv"), help="where the environment is (.venv)")
@@ -131,7 +140,7 @@ def main():
     venv = os.path.abspath(arguments.venv)
     wanted = {extra for extra in arguments.extras.split(",") if extra}
     with open(PROJECT) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two `make` at once take turns
+        wait_for(lock)
         have = installed(venv)
         if have is None or not wanted <= have:
             install(venv, wanted | (have or set()), lock.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -140,6 +141,20 @@ def test_killed_installation_starts_from_a_clean_environment(bootstrap, calls, m
     assert started(calls) == ["venv", "install", "venv", "install"]
     assert json.loads((tmp_path / "env" / bootstrap.NOTE).read_text())["extras"] == []
     assert not (tmp_path / "env" / bootstrap.MARK).exists()
+
+
+def test_a_second_call_says_that_it_waits(bootstrap, monkeypatch, tmp_path, capsys):
+    flags: list[int] = []
+
+    def flock(lock, flag):
+        flags.append(flag)
+        if len(flags) == 1:
+            raise BlockingIOError
+
+    monkeypatch.setattr(bootstrap.fcntl, "flock", flock)
+    bootstrap.wait_for(None)
+    assert flags == [fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_EX]
+    assert capsys.readouterr().err == "waiting for another installation to end\n"
 
 
 def test_failed_installation_is_not_noted(bootstrap, calls, monkeypatch, tmp_path, capsys):
