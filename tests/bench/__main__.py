@@ -1,6 +1,6 @@
 """Run the measurements and write them into docs/results.md.
 
-    python -m tests.bench [SECTION ...] [--models DIR] [--report FILE] [--list]
+    python -m tests.bench [SECTION ...] [--models DIR] [--report FILE] [--folder DIR] [--list]
 
 A section replaces the text between its two marker comments in the report, so that one can be measured alone.
 """
@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--models", type=Path, default=os.environ.get("HWFLOW_MODELS"),
                         help="folder of third-party models with a manifest.yaml (default: $HWFLOW_MODELS)")
     parser.add_argument("--report", type=Path, default=REPORT, help="the file to write into")
+    parser.add_argument("--folder", type=Path, help="where results of the tools are kept, so that a run can go on")
     parser.add_argument("--list", action="store_true", help="list the sections")
     options = parser.parse_args()
     if options.list:
@@ -43,8 +44,10 @@ def main() -> int:
         parser.error(f"a section must be one of {', '.join(SECTIONS)}, not {', '.join(sorted(unknown))}")
     if options.models and not (options.models / "manifest.yaml").is_file():
         parser.error(f"--models (or HWFLOW_MODELS) must name a folder with a manifest.yaml, not {options.models}")
-    with tempfile.TemporaryDirectory(prefix="hwflow-bench-") as folder:
-        bench = Bench(Path(options.models) if options.models else None, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="hwflow-bench-") as temporary:
+        folder = (options.folder or Path(temporary)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        bench = Bench(Path(options.models) if options.models else None, folder)
         for name in options.sections or SECTIONS:
             print(f"== {name}", file=sys.stderr, flush=True)
             text = SECTIONS[name](bench)
