@@ -156,8 +156,8 @@ def read_back(unit, addresses: list[int], *, latency: int) -> list[int]:
 
 @pytest.mark.parametrize("technology", [ECP5(), ICE40(), Gowin(), Generic(timing=Timing(multiply=3))])
 def test_a_small_rom_gives_the_word_two_cycles_after_its_address(technology: Technology) -> None:
-    contents = random_contents(20, 20)
-    rom = technology.rom(width=20, contents=contents, name="table")
+    contents = random_contents(8, 20)
+    rom = technology.rom(width=8, contents=contents, name="table")
     addresses = list(np.random.default_rng(1).integers(0, 20, 100))
     expected = [words_of(contents)[a] for a in addresses]
     assert read_back(rom, [int(a) for a in addresses], latency=technology.timing.rom) == expected
@@ -165,7 +165,7 @@ def test_a_small_rom_gives_the_word_two_cycles_after_its_address(technology: Tec
 
 @pytest.mark.parametrize("technology", [ECP5(), Gowin(), Generic()])
 def test_a_shallow_ram_gives_the_word_two_cycles_after_its_address(technology: Technology) -> None:
-    ram = technology.ram(width=12, depth=32)
+    ram = technology.ram(width=4, depth=32)
     assert ram.__class__.__name__ in ("LutRam", "GenericRam")
     chance = np.random.default_rng(2)
     state: dict[int, int] = {}
@@ -173,7 +173,7 @@ def test_a_shallow_ram_gives_the_word_two_cycles_after_its_address(technology: T
 
     async def bench(ctx):
         for cycle in range(600):
-            write, read, word = int(chance.integers(32)), int(chance.integers(32)), int(chance.integers(4096))
+            write, read, word = int(chance.integers(32)), int(chance.integers(32)), int(chance.integers(16))
             enable = bool(chance.integers(2)) and write != read
             ctx.set(ram.write_en, enable)
             ctx.set(ram.write_addr, write)
