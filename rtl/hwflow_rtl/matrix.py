@@ -91,7 +91,7 @@ class MatrixStage(wiring.Component):
                 shift=shift[q::lanes], zero_point=zero_point, low=low, high=high, output=shape.output,
                 interval=shape.drain_interval, style=requantizer_style, technology=technology)
         depth = shape.queue_depth(technology, NOMINAL_REQUANTIZER_LATENCY)
-        queue = Queue.cost(width=shape.output.width * lanes, depth=depth)
+        queue = Queue.cost(width=shape.output.width * lanes, depth=depth, technology=technology)
         return total + queue + Resources(lut=12, ff=depth.bit_length())
 
     def model(self, frames: IntArray) -> IntArray:
@@ -110,7 +110,7 @@ class MatrixStage(wiring.Component):
         times = [unit.latency - array.lead(q) for q, unit in enumerate(self.requantizers)]
         depth = shape.queue_depth(self.technology, max(times))
         word = data.ArrayLayout(shape.output, shape.out_lanes)
-        m.submodules.queue = queue = Queue(shape=word, depth=depth)
+        m.submodules.queue = queue = Queue(shape=word, depth=depth, technology=self.technology)
         m.submodules.credits = credits = CreditCounter(words=queue.capacity, take=shape.drain)
 
         if self.row_patch is None:
