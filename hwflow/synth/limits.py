@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 __all__ = ["LIMITS", "Limit", "binding_limit"]
 
+#: Where a figure is attributed to a data sheet without its table at hand: to be checked before a design relies on it.
+UNCHECKED = "as remembered from the data sheet, not checked against its table"
 OWN = "hwflow's own cautious figure: the tools have no timing of it and no figure of the vendor's could be verified"
 
 
@@ -25,15 +27,15 @@ class Limit:
 LIMITS: dict[str, tuple[Limit, ...]] = {
     # Speed grade 6, the slowest: right for every board, cautious for faster ones.
     "ecp5": (
-        Limit("clock", 257.0, "Lattice FPGA-DS-02012, primary clock fMAX_PRI, speed grade 6"),
+        Limit("clock", 257.0, f"Lattice FPGA-DS-02012, primary clock, speed grade 6; {UNCHECKED}"),
     ),
     "ice40": (
-        Limit("clock", 185.0, "Lattice FPGA-DS-02008, global buffer fMAX_GBUF"),
-        Limit("ram", 150.0, "Lattice FPGA-DS-02008, register to register, 256 x 16 pseudo dual port RAM"),
+        Limit("clock", 185.0, f"Lattice FPGA-DS-02008, global buffer; {UNCHECKED}"),
+        Limit("ram", 150.0, f"Lattice FPGA-DS-02008, 256 x 16 pseudo dual port RAM; {UNCHECKED}"),
         Limit("dsp", 50.0, OWN),
     ),
     "gowin": (
-        Limit("clock", 400.0, "Gowin DS117, clock tree of GW1NR-9 C6/I5"),
+        Limit("clock", 400.0, f"Gowin DS117, clock tree of GW1NR-9 C6/I5; {UNCHECKED}"),
         Limit("ram", 150.0, OWN),
         Limit("dsp", 150.0, OWN),
     ),

@@ -122,6 +122,8 @@ class Gowin(Technology):
 
     name = "gowin"
     timing = Timing(multiply=3, rom=2, ram=2)
+    #: 29 MULT9X9 and 3 MULT18X18 kept nextpnr placing for more than ten minutes, without an end; 40 MULT9X9 do not.
+    prefers_fabric_requantizer = True
 
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
         check_operands(self.name, a, b, 18)
