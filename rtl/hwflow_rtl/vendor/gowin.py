@@ -124,6 +124,8 @@ class Gowin(Technology):
     timing = Timing(multiply=3, rom=2, ram=2)
     #: 29 MULT9X9 and 3 MULT18X18 kept nextpnr placing for more than ten minutes, without an end; 40 MULT9X9 do not.
     prefers_fabric_requantizer = True
+    #: At three quarters of its flip-flops nextpnr still placed after ten minutes: they share control signals by slice.
+    usable_logic = 0.55
 
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
         check_operands(self.name, a, b, 18)
