@@ -128,6 +128,9 @@ def sim(console: Console, settings: Settings) -> Result:
         accuracy = flow.accuracy()
     tables.show_simulation(console, flow.plan, flow.board, runs)
     tables.say_accuracy(console, accuracy)
+    for run in runs.values():
+        if run.waves is not None:
+            console.say(f"  waves: {run.waves}")
     equal = all(run.equal for run in runs.values())
     for name, run in runs.items():
         for line in tables.failure_lines(flow.graph, flow.plan, run):

@@ -1,0 +1,74 @@
+"""hwflow from a script, as the documentation of `hwflow.api` shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hwflow
+import hwflow.api
+from tests.e2e.command import environment
+
+
+def test_the_example(place: Path) -> None:
+    """The lines of the docstring, word for word, with the small model's files in place of the example's."""
+    text = hwflow.api.__doc__ or ""
+    example = textwrap.dedent("\n".join(line for line in text.splitlines() if line.startswith("    ")))
+    assert example.startswith("import hwflow\n")
+    example = example.replace("model.onnx", "small.onnx").replace("data.npz", "small.npz")
+    done = subprocess.run([sys.executable, "-W", "error", "-c", f"{example}\nprint(result.interval, plan.interval)"],
+                          cwd=place, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"\d+", done.stdout.splitlines()[-1])
+    assert found[0] == found[1]
+
+
+def test_values_are_arrays_and_frozen_dataclasses(place: Path) -> None:
+    model = hwflow.load(place / "small.onnx")
+    data = hwflow.read_data(place / "small.npz", model)
+    quantized = hwflow.quantize_model(model, data)
+    outputs = hwflow.run_golden(quantized, data)
+    assert outputs["fc_out"].shape == (12, 1, 3)
+    assert np.array_equal(hwflow.run_golden(quantized, {"x": data.inputs["x"][3:5]})["fc_out"], outputs["fc_out"][3:5])
+    plan = hwflow.make_plan(quantized, board="icebreaker")
+    for value in (model, data, quantized, plan, plan.stages[0]):
+        assert dataclasses.is_dataclass(value)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, dataclasses.fields(value)[0].name, None)
+    slow = hwflow.make_plan(quantized, interval=1000)
+    assert plan.interval < slow.interval <= 1000
+    assert slow.multipliers <= plan.multipliers
+
+
+def test_generate(place: Path, tmp_path: Path) -> None:
+    model = hwflow.load(place / "small.onnx")
+    quantized = hwflow.quantize_model(model, hwflow.read_data(place / "small.npz", model))
+    folder = hwflow.generate(quantized, hwflow.make_plan(quantized), tmp_path / "rtl")
+    assert (folder / "hwflow_core.v").is_file()
+    assert (folder / "stage0_conv_weights0.hex").is_file()
+
+
+def test_failures_are_errors_of_hwflow(place: Path) -> None:
+    with pytest.raises(hwflow.HwflowError, match="there is no such file"):
+        hwflow.load(place / "none.onnx")
+    quantized = hwflow.quantize_model(hwflow.load(place / "small.onnx"))
+    with pytest.raises(hwflow.AnswerIsNo, match="must be at least"):
+        hwflow.make_plan(quantized, interval=1)
+    with pytest.raises(hwflow.HwflowError, match="board must be one of"):
+        hwflow.make_plan(quantized, board="nope")
+
+
+def test_import_is_quick_and_quiet() -> None:
+    """`import hwflow` alone loads neither Amaranth nor cocotb."""
+    script = "import sys, hwflow; print(sorted({'amaranth', 'cocotb', 'onnx', 'onnxruntime'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], env=environment(), capture_output=True,
+                          text=True, cwd=os.curdir)
+    assert (done.stdout, done.stderr) == ("[]\n", "")

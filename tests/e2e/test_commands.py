@@ -1,0 +1,95 @@
+"""Every other command where all is well, for people and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hwflow.synth import list_boards
+from tests.e2e.command import Cli
+
+SMALL = ("small.onnx", "--data", "small.npz")
+
+
+def test_check(cli: Cli) -> None:
+    done = cli("check", "small.onnx")
+    assert done.code == 0
+    assert done.out == "small.onnx: 5 nodes, no error, no warning; all map to hardware: 3 layers\n"
+    assert cli("check", "small.onnx", "--json").json == {"exit_code": 0, "findings": [], "layers": ["conv", "pool", "fc"]}
+
+
+def test_info(cli: Cli) -> None:
+    done = cli("info", "small.onnx")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[:5] == [
+        "small.onnx: IR 8, opset ai.onnx 20, producer hwflow",
+        "  input x: float32[1, 2, 4, 4]",
+        "  output fc_out: float32[1, 3]",
+        "  operators: 1 Conv, 1 Flatten, 1 Gemm, 1 MaxPool, 1 Relu",
+        "  parameters: 65",  # 2*2*9 + 2, 8*3 + 3
+    ]
+    layers = cli("info", "small.onnx", "--json").json["layers"]
+    assert layers == [{"name": "conv", "kind": "conv", "multiplications": 16 * 2 * 18},
+                      {"name": "pool", "kind": "max_pool", "multiplications": 0},
+                      {"name": "fc", "kind": "dense", "multiplications": 24}]
+
+
+def test_quantize(cli: Cli) -> None:
+    done = cli("quantize", *SMALL)
+    assert done.code == 0
+    assert "integer graph" in done.out
+    assert "accuracy on 12 labelled rows: float " in done.out
+    folder = Path(cli("quantize", *SMALL, "--json").json["folder"])
+    assert {"qdq.onnx", "graph.yaml", "prologue.onnx", "epilogue.onnx"} <= {path.name for path in folder.iterdir()}
+    assert cli("check", folder / "qdq.onnx").code == 0, "what hwflow writes follows the rules and maps again"
+
+
+def test_golden(cli: Cli) -> None:
+    result = cli("golden", *SMALL, "--json").json
+    assert result["accuracy"]["rows"] == 12
+    with np.load(result["outputs"]) as outputs:
+        assert outputs["out_fc_out"].shape == (12, 1, 3)
+        assert outputs["out_fc_out"].dtype == np.float32
+    done = cli("golden", *SMALL)
+    assert done.code == 0
+    assert done.out.endswith("outputs written to build/small/golden/outputs.npz\n")
+
+
+@pytest.mark.parametrize("board", list_boards())
+def test_build(cli: Cli, board: str) -> None:
+    done = cli("build", *SMALL, "--board", board)
+    assert done.code == 0
+    assert f"plan for {board}" in done.out
+    result = cli("build", *SMALL, "--board", board, "--json").json
+    assert result["board"] == board
+    assert result["interval"] == max(stage["interval"] for stage in result["stages"])
+    assert "module hwflow_core(" in Path(result["rtl"], "hwflow_core.v").read_text()
+    assert Path(result["plan"]).is_file()
+
+
+def test_the_same_model_gives_the_same_bytes(cli: Cli, tmp_path: Path) -> None:
+    for build in ("one", "two"):
+        assert cli("build", *SMALL, "--build", tmp_path / build).code == 0
+    for name in ("plan.yaml", "rtl/hwflow_core.v", "quantized/arrays.npz", "quantized/graph.yaml"):
+        assert (tmp_path / "one/small" / name).read_bytes() == (tmp_path / "two/small" / name).read_bytes(), name
+
+
+def test_boards(cli: Cli) -> None:
+    done = cli("boards")
+    assert done.code == 0
+    boards = cli("boards", "--json").json["boards"]
+    assert [board["name"] for board in boards] == list(list_boards())
+    for board in boards:
+        assert board["name"] in done.out
+        assert board["title"] in done.out
+
+
+def test_doctor(cli: Cli) -> None:
+    done = cli("doctor")
+    assert done.code == 0, done.out
+    tools = cli("doctor", "--json").json["tools"]
+    assert {"verilator", "cocotb", "C++ compiler", "yosys"} <= {tool["name"] for tool in tools}
+    assert all(tool["name"] in done.out for tool in tools)
