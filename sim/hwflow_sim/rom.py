@@ -25,9 +25,9 @@ def write_roms(roms: Mapping[str, npt.NDArray[np.uint8]], folder: Path) -> None:
     """Write NAME.hex for every ROM into `folder`; a file is replaced in one step, or left alone if it is right."""
     for name, contents in roms.items():
         path = folder / f"{name}.hex"
-        text = hex_text(contents)
-        if path.is_file() and path.read_text() == text:
+        text = hex_text(contents).encode()
+        if path.is_file() and path.read_bytes() == text:
             continue
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(text)
+        temporary.write_bytes(text)
         temporary.replace(path)

@@ -12,9 +12,6 @@ from hwflow.onnx.model import Model
 
 __all__ = ["random_network", "rows_for", "small_network", "write_data"]
 
-#: Elements that a layer may have at most: keeps simulations short.
-LARGEST = 600
-
 
 def write_data(path: Path, model: Model, rows: int = 6, seed: int = 0, **more: np.ndarray) -> Path:
     """An NPZ of normal rows for the one input of `model`."""
@@ -46,7 +43,7 @@ def random_network(seed: int) -> Model:
     chain = Chain((int(random.integers(1, 7)), *size), seed, name=f"random{seed}")
     for _ in range(int(random.integers(1, 4))):
         random_layer(chain, random)
-    if random.random() < 0.4:
+    if random.random() < 0.4 or not chain.in_hardware:
         chain.dense(int(random.integers(1, 9)))
     return chain.model()
 
@@ -85,6 +82,8 @@ class Chain:
         self.builder, self.shape = Builder(name), shape
         self.tensor = self.builder.input("x", np.float32, (1, *shape))
         self.count = 0
+        #: Tables alone run on the host; a convolution, a pool or a matrix brings them into hardware.
+        self.in_hardware = False
 
     def constant(self, shape: tuple[int, ...], size: float) -> str:
         self.count += 1
@@ -95,6 +94,7 @@ class Chain:
              **attributes: object) -> Chain:
         self.tensor = self.builder.node(op_type, self.tensor, *constants, name=name, **attributes)
         self.shape = shape or self.shape
+        self.in_hardware |= op_type in ("Conv", "Gemm") or op_type.endswith("Pool")
         return self
 
     def conv(self, *, channels: int, kernel: tuple[int, ...], strides: tuple[int, ...] = (),

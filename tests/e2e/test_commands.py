@@ -17,7 +17,8 @@ def test_check(cli: Cli) -> None:
     done = cli("check", "small.onnx")
     assert done.code == 0
     assert done.out == "small.onnx: 5 nodes, no error, no warning; all map to hardware: 3 layers\n"
-    assert cli("check", "small.onnx", "--json").json == {"exit_code": 0, "findings": [], "layers": ["conv", "pool", "fc"]}
+    result = cli("check", "small.onnx", "--json").json
+    assert result == {"exit_code": 0, "findings": [], "layers": ["conv", "pool", "fc"]}
 
 
 def test_info(cli: Cli) -> None:

@@ -165,8 +165,8 @@ def test_one_different_element_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert done.code == 1
     row, column, channel = position
     found = re.findall(
-        rf"error: (full speed|random stalls): stage '{stage}' \(layer '{layer}'\) differs first in frame {frame} at row "
-        rf"{row}, column {column}, channel {channel}: golden (-?\d+), RTL (-?\d+)\n", done.err)
+        rf"error: (full speed|random stalls): stage '{stage}' \(layer '{layer}'\) differs first in frame {frame} at "
+        rf"row {row}, column {column}, channel {channel}: golden (-?\d+), RTL (-?\d+)\n", done.err)
     assert [name for name, *_ in found] == list(RUNS)
     assert all(int(golden) == int(got) + 1 for _, golden, got in found)
     rows = {row[0]: row[-2:] for row in table(done.out)}

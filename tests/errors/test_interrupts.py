@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -167,9 +167,14 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(place)): path.read_bytes() for path in found if path.name != MANIFEST}
 
 
-@pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
-@pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_result_is_made_again(finished: Path, name: str, damage: object) -> None:
+#: Each result is damaged in one way; in all three ways among the slow tests.
+WAYS = [cut, flip, Path.unlink]
+DAMAGES = [pytest.param(name, way, marks=[pytest.mark.slow] if (k + j) % 3 else [])
+           for k, name in enumerate(DAMAGED) for j, way in enumerate(WAYS)]
+
+
+@pytest.mark.parametrize("name, damage", DAMAGES)
+def test_a_damaged_result_is_made_again(finished: Path, name: str, damage: Callable[[Path], None]) -> None:
     whole = files(finished)
     (path, *_), = [sorted((finished / "build").glob(name))]
     damage(path)

@@ -1,0 +1,84 @@
+"""Random chains of layers: integers near floats; RTL equal to the integers, at every stage, in the predicted time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hwflow_sim import StallPattern
+
+from hwflow import golden, hls, onnx
+from hwflow.accuracy import float_outputs, signal_to_noise
+from hwflow.api import make_plan
+from hwflow.layers.base import Folding, LayerGraph
+from hwflow.quantize import Quantized, quantize
+from hwflow.simulation import compile_plan, run_plan
+from hwflow.synth import Board, list_boards, load_board
+from tests.e2e.networks import random_network, rows_for
+
+#: Decibels between the float outputs and their difference to the integers'; 700 seeds gave at least 27.
+LEAST_SNR = 20
+#: For the default run: these have all kinds of layers, groups, strides, pads and dilations, in one and two dimensions.
+QUICK = (2, 4, 7, 14, 21, 31, 102, 110)
+SLOW = tuple(seed for seed in range(100) if seed not in QUICK)
+
+
+def integers_of(seed: int, count: int) -> tuple[Quantized, dict[str, np.ndarray]]:
+    model = onnx.simplify(random_network(seed))
+    rows = rows_for(model, count)
+    return quantize(model, rows), rows
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_integers_are_near_the_floats(seed: int) -> None:
+    quantized, rows = integers_of(seed, 20)
+    apart = signal_to_noise(float_outputs(onnx.simplify(random_network(seed)), rows), golden.predict(quantized, rows))
+    assert apart is None or apart > LEAST_SNR
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compiled simulations; what all of them share is compiled once."""
+    return tmp_path_factory.mktemp("simulations")
+
+
+def any_foldings(graph: LayerGraph, seed: int) -> Sequence[Folding]:
+    """For each layer any of its foldings."""
+    random = np.random.default_rng(seed)
+    options = [list(layer.foldings(graph)) for layer in graph.layers]
+    return [found[random.integers(len(found))] for found in options]
+
+
+def board_of(seed: int) -> Board:
+    names = list_boards()
+    return load_board(names[seed % len(names)])
+
+
+def prove(quantized: Quantized, plan: hls.Plan, rows: dict[str, np.ndarray], seed: int, folder: Path,
+          cache: Path) -> None:
+    """Four frames at full speed, stalled on both ends, and with a slow source: equal, and as fast as predicted."""
+    simulation = compile_plan(quantized.graph, plan, folder, cache)
+    frames = golden.enter(quantized, rows)
+    for stalls in (None, StallPattern(0.5, 0.5, seed), StallPattern(0.95, 0.0, seed)):
+        result = run_plan(simulation, quantized.graph, frames, stalls=stalls)
+        assert result.equal, (stalls, result.failures())
+        if stalls is None:
+            assert result.interval == plan.interval, [(s.name, s.schedule) for s in plan.stages]
+            busy = [stage.busy_cycles for stage in result.stages]
+            assert busy == [len(frames) * stage.schedule.work for stage in plan.stages]
+
+
+@pytest.mark.parametrize("seed", [*QUICK, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW)])
+def test_any_folding_computes_the_same(seed: int, tmp_path: Path, cache: Path) -> None:
+    quantized, rows = integers_of(seed, 4)
+    plan = hls.make_plan(quantized.graph, any_foldings(quantized.graph, seed), board_of(seed).technology())
+    prove(quantized, plan, rows, seed, tmp_path, cache)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_the_fastest_plan_computes_the_same(seed: int, tmp_path: Path, cache: Path) -> None:
+    quantized, rows = integers_of(seed, 4)
+    prove(quantized, make_plan(quantized, "ulx3s_85f"), rows, seed, tmp_path, cache)
