@@ -128,10 +128,9 @@ def test_a_rate_out_of_reach_is_refused() -> None:
         UartReceiver(divider=3)
 
 
-def test_elements_of_more_than_two_bytes_are_refused() -> None:
-    assert (bytes_of(signed(4)), bytes_of(unsigned(8)), bytes_of(signed(9))) == (1, 1, 2)
-    with pytest.raises(ValueError, match="1 to 16 bits, not 17"):
-        bytes_of(unsigned(17))
+def test_elements_take_the_bytes_they_need() -> None:
+    widths = (signed(4), unsigned(8), signed(9), unsigned(17), signed(24))
+    assert [bytes_of(shape) for shape in widths] == [1, 1, 2, 3, 3]
 
 
 class Negate(wiring.Component):
@@ -153,7 +152,7 @@ class Negate(wiring.Component):
         return m
 
 
-@pytest.mark.parametrize("width", [8, 5, 12])
+@pytest.mark.parametrize("width", [8, 5, 12, 21])
 def test_board_top_passes_elements_through_the_core(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board_top_module, "RESET_CYCLES", 16)
     count = bytes_of(signed(width))

@@ -25,14 +25,14 @@ RESET_CYCLES = 4096
 
 
 class BoardTop(wiring.Component):
-    """One byte of the line is one element of up to 8 bits, two bytes (low first) one of up to 16 bits.
+    """One byte of the line is one element of up to 8 bits; wider elements take as many bytes as they need, low first.
 
     An element is in the low bits of its bytes; on the way out its sign, or zeros, fill them.
 
     Parameters
     ----------
     core
-        A component with streams `i` and `o` whose payloads are arrays of elements of 1 to 16 bits.
+        A component with streams `i` and `o` whose payloads are arrays of elements of any width.
     divider
         Clock cycles of one bit on the line.
     leds

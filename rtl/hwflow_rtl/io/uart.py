@@ -136,8 +136,5 @@ def check_divider(divider: int) -> None:
 
 
 def bytes_of(shape: Shape) -> int:
-    """Bytes of one element on the line: 1 up to 8 bits, 2 up to 16."""
-    width = Shape.cast(shape).width
-    if not 1 <= width <= 16:
-        raise ValueError(f"an element on the serial line must have 1 to 16 bits, not {width}")
-    return 1 if width <= 8 else 2
+    """Bytes of one element on the line: as many as its bits need, at least one."""
+    return max(1, -(-Shape.cast(shape).width // 8))
