@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from amaranth.lib.wiring import Component
-from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize, Schedule
+from hwflow.layers.base import Frame, IntArray, IntFormat, LayerGraph, Requantize
 from hwflow.layers.matrix import accumulator_format, multiply, require
-from hwflow.layers.matrix_stage import MatrixHardware
+from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
 from hwflow.layers.window import Window
 
 __all__ = ["Conv"]
@@ -23,7 +20,7 @@ _BLOCK = 1 << 23
 
 
 @dataclass(frozen=True, eq=False)
-class Conv(Layer):
+class Conv(MatrixLayer):
     """y[o] = requantize(sum over the window and the group's channels of w[o, i, j, c] * x[i, j, c]).
 
     The products take the raw input integers.  The ONNX meaning subtracts the input's zero point z first, and
@@ -92,22 +89,7 @@ class Conv(Layer):
         sums = multiply(columns, weights, self.accumulator)
         return np.moveaxis(sums, 0, 1).reshape(n, height, width, cout)
 
-    def multiplications(self, graph: LayerGraph) -> int:
-        return self._hardware(graph).multiplications()
-
-    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        return self._hardware(graph).foldings()
-
-    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        return self._hardware(graph).schedule(folding)
-
-    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        return self._hardware(graph).cost(folding, technology)
-
-    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        return self._hardware(graph).unit(folding, technology, name)
-
-    def _hardware(self, graph: LayerGraph) -> MatrixHardware:
+    def hardware(self, graph: LayerGraph) -> MatrixHardware:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
         return MatrixHardware(
             x=x, y=y, frame=x.frame, window=self.window, groups=self.groups, weights=self.weights,

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from amaranth.lib.wiring import Component
-from hwflow_rtl.vendor import Resources, Technology
-
-from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize, Schedule
+from hwflow.layers.base import Frame, IntArray, IntFormat, LayerGraph, Requantize
 from hwflow.layers.matrix import accumulator_format, multiply, require
-from hwflow.layers.matrix_stage import MatrixHardware
+from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
 from hwflow.layers.window import Window
 
 __all__ = ["Dense"]
 
 
 @dataclass(frozen=True, eq=False)
-class Dense(Layer):
+class Dense(MatrixLayer):
     """y[o] = requantize(sum over k of w[o, k] * x[k]), x the frame's elements in raster order (channels fastest).
 
     `weights` is [cout, height * width * channels of the input].  As in a convolution the products take the raw input
@@ -56,22 +52,7 @@ class Dense(Layer):
         require(f"layer '{self.name}': accumulator", sums, self.accumulator)
         return self.requantize.apply(sums).reshape(len(x), 1, 1, len(self.weights))
 
-    def multiplications(self, graph: LayerGraph) -> int:
-        return self._hardware(graph).multiplications()
-
-    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        return self._hardware(graph).foldings()
-
-    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        return self._hardware(graph).schedule(folding)
-
-    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        return self._hardware(graph).cost(folding, technology)
-
-    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        return self._hardware(graph).unit(folding, technology, name)
-
-    def _hardware(self, graph: LayerGraph) -> MatrixHardware:
+    def hardware(self, graph: LayerGraph) -> MatrixHardware:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
         return MatrixHardware(
             x=x, y=y, frame=Frame(1, 1, x.frame.elements), window=Window((1, 1)), groups=1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 
 from amaranth.lib.wiring import Component
@@ -9,11 +10,11 @@ from hwflow_rtl.matrix import MatrixShape, MatrixStage
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.window import WindowShape
 
-from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Requantize, Schedule, Tensor
+from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize, Schedule, Tensor
 from hwflow.layers.hardware import divisors, requantizer_arguments, shape_of
 from hwflow.layers.window import Window
 
-__all__ = ["MatrixHardware"]
+__all__ = ["MatrixHardware", "MatrixLayer"]
 
 
 class MatrixHardware:
@@ -77,3 +78,26 @@ class MatrixHardware:
             weight=shape.weight, accumulator=shape.accumulator, output=shape.output, out_lanes=shape.out_lanes,
             pad_value=self.x.zero_point, technology=technology, name=name, patch=shape.patch,
             **requantizer_arguments(self.requantize, technology))
+
+
+class MatrixLayer(Layer):
+    """A kind of layer whose hardware half is that of `hardware`."""
+
+    @abstractmethod
+    def hardware(self, graph: LayerGraph) -> MatrixHardware:
+        """The layer as weights that a window carries over frames."""
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return self.hardware(graph).multiplications()
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        return self.hardware(graph).foldings()
+
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        return self.hardware(graph).schedule(folding)
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        return self.hardware(graph).cost(folding, technology)
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        return self.hardware(graph).unit(folding, technology, name)
