@@ -22,7 +22,7 @@ EXAMPLES = ("digits_cnn", "digits_mlp")
 CHAINS = ("digits_mlp", "digits_cnn", "digits_cnn_legacy", "digits_cnn_int8_qdq", "mnist_cntk", "motions_conv1d",
           "tiny_ad_autoencoder_float", "tiny_ad_autoencoder_int8")  # fmt: skip
 ROUTED = (("digits_cnn", ("ulx3s_85f", "icebreaker", "tangnano9k")), ("mnist_cntk", ("ulx3s_85f",)),
-          ("tiny_ad_autoencoder_float", ("ulx3s_85f",)))  # fmt: skip
+          ("tiny_ad_autoencoder_int8", ("ulx3s_85f",)))  # fmt: skip
 GENERATE = """
 import sys, time
 from pathlib import Path

@@ -119,7 +119,8 @@ def test_the_cheapest_is_chosen(technology: Technology, interval: int) -> None:
 
 def test_what_does_not_fit_is_explained(graph: LayerGraph, technology: Technology) -> None:
     with pytest.raises(AnswerIsNo) as caught:
-        hls.solve(graph, technology, Budget("tiny", Resources(lut=300, ff=10**6, dsp=2, ram=99), NOTHING, usable_logic=0.5))
+        small = Resources(lut=300, ff=10**6, dsp=2, ram=99)
+        hls.solve(graph, technology, Budget("tiny", small, NOTHING, usable_logic=0.5))
     message = str(caught.value)
     assert caught.value.exit_code == 1
     assert message.startswith("'small' does not fit tiny, not even with its smallest folding: ")
