@@ -95,7 +95,7 @@ MOMENTS = {"quantize": "calibrate", "generate": "generate Verilog ...", "compile
 
 
 @pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_run_that_is_ended(fresh: Path, moment: str, how: signal.Signals) -> None:
     with started(fresh) as run:
         wait_for_line(run, moment)
