@@ -24,9 +24,6 @@ __all__ = ["MatrixShape", "MatrixStage"]
 
 IntArray = npt.NDArray[np.int64]
 
-#: For the estimate of the output queue's tables.
-NOMINAL_REQUANTIZER_LATENCY = 14
-
 
 class MatrixStage(wiring.Component):
     """A layer whose outputs are requantized sums of weights times a window of inputs.
@@ -83,14 +80,16 @@ class MatrixStage(wiring.Component):
     def cost(*, shape: MatrixShape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int, low: int,
              high: int, technology: Technology, requantizer_style: RequantizerStyle) -> Resources:
         """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
-        lanes = shape.out_lanes
-        total = shape.front_cost(technology) + shape.array_cost(technology)
+        lanes, bank = shape.out_lanes, shape.bank_rows(technology)
+        total, latency = shape.front_cost(technology) + shape.array_cost(technology), 0
         for q in range(lanes):
-            total += Requantizer.cost(
-                accumulator=shape.accumulator, bias=bias[q::lanes], multiplier=multiplier[q::lanes],
-                shift=shift[q::lanes], zero_point=zero_point, low=low, high=high, output=shape.output,
-                interval=shape.drain_interval, style=requantizer_style, technology=technology)
-        depth = shape.queue_depth(technology, NOMINAL_REQUANTIZER_LATENCY)
+            arguments = {
+                "accumulator": shape.accumulator, "bias": bias[q::lanes], "multiplier": multiplier[q::lanes],
+                "shift": shift[q::lanes], "zero_point": zero_point, "low": low, "high": high, "output": shape.output,
+                "interval": shape.drain_interval, "style": requantizer_style, "technology": technology}
+            total += Requantizer.cost(**arguments)
+            latency = max(latency, Requantizer.latency_of(**arguments) - q // bank)
+        depth = max(2, shape.queue_depth(technology, latency))
         queue = Queue.cost(width=shape.output.width * lanes, depth=depth, technology=technology)
         return total + queue + Resources(lut=12, ff=depth.bit_length())
 
