@@ -56,8 +56,10 @@ def cached_step(folder: Path, key: str, make: Callable[[Path], None], *, with_co
     if is_intact(folder, key):
         return False
     create_folder(folder.parent)
-    working = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    working = folder.with_name(f".{folder.name}-{os.getpid()}")
+    try:  # also for an interrupt: the name is known before there is a folder
+        shutil.rmtree(working, ignore_errors=True)
+        working.mkdir()
         make(working)
         files = {str(p.relative_to(working)): digest(p) for p in sorted(working.rglob("*")) if p.is_file()}
         (working / MANIFEST).write_text(json.dumps({"key": key, "files": files}, indent=1))
@@ -91,15 +93,12 @@ def replace_folder(new: Path, old: Path) -> None:
 def write_atomically(path: Path, text: str) -> None:
     """Write `text` to `path` under a temporary name and rename it."""
     create_folder(path.parent)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    working = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
+        working.write_text(text, encoding="utf-8")
+        working.replace(path)
+    except BaseException:  # also an interrupt: the name is known before there is a file
+        working.unlink(missing_ok=True)
         raise
 
 
@@ -139,3 +138,5 @@ def sweep(folder: Path) -> None:
     for leftover in folder.glob(".*-*"):
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)

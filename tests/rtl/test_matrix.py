@@ -216,7 +216,9 @@ def test_cost_in_blocks_is_exact(name, family):
     cost = MatrixStage.cost(shape=case.stage.shape, technology=case.technology,
                             requantizer_style=RequantizerStyle.FABRIC, **case.requantize)
     kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)
-    assert cost.dsp + cost.ram == sum(kinds.count(kind) for kind in BLOCKS[family])
+    # The output queue is no instance: where the family has no small memories, synthesis makes one block of it.
+    queues = len(re.findall(r"^ *memory width .* \\ring$", text, re.MULTILINE)) if family is ICE40 else 0
+    assert cost.dsp + cost.ram == sum(kinds.count(kind) for kind in BLOCKS[family]) + queues
     assert cost.dsp >= case.stage.shape.rows * case.stage.shape.cols // 2
     assert cost.lut > 0
     assert cost.ff > 0
