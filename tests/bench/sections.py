@@ -149,19 +149,21 @@ def synthesis(bench: Bench) -> str:
         for board in boards if name in found else ():
             answer = bench.hwflow("synth", found[name], "--board", board)
             rows.append([found[name].name, board, *synthesis_cells(answer)])
-    header = ("model", "board", "LUT", "FF", "DSP", "RAM", "board's clock", "routed", "within the device's limits",
+    header = ("model", "board", "planned for the core: LUT, DSP, RAM", "LUT", "FF", "DSP", "RAM", "board's clock",
+              "routed", "within the device's limits",
               "frames/s at the board's clock", "within the limits", "bitstream", "time")  # fmt: skip
     return table(header, rows)
 
 
 def synthesis_cells(answer: dict[str, Any]) -> list[str]:
     if "error" in answer:
-        return [f"failed: {answer['error']}", *[""] * 10]
+        return [f"failed: {answer['error']}", *[""] * 11]
+    planned = ", ".join(str(answer["resources"][kind]) for kind in ("lut", "dsp", "ram"))
     usage = [f"{answer[kind]['used']} of {answer[kind]['available']}" for kind in ("lut", "ff", "dsp", "ram")]
     clocks = [f"{answer[kind] or 0:.0f} MHz" for kind in ("clock_mhz", "routed_mhz", "usable_mhz")]
     rates = [f"{(answer[kind] or 0) * 1e6 / answer['interval']:,.0f}" for kind in ("clock_mhz", "usable_mhz")]
     seconds = sum(answer["seconds"].values())  # of the tools, also where an earlier run's result was taken
-    return [*usage, *clocks, *rates, f"{Path(answer['bitstream']).stat().st_size} bytes", f"{seconds:.0f} s"]
+    return [planned, *usage, *clocks, *rates, f"{Path(answer['bitstream']).stat().st_size} bytes", f"{seconds:.0f} s"]
 
 
 def fresh(bench: Bench) -> str:
