@@ -118,8 +118,8 @@ def test_the_cheapest_is_chosen(technology: Technology, interval: int) -> None:
 
 
 def test_what_does_not_fit_is_explained(graph: LayerGraph, technology: Technology) -> None:
+    small = Resources(lut=300, ff=10**6, dsp=2, ram=99)
     with pytest.raises(AnswerIsNo) as caught:
-        small = Resources(lut=300, ff=10**6, dsp=2, ram=99)
         hls.solve(graph, technology, Budget("tiny", small, NOTHING, usable_logic=0.5))
     message = str(caught.value)
     assert caught.value.exit_code == 1
