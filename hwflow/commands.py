@@ -39,7 +39,10 @@ def check(console: Console, settings: Settings) -> Result:
     rows = [{**asdict(finding), "severity": finding.severity.value} for finding in findings]
     if errors:
         console.say(f"{settings.model}: {counted(len(errors), 'error')}, {counted(warnings, 'warning')}")
-        return {"exit_code": 1, "findings": rows}
+        besides = flow.without_hardware().strip()
+        if besides:
+            console.say(besides)
+        return {"exit_code": 1, "findings": rows, "besides": besides}
     nodes, _ = counted(len(flow.source.graph.nodes), "node"), flow.model
     try:
         graph = flow.trial().graph

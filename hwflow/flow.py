@@ -25,6 +25,7 @@ from .errors import HwflowError
 from .generation import write_rtl
 from .layers.base import LayerGraph
 from .quantize import Quantized, load_quantized, quantize, save_quantized
+from .quantize.support import operators_without_hardware
 from .report.console import Console
 from .synth import Board, SynthesisReport, load_board, synthesize
 
@@ -71,10 +72,20 @@ class Flow:
     @cached_property
     def model(self) -> onnx.Model:
         """The model with every shape known and its constants folded."""
-        inferred = onnx.infer(self.source, dict(self.settings.input_shapes))
+        try:
+            inferred = onnx.infer(self.source, dict(self.settings.input_shapes))
+        except HwflowError as error:
+            raise HwflowError(str(error) + self.without_hardware()) from None
         for note in inferred.notes:
             self.console.progress(note)
         return onnx.simplify(inferred)
+
+    def without_hardware(self) -> str:
+        """What else stands in the way of a model that cannot be inferred, so that one message names it all."""
+        known = [problem for problem in operators_without_hardware(self.source)
+                 if not any(f"{problem.where}:" in str(finding) for finding in onnx.check(self.source))]
+        lines = [f"\n  {problem.where}: {problem.why}; {problem.remedy}" for problem in known]
+        return "".join(["\nbesides, it has operators without hardware:", *lines]) if lines else ""
 
     @cached_property
     def dataset(self) -> Dataset | None:

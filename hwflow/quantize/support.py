@@ -11,7 +11,24 @@ from hwflow.quantize.graphs import consumers, dynamic_inputs, host_prefix, host_
 from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, KNOWN, LAYOUT, MATRIX, QUANTIZERS
 from hwflow.quantize.problems import Problem
 
-__all__ = ["unsupported"]
+__all__ = ["operators_without_hardware", "unsupported"]
+
+NO_HARDWARE = "replace it in the model before the export, or cut the model in front of it and run the rest on the host"
+
+
+def operators_without_hardware(model: Model) -> list[Problem]:
+    """Nodes of a model as its file has it whose operator has no hardware; for a model that cannot be inferred.
+
+    Nodes that compute with constants and shapes alone do not count: inference folds them.
+    """
+    folded = set(model.graph.initializers)
+    found = []
+    for node in model.graph.nodes:
+        if node.op_type in ("Shape", "Size") or all(name in folded for name in node.inputs if name):
+            folded.update(filter(None, node.outputs))
+        elif not node.domain and node.op_type not in KNOWN:
+            found.append(Problem.of(node, f"operator {node.op_type} has no hardware", NO_HARDWARE))
+    return found
 
 
 def unsupported(model: Model) -> list[Problem]:
@@ -57,7 +74,7 @@ def _of_node(node: Node, graph: Graph, before: set[str], after: set[str], weight
         yield Problem.of(
             node,
             f"operator {operator} has no hardware",
-            "replace it in the model before the export, or cut the model in front of it and run the rest on the host",
+            NO_HARDWARE,
         )
         return
     dynamic = [name for name in dynamic_inputs(node, graph) if name not in weights]

@@ -82,6 +82,17 @@ def test_every_operator_that_is_not_known_is_named_at_once(cli: Cli) -> None:
         "in the model before the export, or cut the model in front of it [op-known]")
 
 
+def test_unknown_operators_and_those_without_hardware_are_named_at_once(cli: Cli) -> None:
+    Path("m.onnx").write_bytes(convolution((1, 2, 4, 4), None, "Hardmax", "ReduceMax"))
+    besides = ("besides, it has operators without hardware:\n"
+               "  'reducemax' (ReduceMax): operator ReduceMax has no hardware; replace it in the model before the "
+               "export, or cut the model in front of it and run the rest on the host")
+    assert cli.refuses("sim", "m.onnx") == (
+        "graph/node[1] 'hardmax' (Hardmax): the operator must be one that hwflow knows, not 'Hardmax'; replace it in "
+        f"the model before the export, or cut the model in front of it [op-known]\n{besides}")
+    assert cli("check", "m.onnx").out.endswith(f"{besides}\n")
+
+
 def test_every_operator_without_hardware_is_named_at_once(cli: Cli) -> None:
     b = Builder("branch")
     x = b.input("x", np.float32, (1, 4))
