@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import golden, onnx
+from . import golden
 from .dataset import Dataset
 from .dataset import accuracy as top1
 from .onnx.model import Array, Model
 from .quantize import Quantized
 
-__all__ = ["Accuracy", "float_outputs", "measure", "signal_to_noise"]
+__all__ = ["Accuracy", "measure", "signal_to_noise"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def measure(model: Model, quantized: Quantized, dataset: Dataset,
             progress: Callable[[int, int], None] | None = None) -> tuple[Accuracy, dict[str, Array]]:
     """Both models on every row of `dataset`; the accuracy, and the integer model's outputs [n, *output shape]."""
     outputs = golden.predict(quantized, dataset.inputs, progress)
-    reference = float_outputs(model, dataset.inputs)
+    reference = golden.evaluate_rows(model, dataset.inputs)
     labels = dataset.labels
     return Accuracy(
         rows=dataset.rows,
@@ -41,13 +41,6 @@ def measure(model: Model, quantized: Quantized, dataset: Dataset,
         integer_top1=None if labels is None else top1(outputs, labels),
         snr_db=signal_to_noise(reference, outputs),
     ), outputs
-
-
-def float_outputs(model: Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The model as it is, evaluated row by row on [n, *input shape]."""
-    count = min(len(values) for values in inputs.values())
-    rows = [onnx.evaluate(model, {name: values[k] for name, values in inputs.items()}) for k in range(count)]
-    return {value.name: np.stack([row[value.name] for row in rows]) for value in model.graph.outputs}
 
 
 def signal_to_noise(reference: Mapping[str, Array], outputs: Mapping[str, Array]) -> float | None:

@@ -82,9 +82,8 @@ class Flow:
 
     def without_hardware(self) -> str:
         """What else stands in the way of a model that cannot be inferred, so that one message names it all."""
-        known = [problem for problem in operators_without_hardware(self.source)
-                 if not any(f"{problem.where}:" in str(finding) for finding in onnx.check(self.source))]
-        lines = [f"\n  {problem.where}: {problem.why}; {problem.remedy}" for problem in known]
+        problems = operators_without_hardware(self.source)
+        lines = [f"\n  {problem.where}: {problem.why}; {problem.remedy}" for problem in problems]
         return "".join(["\nbesides, it has operators without hardware:", *lines]) if lines else ""
 
     @cached_property

@@ -15,7 +15,7 @@ from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import Quantized
 
-__all__ = ["before", "behind", "enter", "predict", "run"]
+__all__ = ["before", "behind", "enter", "evaluate_rows", "predict", "run"]
 
 #: Called with (rows done, rows in all).
 Progress = Callable[[int, int], None]
@@ -72,7 +72,7 @@ def _checked(graph: LayerGraph, name: str, frames: Mapping[str, IntArray]) -> In
 
 def before(quantized: Quantized, feeds: Mapping[str, Array]) -> dict[str, IntArray]:
     """The host's part in front of the hardware: rows [n, *input shape] by input name to frames [n, h, w, c]."""
-    return {name: array[:, 0].astype(np.int64) for name, array in _rows(quantized.prologue, feeds).items()}
+    return {name: array[:, 0].astype(np.int64) for name, array in evaluate_rows(quantized.prologue, feeds).items()}
 
 
 def enter(quantized: Quantized, feeds: Mapping[str, Array]) -> IntArray:
@@ -87,11 +87,11 @@ def behind(quantized: Quantized, frames: Mapping[str, IntArray]) -> dict[str, Ar
     for value in quantized.epilogue.graph.inputs:
         assert value.type is not None
         inputs[value.name] = frames[value.name][:, None].astype(value.type.dtype)
-    return _rows(quantized.epilogue, inputs)
+    return evaluate_rows(quantized.epilogue, inputs)
 
 
-def _rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
-    """Evaluate a host program row by row; its batch is 1."""
+def evaluate_rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
+    """Evaluate an ONNX model of batch 1 row by row: [n, *input shape] to [n, *output shape]."""
     read = {name: rows[name] for name in (value.name for value in model.graph.inputs)}
     count = min(len(array) for array in read.values())
     results = [evaluate(model, {name: array[k] for name, array in read.items()}) for k in range(count)]

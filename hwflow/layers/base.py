@@ -188,30 +188,30 @@ class Layer(_EqualByValue, ABC):
     def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
         """The exact meaning, naive: [n, h, w, c] integers in, [n, h, w, c] integers out."""
 
+    @abstractmethod
     def multiplications(self, graph: LayerGraph) -> int:
         """Useful multiplications for one frame."""
-        raise NotImplementedError
 
+    @abstractmethod
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         """Every folding that the layer's stage can have."""
-        raise NotImplementedError
 
     def folding_problem(self, graph: LayerGraph, folding: Folding) -> str | None:
         """None where `folding` is possible, else what is wrong with it and what is possible."""
         possible = tuple(self.foldings(graph))
         return None if folding in possible else nearest_foldings(folding, possible)
 
+    @abstractmethod
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
         """The cycles of the stage with `folding`; quick, because solvers ask for all of them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
         """The resources of the stage with `folding`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
         """The stage as an Amaranth component with the streams `i` and `o` and the output `busy`."""
-        raise NotImplementedError
 
     @abstractmethod
     def output_frame(self, *inputs: Frame) -> Frame:

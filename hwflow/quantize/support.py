@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from hwflow.onnx.model import Graph, Model, Node
+from hwflow.onnx.ops import find_operator
 from hwflow.quantize.graphs import consumers, dynamic_inputs, host_prefix, host_suffix
 from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, KNOWN, LAYOUT, MATRIX, QUANTIZERS
 from hwflow.quantize.problems import Problem
@@ -19,14 +20,15 @@ NO_HARDWARE = "replace it in the model before the export, or cut the model in fr
 def operators_without_hardware(model: Model) -> list[Problem]:
     """Nodes of a model as its file has it whose operator has no hardware; for a model that cannot be inferred.
 
-    Nodes that compute with constants and shapes alone do not count: inference folds them.
+    Nodes that compute with constants and shapes alone do not count: inference folds them.  Nor do operators that hwflow
+    does not know at all, which the checker reports.
     """
     folded = set(model.graph.initializers)
     found = []
     for node in model.graph.nodes:
         if node.op_type in ("Shape", "Size") or all(name in folded for name in node.inputs if name):
             folded.update(filter(None, node.outputs))
-        elif not node.domain and node.op_type not in KNOWN:
+        elif node.op_type not in KNOWN and find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
             found.append(Problem.of(node, f"operator {node.op_type} has no hardware", NO_HARDWARE))
     return found
 

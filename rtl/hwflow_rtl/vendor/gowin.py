@@ -122,9 +122,9 @@ class Gowin(Technology):
 
     name = "gowin"
     timing = Timing(multiply=3, rom=2, ram=2)
-    #: 29 MULT9X9 and 3 MULT18X18 kept nextpnr placing for more than ten minutes, without an end; 40 MULT9X9 do not.
+    #: 29 MULT9X9 and 3 MULT18X18 kept nextpnr placing for minutes, without an end seen; 40 MULT9X9 alone place.
     prefers_fabric_requantizer = True
-    #: At three quarters of its flip-flops nextpnr still placed after ten minutes: they share control signals by slice.
+    #: With three quarters of the flip-flops in use nextpnr had not placed the first round after five minutes.
     usable_logic = 0.55
 
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
