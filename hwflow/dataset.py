@@ -138,7 +138,7 @@ def _rows(file: Path, arrays: Mapping[str, Array], value: Value, prefixes: tuple
 
 
 def _with_batch(file: Path, name: str, array: Array, value: Value) -> Array:
-    shape = value.type.shape if value.type is not None else None
+    shape = value.tensor.shape if value.tensor is not None else None
     if shape is None:
         return array
     fixed = tuple(1 if k == 0 and not isinstance(size, int) else size for k, size in enumerate(shape))
@@ -165,7 +165,7 @@ def _with_batch(file: Path, name: str, array: Array, value: Value) -> Array:
 
 def _numbers(file: Path, name: str, array: Array, value: Value) -> Array:
     """`array` in the input's element type; only a change that keeps every value is made."""
-    dtype = value.type.dtype if value.type is not None else array.dtype
+    dtype = value.tensor.dtype if value.tensor is not None else array.dtype
     if array.dtype.kind not in "biuf" and array.dtype != dtype:
         raise HwflowError(f"{file}: array '{name}' must hold {dtype}, not {array.dtype}")
     if array.dtype.kind == "f":

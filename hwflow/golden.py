@@ -85,8 +85,8 @@ def behind(quantized: Quantized, frames: Mapping[str, IntArray]) -> dict[str, Ar
     """The host's part behind the hardware: frames [n, h, w, c] to rows [n, *output shape] by output name."""
     inputs = {}
     for value in quantized.epilogue.graph.inputs:
-        assert value.type is not None
-        inputs[value.name] = frames[value.name][:, None].astype(value.type.dtype)
+        assert value.tensor is not None
+        inputs[value.name] = frames[value.name][:, None].astype(value.tensor.dtype)
     return evaluate_rows(quantized.epilogue, inputs)
 
 

@@ -12,6 +12,7 @@ from hwflow.onnx.dtypes import type_name
 from hwflow.onnx.model import Model
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.ops.base import Arr, Call, Operator
+from hwflow.onnx.schemas import find_schema
 
 __all__ = ["bind", "describe", "run"]
 
@@ -20,7 +21,8 @@ def bind(model: Model, index: int) -> tuple[Call, Operator | None]:
     """The call of node number `index` of the graph, and its operator; None where hwflow has none."""
     node = model.graph.nodes[index]
     opset = model.opsets.get(node.domain, 0)
-    return Call(node, opset, f"graph/node[{index}]"), find_operator(node.domain, node.op_type, opset)
+    schema = find_schema(node.domain, node.op_type, opset)
+    return Call(node, opset, f"graph/node[{index}]", schema), find_operator(node.domain, node.op_type, opset)
 
 
 def describe(dtype: np.dtype[Any], shape: Sequence[object] | None) -> str:

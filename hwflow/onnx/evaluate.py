@@ -83,17 +83,17 @@ def _checked_feeds(graph: Graph, feeds: Mapping[str, npt.ArrayLike], reads: set[
 
 
 def _checked_feed(value: Value, array: Array) -> Array:
-    if value.type is None:
+    if value.tensor is None:
         return array
-    shape = value.type.shape
+    shape = value.tensor.shape
     fits = shape is None or (
         len(shape) == array.ndim
         and all(not isinstance(d, int) or d == n for d, n in zip(shape, array.shape, strict=True))
     )
-    texts = value.type.dtype.kind == "O" and array.dtype.kind in "OUT"
-    if not fits or not (texts or array.dtype == value.type.dtype):
+    texts = value.tensor.dtype.kind == "O" and array.dtype.kind in "OUT"
+    if not fits or not (texts or array.dtype == value.tensor.dtype):
         raise HwflowError(
-            f"input '{value.name}' must be {describe(value.type.dtype, shape)}, "
+            f"input '{value.name}' must be {describe(value.tensor.dtype, shape)}, "
             f"not {describe(array.dtype, array.shape)}; convert or reshape the array"
         )
     return array

@@ -33,8 +33,8 @@ def infer(model: Model, input_shapes: Mapping[str, tuple[int, ...]] | None = Non
     inputs, notes = _fixed_inputs(model.graph, input_shapes or {})
     walk = _Walk(model)
     for value in inputs:
-        assert value.type is not None  # _fixed_inputs
-        walk.add(value.name, Known(value.type.dtype, _numbers(value.type)))
+        assert value.tensor is not None  # _fixed_inputs
+        walk.add(value.name, Known(value.tensor.dtype, _numbers(value.tensor)))
     for name, array in model.graph.initializers.items():
         walk.add(name, Known(array.dtype, array.shape, array))
     for index in range(len(model.graph.nodes)):
@@ -66,24 +66,24 @@ def _fixed_inputs(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[
 
 def _bind_symbols(value: Value, given: tuple[int, ...], symbols: dict[str, int]) -> None:
     """Compare a given shape with the file's, and learn what the names of its dims stand for."""
-    assert value.type is not None  # require_valid
-    stated = value.type.shape if value.type.shape is not None else (None,) * len(given)
+    assert value.tensor is not None  # require_valid
+    stated = value.tensor.shape if value.tensor.shape is not None else (None,) * len(given)
     fits = len(stated) == len(given) and all(size > 0 for size in given)
     for dim, size in zip(stated, given, strict=False):
         expected = symbols.setdefault(dim, size) if isinstance(dim, str) else dim
         fits = fits and expected in (None, size)
     if not fits:
         raise HwflowError(
-            f"--input-shape of '{value.name}' must fit the model's {describe(value.type.dtype, value.type.shape)}, "
+            f"--input-shape of '{value.name}' must fit the model's {describe(value.tensor.dtype, value.tensor.shape)}, "
             f"not be {','.join(map(str, given))}"
         )
 
 
 def _fixed_input(value: Value, given: tuple[int, ...] | None, symbols: dict[str, int], notes: list[str]) -> Value:
-    assert value.type is not None  # require_valid
-    stated = value.type.shape
+    assert value.tensor is not None  # require_valid
+    stated = value.tensor.shape
     if given is not None:
-        return Value(value.name, TensorType(value.type.dtype, tuple(given)))
+        return Value(value.name, TensorType(value.tensor.dtype, tuple(given)))
     dims = [symbols.get(dim) if isinstance(dim, str) else dim for dim in stated or ()]
     if stated is not None and dims and dims[0] is None:
         dims[0] = 1
@@ -92,15 +92,16 @@ def _fixed_input(value: Value, given: tuple[int, ...] | None, symbols: dict[str,
     if stated is None or None in dims:
         example = ",".join("?" if d is None else str(d) for d in dims) if stated is not None else "1,3,32,32"
         raise HwflowError(
-            f"the shape of input '{value.name}' must be known, not {describe(value.type.dtype, stated)}; "
+            f"the shape of input '{value.name}' must be known, not {describe(value.tensor.dtype, stated)}; "
             f"give it with --input-shape {value.name}={example.replace('?', '32')}"
         )
-    return Value(value.name, TensorType(value.type.dtype, tuple(dims)))
+    return Value(value.name, TensorType(value.tensor.dtype, tuple(dims)))
 
 
 def _contradictions(graph: Graph, walk: _Walk) -> tuple[str, ...]:
     """Where the file states other types than its operators give; the operators are right."""
-    stated = {**graph.types, **{v.name: v.type for v in graph.outputs if v.type is not None}}
+    claims = {**graph.types, **{v.name: v.type for v in graph.outputs}}
+    stated = {name: claim for name, claim in claims.items() if isinstance(claim, TensorType)}
     notes = []
     for name, claim in stated.items():
         found = walk.known.get(name)
@@ -202,6 +203,7 @@ def _types(call: Call, operator: Operator, operands: list[Known | None]) -> tupl
             )
     try:
         with np.errstate(all="ignore"):
+            assert operator.shapes is not None  # every operator of static models has one
             results = operator.shapes(call, *operands)
     except (ValueError, TypeError, IndexError, ArithmeticError) as error:
         listed = ", ".join("-" if k is None else describe(k.dtype, k.shape) for k in operands) or "nothing"

@@ -1,15 +1,39 @@
-"""The ONNX model as frozen dataclasses and numpy arrays.  Protobuf objects never leave `hwflow.onnx`."""
+"""The ONNX model as frozen dataclasses and numpy arrays.  Protobuf objects never leave `hwflow.onnx`.
+
+`extra` holds what a message of the file has besides the fields here (texts, annotations, fields of later versions of ONNX)
+as the bytes of such a message, so that nothing is lost when the model is written again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, Union
+from typing import Any, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "Attribute", "Dim", "Graph", "Model", "Node", "TensorType", "Value"]
+__all__ = [
+    "Array",
+    "Attribute",
+    "AttributeRef",
+    "Dim",
+    "Function",
+    "Graph",
+    "MapType",
+    "Model",
+    "Node",
+    "OpaqueType",
+    "Operand",
+    "OptionalType",
+    "SequenceType",
+    "SparseTensor",
+    "SparseTensorType",
+    "TensorType",
+    "Training",
+    "Value",
+    "ValueType",
+]
 
 Array: TypeAlias = npt.NDArray[np.generic]
 
@@ -21,14 +45,23 @@ Attribute: TypeAlias = Union[
     int,
     float,
     str,
+    bytes,  # a text that is not UTF-8
     Array,
     "Graph",
+    "SparseTensor",
+    "ValueType",
+    "AttributeRef",
     tuple[int, ...],
     tuple[float, ...],
     tuple[str, ...],
     tuple[Array, ...],
     tuple["Graph", ...],
+    tuple["SparseTensor", ...],
+    tuple["ValueType", ...],
 ]
+
+#: What a value is while a model is evaluated: a tensor, a sequence, a map, or None for an optional without content.
+Operand: TypeAlias = Union[Array, list[Any], dict[Any, Any], None]
 
 
 @dataclass(frozen=True)
@@ -45,11 +78,75 @@ class TensorType:
 
 
 @dataclass(frozen=True)
+class SequenceType:
+    """An ordered list of values of one type; `element` is None where the file does not say which."""
+
+    element: ValueType | None
+
+
+@dataclass(frozen=True)
+class OptionalType:
+    """A value that may be missing."""
+
+    element: ValueType | None
+
+
+@dataclass(frozen=True)
+class MapType:
+    """Keys (integers or strings) to values of one type."""
+
+    key: np.dtype[np.generic]
+    value: ValueType | None
+
+
+@dataclass(frozen=True)
+class SparseTensorType:
+    """Element type and dense shape of a tensor that is stored by its elements other than zero."""
+
+    dtype: np.dtype[np.generic]
+    shape: tuple[Dim, ...] | None
+
+
+@dataclass(frozen=True)
+class OpaqueType:
+    """A type of another domain, known by name only."""
+
+    domain: str
+    name: str
+
+
+ValueType: TypeAlias = Union[TensorType, SequenceType, OptionalType, MapType, SparseTensorType, OpaqueType]
+
+
+@dataclass(frozen=True)
+class SparseTensor:
+    """Elements other than zero: `values` [n], `indices` int64 [n] (into the flattened tensor) or [n, rank], ascending."""
+
+    values: Array
+    indices: npt.NDArray[np.int64]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AttributeRef:
+    """Inside a function: the attribute `name` of the call, of the kind (an AttributeProto.AttributeType) `kind`."""
+
+    name: str
+    kind: int
+
+
+@dataclass(frozen=True)
 class Value:
     """A named input or output of a graph.  `type` is None where the file does not say."""
 
     name: str
-    type: TensorType | None
+    type: ValueType | None
+    extra: bytes = field(default=b"", compare=False, repr=False)
+
+    @property
+    def tensor(self) -> TensorType | None:
+        """The type of a tensor; None for other kinds of value and where the file does not say."""
+        return self.type if isinstance(self.type, TensorType) else None
 
 
 @dataclass(frozen=True)
@@ -65,6 +162,8 @@ class Node:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     name: str = ""
     domain: str = ""
+    overload: str = ""
+    extra: bytes = field(default=b"", compare=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -74,7 +173,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in topological order.  `inputs` leaves out names that `initializers` also defines (IR below 4)."""
+    """Nodes in topological order.
+
+    `inputs` leaves out names that `initializers` also defines; those stand in `overridable`: a caller may feed them, and
+    the initializer is the value otherwise (below IR version 4 that holds for all initializers).
+    """
 
     name: str
     nodes: tuple[Node, ...]
@@ -82,7 +185,55 @@ class Graph:
     outputs: tuple[Value, ...]
     initializers: Mapping[str, Array]
     #: Types of intermediate values that the file states or shape inference found.
-    types: Mapping[str, TensorType] = field(default_factory=dict)
+    types: Mapping[str, ValueType] = field(default_factory=dict)
+    sparse_initializers: Mapping[str, SparseTensor] = field(default_factory=dict)
+    overridable: tuple[Value, ...] = ()
+    extra: bytes = field(default=b"", compare=False, repr=False)
+
+    def tensor_type(self, name: str) -> TensorType | None:
+        """The stated or inferred type of a tensor by name; None for other kinds of value and where nothing is known."""
+        found = self.types.get(name) or next((v.type for v in (*self.inputs, *self.outputs) if v.name == name), None)
+        return found if isinstance(found, TensorType) else None
+
+
+@dataclass(frozen=True)
+class Function:
+    """An operator that the model defines by nodes.
+
+    `attributes` must be given by a call, those of `defaults` may be; a call's attribute is read in the body through an
+    AttributeRef.  `opsets` are the operator sets of the body.
+    """
+
+    name: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    opsets: Mapping[str, int]
+    attributes: tuple[str, ...] = ()
+    defaults: Mapping[str, Attribute] = field(default_factory=dict)
+    overload: str = ""
+    types: Mapping[str, ValueType] = field(default_factory=dict)
+    extra: bytes = field(default=b"", compare=False, repr=False)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What nodes refer to: domain, name, overload."""
+        return self.domain, self.name, self.overload
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training algorithm: how the state variables (initializers by name) are set at first and in each step.
+
+    The bindings map a state variable to the output of the graph that gives its new value.
+    """
+
+    initialization: Graph | None
+    initialization_binding: Mapping[str, str]
+    algorithm: Graph | None
+    update_binding: Mapping[str, str]
+    extra: bytes = field(default=b"", compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -98,5 +249,8 @@ class Model:
     model_version: int = 0
     doc_string: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    functions: tuple[Function, ...] = ()
+    training: tuple[Training, ...] = ()
+    extra: bytes = field(default=b"", compare=False, repr=False)
     #: What reading and the steps since decided on the user's behalf, one sentence each.
     notes: tuple[str, ...] = ()

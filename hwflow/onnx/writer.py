@@ -52,13 +52,13 @@ def _graph(graph: Graph, ir_version: int) -> pb.GraphProto:
 
 def _value(value: Value) -> pb.ValueInfoProto:
     proto = pb.ValueInfoProto(name=value.name)
-    if value.type is None:
+    if value.tensor is None:
         return proto
     tensor = proto.type.tensor_type
-    tensor.elem_type = element_type_of(value.type.dtype, f"value '{value.name}'").code
-    if value.type.shape is not None:
+    tensor.elem_type = element_type_of(value.tensor.dtype, f"value '{value.name}'").code
+    if value.tensor.shape is not None:
         tensor.shape.SetInParent()
-        tensor.shape.dim.extend(_dimension(dim) for dim in value.type.shape)
+        tensor.shape.dim.extend(_dimension(dim) for dim in value.tensor.shape)
     return proto
 
 
@@ -92,7 +92,8 @@ def _attribute(name: str, value: Attribute, what: str, ir_version: int) -> pb.At
             return pb.AttributeProto(name=name, type=_TYPES.TENSOR, t=encode_tensor(value, "", what))
         case Graph():
             return pb.AttributeProto(name=name, type=_TYPES.GRAPH, g=_graph(value, ir_version))
-    return _list_attribute(name, tuple(value), what, ir_version)
+    assert isinstance(value, tuple)
+    return _list_attribute(name, value, what, ir_version)
 
 
 def _list_attribute(name: str, items: tuple[Any, ...], what: str, ir_version: int) -> pb.AttributeProto:

@@ -24,10 +24,10 @@ def synthetic(model: Model) -> dict[str, Array]:
     generator = np.random.default_rng(0)
     rows: dict[str, Array] = {}
     for value in model.graph.inputs:
-        assert value.type is not None
-        assert value.type.shape is not None
-        shape = tuple(size for size in value.type.shape if isinstance(size, int))
-        rows[value.name] = generator.standard_normal((SYNTHETIC_ROWS, *shape)).astype(value.type.dtype)
+        assert value.tensor is not None
+        assert value.tensor.shape is not None
+        shape = tuple(size for size in value.tensor.shape if isinstance(size, int))
+        rows[value.name] = generator.standard_normal((SYNTHETIC_ROWS, *shape)).astype(value.tensor.dtype)
     return rows
 
 

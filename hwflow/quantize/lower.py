@@ -139,7 +139,7 @@ class Importer:
 
     def _integer_dtype(self, node: Node) -> np.dtype[np.generic]:
         name = node.outputs[0] if node.op_type == "QuantizeLinear" else node.inputs[0]
-        known = self.graph.types.get(name) or next((v.type for v in self.graph.inputs if v.name == name), None)
+        known = self.graph.tensor_type(name)
         return known.dtype if known is not None else np.dtype(np.uint8)
 
     def _enter(self, node: Node) -> Entry:

@@ -20,7 +20,7 @@ def shape_of(graph: Graph, name: str) -> tuple[int, ...] | None:
     """The static shape of a tensor; None where it is not known."""
     if name in graph.initializers:
         return graph.initializers[name].shape
-    kind = graph.types.get(name) or next((v.type for v in (*graph.inputs, *graph.outputs) if v.name == name), None)
+    kind = graph.tensor_type(name)
     if kind is None or kind.shape is None or not kind.is_static:
         return None
     return tuple(size for size in kind.shape if isinstance(size, int))

@@ -11,7 +11,7 @@ from hwflow_rtl.io.board_top import BoardTop
 from ..accuracy import Accuracy
 from ..hls.plan import Plan, StagePlan
 from ..layers.base import LayerGraph
-from ..onnx.model import TensorType
+from ..onnx.model import TensorType, ValueType
 from ..synth import Board, SynthesisReport, ToolStatus
 from .console import Console
 
@@ -31,10 +31,12 @@ def percent(value: float | None, digits: int = 1) -> str:
     return "" if value is None else f"{100 * value:.{digits}f} %"
 
 
-def type_text(type_: TensorType | None) -> str:
+def type_text(type_: ValueType | None) -> str:
     """An element type and a shape, as "float32[1, 3, 32, 32]"."""
     if type_ is None:
         return "not stated"
+    if not isinstance(type_, TensorType):
+        return str(type_)
     if type_.shape is None:
         return f"{type_.dtype}[unknown]"
     return f"{type_.dtype}[{', '.join('?' if d is None else str(d) for d in type_.shape)}]"

@@ -23,7 +23,7 @@ def write_data(path: Path, model: Model, rows: int = 6, seed: int = 0, **more: n
 def rows_for(model: Model, count: int, seed: int = 0) -> dict[str, np.ndarray]:
     """Normally distributed rows [count, *shape] for the inputs of `model`."""
     random = np.random.default_rng(seed)
-    return {value.name: random.standard_normal((count, *value.type.shape)).astype(np.float32)
+    return {value.name: random.standard_normal((count, *value.tensor.shape)).astype(np.float32)
             for value in model.graph.inputs}
 
 

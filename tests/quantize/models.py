@@ -85,8 +85,8 @@ def rows(model: Model, count: int = 100, seed: int = 1) -> dict[str, np.ndarray]
     """Random inputs: normal floats, or all integers of the type."""
     rng, found = np.random.default_rng(seed), {}
     for value in model.graph.inputs:
-        assert value.type is not None
-        shape, dtype = (count, *value.type.shape), value.type.dtype
+        assert value.tensor is not None
+        shape, dtype = (count, *value.tensor.shape), value.tensor.dtype
         if dtype.kind == "f":
             found[value.name] = rng.standard_normal(shape).astype(dtype)
         else:

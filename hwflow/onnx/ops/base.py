@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, Union
+from typing import Any, Protocol, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from hwflow.errors import HwflowError
-from hwflow.onnx.model import Array, Attribute, Node
+from hwflow.onnx.errors import EvaluationError
+from hwflow.onnx.limits import Meter
+from hwflow.onnx.model import Array, Attribute, Graph, Node, Operand
+from hwflow.onnx.schemas import Schema
 
 __all__ = [
     "ANY",
@@ -20,7 +22,6 @@ __all__ = [
     "FLOATS",
     "INT",
     "INTS",
-    "MAX_BYTES",
     "STRING",
     "STRINGS",
     "TENSOR",
@@ -36,9 +37,6 @@ __all__ = [
 ]
 
 Arr: TypeAlias = npt.NDArray[Any]
-
-#: An operator that makes a tensor from nothing (ConstantOfShape, Expand, Pad) refuses to make a larger one.
-MAX_BYTES = 1 << 31
 
 #: No upper limit on the number of inputs or outputs.
 ANY = 1 << 30
@@ -80,17 +78,43 @@ INT, FLOAT, STRING, TENSOR = AttributeKind.INT, AttributeKind.FLOAT, AttributeKi
 INTS, FLOATS, STRINGS = AttributeKind.INTS, AttributeKind.FLOATS, AttributeKind.STRINGS
 
 
+class GraphRunner(Protocol):
+    """Evaluates the graphs in attributes (of If, Loop, Scan): they see the values of the graphs around them."""
+
+    def __call__(self, graph: Graph, inputs: Sequence[Operand]) -> tuple[Operand, ...]:
+        """The outputs of `graph` for values of its inputs, by position."""
+        ...
+
+
 @dataclass(frozen=True)
 class Call:
-    """One node under evaluation: its attributes with their defaults, and the version of its operator set."""
+    """One node under evaluation: its attributes with their defaults, and the version of its operator set.
+
+    `schema` gives defaults of attributes.  `run_graph` is there while a model is evaluated, not while types are inferred.
+    """
 
     node: Node
     opset: int
     path: str = "node"
+    schema: Schema | None = None
+    meter: Meter = field(default_factory=Meter)
+    run_graph: GraphRunner | None = None
 
     def error(self, message: str) -> HwflowError:
         """An error that names the node in front."""
-        return HwflowError(f"{self.path} {self.node.label}: {message}")
+        return EvaluationError(f"{self.path} {self.node.label}: {message}")
+
+    def work(self, amount: int) -> None:
+        """Say that about `amount` multiplications (or steps as costly) follow; a LimitError where they are too many."""
+        self.meter.work(amount, f"{self.path} {self.node.label}")
+
+    def subgraph(self, name: str, inputs: Sequence[Operand] = ()) -> tuple[Operand, ...]:
+        """The outputs of the graph in attribute `name`."""
+        graph = self.node.attributes.get(name)
+        if not isinstance(graph, Graph):
+            raise self.error(f"attribute '{name}' must be a graph, not {graph!r}; export the model again")
+        assert self.run_graph is not None, "graphs are run while a model is evaluated"
+        return self.run_graph(graph, inputs)
 
     def wants(self, output: int) -> bool:
         """True where the node names its output number `output`."""
@@ -115,6 +139,8 @@ class Call:
         return self._get(name, AttributeKind.TENSOR, default)  # type: ignore[no-any-return]
 
     def _get(self, name: str, kind: AttributeKind, default: Any) -> Any:
+        if default is None and self.schema is not None and name in self.schema.attributes:
+            default = self.schema.attributes[name].default
         value = self.node.attributes.get(name, default)
         if value is None:
             raise self.error(f"attribute '{name}' must be given, not left out; export the model again")
@@ -123,13 +149,8 @@ class Call:
         return value
 
     def check_size(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
-        """Refuse an output that is larger than MAX_BYTES, before anything is allocated."""
-        size = math.prod(shape) * dtype.itemsize
-        if size > MAX_BYTES or any(d < 0 for d in shape):
-            raise self.error(
-                f"the output must be at most {MAX_BYTES >> 20} MiB with dims of 0 or more, "
-                f"not {dtype.name}{list(shape)}; this file cannot be trusted"
-            )
+        """Refuse an output that is too large or has negative dims, before anything is allocated."""
+        self.meter.tensor(shape, dtype, f"{self.path} {self.node.label}")
 
 
 @dataclass(frozen=True)
@@ -145,7 +166,8 @@ class Known:
         return len(self.shape)
 
 
-#: Kernels take the call and one array (None where left out) per input, and return one array or a tuple.
+#: Kernels take the call and one array (None where left out) per input, and return one array or a tuple.  Sequences are
+#: lists, maps dicts, an optional without content is None.
 Kernel: TypeAlias = Callable[..., Union[Arr, tuple[Arr, ...]]]
 
 #: Rules take the call and one Known (None where left out) per input, and return one or a tuple.
@@ -156,13 +178,14 @@ ShapeRule: TypeAlias = Callable[..., Union[Known, tuple[Known, ...]]]
 class Operator:
     """One version of an operator: valid from operator set `since` until the next version.
 
-    `inputs` and `outputs` are the smallest and the largest number of them.  `constant` names the inputs whose elements
-    must be known for the output's shape to be.
+    `shapes` is None for operators whose outputs are no tensors or depend on the data; `constant` names the inputs whose
+    elements must be known for the output's shape to be.  Parameters and attributes stand in the schema of that version.
     """
 
     since: int
     kernel: Kernel
-    shapes: ShapeRule
+    shapes: ShapeRule | None
+    # The next four repeat the schema and go away; new operators leave them out and name `constant` by keyword.
     inputs: tuple[int, int] = (1, 1)
     attributes: Mapping[str, AttributeKind] = field(default_factory=dict)
     required: tuple[str, ...] = ()

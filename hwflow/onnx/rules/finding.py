@@ -7,15 +7,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hwflow.onnx.model import Model
+from hwflow.onnx.document import Document
 
-__all__ = ["Finding", "Rule", "Severity"]
+__all__ = ["Finding", "Rule", "Severity", "error", "lenient", "warning"]
 
 
 class Severity(enum.Enum):
-    """ERROR: the model has no meaning, or none that hwflow can give it.  WARNING: it works, but look at it."""
+    """ERROR: the model has no meaning.  WARNING: it has one, but look at it.
+
+    LENIENT: the specification forbids it and real exporters do it; `check` turns it into a WARNING, and in strict mode into
+    an ERROR.
+    """
 
     ERROR = "error"
+    LENIENT = "lenient"
     WARNING = "warning"
 
 
@@ -23,7 +28,8 @@ class Severity(enum.Enum):
 class Finding:
     """One violation of one rule at one place.
 
-    `rule` is a fixed identifier, `path` a place in the file as "graph/node[12] 'conv1' (Conv)", `message` reads
+    `rule` is the identifier of the rule in `catalogue` ("GR-04"), `code` a stable name of what is wrong ("W-unsorted"),
+    `path` a place in the file as "graph/node[12] 'conv1' (Conv)/attribute 'pads'", `message` reads
     "<thing> must be <rule>, not <value>", and `remedy` says what to do.
     """
 
@@ -32,10 +38,30 @@ class Finding:
     path: str
     message: str
     remedy: str
+    code: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}; {self.remedy} [{self.rule}]"
+        code = f" {self.code}" if self.code else ""
+        return f"{self.path}: {self.message}; {self.remedy} [{self.rule}{code}]"
 
 
-#: A rule gives its violations in a model.
-Rule: TypeAlias = Callable[[Model], Iterator[Finding]]
+_AGAIN = "export the model again"
+
+
+def error(rule: str, path: str, message: str, remedy: str = _AGAIN) -> Finding:
+    """A violation that leaves the model without a meaning."""
+    return Finding(Severity.ERROR, rule, path, message, remedy)
+
+
+def lenient(rule: str, code: str, path: str, message: str, remedy: str = _AGAIN) -> Finding:
+    """A violation that real exporters commit: a warning, in strict mode an error."""
+    return Finding(Severity.LENIENT, rule, path, message, remedy, code)
+
+
+def warning(rule: str, code: str, path: str, message: str, remedy: str = _AGAIN) -> Finding:
+    """Something allowed that deserves a look."""
+    return Finding(Severity.WARNING, rule, path, message, remedy, code)
+
+
+#: A rule gives its violations in a document; one function may report under several identifiers.
+Rule: TypeAlias = Callable[[Document], Iterator[Finding]]

@@ -18,7 +18,7 @@ _AGAIN = "export the model again"
 def initializers_as_stated(model: Model) -> Iterator[Finding]:
     """An initializer has the type that the file states for its name."""
     for name, array in model.graph.initializers.items():
-        stated = model.graph.types.get(name)
+        stated = model.graph.tensor_type(name)
         if stated is None:
             continue
         shape = stated.shape

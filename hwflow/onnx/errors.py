@@ -1,0 +1,61 @@
+"""What can be wrong with a model, as classes, so that a caller can tell them apart.
+
+The rules in `hwflow.onnx.rules` report findings; these are raised where work cannot go on.
+"""
+
+from __future__ import annotations
+
+from hwflow.errors import HwflowError
+
+__all__ = [
+    "EvaluationError",
+    "FormatError",
+    "InvalidModel",
+    "LimitError",
+    "SecurityError",
+    "ShapeError",
+    "TensorDataError",
+    "TrainingError",
+    "TypeMismatch",
+    "Unsupported",
+]
+
+
+class FormatError(HwflowError):
+    """The bytes are no ONNX model: another format, cut off, damaged."""
+
+
+class InvalidModel(HwflowError):
+    """The model breaks rules of the specification; the message lists them."""
+
+
+class TensorDataError(InvalidModel):
+    """A tensor's data does not fit its type and dims."""
+
+
+class SecurityError(HwflowError):
+    """The model points at something outside of its folder, or at something that is no plain file."""
+
+
+class LimitError(HwflowError):
+    """The model asks for more memory, time or depth than `Limits` allow; they can be raised."""
+
+
+class Unsupported(HwflowError):
+    """A valid model uses an operator, a type or a feature that hwflow does not evaluate."""
+
+
+class EvaluationError(HwflowError):
+    """A node cannot be computed from the values that reach it, or the fed values do not suit the model."""
+
+
+class ShapeError(EvaluationError):
+    """Shapes that do not fit together or contradict what the model states."""
+
+
+class TypeMismatch(EvaluationError):
+    """Element types or kinds of value that do not fit together."""
+
+
+class TrainingError(HwflowError):
+    """A training step that the model does not have or whose state is not ready."""

@@ -1,0 +1,158 @@
+"""One walk over everything in a file: graphs, graphs in attributes, function bodies, training graphs, and their tensors.
+
+The walk is iterative, in the order of the file, and the places carry the path that findings show.  Nesting ends at
+protobuf's own limit of 100 messages, which is 32 graphs deep; `Document` holds nothing deeper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Union
+
+from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.document import Document
+
+__all__ = ["NodePlace", "Scope", "TensorPlace", "canonical", "nodes", "scopes", "tensors"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A graph or the body of a function, with what is around it.
+
+    `outer` is the scope whose node `at` holds this graph in an attribute; None for a main graph, a training graph and a
+    function.  `opsets` are the operator sets in force, "ai.onnx" written as "".  `kind` is "graph", "function",
+    "initialization" or "algorithm" for the outermost scope and "subgraph" below.
+    """
+
+    proto: Union[pb.GraphProto, pb.FunctionProto]
+    path: str
+    kind: str
+    opsets: Mapping[str, int]
+    outer: Scope | None = None
+    at: int = -1
+
+    @property
+    def outermost(self) -> Scope:
+        scope = self
+        while scope.outer is not None:
+            scope = scope.outer
+        return scope
+
+
+@dataclass(frozen=True)
+class NodePlace:
+    """Node number `index` of a scope."""
+
+    scope: Scope
+    index: int
+    proto: pb.NodeProto
+
+    @property
+    def path(self) -> str:
+        """As "graph/node[12] 'conv1' (Conv)"; a node without a name goes by its first output."""
+        label = self.proto.name or next(filter(None, self.proto.output), "?")
+        return f"{self.scope.path}/node[{self.index}] '{label}' ({self.proto.op_type})"
+
+    @property
+    def domain(self) -> str:
+        return canonical(self.proto.domain)
+
+    @property
+    def opset(self) -> int | None:
+        """The version of the node's operator set; None where it is not imported."""
+        return self.scope.opsets.get(self.domain)
+
+
+@dataclass(frozen=True)
+class TensorPlace:
+    """A TensorProto anywhere in the file: initializers, attributes, and both parts of sparse tensors."""
+
+    proto: pb.TensorProto
+    path: str
+    is_initializer: bool = False
+
+
+def canonical(domain: str) -> str:
+    """The default operator set has two names; the code knows only the empty one."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def _imports(entries: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
+    return {canonical(entry.domain): entry.version for entry in entries}
+
+
+def scopes(document: Document) -> Iterator[Scope]:
+    """Every scope, outer ones before inner ones."""
+    proto = document.proto
+    opsets = _imports(proto.opset_import)
+    waiting = [Scope(proto.graph, "graph", "graph", opsets)] if proto.HasField("graph") else []
+    for function in proto.functions:
+        path = f"function '{canonical(function.domain) or 'ai.onnx'}.{function.name}'"
+        waiting.append(Scope(function, path, "function", _imports(function.opset_import)))
+    for index, training in enumerate(proto.training_info):
+        for kind in ("initialization", "algorithm"):
+            if training.HasField(kind):
+                waiting.append(Scope(getattr(training, kind), f"training_info[{index}]/{kind}", kind, opsets))
+    waiting.reverse()
+    while waiting:
+        scope = waiting.pop()
+        yield scope
+        waiting.extend(reversed(list(_inner(scope))))
+
+
+def _inner(scope: Scope) -> Iterator[Scope]:
+    for index, node in enumerate(scope.proto.node):
+        for attribute in node.attribute:
+            found = [attribute.g] if attribute.HasField("g") else []
+            for number, graph in enumerate((*found, *attribute.graphs)):
+                place = NodePlace(scope, index, node).path
+                entry = "" if attribute.HasField("g") and number == 0 else f"[{number - len(found)}]"
+                path = f"{place}/attribute '{attribute.name}'{entry}"
+                yield Scope(graph, path, "subgraph", scope.opsets, scope, index)
+
+
+def nodes(document: Document) -> Iterator[NodePlace]:
+    """Every node of every scope."""
+    for scope in scopes(document):
+        for index, node in enumerate(scope.proto.node):
+            yield NodePlace(scope, index, node)
+
+
+def tensors(document: Document) -> Iterator[TensorPlace]:
+    """Every tensor of the file."""
+    for scope in scopes(document):
+        if isinstance(scope.proto, pb.GraphProto):
+            for tensor in scope.proto.initializer:
+                yield TensorPlace(tensor, f"{scope.path}/initializer '{tensor.name}'", True)
+            for sparse in scope.proto.sparse_initializer:
+                yield from _parts(sparse, f"{scope.path}/sparse_initializer '{sparse.values.name}'")
+        else:
+            for default in scope.proto.attribute_proto:
+                yield from _in_attribute(default, f"{scope.path}/attribute_proto '{default.name}'")
+        for index, node in enumerate(scope.proto.node):
+            for attribute in node.attribute:
+                if (
+                    attribute.HasField("t")
+                    or attribute.tensors
+                    or attribute.HasField("sparse_tensor")
+                    or (attribute.sparse_tensors)
+                ):
+                    place = NodePlace(scope, index, node).path
+                    yield from _in_attribute(attribute, f"{place}/attribute '{attribute.name}'")
+
+
+def _in_attribute(attribute: pb.AttributeProto, path: str) -> Iterator[TensorPlace]:
+    if attribute.HasField("t"):
+        yield TensorPlace(attribute.t, path)
+    for index, tensor in enumerate(attribute.tensors):
+        yield TensorPlace(tensor, f"{path}[{index}]")
+    if attribute.HasField("sparse_tensor"):
+        yield from _parts(attribute.sparse_tensor, path)
+    for index, sparse in enumerate(attribute.sparse_tensors):
+        yield from _parts(sparse, f"{path}[{index}]")
+
+
+def _parts(sparse: pb.SparseTensorProto, path: str) -> Iterator[TensorPlace]:
+    yield TensorPlace(sparse.values, f"{path}/values")
+    yield TensorPlace(sparse.indices, f"{path}/indices")
