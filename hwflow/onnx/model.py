@@ -1,7 +1,7 @@
 """The ONNX model as frozen dataclasses and numpy arrays.  Protobuf objects never leave `hwflow.onnx`.
 
-`extra` holds what a message of the file has besides the fields here (texts, annotations, fields of later versions of ONNX)
-as the bytes of such a message, so that nothing is lost when the model is written again.
+`extra` holds what a message of the file has besides the fields here (texts, annotations, fields of later versions of
+ONNX) as the bytes of such a message, so that nothing is lost when the model is written again.
 """
 
 from __future__ import annotations
@@ -120,7 +120,10 @@ ValueType: TypeAlias = Union[TensorType, SequenceType, OptionalType, MapType, Sp
 
 @dataclass(frozen=True)
 class SparseTensor:
-    """Elements other than zero: `values` [n], `indices` int64 [n] (into the flattened tensor) or [n, rank], ascending."""
+    """Elements other than zero.
+
+    `values` is [n], `indices` int64 [n] (into the flattened tensor) or [n, rank], ascending.
+    """
 
     values: Array
     indices: npt.NDArray[np.int64]
@@ -175,8 +178,8 @@ class Node:
 class Graph:
     """Nodes in topological order.
 
-    `inputs` leaves out names that `initializers` also defines; those stand in `overridable`: a caller may feed them, and
-    the initializer is the value otherwise (below IR version 4 that holds for all initializers).
+    `inputs` leaves out names that `initializers` also defines; those stand in `overridable`: a caller may feed them,
+    and the initializer is the value otherwise (below IR version 4 that holds for all initializers).
     """
 
     name: str

@@ -90,7 +90,8 @@ class GraphRunner(Protocol):
 class Call:
     """One node under evaluation: its attributes with their defaults, and the version of its operator set.
 
-    `schema` gives defaults of attributes.  `run_graph` is there while a model is evaluated, not while types are inferred.
+    `schema` gives defaults of attributes.  `run_graph` is there while a model is evaluated, not while types are
+    inferred.
     """
 
     node: Node

@@ -1,7 +1,7 @@
 """The schemas of all operators that hwflow knows, with their history.
 
-`standard.json` holds the four operator sets of ONNX; `tools/operator_schemas.py` writes it.  `other.json` holds operators of
-other domains that hwflow evaluates, in the same format.
+`standard.json` holds the four operator sets of ONNX; `tools/operator_schemas.py` writes it.  `other.json` holds
+operators of other domains that hwflow evaluates, in the same format.
 """
 
 from __future__ import annotations
