@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,11 @@ from hwflow.onnx.schemas.table import read_table
 ROOT = Path(__file__).parent.parent.parent
 STANDARD, _ = read_table(ROOT / "hwflow" / "onnx" / "schemas" / "standard.json")
 ORACLE = sorted(defs.get_all_schemas_with_history(), key=lambda s: (s.domain, s.name, s.since_version))
+
+
+def plain(type_name):
+    """`onnx` writes a map's value as "tensor(float)" in parameters and as "float" in constraints."""
+    return re.sub(r"(map\(\w+,)tensor\((\w+)\)", r"\1\2", type_name.replace(" ", ""))
 
 
 @pytest.mark.rule("OS-18")
@@ -44,7 +50,7 @@ def test_schema_says_what_onnx_says(oracle):
     assert schema.output_limits == tuple(limits)
     for formal, parameter in zip((*oracle.inputs, *oracle.outputs), (*schema.inputs, *schema.outputs), strict=True):
         assert (parameter.name, parameter.option.name) == (formal.name, formal.option.name.upper())
-        assert schema.allowed(parameter) == {name.replace(" ", "") for name in formal.types}
+        assert schema.allowed(parameter) == {plain(name) for name in formal.types}
     assert schema.attributes.keys() == oracle.attributes.keys()
     for name, attribute in schema.attributes.items():
         theirs = oracle.attributes[name]
