@@ -6,8 +6,48 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Version(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    _START_VERSION: _ClassVar[Version]
+    IR_VERSION_2017_10_10: _ClassVar[Version]
+    IR_VERSION_2017_10_30: _ClassVar[Version]
+    IR_VERSION_2017_11_3: _ClassVar[Version]
+    IR_VERSION_2019_1_22: _ClassVar[Version]
+    IR_VERSION_2019_3_18: _ClassVar[Version]
+    IR_VERSION_2019_9_19: _ClassVar[Version]
+    IR_VERSION_2020_5_8: _ClassVar[Version]
+    IR_VERSION_2021_7_30: _ClassVar[Version]
+    IR_VERSION_2023_5_5: _ClassVar[Version]
+    IR_VERSION_2024_3_25: _ClassVar[Version]
+    IR_VERSION_2025_05_12: _ClassVar[Version]
+    IR_VERSION_2025_08_26: _ClassVar[Version]
+    IR_VERSION_2025_11_06: _ClassVar[Version]
+    IR_VERSION: _ClassVar[Version]
+
+class OperatorStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EXPERIMENTAL: _ClassVar[OperatorStatus]
+    STABLE: _ClassVar[OperatorStatus]
+_START_VERSION: Version
+IR_VERSION_2017_10_10: Version
+IR_VERSION_2017_10_30: Version
+IR_VERSION_2017_11_3: Version
+IR_VERSION_2019_1_22: Version
+IR_VERSION_2019_3_18: Version
+IR_VERSION_2019_9_19: Version
+IR_VERSION_2020_5_8: Version
+IR_VERSION_2021_7_30: Version
+IR_VERSION_2023_5_5: Version
+IR_VERSION_2024_3_25: Version
+IR_VERSION_2025_05_12: Version
+IR_VERSION_2025_08_26: Version
+IR_VERSION_2025_11_06: Version
+IR_VERSION: Version
+EXPERIMENTAL: OperatorStatus
+STABLE: OperatorStatus
+
 class ModelProto(_message.Message):
-    __slots__ = ("ir_version", "opset_import", "producer_name", "producer_version", "domain", "model_version", "doc_string", "graph", "metadata_props", "training_info", "functions")
+    __slots__ = ("ir_version", "opset_import", "producer_name", "producer_version", "domain", "model_version", "doc_string", "graph", "metadata_props", "training_info", "functions", "configuration")
     IR_VERSION_FIELD_NUMBER: _ClassVar[int]
     OPSET_IMPORT_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +59,7 @@ class ModelProto(_message.Message):
     METADATA_PROPS_FIELD_NUMBER: _ClassVar[int]
     TRAINING_INFO_FIELD_NUMBER: _ClassVar[int]
     FUNCTIONS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     ir_version: int
     opset_import: _containers.RepeatedCompositeFieldContainer[OperatorSetIdProto]
     producer_name: str
@@ -30,7 +71,18 @@ class ModelProto(_message.Message):
     metadata_props: _containers.RepeatedCompositeFieldContainer[StringStringEntryProto]
     training_info: _containers.RepeatedCompositeFieldContainer[TrainingInfoProto]
     functions: _containers.RepeatedCompositeFieldContainer[FunctionProto]
-    def __init__(self, ir_version: _Optional[int] = ..., opset_import: _Optional[_Iterable[_Union[OperatorSetIdProto, _Mapping]]] = ..., producer_name: _Optional[str] = ..., producer_version: _Optional[str] = ..., domain: _Optional[str] = ..., model_version: _Optional[int] = ..., doc_string: _Optional[str] = ..., graph: _Optional[_Union[GraphProto, _Mapping]] = ..., metadata_props: _Optional[_Iterable[_Union[StringStringEntryProto, _Mapping]]] = ..., training_info: _Optional[_Iterable[_Union[TrainingInfoProto, _Mapping]]] = ..., functions: _Optional[_Iterable[_Union[FunctionProto, _Mapping]]] = ...) -> None: ...
+    configuration: _containers.RepeatedCompositeFieldContainer[DeviceConfigurationProto]
+    def __init__(self, ir_version: _Optional[int] = ..., opset_import: _Optional[_Iterable[_Union[OperatorSetIdProto, _Mapping]]] = ..., producer_name: _Optional[str] = ..., producer_version: _Optional[str] = ..., domain: _Optional[str] = ..., model_version: _Optional[int] = ..., doc_string: _Optional[str] = ..., graph: _Optional[_Union[GraphProto, _Mapping]] = ..., metadata_props: _Optional[_Iterable[_Union[StringStringEntryProto, _Mapping]]] = ..., training_info: _Optional[_Iterable[_Union[TrainingInfoProto, _Mapping]]] = ..., functions: _Optional[_Iterable[_Union[FunctionProto, _Mapping]]] = ..., configuration: _Optional[_Iterable[_Union[DeviceConfigurationProto, _Mapping]]] = ...) -> None: ...
+
+class DeviceConfigurationProto(_message.Message):
+    __slots__ = ("name", "num_devices", "device")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NUM_DEVICES_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    num_devices: int
+    device: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., num_devices: _Optional[int] = ..., device: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OperatorSetIdProto(_message.Message):
     __slots__ = ("domain", "version")
@@ -73,7 +125,7 @@ class GraphProto(_message.Message):
     def __init__(self, node: _Optional[_Iterable[_Union[NodeProto, _Mapping]]] = ..., name: _Optional[str] = ..., initializer: _Optional[_Iterable[_Union[TensorProto, _Mapping]]] = ..., sparse_initializer: _Optional[_Iterable[_Union[SparseTensorProto, _Mapping]]] = ..., doc_string: _Optional[str] = ..., input: _Optional[_Iterable[_Union[ValueInfoProto, _Mapping]]] = ..., output: _Optional[_Iterable[_Union[ValueInfoProto, _Mapping]]] = ..., value_info: _Optional[_Iterable[_Union[ValueInfoProto, _Mapping]]] = ..., quantization_annotation: _Optional[_Iterable[_Union[TensorAnnotation, _Mapping]]] = ..., metadata_props: _Optional[_Iterable[_Union[StringStringEntryProto, _Mapping]]] = ...) -> None: ...
 
 class NodeProto(_message.Message):
-    __slots__ = ("input", "output", "name", "op_type", "domain", "overload", "attribute", "doc_string", "metadata_props")
+    __slots__ = ("input", "output", "name", "op_type", "domain", "overload", "attribute", "doc_string", "metadata_props", "device_configurations")
     INPUT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -83,6 +135,7 @@ class NodeProto(_message.Message):
     ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
     DOC_STRING_FIELD_NUMBER: _ClassVar[int]
     METADATA_PROPS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_CONFIGURATIONS_FIELD_NUMBER: _ClassVar[int]
     input: _containers.RepeatedScalarFieldContainer[str]
     output: _containers.RepeatedScalarFieldContainer[str]
     name: str
@@ -92,7 +145,56 @@ class NodeProto(_message.Message):
     attribute: _containers.RepeatedCompositeFieldContainer[AttributeProto]
     doc_string: str
     metadata_props: _containers.RepeatedCompositeFieldContainer[StringStringEntryProto]
-    def __init__(self, input: _Optional[_Iterable[str]] = ..., output: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., op_type: _Optional[str] = ..., domain: _Optional[str] = ..., overload: _Optional[str] = ..., attribute: _Optional[_Iterable[_Union[AttributeProto, _Mapping]]] = ..., doc_string: _Optional[str] = ..., metadata_props: _Optional[_Iterable[_Union[StringStringEntryProto, _Mapping]]] = ...) -> None: ...
+    device_configurations: _containers.RepeatedCompositeFieldContainer[NodeDeviceConfigurationProto]
+    def __init__(self, input: _Optional[_Iterable[str]] = ..., output: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., op_type: _Optional[str] = ..., domain: _Optional[str] = ..., overload: _Optional[str] = ..., attribute: _Optional[_Iterable[_Union[AttributeProto, _Mapping]]] = ..., doc_string: _Optional[str] = ..., metadata_props: _Optional[_Iterable[_Union[StringStringEntryProto, _Mapping]]] = ..., device_configurations: _Optional[_Iterable[_Union[NodeDeviceConfigurationProto, _Mapping]]] = ...) -> None: ...
+
+class NodeDeviceConfigurationProto(_message.Message):
+    __slots__ = ("configuration_id", "sharding_spec", "pipeline_stage")
+    CONFIGURATION_ID_FIELD_NUMBER: _ClassVar[int]
+    SHARDING_SPEC_FIELD_NUMBER: _ClassVar[int]
+    PIPELINE_STAGE_FIELD_NUMBER: _ClassVar[int]
+    configuration_id: str
+    sharding_spec: _containers.RepeatedCompositeFieldContainer[ShardingSpecProto]
+    pipeline_stage: int
+    def __init__(self, configuration_id: _Optional[str] = ..., sharding_spec: _Optional[_Iterable[_Union[ShardingSpecProto, _Mapping]]] = ..., pipeline_stage: _Optional[int] = ...) -> None: ...
+
+class ShardingSpecProto(_message.Message):
+    __slots__ = ("tensor_name", "device", "index_to_device_group_map", "sharded_dim")
+    TENSOR_NAME_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_TO_DEVICE_GROUP_MAP_FIELD_NUMBER: _ClassVar[int]
+    SHARDED_DIM_FIELD_NUMBER: _ClassVar[int]
+    tensor_name: str
+    device: _containers.RepeatedScalarFieldContainer[int]
+    index_to_device_group_map: _containers.RepeatedCompositeFieldContainer[IntIntListEntryProto]
+    sharded_dim: _containers.RepeatedCompositeFieldContainer[ShardedDimProto]
+    def __init__(self, tensor_name: _Optional[str] = ..., device: _Optional[_Iterable[int]] = ..., index_to_device_group_map: _Optional[_Iterable[_Union[IntIntListEntryProto, _Mapping]]] = ..., sharded_dim: _Optional[_Iterable[_Union[ShardedDimProto, _Mapping]]] = ...) -> None: ...
+
+class ShardedDimProto(_message.Message):
+    __slots__ = ("axis", "simple_sharding")
+    AXIS_FIELD_NUMBER: _ClassVar[int]
+    SIMPLE_SHARDING_FIELD_NUMBER: _ClassVar[int]
+    axis: int
+    simple_sharding: _containers.RepeatedCompositeFieldContainer[SimpleShardedDimProto]
+    def __init__(self, axis: _Optional[int] = ..., simple_sharding: _Optional[_Iterable[_Union[SimpleShardedDimProto, _Mapping]]] = ...) -> None: ...
+
+class SimpleShardedDimProto(_message.Message):
+    __slots__ = ("dim_value", "dim_param", "num_shards")
+    DIM_VALUE_FIELD_NUMBER: _ClassVar[int]
+    DIM_PARAM_FIELD_NUMBER: _ClassVar[int]
+    NUM_SHARDS_FIELD_NUMBER: _ClassVar[int]
+    dim_value: int
+    dim_param: str
+    num_shards: int
+    def __init__(self, dim_value: _Optional[int] = ..., dim_param: _Optional[str] = ..., num_shards: _Optional[int] = ...) -> None: ...
+
+class IntIntListEntryProto(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: int
+    value: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, key: _Optional[int] = ..., value: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class AttributeProto(_message.Message):
     __slots__ = ("name", "ref_attr_name", "doc_string", "type", "f", "i", "s", "t", "g", "sparse_tensor", "tp", "floats", "ints", "strings", "tensors", "graphs", "sparse_tensors", "type_protos")
@@ -405,6 +507,84 @@ class TrainingInfoProto(_message.Message):
     initialization_binding: _containers.RepeatedCompositeFieldContainer[StringStringEntryProto]
     update_binding: _containers.RepeatedCompositeFieldContainer[StringStringEntryProto]
     def __init__(self, initialization: _Optional[_Union[GraphProto, _Mapping]] = ..., algorithm: _Optional[_Union[GraphProto, _Mapping]] = ..., initialization_binding: _Optional[_Iterable[_Union[StringStringEntryProto, _Mapping]]] = ..., update_binding: _Optional[_Iterable[_Union[StringStringEntryProto, _Mapping]]] = ...) -> None: ...
+
+class SequenceProto(_message.Message):
+    __slots__ = ("name", "elem_type", "tensor_values", "sparse_tensor_values", "sequence_values", "map_values", "optional_values")
+    class DataType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNDEFINED: _ClassVar[SequenceProto.DataType]
+        TENSOR: _ClassVar[SequenceProto.DataType]
+        SPARSE_TENSOR: _ClassVar[SequenceProto.DataType]
+        SEQUENCE: _ClassVar[SequenceProto.DataType]
+        MAP: _ClassVar[SequenceProto.DataType]
+        OPTIONAL: _ClassVar[SequenceProto.DataType]
+    UNDEFINED: SequenceProto.DataType
+    TENSOR: SequenceProto.DataType
+    SPARSE_TENSOR: SequenceProto.DataType
+    SEQUENCE: SequenceProto.DataType
+    MAP: SequenceProto.DataType
+    OPTIONAL: SequenceProto.DataType
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ELEM_TYPE_FIELD_NUMBER: _ClassVar[int]
+    TENSOR_VALUES_FIELD_NUMBER: _ClassVar[int]
+    SPARSE_TENSOR_VALUES_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_VALUES_FIELD_NUMBER: _ClassVar[int]
+    MAP_VALUES_FIELD_NUMBER: _ClassVar[int]
+    OPTIONAL_VALUES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    elem_type: int
+    tensor_values: _containers.RepeatedCompositeFieldContainer[TensorProto]
+    sparse_tensor_values: _containers.RepeatedCompositeFieldContainer[SparseTensorProto]
+    sequence_values: _containers.RepeatedCompositeFieldContainer[SequenceProto]
+    map_values: _containers.RepeatedCompositeFieldContainer[MapProto]
+    optional_values: _containers.RepeatedCompositeFieldContainer[OptionalProto]
+    def __init__(self, name: _Optional[str] = ..., elem_type: _Optional[int] = ..., tensor_values: _Optional[_Iterable[_Union[TensorProto, _Mapping]]] = ..., sparse_tensor_values: _Optional[_Iterable[_Union[SparseTensorProto, _Mapping]]] = ..., sequence_values: _Optional[_Iterable[_Union[SequenceProto, _Mapping]]] = ..., map_values: _Optional[_Iterable[_Union[MapProto, _Mapping]]] = ..., optional_values: _Optional[_Iterable[_Union[OptionalProto, _Mapping]]] = ...) -> None: ...
+
+class MapProto(_message.Message):
+    __slots__ = ("name", "key_type", "keys", "string_keys", "values")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KEY_TYPE_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    STRING_KEYS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    key_type: int
+    keys: _containers.RepeatedScalarFieldContainer[int]
+    string_keys: _containers.RepeatedScalarFieldContainer[bytes]
+    values: SequenceProto
+    def __init__(self, name: _Optional[str] = ..., key_type: _Optional[int] = ..., keys: _Optional[_Iterable[int]] = ..., string_keys: _Optional[_Iterable[bytes]] = ..., values: _Optional[_Union[SequenceProto, _Mapping]] = ...) -> None: ...
+
+class OptionalProto(_message.Message):
+    __slots__ = ("name", "elem_type", "tensor_value", "sparse_tensor_value", "sequence_value", "map_value", "optional_value")
+    class DataType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNDEFINED: _ClassVar[OptionalProto.DataType]
+        TENSOR: _ClassVar[OptionalProto.DataType]
+        SPARSE_TENSOR: _ClassVar[OptionalProto.DataType]
+        SEQUENCE: _ClassVar[OptionalProto.DataType]
+        MAP: _ClassVar[OptionalProto.DataType]
+        OPTIONAL: _ClassVar[OptionalProto.DataType]
+    UNDEFINED: OptionalProto.DataType
+    TENSOR: OptionalProto.DataType
+    SPARSE_TENSOR: OptionalProto.DataType
+    SEQUENCE: OptionalProto.DataType
+    MAP: OptionalProto.DataType
+    OPTIONAL: OptionalProto.DataType
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ELEM_TYPE_FIELD_NUMBER: _ClassVar[int]
+    TENSOR_VALUE_FIELD_NUMBER: _ClassVar[int]
+    SPARSE_TENSOR_VALUE_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_VALUE_FIELD_NUMBER: _ClassVar[int]
+    MAP_VALUE_FIELD_NUMBER: _ClassVar[int]
+    OPTIONAL_VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    elem_type: int
+    tensor_value: TensorProto
+    sparse_tensor_value: SparseTensorProto
+    sequence_value: SequenceProto
+    map_value: MapProto
+    optional_value: OptionalProto
+    def __init__(self, name: _Optional[str] = ..., elem_type: _Optional[int] = ..., tensor_value: _Optional[_Union[TensorProto, _Mapping]] = ..., sparse_tensor_value: _Optional[_Union[SparseTensorProto, _Mapping]] = ..., sequence_value: _Optional[_Union[SequenceProto, _Mapping]] = ..., map_value: _Optional[_Union[MapProto, _Mapping]] = ..., optional_value: _Optional[_Union[OptionalProto, _Mapping]] = ...) -> None: ...
 
 class TensorAnnotation(_message.Message):
     __slots__ = ("tensor_name", "quant_parameter_tensor_names")
