@@ -99,7 +99,8 @@ def test_with_static_shapes_it_evaluates_to_the_same(models_dir: Path, name) -> 
     model = simplify(infer(model, MODELS[name]))
     assert errors(model) == []
     for value in (*model.graph.inputs, *model.graph.outputs):
-        assert value.tensor is not None and value.tensor.is_static
+        assert value.tensor is not None
+        assert value.tensor.is_static
     compare_with_the_stored_outputs(name, model, data_of(models_dir, name))
 
 
