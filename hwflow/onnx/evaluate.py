@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from hwflow.errors import HwflowError
 from hwflow.onnx.calls import bind, describe, run
+from hwflow.onnx.errors import Unsupported
 from hwflow.onnx.model import Array, Graph, Model, Value
 
 __all__ = ["evaluate"]
@@ -65,7 +66,7 @@ def _refuse_unsupported(model: Model, needed: Iterable[int]) -> None:
     bound = (bind(model, index) for index in needed)
     missing = [f"{call.path} {call.node.label}" for call, operator in bound if operator is None]
     if missing:
-        raise HwflowError(
+        raise Unsupported(
             f"the operators must be ones that hwflow evaluates, not those of {', '.join(missing)}; "
             f"`hwflow check` says more"
         )
