@@ -1,18 +1,25 @@
-"""Convolution over any number of spatial axes, as one matrix product per group."""
+"""Convolution over any number of spatial axes, as one matrix product per group and block of output rows."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from hwflow.onnx.ops.base import INT, INTS, STRING, Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.precision import working_type
 from hwflow.onnx.ops.windows import Windows, windows_of
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "check_bias", "conv_windows", "convolve"]
+
+#: The matrix of all windows (kernel elements times outputs) is made in parts of about this many bytes.
+BLOCK_BYTES = 1 << 26
 
 
-def _windows(call: Call, x: Arr | Known, w: Arr | Known) -> Windows:
+def conv_windows(call: Call, x: Arr | Known, w: Arr | Known) -> Windows:
+    """The windows of x [n, c, *sizes] under weights [m, c / groups, *kernel]."""
     groups = call.integer("group", 1)
     if x.ndim < 3 or w.ndim != x.ndim:
         raise call.error(
@@ -22,44 +29,88 @@ def _windows(call: Call, x: Arr | Known, w: Arr | Known) -> Windows:
         raise call.error(
             f"{groups} groups must divide the channels, not input {list(x.shape)} and weights {list(w.shape)}"
         )
+    return windows_of(call, x.shape[2:], kernel_of(call, w))
+
+
+def kernel_of(call: Call, w: Arr | Known) -> tuple[int, ...]:
+    """The kernel's size, from the weights; the attribute must agree."""
     kernel = w.shape[2:]
     if call.integers("kernel_shape", kernel) != kernel:
         raise call.error(
             f"'kernel_shape' must be that of the weights, {list(kernel)}, not {list(call.integers('kernel_shape'))}"
         )
-    return windows_of(call, x.shape[2:], kernel)
+    if min(kernel, default=1) < 1:
+        raise call.error(f"the kernel must have elements, not the size {list(kernel)}")
+    return kernel
 
 
-def _conv(call: Call, x: Arr, w: Arr, b: Arr | None = None) -> Arr:
-    """x [n, c, *sizes], w [m, c / groups, *kernel], b [m] to [n, m, *outputs]."""
-    windows, groups = _windows(call, x, w), call.integer("group", 1)
-    n, c, m = x.shape[0], x.shape[1], w.shape[0]
-    padded = windows.pad(x, 0)
-    if c == groups == m:
-        y = _depthwise(windows, padded, w)
-    else:
-        taps, pixels = c // groups * math.prod(windows.kernel), math.prod(windows.outputs)
-        columns = windows.gather(padded).reshape(n, groups, taps, pixels)
-        y = np.matmul(w.reshape(groups, m // groups, taps), columns).reshape(n, m, *windows.outputs)
-    if b is not None:
-        y = y + b.reshape(-1, *(1,) * len(windows.outputs))
-    return y.astype(x.dtype, copy=False)
+def check_bias(call: Call, b: Arr | Known | None, channels: int) -> None:
+    """Refuse a bias that is not one number per output channel."""
+    if b is not None and b.shape != (channels,):
+        raise call.error(f"the bias must have the shape [{channels}], not {list(b.shape)}")
+
+
+def convolve(call: Call, x: Arr, w: Arr, fill: object = 0) -> Arr:
+    """x [n, c, *sizes], w [m, c / groups, *kernel] of the same type to [n, m, *outputs]; `fill` is the padding."""
+    windows, groups = conv_windows(call, x, w), call.integer("group", 1)
+    shape = (x.shape[0], w.shape[0], *windows.outputs)
+    call.check_size(shape, x.dtype)
+    call.work(math.prod(shape) * math.prod(w.shape[1:]))
+    padded = windows.pad(call, x, fill)
+    if x.shape[1] == groups > 1 and w.shape[0] <= 4 * groups:
+        return _depthwise(windows, padded, w)
+    taps = math.prod(w.shape[1:])
+    rows = w.reshape(groups, -1, taps)
+    y = np.empty(shape, x.dtype)
+    for sample, target, columns in _blocks(windows, padded, y):
+        product = np.matmul(rows, columns.reshape(len(sample), groups, taps, -1))
+        target[...] = product.reshape(target.shape)
+    return y
+
+
+def _blocks(windows: Windows, padded: Arr, y: Arr) -> Iterator[tuple[Arr, Arr, Arr]]:
+    """Parts of the samples, of the outputs to fill, and of the windows [..., *kernel, *outputs] that give them."""
+    columns = windows.gather(padded)
+    size = math.prod(columns.shape[1:]) * columns.itemsize
+    if size * len(y) <= BLOCK_BYTES:
+        yield padded, y, columns
+        return
+    step = max(1, windows.outputs[0] * BLOCK_BYTES // max(1, size))
+    first = columns.ndim - len(windows.outputs)
+    for i in range(len(y)):
+        for row in range(0, windows.outputs[0], step):
+            part = slice(row, row + step)
+            index: tuple[Any, ...] = (slice(i, i + 1), *(slice(None),) * (first - 1), part)
+            yield padded[i : i + 1], y[i : i + 1, :, part], columns[index]
 
 
 def _depthwise(windows: Windows, padded: Arr, w: Arr) -> Arr:
     """One multiplication of whole planes per tap: a matrix product of one row would be slower."""
-    flat = w.reshape(w.shape[0], -1)
+    n, c = padded.shape[:2]
+    flat = w.reshape(c, -1, math.prod(windows.kernel))
     ones = (1,) * len(windows.outputs)
-    y = np.zeros((*padded.shape[:2], *windows.outputs), padded.dtype)
+    y = np.zeros((n, c, flat.shape[1], *windows.outputs), padded.dtype)
+    product = np.empty_like(y)
     for tap, plane in enumerate(windows.taps(padded)):
-        y += plane * flat[:, tap].reshape(-1, *ones)
-    return y
+        np.multiply(plane[:, :, None], flat[:, :, tap].reshape(c, -1, *ones), out=product)
+        y += product
+    return y.reshape(n, -1, *windows.outputs)
 
 
-def _conv_shapes(call: Call, x: Known, w: Known, b: Known | None = None) -> Known:
-    windows = _windows(call, x, w)
-    if b is not None and b.shape != (w.shape[0],):
-        raise call.error(f"the bias must have the shape [{w.shape[0]}], not {list(b.shape)}")
+def _conv(call: Call, x: Arr, w: Arr, b: Arr | None = None) -> Arr:
+    """x [n, c, *sizes], w [m, c / groups, *kernel], b [m] to [n, m, *outputs]."""
+    wide = working_type(x.dtype)
+    y = convolve(call, x.astype(wide, copy=False), w.astype(wide, copy=False))
+    if b is not None:
+        check_bias(call, b, w.shape[0])
+        y += b.astype(wide, copy=False).reshape(-1, *(1,) * (x.ndim - 2))
+    return y.astype(x.dtype, copy=False)
+
+
+def conv_shapes(call: Call, x: Known, w: Known, b: Known | None = None) -> Known:
+    """The type of a convolution's output in the type of its input."""
+    windows = conv_windows(call, x, w)
+    check_bias(call, b, w.shape[0])
     return Known(x.dtype, (x.shape[0], w.shape[0], *windows.outputs))
 
 
@@ -68,7 +119,7 @@ OPERATORS: Table = {
         Operator(
             1,
             _conv,
-            _conv_shapes,
+            conv_shapes,
             inputs=(2, 3),
             attributes={
                 "auto_pad": STRING,

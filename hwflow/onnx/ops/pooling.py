@@ -1,45 +1,97 @@
-"""Pooling over windows and over whole planes."""
+"""Pooling over windows and over whole planes: the largest element, the mean, the p-norm."""
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import numpy as np
 
-from hwflow.onnx.ops.base import INT, INTS, STRING, Arr, Call, Kernel, Known, Operator, ShapeRule, Table
+from hwflow.onnx.ops.base import FLOAT, INT, INTS, STRING, Arr, Call, Kernel, Known, Operator, ShapeRule, Table
+from hwflow.onnx.ops.precision import is_float, working_type
 from hwflow.onnx.ops.windows import Windows, windows_of
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "average"]
 
 
 def _windows(call: Call, x: Arr | Known) -> Windows:
     kernel = call.integers("kernel_shape")
-    if x.ndim != len(kernel) + 2 or min(kernel, default=1) < 1:
-        raise call.error(f"'kernel_shape' must be {x.ndim - 2} numbers of 1 or more, not {list(kernel)}")
+    if x.ndim < 3 or x.ndim != len(kernel) + 2 or min(kernel) < 1:
+        raise call.error(f"'kernel_shape' must be {max(1, x.ndim - 2)} numbers of 1 or more, not {list(kernel)}")
     return windows_of(call, x.shape[2:], kernel)
 
 
+def _prepared(call: Call, x: Arr) -> Windows:
+    """The windows over x, when the output and the work are within the limits."""
+    windows = _windows(call, x)
+    shape = (*x.shape[:2], *windows.outputs)
+    call.check_size(shape, x.dtype)
+    # A step over few elements costs as much as about a thousand multiplications.
+    call.work(max(math.prod(shape), 1000) * sum(windows.kernel))
+    return windows
+
+
 def _lowest(dtype: np.dtype[Any]) -> Any:
-    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    return -np.inf if is_float(dtype) else np.iinfo(dtype).min
 
 
-def _max_pool(call: Call, x: Arr) -> Arr:
-    windows = _windows(call, x)
-    return functools.reduce(np.maximum, windows.taps(windows.pad(x, _lowest(x.dtype))))
+def _max_pool(call: Call, x: Arr) -> Arr | tuple[Arr, Arr]:
+    windows = _prepared(call, x)
+    if call.wants(1):
+        return _max_with_indices(call, windows, x)
+    return windows.reduce(np.maximum, windows.pad(call, x, _lowest(x.dtype)))
 
 
-def _average_pool(call: Call, x: Arr) -> Arr:
-    """The padding counts in the divisor only with count_include_pad; what ceil_mode adds never does."""
-    windows = _windows(call, x)
-    total = functools.reduce(np.add, windows.taps(windows.pad(x, 0)))
-    if call.integer("count_include_pad", 0):
-        inside = np.ones([n + sum(p) for n, p in zip(windows.sizes, windows.pads, strict=True)], x.dtype)
-        inside = np.pad(inside, [(0, extra) for extra in windows.extra])
-    else:
-        inside = windows.pad(np.ones(windows.sizes, x.dtype), 0)
-    return np.asarray(total / functools.reduce(np.add, windows.taps(inside)))
+def _max_with_indices(call: Call, windows: Windows, x: Arr) -> tuple[Arr, Arr]:
+    """The largest elements and where in the flattened input they stand; of equal ones the first."""
+    call.work(math.prod(x.shape[:2]) * math.prod(windows.outputs) * math.prod(windows.kernel))
+    order = "F" if call.integer("storage_order", 0) else "C"
+    inside = np.arange(math.prod(windows.sizes), dtype=np.int64).reshape(windows.sizes, order=order)  # type: ignore[call-overload]
+    values = windows.taps(windows.pad(call, x, _lowest(x.dtype)))
+    places = windows.taps(windows.pad(call, inside, -1))
+    best, found = next(values).copy(), np.broadcast_to(next(places), (*x.shape[:2], *windows.outputs)).copy()
+    for value, place in zip(values, places, strict=True):
+        # Padding (place -1) never wins, not even against the lowest value.
+        better = ((value > best) | (found < 0)) & (place >= 0)
+        best = np.where(better, value, best)
+        found = np.where(better, place, found)
+    planes = np.arange(x.shape[0] * x.shape[1], dtype=np.int64).reshape(*x.shape[:2], *(1,) * len(windows.sizes))
+    return best, found + planes * inside.size
+
+
+def _max_shapes(call: Call, x: Known) -> tuple[Known, Known]:
+    pooled = _pool_shapes(call, x)
+    return pooled, Known(np.dtype(np.int64), pooled.shape)
+
+
+def average(call: Call, x: Arr) -> Arr:
+    """The mean of each window of x, in the type of x.
+
+    The padding counts in the divisor only with count_include_pad; what ceil_mode adds never does.
+    """
+    windows = _prepared(call, x)
+    total = windows.reduce(np.add, windows.pad(call, x.astype(working_type(x.dtype), copy=False), 0))
+    counts = windows.counts(padding=bool(call.integer("count_include_pad", 0)))
+    return np.asarray(total / counts.astype(total.dtype)).astype(x.dtype, copy=False)
+
+
+def _lp_pool(call: Call, x: Arr) -> Arr:
+    """The p-norm of each window."""
+    if not call.has("kernel_shape"):  # opset 1 states no default and does not require it
+        raise call.error("attribute 'kernel_shape' must be given, not left out; export the model again")
+    windows = _prepared(call, x)
+    powers, p = _powers(call, x)
+    total = windows.reduce(np.add, windows.pad(call, powers, 0))
+    return np.asarray(total ** (1 / p)).astype(x.dtype, copy=False)
+
+
+def _powers(call: Call, x: Arr) -> tuple[Arr, float]:
+    """The absolute values of x to the power p, and p: a number in operator set 1, an integer from 2 on."""
+    p = call.number("p") if call.opset < 2 else call.integer("p")
+    if not p > 0:
+        raise call.error(f"'p' must be more than 0, not {p}; export the model again")
+    wide = np.abs(x.astype(working_type(x.dtype), copy=False))
+    return np.square(wide) if p == 2 else wide**p, p
 
 
 def _pool_shapes(call: Call, x: Known) -> Known:
@@ -48,9 +100,16 @@ def _pool_shapes(call: Call, x: Known) -> Known:
 
 def _global(function: Any) -> tuple[Kernel, ShapeRule]:
     def kernel(call: Call, x: Arr) -> Arr:
-        return np.asarray(function(x, axis=_spatial(call, x), keepdims=True)).astype(x.dtype)
+        wide = x.astype(working_type(x.dtype), copy=False)
+        return np.asarray(function(wide, axis=_spatial(call, x), keepdims=True)).astype(x.dtype, copy=False)
 
     return kernel, _global_shapes
+
+
+def _global_lp(call: Call, x: Arr) -> Arr:
+    powers, p = _powers(call, x)
+    total = np.sum(powers, axis=_spatial(call, x), keepdims=True)
+    return np.asarray(total ** (1 / p)).astype(x.dtype, copy=False)
 
 
 def _spatial(call: Call, x: Arr | Known) -> tuple[int, ...]:
@@ -64,34 +123,32 @@ def _global_shapes(call: Call, x: Known) -> Known:
 
 
 _POOL = {"auto_pad": STRING, "kernel_shape": INTS, "pads": INTS, "strides": INTS}
-_MAX = {**_POOL, "storage_order": INT}  # concerns the output Indices alone, which is not supported
+_MAX = {**_POOL, "storage_order": INT}
 _KERNEL = ("kernel_shape",)
+_CEIL = {"ceil_mode": INT, "dilations": INTS}
+_COUNT = {**_POOL, "count_include_pad": INT}
 
 OPERATORS: Table = {
     ("", "MaxPool"): (
         Operator(1, _max_pool, _pool_shapes, attributes=_POOL, required=_KERNEL),
-        Operator(8, _max_pool, _pool_shapes, attributes=_MAX, required=_KERNEL),
-        Operator(
-            10, _max_pool, _pool_shapes, attributes={**_MAX, "ceil_mode": INT, "dilations": INTS}, required=_KERNEL
-        ),
+        Operator(8, _max_pool, _max_shapes, attributes=_MAX, required=_KERNEL, outputs=(1, 2)),
+        Operator(10, _max_pool, _max_shapes, attributes={**_MAX, **_CEIL}, required=_KERNEL, outputs=(1, 2)),
     ),
     ("", "AveragePool"): (
-        Operator(7, _average_pool, _pool_shapes, attributes={**_POOL, "count_include_pad": INT}, required=_KERNEL),
-        Operator(
-            10,
-            _average_pool,
-            _pool_shapes,
-            attributes={**_POOL, "count_include_pad": INT, "ceil_mode": INT},
-            required=_KERNEL,
-        ),
-        Operator(
-            19,
-            _average_pool,
-            _pool_shapes,
-            attributes={**_POOL, "count_include_pad": INT, "ceil_mode": INT, "dilations": INTS},
-            required=_KERNEL,
-        ),
+        Operator(1, average, _pool_shapes, attributes=_POOL, required=_KERNEL),
+        Operator(7, average, _pool_shapes, attributes=_COUNT, required=_KERNEL),
+        Operator(10, average, _pool_shapes, attributes={**_COUNT, "ceil_mode": INT}, required=_KERNEL),
+        Operator(19, average, _pool_shapes, attributes={**_COUNT, **_CEIL}, required=_KERNEL),
+    ),
+    ("", "LpPool"): (
+        Operator(1, _lp_pool, _pool_shapes, attributes={**_POOL, "p": FLOAT}),
+        Operator(2, _lp_pool, _pool_shapes, attributes={**_POOL, "p": INT}, required=_KERNEL),
+        Operator(18, _lp_pool, _pool_shapes, attributes={**_POOL, **_CEIL, "p": INT}, required=_KERNEL),
     ),
     ("", "GlobalAveragePool"): (Operator(1, *_global(np.mean)),),
     ("", "GlobalMaxPool"): (Operator(1, *_global(np.max)),),
+    ("", "GlobalLpPool"): (
+        Operator(1, _global_lp, _global_shapes, attributes={"p": FLOAT}),
+        Operator(2, _global_lp, _global_shapes, attributes={"p": INT}),
+    ),
 }

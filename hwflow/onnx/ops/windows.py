@@ -10,7 +10,7 @@ import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call
 
-__all__ = ["Windows", "windows_of"]
+__all__ = ["Windows", "per_axis", "windows_of"]
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,42 @@ class Windows:
             )
         )
 
-    def pad(self, x: Arr, fill: object) -> Arr:
+    def pad(self, call: Call, x: Arr, fill: object) -> Arr:
         """x [..., *sizes] with padding and extra elements of the value `fill`."""
         widths = [(begin, end + extra) for (begin, end), extra in zip(self.pads, self.extra, strict=True)]
         if not any(map(any, widths)):
             return x
-        lead = x.ndim - len(widths)
-        return np.pad(x, [(0, 0)] * lead + widths, constant_values=fill)  # type: ignore[call-overload,no-any-return]
+        lead = x.shape[: x.ndim - len(widths)]
+        shape = (*lead, *(n + sum(w) for n, w in zip(self.sizes, widths, strict=True)))
+        call.check_size(shape, x.dtype)
+        padded = np.full(shape, fill, x.dtype)
+        inner: tuple[Any, ...] = tuple(slice(w[0], w[0] + n) for n, w in zip(self.sizes, widths, strict=True))
+        padded[(..., *inner)] = x
+        return padded
 
     def taps(self, padded: Arr) -> Iterator[Arr]:
         """For each position in the kernel, a view [..., *outputs] of the elements that meet it."""
         for position in np.ndindex(*self.kernel):
-            index: tuple[Any, ...] = tuple(
-                slice(p * d, p * d + (o - 1) * s + 1, s)
-                for p, d, o, s in zip(position, self.dilations, self.outputs, self.strides, strict=True)
-            )
+            index: tuple[Any, ...] = tuple(self.along(axis, p) for axis, p in enumerate(position))
             yield padded[(..., *index)]
+
+    def along(self, axis: int, position: int) -> slice:
+        """The elements of one padded axis that meet a position of the kernel, one for each output."""
+        start = position * self.dilations[axis]
+        return slice(start, start + (self.outputs[axis] - 1) * self.strides[axis] + 1, self.strides[axis])
+
+    def reduce(self, function: np.ufunc, padded: Arr) -> Arr:
+        """All windows of `padded` reduced to [..., *outputs] by a function of two operands, axis after axis."""
+        rank = len(self.kernel)
+        for axis, length in enumerate(self.kernel):
+            planes = np.moveaxis(padded, padded.ndim - rank + axis, 0)
+            result = planes[self.along(axis, 0)]
+            if length > 1:
+                result = function(result, planes[self.along(axis, 1)])
+            for position in range(2, length):
+                function(result, planes[self.along(axis, position)], out=result)
+            padded = np.moveaxis(result, 0, padded.ndim - rank + axis)
+        return padded
 
     def gather(self, padded: Arr) -> Arr:
         """All windows as a view [..., *kernel, *outputs] of a padded array."""
@@ -64,21 +84,30 @@ class Windows:
             padded, lead + self.kernel + self.outputs, padded.strides[:-rank] + inner + outer, writeable=False
         )
 
+    def counts(self, *, padding: bool) -> Arr:
+        """How many elements of the input (and its padding) each window holds, as float64[*outputs]."""
+        total: Any = 1
+        for axis, (n, (begin, end)) in enumerate(zip(self.sizes, self.pads, strict=True)):
+            low, high = (0, begin + n + end) if padding else (begin, begin + n)
+            starts = np.arange(self.outputs[axis]) * self.strides[axis]
+            first = np.maximum(0, -((starts - low) // self.dilations[axis]))
+            last = np.minimum(self.kernel[axis] - 1, (high - 1 - starts) // self.dilations[axis])
+            total = np.multiply.outer(total, np.maximum(0, last - first + 1))
+        return np.asarray(total, np.float64)
+
 
 def windows_of(call: Call, sizes: Sequence[int], kernel: Sequence[int]) -> Windows:
     """The windows that a node's attributes describe: strides, dilations, pads or auto_pad, ceil_mode."""
     rank = len(sizes)
-    strides = _per_axis(call, "strides", rank)
-    dilations = _per_axis(call, "dilations", rank)
-    auto = call.text("auto_pad", "NOTSET")
+    strides = per_axis(call, "strides", rank, 1)
+    dilations = per_axis(call, "dilations", rank, 1)
     extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    auto = call.text("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         pads = [_same(n, e, s, auto) for n, e, s in zip(sizes, extents, strides, strict=True)]
     elif auto in ("NOTSET", "VALID"):
-        given = call.integers("pads", (0,) * (2 * rank)) if auto == "NOTSET" else (0,) * (2 * rank)
-        if len(given) != 2 * rank or min(given) < 0:
-            raise call.error(f"'pads' must be {2 * rank} numbers of 0 or more, not {list(given)}")
-        pads = list(zip(given[:rank], given[rank:], strict=True))
+        begins_ends = per_axis(call, "pads", 2 * rank, 0) if auto == "NOTSET" else (0,) * (2 * rank)
+        pads = list(zip(begins_ends[:rank], begins_ends[rank:], strict=True))
     else:
         raise call.error(f"'auto_pad' must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {auto!r}")
     ceil = bool(call.integer("ceil_mode", 0))
@@ -88,10 +117,11 @@ def windows_of(call: Call, sizes: Sequence[int], kernel: Sequence[int]) -> Windo
     return Windows(tuple(sizes), tuple(kernel), strides, dilations, tuple(pads), outputs)
 
 
-def _per_axis(call: Call, name: str, rank: int) -> tuple[int, ...]:
-    values = call.integers(name, (1,) * rank)
-    if len(values) != rank or min(values) < 1:
-        raise call.error(f"'{name}' must be {rank} numbers of 1 or more, not {list(values)}")
+def per_axis(call: Call, name: str, count: int, low: int) -> tuple[int, ...]:
+    """An attribute of `count` numbers that are at least `low`, which is the default of each."""
+    values = call.integers(name, (low,) * count)
+    if len(values) != count or min(values, default=low) < low:
+        raise call.error(f"'{name}' must be {count} numbers of {low} or more, not {list(values)}")
     return values
 
 
