@@ -1,61 +1,79 @@
-"""Normalization with stored statistics (batch) and with those of the input (layer)."""
+"""BatchNormalization: with stored statistics, and in training with those of the batch."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from hwflow.onnx.ops.base import FLOAT, INT, Arr, Call, Known, Operator, Table, axis_in
-from hwflow.onnx.ops.shapes import as_first
+from hwflow.onnx.ops.base import FLOAT, INT, Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.precision import working_type
 
 __all__ = ["OPERATORS"]
 
 
-def _batch_normalization(call: Call, x: Arr, scale: Arr, bias: Arr, mean: Arr, variance: Arr) -> Arr:
-    """x [n, c, ...], the parameters [c].  Statistics of the batch are never computed."""
-    if call.integer("training_mode", 0):
-        raise call.error("'training_mode' must be 0, not 1; export the model for inference")
-    if call.integer("spatial", 1) != 1:
-        raise call.error("'spatial' must be 1, not 0; export the model with a newer operator set")
-    channels = x.shape[1] if x.ndim > 1 else 1
-    if any(p.shape != (channels,) for p in (scale, bias, mean, variance)):
-        raise call.error(f"the parameters must have the shape [{channels}], not {list(scale.shape)}")
-    factor = scale / np.sqrt(variance + variance.dtype.type(call.number("epsilon", 1e-5)))
-    offset = bias - mean * factor
-    ones = (1,) * (x.ndim - 2)
-    return np.asarray(x * factor.reshape(-1, *ones) + offset.reshape(-1, *ones)).astype(x.dtype)
+def _batch_normalization(
+    call: Call, x: Arr, scale: Arr, bias: Arr, mean: Arr, variance: Arr
+) -> Arr | tuple[Arr, ...]:
+    """x [n, c, ...], the parameters [c], or [c, ...] with 'spatial' 0 (before version 9)."""
+    shape = _parameter_shape(call, x, scale, bias, mean, variance)
+    wide = working_type(np.result_type(x.dtype, scale.dtype, mean.dtype) if x.dtype.kind == "f" else x.dtype)
+    values, kept = x.astype(wide, copy=False), (mean, variance)
+    if _training(call):
+        axes = (0, *range(2, x.ndim)) if len(shape) == 1 else (0,)
+        batch_mean, batch_variance = np.mean(values, axis=axes), np.var(values, axis=axes)
+    else:
+        batch_mean, batch_variance = mean.astype(wide, copy=False), variance.astype(wide, copy=False)
+    factor = scale.astype(wide, copy=False) / np.sqrt(batch_variance + wide.type(call.number("epsilon")))
+    offset = bias.astype(wide, copy=False) - batch_mean * factor
+    ones = (1,) * (x.ndim - 1 - len(shape)) if x.ndim > 1 else ()
+    y = values * factor.reshape(*shape, *ones) + offset.reshape(*shape, *ones)
+    result = np.asarray(y).astype(x.dtype, copy=False)
+    if not _training(call):
+        return result
+    share = call.number("momentum")
+    running = [
+        (old.astype(wide) * wide.type(share) + new * wide.type(1 - share)).astype(old.dtype)
+        for old, new in zip(kept, (batch_mean, batch_variance), strict=True)
+    ]
+    saved = [new.astype(old.dtype) for old, new in zip(kept, (batch_mean, batch_variance), strict=True)]
+    return (result, *running, *saved)
 
 
-def _layer_normalization(call: Call, x: Arr, scale: Arr, bias: Arr | None = None) -> Arr:
-    """Mean 0 and variance 1 over all axes from `axis` on, computed in float32 at least, then scale and bias."""
-    first = axis_in(call, call.integer("axis", -1), x.ndim)
-    axes = tuple(range(first, x.ndim))
-    wide = x.astype(np.promote_types(x.dtype, np.float32))
-    centred = wide - wide.mean(axis=axes, keepdims=True)
-    variance = np.mean(centred * centred, axis=axes, keepdims=True)
-    y = (centred / np.sqrt(variance + variance.dtype.type(call.number("epsilon", 1e-5)))).astype(x.dtype) * scale
-    return np.asarray(y if bias is None else y + bias).astype(x.dtype)
+def _training(call: Call) -> bool:
+    """Statistics of the batch: said by an attribute; in versions 7 and 9 by outputs beyond the first."""
+    if call.opset >= 14:
+        return bool(call.integer("training_mode"))
+    if call.opset >= 7:
+        return any(call.wants(i) for i in range(1, 5))
+    return not call.integer("is_test")
 
 
-def _layer_shapes(call: Call, x: Known, scale: Known, bias: Known | None = None) -> Known:
-    axis_in(call, call.integer("axis", -1), x.ndim)
-    return Known(x.dtype, x.shape)
+def _parameter_shape(call: Call, x: Arr | Known, *parameters: Arr | Known) -> tuple[int, ...]:
+    if x.ndim < 1:
+        raise call.error("the input must have axes, not be a single number")
+    shape: tuple[int, ...] = (x.shape[1] if x.ndim > 1 else 1,)
+    if call.opset < 9 and not call.integer("spatial"):
+        shape = x.shape[1:] or (1,)
+    wrong = [p.shape for p in parameters if p.shape != shape]
+    if wrong:
+        raise call.error(f"the parameters must have the shape {list(shape)}, not {list(wrong[0])}")
+    if not _training(call) and any(call.wants(i) for i in range(1, 5)):
+        raise call.error("outputs beyond the first must not be named without training; export the model again")
+    return shape
+
+
+def _shapes(call: Call, x: Known, scale: Known, bias: Known, mean: Known, variance: Known) -> tuple[Known, ...]:
+    shape = _parameter_shape(call, x, scale, bias, mean, variance)
+    statistics = (Known(mean.dtype, shape), Known(variance.dtype, shape))
+    return (Known(x.dtype, x.shape), *statistics, *statistics)
 
 
 _BATCH = {"epsilon": FLOAT, "momentum": FLOAT}
 
 OPERATORS: Table = {
     ("", "BatchNormalization"): (
-        Operator(7, _batch_normalization, as_first, (5, 5), {**_BATCH, "spatial": INT}),
-        Operator(9, _batch_normalization, as_first, (5, 5), _BATCH),
-        Operator(14, _batch_normalization, as_first, (5, 5), {**_BATCH, "training_mode": INT}),
-    ),
-    ("", "LayerNormalization"): (
-        Operator(
-            17,
-            _layer_normalization,
-            _layer_shapes,
-            (2, 3),
-            {"axis": INT, "epsilon": FLOAT, "stash_type": INT},
-        ),
+        Operator(1, _batch_normalization, _shapes),
+        Operator(7, _batch_normalization, _shapes, (5, 5), {**_BATCH, "spatial": INT}, outputs=(1, 5)),
+        Operator(9, _batch_normalization, _shapes, (5, 5), _BATCH, outputs=(1, 5)),
+        Operator(14, _batch_normalization, _shapes, (5, 5), {**_BATCH, "training_mode": INT}, outputs=(1, 3)),
     ),
 }
