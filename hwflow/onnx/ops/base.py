@@ -136,6 +136,12 @@ class Call:
     def integers(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
         return self._get(name, AttributeKind.INTS, default)  # type: ignore[no-any-return]
 
+    def numbers(self, name: str, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
+        return self._get(name, AttributeKind.FLOATS, default)  # type: ignore[no-any-return]
+
+    def texts(self, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        return self._get(name, AttributeKind.STRINGS, default)  # type: ignore[no-any-return]
+
     def tensor(self, name: str, default: Array | None = None) -> Arr:
         return self._get(name, AttributeKind.TENSOR, default)  # type: ignore[no-any-return]
 
