@@ -7,13 +7,17 @@ from hwflow.onnx.ops import (
     arithmetic,
     constant,
     convolution,
+    deform,
     indexing,
     layout,
     matrix,
     normalization,
     pooling,
     quantization,
+    recurrent,
     reduction,
+    standardize,
+    transposed,
 )
 from hwflow.onnx.ops.base import Operator, Table
 
@@ -28,6 +32,10 @@ OPERATORS: Table = {
     **arithmetic.OPERATORS,
     **constant.OPERATORS,
     **convolution.OPERATORS,
+    **transposed.OPERATORS,
+    **standardize.OPERATORS,
+    **recurrent.OPERATORS,
+    **deform.OPERATORS,
     **indexing.OPERATORS,
     **layout.OPERATORS,
     **matrix.OPERATORS,
