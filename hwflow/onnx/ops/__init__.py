@@ -5,37 +5,51 @@ from __future__ import annotations
 from hwflow.onnx.ops import (
     activation,
     arithmetic,
+    bitwise,
+    compare,
     constant,
     convolution,
     deform,
+    gather,
     indexing,
     layout,
     matrix,
     normalization,
+    pad,
+    pieces,
     pooling,
     quantization,
     recurrent,
     reduction,
+    scatter,
+    slice,
+    softmax,
+    sort,
     standardize,
     transposed,
+    trigonometry,
 )
 from hwflow.onnx.ops.base import Operator, Table
 
 __all__ = ["MAX_OPSET", "MIN_OPSET", "OPERATORS", "find_operator"]
 
-#: Versions of the default operator set whose meaning the kernels follow.  Before 7, broadcasting had other rules.
-MIN_OPSET, MAX_OPSET = 7, 28
+#: Versions of the default operator set whose meaning the kernels follow.
+MIN_OPSET, MAX_OPSET = 1, 28
 
 #: (domain, operator) to its versions, oldest first.
 OPERATORS: Table = {
     **activation.OPERATORS,
+    **trigonometry.OPERATORS,
+    **softmax.OPERATORS,
+    **compare.OPERATORS,
+    **bitwise.OPERATORS,
     **arithmetic.OPERATORS,
     **constant.OPERATORS,
     **convolution.OPERATORS,
     **transposed.OPERATORS,
+    **deform.OPERATORS,
     **standardize.OPERATORS,
     **recurrent.OPERATORS,
-    **deform.OPERATORS,
     **indexing.OPERATORS,
     **layout.OPERATORS,
     **matrix.OPERATORS,
@@ -43,6 +57,12 @@ OPERATORS: Table = {
     **pooling.OPERATORS,
     **quantization.OPERATORS,
     **reduction.OPERATORS,
+    **gather.OPERATORS,
+    **pad.OPERATORS,
+    **pieces.OPERATORS,
+    **scatter.OPERATORS,
+    **slice.OPERATORS,
+    **sort.OPERATORS,
 }
 
 

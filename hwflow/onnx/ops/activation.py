@@ -1,16 +1,24 @@
-"""Activation functions."""
+"""Activation functions: elementwise, with attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from hwflow.onnx.ops.base import FLOAT, INT, Arr, AttributeKind, Call, Kernel, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.base import FLOAT, Arr, AttributeKind, Call, Known, Operator, Table
+from hwflow.onnx.ops.precision import is_float
 from hwflow.onnx.ops.shapes import as_first
+from hwflow.onnx.ops.special import erf
+from hwflow.onnx.ops.widening import in_float32, widened
 
 __all__ = ["OPERATORS"]
+
+
+def _like(x: Arr, y: Any) -> Arr:
+    """A result in the type of the input."""
+    return np.asarray(y).astype(x.dtype)
 
 
 def _relu(call: Call, x: Arr) -> Arr:
@@ -18,12 +26,17 @@ def _relu(call: Call, x: Arr) -> Arr:
 
 
 def _leaky_relu(call: Call, x: Arr) -> Arr:
-    return np.where(x < 0, x * x.dtype.type(call.number("alpha", 0.01)), x)
+    w = widened(x)
+    return _like(x, np.where(w < 0, w * w.dtype.type(call.number("alpha", 0.01)), w))
+
+
+def _thresholded_relu(call: Call, x: Arr) -> Arr:
+    return np.where(widened(x) > call.number("alpha", 1.0), x, x.dtype.type(0))
 
 
 def _prelu(call: Call, x: Arr, slope: Arr) -> Arr:
     _fits_into(call, slope, x)
-    return np.where(x < 0, x * slope, x)
+    return in_float32(lambda w, s: np.where(w < 0, w * s, w))(x, slope)
 
 
 def _prelu_shapes(call: Call, x: Known, slope: Known) -> Known:
@@ -38,97 +51,154 @@ def _fits_into(call: Call, slope: Arr | Known, x: Arr | Known) -> None:
         raise call.error(f"the slope must be broadcastable to {list(x.shape)}, not have the shape {list(slope.shape)}")
 
 
-def _clip_6(call: Call, x: Arr) -> Arr:
-    low = call.number("min") if call.has("min") else None
-    high = call.number("max") if call.has("max") else None
-    return _clip(call, x, None if low is None else np.asarray(low), None if high is None else np.asarray(high))
+def _prelu_1(call: Call, x: Arr, slope: Arr) -> Arr:
+    """Before operator set 7 the slope is one number, or one for each channel (axis 1)."""
+    _fits_channels(call, Known(x.dtype, x.shape), Known(slope.dtype, slope.shape))
+    return _prelu(call, x, slope.reshape(-1, *(1,) * (x.ndim - 2)) if slope.size > 1 else slope.reshape(()))
+
+
+def _fits_channels(call: Call, x: Known, slope: Known) -> Known:
+    channels = x.shape[1] if x.ndim > 1 else 1
+    size = int(np.prod(slope.shape, dtype=object))
+    if size not in (1, channels):
+        raise call.error(f"the slope must have 1 or {channels} elements (channels), not {size}")
+    return Known(x.dtype, x.shape)
+
+
+def _clip_1(call: Call, x: Arr) -> Arr:
+    """Version 1 has no default bounds, version 6 those of float32."""
+    known = call.schema is not None and call.schema.since == 6
+    low, high = (np.asarray(call.number(n)) if known or call.has(n) else None for n in ("min", "max"))
+    return _clip(call, x, low, high)
 
 
 def _clip(call: Call, x: Arr, low: Arr | None = None, high: Arr | None = None) -> Arr:
     """Where low > high the result is high: the upper bound is applied last."""
-    y = x if low is None else np.maximum(x, low.astype(x.dtype))
-    return y if high is None else np.minimum(y, high.astype(x.dtype))
+    for name, bound in (("min", low), ("max", high)):
+        if bound is not None and bound.size != 1:
+            raise call.error(f"input '{name}' must be one number, not have the shape {list(bound.shape)}")
+    y = x if low is None else np.maximum(x, low.reshape(()).astype(x.dtype))
+    return np.asarray(y if high is None else np.minimum(y, high.reshape(()).astype(x.dtype)))
+
+
+def _logistic(x: Arr) -> Arr:
+    """1 / (1 + exp(-x)); exp(-|x|) never overflows."""
+    e = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1 / (1 + e), e / (1 + e)))
 
 
 def _sigmoid(call: Call, x: Arr) -> Arr:
-    """1 / (1 + exp(-x)); exp(-|x|) never overflows."""
-    e = np.exp(-np.abs(x))
-    return np.asarray(np.where(x >= 0, 1 / (1 + e), e / (1 + e))).astype(x.dtype)
+    return _like(x, _logistic(widened(x)))
 
 
-def _tanh(call: Call, x: Arr) -> Arr:
-    return np.asarray(np.tanh(x))
+def _swish(call: Call, x: Arr) -> Arr:
+    w = widened(x)
+    return _like(x, w * _logistic(w * w.dtype.type(call.number("alpha", 1.0))))
+
+
+def _swiglu(call: Call, gate: Arr, value: Arr) -> Arr:
+    _swiglu_shapes(call, Known(gate.dtype, gate.shape), Known(value.dtype, value.shape))
+    w = widened(gate)
+    return _like(gate, w * _logistic(w * w.dtype.type(call.number("alpha", 1.0))) * widened(value))
+
+
+def _swiglu_shapes(call: Call, gate: Known, value: Known) -> Known:
+    if gate.shape != value.shape:
+        raise call.error(f"the input shapes must be equal, not {list(gate.shape)} and {list(value.shape)}")
+    return Known(gate.dtype, gate.shape)
 
 
 def _hard_sigmoid(call: Call, x: Arr) -> Arr:
-    alpha, beta = call.number("alpha", 0.2), call.number("beta", 0.5)
-    return np.asarray(np.clip(x * x.dtype.type(alpha) + x.dtype.type(beta), 0, 1)).astype(x.dtype)
+    w = widened(x)
+    alpha, beta = w.dtype.type(call.number("alpha", 0.2)), w.dtype.type(call.number("beta", 0.5))
+    return _like(x, np.clip(w * alpha + beta, 0, 1))
 
 
 def _hard_swish(call: Call, x: Arr) -> Arr:
-    return np.asarray(x * np.clip(x * x.dtype.type(1 / 6) + x.dtype.type(0.5), 0, 1)).astype(x.dtype)
+    w = widened(x)
+    return _like(x, w * np.clip(w * w.dtype.type(1 / 6) + w.dtype.type(0.5), 0, 1))
 
 
 def _elu(call: Call, x: Arr) -> Arr:
-    alpha = x.dtype.type(call.number("alpha", 1.0))
-    return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x)
+    w = widened(x)
+    return _like(x, np.where(w < 0, w.dtype.type(call.number("alpha", 1.0)) * np.expm1(np.minimum(w, 0)), w))
 
 
-def _softplus(call: Call, x: Arr) -> Arr:
+def _celu(call: Call, x: Arr) -> Arr:
+    w = widened(x)
+    alpha = w.dtype.type(call.number("alpha", 1.0))
+    return _like(x, np.maximum(w, 0) + np.minimum(alpha * np.expm1(w / alpha), 0))
+
+
+def _selu(call: Call, x: Arr) -> Arr:
+    w = widened(x)
+    alpha, gamma = w.dtype.type(call.number("alpha")), w.dtype.type(call.number("gamma"))
+    return _like(x, gamma * np.where(w > 0, w, alpha * np.expm1(np.minimum(w, 0))))
+
+
+def _softplus_of(x: Arr) -> Arr:
     return np.asarray(np.logaddexp(x, x.dtype.type(0)))
 
 
+def _softplus(call: Call, x: Arr) -> Arr:
+    return _like(x, _softplus_of(widened(x)))
+
+
 def _softsign(call: Call, x: Arr) -> Arr:
-    return np.asarray(x / (1 + np.abs(x)))
+    w = widened(x)
+    return _like(x, w / (1 + np.abs(w)))
 
 
-def _softmax(x: Arr, axes: int | tuple[int, ...]) -> Arr:
-    e = np.exp(x - np.max(x, axis=axes, keepdims=True))
-    return np.asarray(e / np.sum(e, axis=axes, keepdims=True))
+def _mish(call: Call, x: Arr) -> Arr:
+    w = widened(x)
+    return _like(x, w * np.tanh(_softplus_of(w)))
 
 
-def _log_softmax(x: Arr, axes: int | tuple[int, ...]) -> Arr:
-    shifted = x - np.max(x, axis=axes, keepdims=True)
-    return np.asarray(shifted - np.log(np.sum(np.exp(shifted), axis=axes, keepdims=True)))
+def _gelu(call: Call, x: Arr) -> Arr:
+    """x times the normal distribution's share below x, or with approximate="tanh" the usual approximation of it."""
+    kind = call.text("approximate", "none")
+    if kind not in ("none", "tanh"):
+        raise call.error(f"attribute 'approximate' must be none or tanh, not '{kind}'; export the model again")
+    w = widened(x)
+    if kind == "tanh":
+        inner = w.dtype.type(np.sqrt(2 / np.pi)) * (w + w.dtype.type(0.044715) * w * w * w)
+        return _like(x, w.dtype.type(0.5) * w * (1 + np.tanh(inner)))
+    return _like(x, 0.5 * w.astype(np.float64) * (1 + erf(w.astype(np.float64) / np.sqrt(2))))
 
 
-_OverAxes: TypeAlias = Callable[[Arr, "int | tuple[int, ...]"], Arr]
+def _shrink(call: Call, x: Arr) -> Arr:
+    w = widened(x) if is_float(x.dtype) else x.astype(np.float64)
+    bias, limit = w.dtype.type(call.number("bias", 0.0)), w.dtype.type(call.number("lambd", 0.5))
+    return _like(x, np.where(w < -limit, w + bias, np.where(w > limit, w - bias, 0)))
 
 
-def _over_one_axis(function: _OverAxes) -> Kernel:
-    return lambda call, x: function(x, axis_in(call, call.integer("axis", -1), x.ndim))
-
-
-def _over_the_rest(function: _OverAxes) -> Kernel:
-    """Before operator set 13 all axes from `axis` (default 1) on are one."""
-    return lambda call, x: function(x, tuple(range(axis_in(call, call.integer("axis", 1), x.ndim), x.ndim)))
-
-
-def _operator(kernel: Kernel, since: int = 1, attributes: Mapping[str, AttributeKind] | None = None) -> Operator:
+def _operator(kernel: Any, since: int = 1, attributes: Mapping[str, AttributeKind] | None = None) -> Operator:
     return Operator(since, kernel, as_first, attributes=attributes or {})
 
 
 OPERATORS: Table = {
     ("", "Relu"): (_operator(_relu),),
-    ("", "LeakyRelu"): (_operator(_leaky_relu, 6, {"alpha": FLOAT}),),
-    ("", "PRelu"): (Operator(7, _prelu, _prelu_shapes, inputs=(2, 2)),),
+    ("", "LeakyRelu"): (_operator(_leaky_relu, 1, {"alpha": FLOAT}),),
+    ("", "ThresholdedRelu"): (_operator(_thresholded_relu, 10),),
+    ("", "PRelu"): (
+        Operator(1, _prelu_1, _fits_channels, inputs=(2, 2)),
+        Operator(7, _prelu, _prelu_shapes, inputs=(2, 2)),
+    ),
     ("", "Clip"): (
-        _operator(_clip_6, 6, {"min": FLOAT, "max": FLOAT}),
+        _operator(_clip_1, 1, {"min": FLOAT, "max": FLOAT}),
         Operator(11, _clip, as_first, inputs=(1, 3)),
     ),
-    ("", "Sigmoid"): (_operator(_sigmoid, 6),),
-    ("", "Tanh"): (_operator(_tanh, 6),),
-    ("", "HardSigmoid"): (_operator(_hard_sigmoid, 6, {"alpha": FLOAT, "beta": FLOAT}),),
+    ("", "Sigmoid"): (_operator(_sigmoid),),
+    ("", "Swish"): (_operator(_swish, 24),),
+    ("", "SwiGLU"): (Operator(28, _swiglu, _swiglu_shapes),),
+    ("", "HardSigmoid"): (_operator(_hard_sigmoid, 1, {"alpha": FLOAT, "beta": FLOAT}),),
     ("", "HardSwish"): (_operator(_hard_swish, 14),),
-    ("", "Elu"): (_operator(_elu, 6, {"alpha": FLOAT}),),
+    ("", "Elu"): (_operator(_elu, 1, {"alpha": FLOAT}),),
+    ("", "Celu"): (_operator(_celu, 12),),
+    ("", "Selu"): (_operator(_selu),),
     ("", "Softplus"): (_operator(_softplus),),
     ("", "Softsign"): (_operator(_softsign),),
-    ("", "Softmax"): (
-        _operator(_over_the_rest(_softmax), 1, {"axis": INT}),
-        _operator(_over_one_axis(_softmax), 13, {"axis": INT}),
-    ),
-    ("", "LogSoftmax"): (
-        _operator(_over_the_rest(_log_softmax), 1, {"axis": INT}),
-        _operator(_over_one_axis(_log_softmax), 13, {"axis": INT}),
-    ),
+    ("", "Mish"): (_operator(_mish, 18),),
+    ("", "Gelu"): (_operator(_gelu, 20),),
+    ("", "Shrink"): (_operator(_shrink, 9),),
 }

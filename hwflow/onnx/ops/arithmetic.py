@@ -1,112 +1,109 @@
-"""Elementwise arithmetic, comparison and logic, with numpy's broadcasting (operator set 7 and later)."""
+"""Elementwise arithmetic.  From operator set 7 on operands are broadcast by numpy's rule."""
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from hwflow.onnx.ops.base import ANY, INT, STRING, Arr, AttributeKind, Call, Kernel, Operator, Table
-from hwflow.onnx.ops.shapes import broadcast_shape, by_broadcast
+from hwflow.onnx.ops.arithmetic_1 import legacy, same_shapes
+from hwflow.onnx.ops.base import ANY, INT, Arr, Call, Kernel, Known, Operator, Table
+from hwflow.onnx.ops.shapes import as_first, broadcast_shape, by_broadcast
+from hwflow.onnx.ops.special import erf
+from hwflow.onnx.ops.widening import in_float32, is_integer
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "elementwise"]
 
 
-def _checked(function: Callable[..., Any]) -> Kernel:
-    """A numpy function as a kernel: keeps arrays arrays and names the node where shapes do not fit."""
+def elementwise(function: Callable[..., Any]) -> Kernel:
+    """A numpy function as a kernel: small floats through float32, a message where shapes do not fit."""
+    compute = in_float32(function)
 
     @functools.wraps(function)
     def kernel(call: Call, *operands: Arr) -> Arr:
-        broadcast_shape(call, *operands)
-        return np.asarray(function(*operands))
+        if len(operands) > 1:
+            _allowed(call, *operands)
+        return compute(*operands)
 
     return kernel
 
 
+def _allowed(call: Call, *operands: Arr) -> None:
+    call.check_size(broadcast_shape(call, *operands), operands[-1].dtype)
+
+
 def _divide(a: Arr, b: Arr) -> Arr:
-    """Integers round towards zero, as in C."""
-    if a.dtype.kind in "iu":
+    """Integers round towards zero, as in C; division by zero gives 0."""
+    if a.dtype.kind == "u":
+        return np.asarray(a // b)
+    if a.dtype.kind == "i":
         quotient = a // b
         return np.asarray(quotient + ((a % b != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
     return np.asarray(a / b)
 
 
-def _power(base: Arr, exponent: Arr) -> Arr:
+def _power(call: Call, base: Arr, exponent: Arr) -> Arr:
     """The result has the type of the base; integers with a negative or fractional exponent go through float64."""
-    if base.dtype.kind == "f" and exponent.dtype.kind == "f":
-        return np.asarray(np.power(base, exponent)).astype(base.dtype)
-    if base.dtype.kind in "iu" and exponent.dtype.kind in "iu" and bool(np.all(exponent >= 0)):
-        return np.asarray(np.power(base, exponent.astype(base.dtype)))
-    return np.asarray(np.power(base.astype(np.float64), exponent)).astype(base.dtype)
+    _allowed(call, exponent, base)
+    if not is_integer(base.dtype):
+        return in_float32(np.power)(base, exponent).astype(base.dtype)
+    if is_integer(exponent.dtype) and bool(np.all(exponent >= 0)):  # modulo 2^64, then modulo 2^bits
+        return np.asarray(np.power(base.astype(np.uint64), exponent.astype(np.uint64))).astype(base.dtype)
+    return np.asarray(np.power(base.astype(np.float64), exponent.astype(np.float64))).astype(base.dtype)
 
 
 def _mod(call: Call, a: Arr, b: Arr) -> Arr:
     """The remainder has the sign of the divisor, or with fmod=1 of the dividend."""
-    broadcast_shape(call, a, b)
-    return np.asarray(np.fmod(a, b) if call.integer("fmod", 0) else np.mod(a, b))
+    _allowed(call, a, b)
+    return in_float32(np.fmod if call.integer("fmod", 0) else np.mod)(a, b)
 
 
-_erf = np.frompyfunc(math.erf, 1, 1)  # numpy has none; exact, and fast enough for calibration
-
-
-def _erf_kernel(call: Call, x: Arr) -> Arr:
-    return np.asarray(_erf(x.astype(np.float64))).astype(x.dtype)
+def _erf(x: Arr) -> Arr:
+    return erf(x).astype(x.dtype)
 
 
 def _chain(function: Callable[[Any, Any], Any]) -> Kernel:
     """A function of two operands over any number of them."""
-
-    def kernel(call: Call, *operands: Arr) -> Arr:
-        broadcast_shape(call, *operands)
-        return np.asarray(functools.reduce(function, operands))
-
-    return kernel
+    return elementwise(lambda *operands: functools.reduce(function, operands))
 
 
-def _mean(call: Call, *operands: Arr) -> Arr:
-    broadcast_shape(call, *operands)
+def _mean_of(*operands: Arr) -> Arr:
     total = functools.reduce(np.add, operands)
     return np.asarray(total / total.dtype.type(len(operands))).astype(operands[0].dtype)
 
 
 def _unary(function: Callable[[Any], Any], since: int = 1) -> tuple[Operator, ...]:
-    kernel = _checked(function)
-    return (Operator(since, kernel, by_broadcast(kernel)),)
+    return (Operator(since, elementwise(function), as_first),)
 
 
-def _binary(function: Callable[[Any, Any], Any], since: int = 7) -> tuple[Operator, ...]:
-    kernel = _checked(function)
-    return (Operator(since, kernel, by_broadcast(kernel), inputs=(2, 2)),)
+def _binary(kernel: Kernel) -> tuple[Operator, ...]:
+    return legacy(kernel), Operator(7, kernel, by_broadcast(kernel), inputs=(2, 2))
 
 
 def _variadic(kernel: Kernel) -> tuple[Operator, ...]:
-    return (Operator(1, kernel, by_broadcast(kernel), inputs=(1, ANY)),)
+    def old_kernel(call: Call, *operands: Arr) -> Arr:
+        same_shapes(call, *operands)
+        return kernel(call, *operands)  # type: ignore[return-value]
 
+    def old_shapes(call: Call, *operands: Known) -> Known:
+        same_shapes(call, *operands)
+        return as_first(call, *operands)
 
-def _with(kernel: Kernel, inputs: int, since: int, **attributes: AttributeKind) -> Operator:
-    return Operator(since, kernel, by_broadcast(kernel), inputs=(inputs, inputs), attributes=attributes)
-
-
-def _bit_shift(call: Call, a: Arr, b: Arr) -> Arr:
-    """Bits shifted out of the type are lost; a shift by all bits or more gives 0."""
-    broadcast_shape(call, a, b)
-    shift = np.left_shift if call.text("direction") == "LEFT" else np.right_shift
-    return np.asarray(np.where(b < 8 * a.dtype.itemsize, shift(a, b), a.dtype.type(0))).astype(a.dtype)
+    return (
+        Operator(1, old_kernel, old_shapes, inputs=(1, ANY)),
+        Operator(8, kernel, by_broadcast(kernel), inputs=(1, ANY)),
+    )
 
 
 OPERATORS: Table = {
-    ("", "Add"): _binary(np.add),
-    ("", "Sub"): _binary(np.subtract),
-    ("", "Mul"): _binary(np.multiply),
-    ("", "Div"): _binary(_divide),
+    ("", "Add"): _binary(elementwise(np.add)),
+    ("", "Sub"): _binary(elementwise(np.subtract)),
+    ("", "Mul"): _binary(elementwise(np.multiply)),
+    ("", "Div"): _binary(elementwise(_divide)),
     ("", "Pow"): _binary(_power),
-    ("", "Mod"): (_with(_mod, 2, 10, fmod=INT),),
-    ("", "BitShift"): (
-        Operator(11, _bit_shift, by_broadcast(_bit_shift), (2, 2), {"direction": STRING}, ("direction",)),
-    ),
+    ("", "Mod"): (Operator(10, _mod, by_broadcast(_mod), inputs=(2, 2), attributes={"fmod": INT}),),
     ("", "Neg"): _unary(np.negative),
     ("", "Abs"): _unary(np.abs),
     ("", "Sqrt"): _unary(np.sqrt),
@@ -117,19 +114,9 @@ OPERATORS: Table = {
     ("", "Round"): _unary(np.rint, since=11),
     ("", "Sign"): _unary(np.sign, since=9),
     ("", "Reciprocal"): _unary(lambda x: x.dtype.type(1) / x),
-    ("", "Erf"): (_with(_erf_kernel, 1, 9),),
+    ("", "Erf"): _unary(_erf, since=9),
     ("", "Min"): _variadic(_chain(np.minimum)),
     ("", "Max"): _variadic(_chain(np.maximum)),
     ("", "Sum"): _variadic(_chain(np.add)),
-    ("", "Mean"): _variadic(_mean),
-    ("", "Equal"): _binary(np.equal),
-    ("", "Less"): _binary(np.less),
-    ("", "LessOrEqual"): _binary(np.less_equal, since=12),
-    ("", "Greater"): _binary(np.greater),
-    ("", "GreaterOrEqual"): _binary(np.greater_equal, since=12),
-    ("", "And"): _binary(np.logical_and),
-    ("", "Or"): _binary(np.logical_or),
-    ("", "Xor"): _binary(np.logical_xor),
-    ("", "Not"): _unary(np.logical_not),
-    ("", "Where"): (Operator(9, (_where := _checked(np.where)), by_broadcast(_where), inputs=(3, 3)),),
+    ("", "Mean"): _variadic(elementwise(_mean_of)),
 }
