@@ -212,15 +212,15 @@ def test_top_k(same_as_onnxruntime, largest, axis) -> None:
         ("Split", (2, 3), [ints(1, 2)], {}, "the parts must be 1 sizes that add up to 2, not [1, 2]"),
         ("Expand", (2, 3), [ints(4)], {}, "the shape must be one that [2, 3] broadcasts to, not [4]"),
         ("Expand", (1,), [ints(1 << 40)], {},
-         "the output must be at most 2048 MiB with dims of 0 or more, not float32[1099511627776]; "
-         "this file cannot be trusted"),
+         "a tensor must be at most 2,147,483,648 bytes (tensor_bytes), not 4,398,046,511,104; "
+         "if you trust the model, raise it with --limit tensor_bytes=4398046511104"),
         ("Pad", (2,), [ints(0, 1 << 40)], {},
-         "the output must be at most 2048 MiB with dims of 0 or more, not float32[1099511627778]; "
-         "this file cannot be trusted"),
+         "a tensor must be at most 2,147,483,648 bytes (tensor_bytes), not 4,398,046,511,112; "
+         "if you trust the model, raise it with --limit tensor_bytes=4398046511112"),
         ("MatMul", (2, 3), [array(2, 3)], {}, "the matrices must fit together, not be [2, 3] and [2, 3]"),
         ("Gemm", (2, 3), [array(2, 3)], {},
          "the matrices must fit together, not be [2, 3] and [2, 3] before transA/B"),
-        ("TopK", (2, 3), [ints(4)], {}, "k must be one number from 0 to 3, not [4]"),
+        ("TopK", (2, 3), [ints(4)], {}, "k must be one number from 0 to 3, not 4"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit(op, shape, parameters, attributes, message) -> None:

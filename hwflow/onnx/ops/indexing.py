@@ -1,111 +1,16 @@
-"""Operators that pick elements by position or put others around them."""
+"""Operators that select elements by a condition or by where they stand, and those that say where elements are."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from hwflow.onnx.ops.base import FLOAT, INT, INTS, STRING, Arr, Call, Known, Operator, Table, axis_in
-from hwflow.onnx.ops.shapes import by_running
+from hwflow.onnx.ops.base import INT, Arr, Call, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.elements import filled, one_integer, zero_of
+from hwflow.onnx.ops.shapes import as_first, by_running
 
 __all__ = ["OPERATORS"]
-
-
-def _gather(call: Call, x: Arr, indices: Arr) -> Arr:
-    axis = axis_in(call, call.integer("axis", 0), x.ndim)
-    size = x.shape[axis]
-    if indices.size and not (-size <= int(indices.min()) and int(indices.max()) < size):
-        raise call.error(f"the indices must be {-size} to {size - 1}, not {indices.min()} to {indices.max()}")
-    return np.asarray(np.take(x, indices, axis=axis))
-
-
-def _gather_shapes(call: Call, x: Known, indices: Known) -> Known:
-    axis = axis_in(call, call.integer("axis", 0), x.ndim)
-    return Known(x.dtype, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
-
-
-def _slice_1(call: Call, x: Arr) -> Arr:
-    starts, ends = call.integers("starts"), call.integers("ends")
-    axes = call.integers("axes", tuple(range(len(starts))))
-    return _sliced(call, x, starts, ends, axes, (1,) * len(starts))
-
-
-def _slice(call: Call, x: Arr, starts: Arr, ends: Arr, axes: Arr | None = None, steps: Arr | None = None) -> Arr:
-    first, last = (tuple(a.reshape(-1).tolist()) for a in (starts, ends))
-    over = tuple(range(len(first))) if axes is None else tuple(axes.reshape(-1).tolist())
-    by = (1,) * len(first) if steps is None else tuple(steps.reshape(-1).tolist())
-    return _sliced(call, x, first, last, over, by)
-
-
-def _sliced(
-    call: Call, x: Arr, starts: tuple[int, ...], ends: tuple[int, ...], axes: tuple[int, ...], steps: tuple[int, ...]
-) -> Arr:
-    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
-        raise call.error(
-            f"starts, ends, axes and steps must be of equal number with steps other than 0, "
-            f"not {list(starts)}, {list(ends)}, {list(axes)}, {list(steps)}"
-        )
-    index = [slice(None)] * x.ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        place = axis_in(call, axis, x.ndim)
-        index[place] = _python_slice(start, end, step, x.shape[place])
-    return x[tuple(index)]
-
-
-def _python_slice(start: int, end: int, step: int, size: int) -> slice:
-    """ONNX clamps to the axis first; walking backwards the end may lie before the front, which Python writes None."""
-    begin = start + size if start < 0 else start
-    stop = end + size if end < 0 else end
-    if step > 0:
-        return slice(min(max(begin, 0), size), min(max(stop, 0), size), step)
-    begin, stop = min(max(begin, 0), size - 1), min(max(stop, -1), size - 1)
-    return slice(begin, None if stop < 0 else stop, step)
-
-
-def _pad_2(call: Call, x: Arr) -> Arr:
-    return _padded(call, x, call.integers("pads"), call.number("value", 0.0), tuple(range(x.ndim)))
-
-
-def _pad(call: Call, x: Arr, pads: Arr, value: Arr | None = None, axes: Arr | None = None) -> Arr:
-    fill = 0 if value is None or not value.size else value.reshape(-1)[0]
-    over = tuple(range(x.ndim)) if axes is None else tuple(axes.reshape(-1).tolist())
-    return _padded(call, x, tuple(pads.reshape(-1).tolist()), fill, over)
-
-
-def _widths(call: Call, x: Arr | Known, pads: tuple[int, ...], axes: tuple[int, ...]) -> list[tuple[int, int]]:
-    if len(pads) != 2 * len(axes):
-        raise call.error(f"pads must be {2 * len(axes)} numbers, a begin and an end per axis, not {list(pads)}")
-    widths = [(0, 0)] * x.ndim
-    for i, axis in enumerate(axes):
-        widths[axis_in(call, axis, x.ndim)] = (pads[i], pads[i + len(axes)])
-    return widths
-
-
-def _padded(call: Call, x: Arr, pads: tuple[int, ...], value: object, axes: tuple[int, ...]) -> Arr:
-    """Negative pads cut elements off."""
-    widths = _widths(call, x, pads, axes)
-    call.check_size([d + sum(w) for d, w in zip(x.shape, widths, strict=True)], x.dtype)
-    cut = x[tuple(slice(max(0, -b), d - max(0, -e)) for d, (b, e) in zip(x.shape, widths, strict=True))]
-    grown = [(max(0, b), max(0, e)) for b, e in widths]
-    mode = call.text("mode", "constant")
-    if mode == "constant":
-        return np.pad(cut, grown, constant_values=value)  # type: ignore[call-overload,no-any-return]
-    if mode not in ("reflect", "edge", "wrap"):
-        raise call.error(f"'mode' must be constant, reflect, edge or wrap, not {mode!r}")
-    return np.pad(cut, grown, mode=mode)  # type: ignore[call-overload,no-any-return]
-
-
-def _pad_2_shapes(call: Call, x: Known) -> Known:
-    widths = _widths(call, x, call.integers("pads"), tuple(range(x.ndim)))
-    return Known(x.dtype, tuple(d + sum(w) for d, w in zip(x.shape, widths, strict=True)))
-
-
-def _pad_shapes(call: Call, x: Known, pads: Known, value: Known | None = None, axes: Known | None = None) -> Known:
-    assert pads.value is not None  # `constant` of the operator
-    over = tuple(range(x.ndim)) if axes is None or axes.value is None else tuple(axes.value.reshape(-1).tolist())
-    widths = _widths(call, x, tuple(pads.value.reshape(-1).tolist()), over)
-    shape = tuple(d + sum(w) for d, w in zip(x.shape, widths, strict=True))
-    call.check_size(shape, x.dtype)
-    return Known(x.dtype, shape)
 
 
 def _shape(call: Call, x: Arr | Known) -> Arr:
@@ -128,23 +33,110 @@ def _size_shapes(call: Call, x: Known) -> Known:
     return Known(value.dtype, value.shape, value)
 
 
-_SLICE = {"starts": INTS, "ends": INTS, "axes": INTS}
-_MODE = {"mode": STRING}
+def _compress(call: Call, x: Arr, condition: Arr) -> Arr:
+    """Slices of one axis, or without an axis single elements; those beyond the condition are left out."""
+    if condition.ndim != 1 or not x.ndim:
+        raise call.error(
+            f"the condition must have one axis and the input at least one, "
+            f"not be {list(condition.shape)} and {list(x.shape)}"
+        )
+    axis = axis_in(call, call.integer("axis"), x.ndim) if call.has("axis") else None
+    size = x.size if axis is None else x.shape[axis]
+    chosen = np.flatnonzero(condition[:size])
+    return np.take(x, chosen, axis=axis)
+
+
+def _compress_shapes(call: Call, x: Known, condition: Known) -> Known:
+    assert condition.value is not None  # `constant` of the operator
+    if not call.has("axis"):
+        return Known(x.dtype, (int(np.count_nonzero(condition.value[: math.prod(x.shape)])),))
+    axis = axis_in(call, call.integer("axis"), x.ndim)
+    count = int(np.count_nonzero(condition.value[: x.shape[axis]]))
+    return Known(x.dtype, (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+
+
+def _non_zero(call: Call, x: Arr) -> Arr:
+    """[rank, n]: where elements other than 0 are, in the order of the elements.  A scalar has no place: [0, n]."""
+    count = int(np.count_nonzero(x))
+    call.check_size((x.ndim, count), np.dtype(np.int64))
+    if not x.ndim:
+        return np.empty((0, count), np.int64)
+    return np.stack(np.nonzero(x)).astype(np.int64)
+
+
+def _depth(call: Call, depth: Arr | None) -> int:
+    assert depth is not None  # `constant` of the operator
+    return one_integer(call, depth, "the depth")
+
+
+def _one_hot(call: Call, indices: Arr, depth: Arr, values: Arr) -> Arr:
+    """A new axis that holds the first value, and the second where the index points to."""
+    count = _depth(call, depth)
+    axis = axis_in(call, call.integer("axis", -1), indices.ndim + 1)
+    if values.shape != (2,):
+        raise call.error(f"the values must be two, off and on, not a tensor of {list(values.shape)}")
+    shape = (*indices.shape[:axis], count, *indices.shape[axis:])
+    result = filled(call, shape, values.dtype, values[0])
+    # Unsigned indices that int64 lacks lie outside every depth.
+    wide = np.minimum(indices, np.uint64(2**63 - 1)) if indices.dtype == np.uint64 else indices
+    place = wide.astype(np.int64).reshape(math.prod(indices.shape[:axis]), math.prod(indices.shape[axis:]))
+    place = np.where(place < 0, place + count, place)
+    row, column = np.nonzero((place >= 0) & (place < count))
+    if row.size:
+        result.reshape(place.shape[0], count, place.shape[1])[row, place[row, column], column] = values[1]
+    return result
+
+
+def _one_hot_shapes(call: Call, indices: Known, depth: Known, values: Known) -> Known:
+    axis = axis_in(call, call.integer("axis", -1), indices.ndim + 1)
+    shape = (*indices.shape[:axis], _depth(call, depth.value), *indices.shape[axis:])
+    call.check_size(shape, values.dtype)
+    return Known(values.dtype, shape)
+
+
+def _reverse_sequence(call: Call, x: Arr, lengths: Arr) -> Arr:
+    """The first elements of each sequence in reversed order, as many as its length says."""
+    batch, time = call.integer("batch_axis"), call.integer("time_axis")
+    if {batch, time} != {0, 1} or x.ndim < 2:
+        raise call.error(
+            f"'batch_axis' and 'time_axis' must be 0 and 1 or 1 and 0 of an input with two axes or more, "
+            f"not {batch} and {time} of {list(x.shape)}"
+        )
+    sequences = x.swapaxes(0, 1) if batch else x
+    count, longest = sequences.shape[:2]
+    if lengths.shape != (count,) or (count and not 0 <= int(lengths.min()) <= int(lengths.max()) <= longest):
+        raise call.error(f"the lengths must be {count} numbers from 0 to {longest}, not {lengths.tolist()}")
+    place, length = np.arange(longest), lengths.reshape(count, 1)
+    source = np.where(place < length, length - 1 - place, place)
+    result = sequences[np.arange(count).reshape(count, 1), source]
+    return result.swapaxes(0, 1) if batch else result
+
+
+def _trilu(call: Call, x: Arr, k: Arr | None = None) -> Arr:
+    """The elements on one side of diagonal k of the last two axes; the others become 0."""
+    if x.ndim < 2:
+        raise call.error(f"the input must have two axes or more, not be {list(x.shape)}")
+    rows, columns = x.shape[-2:]
+    diagonal = 0 if k is None else one_integer(call, k, "k")
+    distance = np.arange(columns) - np.arange(rows).reshape(rows, 1)
+    diagonal = min(max(diagonal, -rows - 1), columns + 1)
+    kept = distance >= diagonal if call.integer("upper", 1) else distance <= diagonal
+    result = x.copy()
+    result[..., ~kept] = zero_of(x.dtype)
+    return result
+
 
 OPERATORS: Table = {
-    ("", "Gather"): (Operator(1, _gather, _gather_shapes, (2, 2), {"axis": INT}),),
-    ("", "Slice"): (
-        Operator(1, _slice_1, by_running(_slice_1), attributes=_SLICE, required=("starts", "ends")),
-        Operator(10, _slice, by_running(_slice), (3, 5), constant=(1, 2, 3, 4)),
-    ),
-    ("", "Pad"): (
-        Operator(2, _pad_2, _pad_2_shapes, attributes={**_MODE, "pads": INTS, "value": FLOAT}, required=("pads",)),
-        Operator(11, _pad, _pad_shapes, (2, 3), _MODE, constant=(1,)),
-        Operator(18, _pad, _pad_shapes, (2, 4), _MODE, constant=(1, 3)),
-    ),
     ("", "Shape"): (
         Operator(1, _shape, _shape_shapes),
         Operator(15, _shape, _shape_shapes, attributes={"start": INT, "end": INT}),
     ),
     ("", "Size"): (Operator(1, _size, _size_shapes),),
+    ("", "Compress"): (Operator(9, _compress, _compress_shapes, (2, 2), {"axis": INT}, constant=(1,)),),
+    ("", "NonZero"): (Operator(9, _non_zero, by_running(_non_zero), constant=(0,)),),
+    ("", "OneHot"): (Operator(9, _one_hot, _one_hot_shapes, (3, 3), {"axis": INT}, constant=(1,)),),
+    ("", "ReverseSequence"): (
+        Operator(10, _reverse_sequence, as_first, (2, 2), {"batch_axis": INT, "time_axis": INT}),
+    ),
+    ("", "Trilu"): (Operator(14, _trilu, as_first, (1, 2), {"upper": INT}),),
 }

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from hwflow.onnx.ops.base import ANY, FLOAT, INT, INTS, Arr, Call, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.base import FLOAT, INT, INTS, Arr, Call, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.elements import checked_axes, integers
 from hwflow.onnx.ops.shapes import as_first, by_running
 
 __all__ = ["OPERATORS"]
@@ -38,11 +39,22 @@ def _flatten(call: Call, x: Arr) -> Arr:
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
 
 
+def _reshape_1(call: Call, x: Arr) -> Arr:
+    """The shape is an attribute; left out it is that of a scalar."""
+    return _reshaped(call, x, call.integers("shape", ()))
+
+
 def _reshape(call: Call, x: Arr, shape: Arr) -> Arr:
+    return _reshaped(call, x, integers(shape))
+
+
+def _reshaped(call: Call, x: Arr, shape: tuple[int, ...]) -> Arr:
     """-1 is computed; 0 keeps the input's dim, or with allowzero is a 0."""
-    wanted = [int(d) for d in shape.reshape(-1)]
+    wanted = list(shape)
     if not call.integer("allowzero", 0):
-        wanted = [x.shape[i] if d == 0 and i < x.ndim else d for i, d in enumerate(wanted)]
+        if 0 in wanted[x.ndim :]:
+            raise call.error(f"0 in the new shape must stand for a dim of {list(x.shape)}, not be in {wanted}")
+        wanted = [x.shape[i] if d == 0 else d for i, d in enumerate(wanted)]
     known = math.prod(d for d in wanted if d != -1)
     open_dims = wanted.count(-1)
     fits = known > 0 and x.size % known == 0 if open_dims else known == x.size
@@ -61,13 +73,15 @@ def _transpose(call: Call, x: Arr) -> Arr:
 def _given_axes(call: Call, axes: Arr | None) -> tuple[int, ...] | None:
     """The axes of the attribute (before operator set 13) or of the second input."""
     if axes is not None:
-        return tuple(int(a) for a in axes.reshape(-1))
+        return integers(axes)
     return call.integers("axes") if call.has("axes") else None
 
 
 def _squeeze(call: Call, x: Arr, axes: Arr | None = None) -> Arr:
+    """Without axes, every axis of one element goes; an empty list of axes removes none."""
     given = _given_axes(call, axes)
-    chosen = {axis_in(call, a, x.ndim) for a in given} if given else {i for i, d in enumerate(x.shape) if d == 1}
+    ones = [i for i, d in enumerate(x.shape) if d == 1]
+    chosen = set(ones if given is None else checked_axes(call, given, x.ndim))
     if any(x.shape[a] != 1 for a in chosen):
         raise call.error(f"the axes to remove must have 1 element, not the axes {sorted(chosen)} of {list(x.shape)}")
     return x.reshape([d for i, d in enumerate(x.shape) if i not in chosen])
@@ -78,50 +92,44 @@ def _unsqueeze(call: Call, x: Arr, axes: Arr | None = None) -> Arr:
     if given is None:
         raise call.error("attribute 'axes' must be given, not left out; export the model again")
     rank = x.ndim + len(given)
-    chosen = {axis_in(call, a, rank) for a in given}
-    if len(chosen) != len(given):
-        raise call.error(f"'axes' must name each axis once, not be {list(given)}")
+    chosen = set(checked_axes(call, given, rank))
     rest = iter(x.shape)
     return x.reshape([1 if i in chosen else next(rest) for i in range(rank)])
 
 
-def _expand(call: Call, x: Arr, shape: Arr) -> Arr:
-    wanted = tuple(int(d) for d in shape.reshape(-1))
-    try:
-        result = np.broadcast_shapes(x.shape, wanted)
-    except ValueError:
-        raise call.error(f"the shape must be one that {list(x.shape)} broadcasts to, not {list(wanted)}") from None
-    call.check_size(result, x.dtype)
-    return np.broadcast_to(x, result)
+def _blocks(call: Call, x: Arr) -> tuple[int, bool]:
+    """The size of the blocks, and whether the depth in the blocks comes before their position (DCR)."""
+    size, mode = call.integer("blocksize"), call.text("mode", "DCR")
+    if x.ndim != 4 or size < 1 or mode not in ("DCR", "CRD"):
+        raise call.error(
+            f"the input must be [N, C, H, W] with a 'blocksize' of 1 or more and mode DCR or CRD, "
+            f"not {list(x.shape)} with {size} and {mode!r}"
+        )
+    return size, mode == "DCR"
 
 
-def _concat(call: Call, *parts: Arr) -> Arr:
-    _concat_shapes(call, *(Known(p.dtype, p.shape) for p in parts))
-    return np.concatenate(parts, axis=call.integer("axis"))
+def _depth_to_space(call: Call, x: Arr) -> Arr:
+    size, depth_first = _blocks(call, x)
+    n, c, h, w = x.shape
+    if c % size**2:
+        raise call.error(f"the channels must be a multiple of {size**2}, not {c}")
+    inner = c // size**2
+    if depth_first:
+        moved = x.reshape(n, size, size, inner, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        moved = x.reshape(n, inner, size, size, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return moved.reshape(n, inner, h * size, w * size)
 
 
-def _concat_shapes(call: Call, *parts: Known) -> Known:
-    first = parts[0]
-    axis = axis_in(call, call.integer("axis"), first.ndim)
-    rests = {(*p.shape[:axis], *p.shape[axis + 1 :]) for p in parts}
-    if len(rests) != 1 or any(p.ndim != first.ndim for p in parts):
-        listed = " and ".join(str(list(p.shape)) for p in parts)
-        raise call.error(f"the shapes must be equal except in axis {axis}, not {listed}")
-    total = sum(p.shape[axis] for p in parts)
-    return Known(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :]))
-
-
-def _split(call: Call, x: Arr, sizes: Arr | None = None) -> tuple[Arr, ...]:
-    """Into parts of the given sizes (attribute before operator set 13), else into equal ones, the last the smallest."""
-    axis = axis_in(call, call.integer("axis", 0), x.ndim)
-    given = [int(s) for s in sizes.reshape(-1)] if sizes is not None else list(call.integers("split", ()))
-    count = len(call.node.outputs)
-    if not given:
-        part = -(-x.shape[axis] // count)
-        given = [max(0, min(part, x.shape[axis] - i * part)) for i in range(count)]
-    if len(given) != count or sum(given) != x.shape[axis] or min(given) < 0:
-        raise call.error(f"the parts must be {count} sizes that add up to {x.shape[axis]}, not {given}")
-    return tuple(np.split(x, np.cumsum(given)[:-1].tolist(), axis=axis))
+def _space_to_depth(call: Call, x: Arr) -> Arr:
+    """The inverse of DepthToSpace."""
+    size, depth_first = _blocks(call, x)
+    n, c, h, w = x.shape
+    if h % size or w % size:
+        raise call.error(f"the height and width must be multiples of {size}, not {h} and {w}")
+    split = x.reshape(n, c, h // size, size, w // size, size)
+    moved = split.transpose(0, 3, 5, 1, 2, 4) if depth_first else split.transpose(0, 1, 3, 5, 2, 4)
+    return moved.reshape(n, c * size**2, h // size, w // size)
 
 
 _AXES = {"axes": INTS}
@@ -134,6 +142,7 @@ OPERATORS: Table = {
     ),
     ("", "Flatten"): (Operator(1, _flatten, by_running(_flatten), attributes={"axis": INT}),),
     ("", "Reshape"): (
+        Operator(1, _reshape_1, by_running(_reshape_1)),
         Operator(5, _reshape, by_running(_reshape), (2, 2), constant=(1,)),
         Operator(14, _reshape, by_running(_reshape), (2, 2), {"allowzero": INT}, constant=(1,)),
     ),
@@ -146,13 +155,6 @@ OPERATORS: Table = {
         Operator(1, _unsqueeze, by_running(_unsqueeze), attributes=_AXES, required=("axes",)),
         Operator(13, _unsqueeze, by_running(_unsqueeze), (2, 2), constant=(1,)),
     ),
-    ("", "Expand"): (Operator(8, _expand, by_running(_expand), (2, 2), constant=(1,)),),
-    ("", "Concat"): (Operator(4, _concat, _concat_shapes, (1, ANY), {"axis": INT}, ("axis",)),),
-    ("", "Split"): (
-        Operator(2, _split, by_running(_split), (1, 1), {"axis": INT, "split": INTS}, outputs=(1, ANY)),
-        Operator(13, _split, by_running(_split), (1, 2), {"axis": INT}, outputs=(1, ANY), constant=(1,)),
-        Operator(
-            18, _split, by_running(_split), (1, 2), {"axis": INT, "num_outputs": INT}, outputs=(1, ANY), constant=(1,)
-        ),
-    ),
+    ("", "DepthToSpace"): (Operator(1, _depth_to_space, by_running(_depth_to_space)),),
+    ("", "SpaceToDepth"): (Operator(1, _space_to_depth, by_running(_space_to_depth)),),
 }

@@ -1,0 +1,142 @@
+"""Operators that join tensors, cut them into parts, or repeat them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from hwflow.onnx.ops.base import ANY, INT, INTS, Arr, Call, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.elements import integers, one_integer
+from hwflow.onnx.ops.shapes import by_running
+
+__all__ = ["OPERATORS"]
+
+
+def _expand(call: Call, x: Arr, shape: Arr) -> Arr:
+    wanted = integers(shape)
+    try:
+        result = np.broadcast_shapes(x.shape, wanted)
+    except ValueError:
+        raise call.error(f"the shape must be one that {list(x.shape)} broadcasts to, not {list(wanted)}") from None
+    call.check_size(result, x.dtype)
+    return np.broadcast_to(x, result)
+
+
+def _concat(call: Call, *parts: Arr) -> Arr:
+    joined = _concat_shapes(call, *(Known(p.dtype, p.shape) for p in parts))
+    call.check_size(joined.shape, joined.dtype)
+    return np.concatenate(parts, axis=_concat_axis(call, parts[0]))
+
+
+def _concat_axis(call: Call, first: Arr | Known) -> int:
+    """Before operator set 4 the axis is 1 by default."""
+    return axis_in(call, call.integer("axis", 1 if call.opset < 4 else None), first.ndim)
+
+
+def _concat_shapes(call: Call, *parts: Known) -> Known:
+    first = parts[0]
+    axis = _concat_axis(call, first)
+    rests = {(*p.shape[:axis], *p.shape[axis + 1 :]) for p in parts}
+    if len(rests) != 1 or any(p.ndim != first.ndim for p in parts):
+        listed = " and ".join(str(list(p.shape)) for p in parts)
+        raise call.error(f"the shapes must be equal except in axis {axis}, not {listed}")
+    total = sum(p.shape[axis] for p in parts)
+    return Known(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :]))
+
+
+def _split(call: Call, x: Arr, sizes: Arr | None = None) -> tuple[Arr, ...]:
+    """Into parts of the given sizes (attribute before operator set 13), else into equal ones."""
+    axis = axis_in(call, call.integer("axis", 0), x.ndim)
+    size, count = x.shape[axis], len(call.node.outputs)
+    given = integers(sizes) if sizes is not None else call.integers("split", ())
+    if call.has("num_outputs") and (given or call.integer("num_outputs") != count):
+        raise call.error(f"'num_outputs' must be {count}, the number of outputs, without sizes of the parts")
+    if not given and (sizes is None or size):
+        given = _equal_parts(call, size, count)
+    if len(given) != count or sum(given) != size or min(given) < 0:
+        raise call.error(f"the parts must be {count} sizes that add up to {size}, not {list(given)}")
+    ends = np.cumsum((0, *given)).tolist()
+    axes_before = (slice(None),) * axis
+    return tuple(x[(*axes_before, slice(begin, end))] for begin, end in itertools.pairwise(ends))
+
+
+def _equal_parts(call: Call, size: int, count: int) -> tuple[int, ...]:
+    """From operator set 18 on the last part may be smaller."""
+    part = -(-size // count)
+    if part * count != size and call.opset < 18:
+        raise call.error(f"axis of {size} elements must divide into {count} equal parts; give the sizes of the parts")
+    return (*(part,) * (count - 1), size - part * (count - 1))
+
+
+def _repeats_1(call: Call, x: Arr | Known, tiles: Arr | None, axis: Arr | None) -> tuple[int, ...]:
+    assert tiles is not None  # `constant` of the operator
+    assert axis is not None
+    repeats, place = [1] * x.ndim, axis_in(call, one_integer(call, axis, "the axis"), x.ndim)
+    repeats[place] = one_integer(call, tiles, "the number of tiles")
+    return tuple(repeats)
+
+
+def _tiled_shape(call: Call, x: Arr | Known, repeats: tuple[int, ...]) -> tuple[int, ...]:
+    if len(repeats) != x.ndim or min(repeats, default=0) < 0:
+        raise call.error(f"the repeats must be {x.ndim} numbers of 0 or more, one per axis, not {list(repeats)}")
+    shape = tuple(d * n for d, n in zip(x.shape, repeats, strict=True))
+    call.check_size(shape, x.dtype)
+    return shape
+
+
+def _tiled(call: Call, x: Arr, repeats: tuple[int, ...]) -> Arr:
+    shape = _tiled_shape(call, x, repeats)
+    if 0 in shape:
+        return np.empty(shape, x.dtype)
+    for axis, count in enumerate(repeats):
+        if count != 1:
+            x = _repeated(x, axis, count)
+    return x
+
+
+def _repeated(x: Arr, axis: int, count: int) -> Arr:
+    """Copies side by side along one axis, by broadcasting over a new axis before it."""
+    flat = x.reshape(math.prod(x.shape[:axis]), 1, -1)
+    copies = np.broadcast_to(flat, (flat.shape[0], count, flat.shape[2]))
+    return copies.reshape(*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :])
+
+
+def _tile_1(call: Call, x: Arr, tiles: Arr, axis: Arr) -> Arr:
+    """Repeats along one axis; both numbers have the type of the input."""
+    return _tiled(call, x, _repeats_1(call, x, tiles, axis))
+
+
+def _tile(call: Call, x: Arr, repeats: Arr) -> Arr:
+    return _tiled(call, x, integers(repeats))
+
+
+def _tile_1_shapes(call: Call, x: Known, tiles: Known, axis: Known) -> Known:
+    return Known(x.dtype, _tiled_shape(call, x, _repeats_1(call, x, tiles.value, axis.value)))
+
+
+def _tile_shapes(call: Call, x: Known, repeats: Known) -> Known:
+    assert repeats.value is not None  # `constant` of the operator
+    return Known(x.dtype, _tiled_shape(call, x, integers(repeats.value)))
+
+
+OPERATORS: Table = {
+    ("", "Expand"): (Operator(8, _expand, by_running(_expand), (2, 2), constant=(1,)),),
+    ("", "Concat"): (
+        Operator(1, _concat, _concat_shapes, (1, ANY), {"axis": INT}),
+        Operator(4, _concat, _concat_shapes, (1, ANY), {"axis": INT}, ("axis",)),
+    ),
+    ("", "Split"): (
+        Operator(1, _split, by_running(_split), (1, 2), {"axis": INT, "split": INTS}, outputs=(1, ANY), constant=(1,)),
+        Operator(2, _split, by_running(_split), (1, 1), {"axis": INT, "split": INTS}, outputs=(1, ANY)),
+        Operator(13, _split, by_running(_split), (1, 2), {"axis": INT}, outputs=(1, ANY), constant=(1,)),
+        Operator(
+            18, _split, by_running(_split), (1, 2), {"axis": INT, "num_outputs": INT}, outputs=(1, ANY), constant=(1,)
+        ),
+    ),
+    ("", "Tile"): (
+        Operator(1, _tile_1, _tile_1_shapes, (3, 3), constant=(1, 2)),
+        Operator(6, _tile, _tile_shapes, (2, 2), constant=(1,)),
+    ),
+}
