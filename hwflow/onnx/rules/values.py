@@ -1,4 +1,7 @@
-"""Rules about constant values: stated types, not-a-number, scales."""
+"""Rules about constant values: not-a-number, scales and zero points (HW-01).
+
+ONNX allows any number in a scale.  Hardware multiplies by it and divides by it, so `check` wants a positive normal one.
+"""
 
 from __future__ import annotations
 
@@ -6,81 +9,128 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from hwflow.onnx.calls import describe
-from hwflow.onnx.model import Array, Model
-from hwflow.onnx.rules.finding import Finding, Severity
+from hwflow.errors import HwflowError
+from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.document import Document
+from hwflow.onnx.model import Array
+from hwflow.onnx.rules.elements import ELEMENTS
+from hwflow.onnx.rules.finding import Finding, error, quoted, warning
+from hwflow.onnx.rules.walk import Scope, nodes, scopes, tensors
+from hwflow.onnx.tensors import decode_tensor
 
-__all__ = ["constants_are_numbers", "initializers_as_stated", "scales_positive"]
+__all__ = ["RULES", "constants_are_numbers", "quantization_parameters"]
 
-_AGAIN = "export the model again"
+_QUANTIZE = "quantize the model again"
+
+#: Quantized operators to the positions of their scales and zero points.
+_PARAMETERS: Mapping[tuple[str, str], tuple[tuple[int, int], ...]] = {
+    ("", "QuantizeLinear"): ((1, 2),),
+    ("", "DequantizeLinear"): ((1, 2),),
+    ("", "QLinearConv"): ((1, 2), (4, 5), (6, 7)),
+    ("", "QLinearMatMul"): ((1, 2), (4, 5), (6, 7)),
+    ("com.microsoft", "QuantizeLinear"): ((1, 2),),
+    ("com.microsoft", "DequantizeLinear"): ((1, 2),),
+    ("com.microsoft", "QLinearAdd"): ((1, 2), (4, 5), (6, 7)),
+    ("com.microsoft", "QLinearMul"): ((1, 2), (4, 5), (6, 7)),
+    ("com.microsoft", "QLinearConv"): ((1, 2), (4, 5), (6, 7)),
+    ("com.microsoft", "QGemm"): ((1, 2), (4, 5), (7, 8)),
+    ("com.microsoft", "QLinearGlobalAveragePool"): ((1, 2), (3, 4)),
+    ("com.microsoft", "QLinearAveragePool"): ((1, 2), (3, 4)),
+    ("com.microsoft", "QLinearSigmoid"): ((1, 2), (3, 4)),
+    ("com.microsoft", "QLinearLeakyRelu"): ((1, 2), (3, 4)),
+    ("qonnx.custom_op.general", "Quant"): ((1, 2),),
+    ("onnx.brevitas", "Quant"): ((1, 2),),
+    ("finn.custom_op.general", "Quant"): ((1, 2),),
+}
+
+_PIECE = 1 << 22
+_TINY = float(np.finfo(np.float32).tiny)
 
 
-def initializers_as_stated(model: Model) -> Iterator[Finding]:
-    """An initializer has the type that the file states for its name."""
-    for name, array in model.graph.initializers.items():
-        stated = model.graph.tensor_type(name)
-        if stated is None:
+def constants_are_numbers(document: Document) -> Iterator[Finding]:
+    """A constant that is not-a-number makes every result that depends on it one; hardware has none."""
+    for place in tensors(document):
+        element = ELEMENTS.get(place.proto.data_type)
+        if element is None or element.dtype.kind in "iubO" or element.bits < 8:  # the others have no NaN
             continue
-        shape = stated.shape
-        fits = stated.dtype == array.dtype and (
-            shape is None
-            or (
-                len(shape) == array.ndim
-                and all(not isinstance(d, int) or d == n for d, n in zip(shape, array.shape, strict=True))
-            )
-        )
-        if not fits:
-            yield Finding(
-                Severity.ERROR,
-                "initializer-type",
-                f"initializer '{name}'",
-                f"the type must be {describe(stated.dtype, shape)} as stated, not {describe(array.dtype, array.shape)}",
-                _AGAIN,
-            )
+        array = _decoded(document, place.proto)
+        if array is not None and (count := _nans(array)):
+            message = f"the elements should be numbers, not NaN ({count} of {array.size} are)"
+            yield warning("HW-01", "W-nan", place.path, message, "train or export the model again")
 
 
-def constants_are_numbers(model: Model) -> Iterator[Finding]:
-    """No weight is not-a-number: every result that depends on it would be, and integers have none."""
-    for name, array in _constants(model).items():
-        if array.dtype.kind in "fc" and (count := int(np.count_nonzero(np.isnan(array)))):
-            yield Finding(
-                Severity.ERROR,
-                "constant-nan",
-                f"constant '{name}'",
-                f"the elements must be numbers, not NaN ({count} of {array.size} are)",
-                "train or export the model again",
-            )
+def _nans(array: Array) -> int:
+    """Counted in pieces, so that the test of a large tensor needs little memory."""
+    flat = array.reshape(-1)
+    return sum(int(np.count_nonzero(np.isnan(flat[i : i + _PIECE]))) for i in range(0, flat.size, _PIECE))
 
 
-def scales_positive(model: Model) -> Iterator[Finding]:
-    """Scales of QuantizeLinear and DequantizeLinear are positive and finite."""
-    constants = _constants(model)
-    for index, node in enumerate(model.graph.nodes):
-        if node.domain or node.op_type not in ("QuantizeLinear", "DequantizeLinear") or len(node.inputs) < 2:
-            continue
-        scale = constants.get(node.inputs[1])
-        if scale is not None and scale.dtype.kind == "f" and (bad := _not_positive(scale)) is not None:
-            yield Finding(
-                Severity.ERROR,
-                "scale-positive",
-                f"graph/node[{index}] {node.label}",
-                f"the scale '{node.inputs[1]}' must be positive and finite, not {bad}",
-                "quantize the model again",
-            )
+def _decoded(document: Document, tensor: pb.TensorProto) -> Array | None:
+    """The array; None where other rules say what is wrong with the tensor."""
+    try:
+        return decode_tensor(tensor, "the tensor", document)
+    except HwflowError:
+        return None
 
 
-def _not_positive(scale: Array) -> float | None:
-    """The first element that is zero, negative, infinite or no number."""
-    values = scale.astype(np.float64).reshape(-1)
+class _Constants:
+    """The tensors by name of each scope."""
+
+    def __init__(self, document: Document) -> None:
+        self._by_scope: dict[int, dict[str, pb.TensorProto]] = {}
+        self._scopes = list(scopes(document))  # alive, so that their messages keep their identity
+        for scope in self._scopes:
+            found = self._by_scope[id(scope.proto)] = {}
+            if isinstance(scope.proto, pb.GraphProto):
+                found.update((tensor.name, tensor) for tensor in scope.proto.initializer)
+            for node in scope.proto.node:
+                names = [attribute.name for attribute in node.attribute]
+                if node.op_type == "Constant" and len(node.output) == 1 and names == ["value"]:
+                    found[node.output[0]] = node.attribute[0].t
+
+    def find(self, scope: Scope, name: str) -> pb.TensorProto | None:
+        around: Scope | None = scope
+        while around is not None:
+            found = self._by_scope.get(id(around.proto), {}).get(name)
+            if found is not None:
+                return found
+            around = around.outer
+        return None
+
+
+def quantization_parameters(document: Document) -> Iterator[Finding]:
+    """Constant scales are positive, finite and normal; constant zero points are whole numbers."""
+    constants: _Constants | None = None
+    for place in nodes(document):
+        for scale, zero in _PARAMETERS.get((place.domain, place.proto.op_type), ()):
+            constants = constants or _Constants(document)
+            for position, problem in ((scale, _scale), (zero, _zero_point)):
+                name = place.proto.input[position] if position < len(place.proto.input) else ""
+                tensor = constants.find(place.scope, name) if name else None
+                array = _decoded(document, tensor) if tensor is not None else None
+                if array is not None and array.dtype.kind != "O" and (message := problem(array, quoted(name))):
+                    yield error("HW-01", place.path, message, "quantize the model again")
+
+
+def _scale(array: Array, name: str) -> str | None:
+    values = array.astype(np.float64).reshape(-1)
     bad = values[~(np.isfinite(values) & (values > 0))]
-    return float(bad[0]) if bad.size else None
+    if bad.size:
+        return f"the scale {name} must be positive and finite, not {float(bad[0])}"
+    small = values[values < _TINY]
+    return f"the scale {name} must be at least {_TINY}, not {float(small[0])}" if small.size else None
 
 
-def _constants(model: Model) -> Mapping[str, Array]:
-    """Initializers, and tensors in Constant nodes by the name of their output."""
-    found = dict(model.graph.initializers)
-    for node in model.graph.nodes:
-        value = node.attributes.get("value")
-        if node.op_type == "Constant" and not node.domain and node.outputs and isinstance(value, np.ndarray):
-            found[node.outputs[0]] = value
-    return found
+def _zero_point(array: Array, name: str) -> str | None:
+    """Integers are in the range of their type anyway; 32 bits are for biases, which have no zero point."""
+    values = array.astype(np.float64).reshape(-1)
+    bad = values[~(np.isfinite(values) & (values == np.round(values)))]
+    if array.dtype == np.int32:
+        bad = values[values != 0]
+    if bad.size:
+        wanted = "0 for int32" if array.dtype == np.int32 else "a whole number"
+        return f"the zero point {name} must be {wanted}, not {float(bad[0]):g}"
+    return None
+
+
+RULES = (constants_are_numbers, quantization_parameters)

@@ -1,0 +1,199 @@
+"""The values that attributes may have where a schema only says "a string" or "an integer".
+
+Source: the texts of the operators in ONNX 1.23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.rules.elements import ELEMENTS
+from hwflow.onnx.rules.finding import quoted
+from hwflow.onnx.schemas import AttributeKind, Schema
+
+__all__ = ["WORDS", "attribute_values"]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_AUTO_PAD = _words("NOTSET SAME_UPPER SAME_LOWER VALID")
+_DIRECTION = _words("forward reverse bidirectional")
+_REDUCTION = _words("none sum mean")
+_SCATTER = _words("none add mul")
+_RESIZE = _words("half_pixel pytorch_half_pixel align_corners asymmetric tf_half_pixel_for_nn tf_crop_and_resize")
+_TRANSFORM = _words("NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT")
+_ACTIVATION = _words("affine elu hardsigmoid leakyrelu relu scaledtanh sigmoid softplus softsign tanh thresholdedrelu")
+
+#: (operator, attribute) to what its text may be, by the version of the operator from which on it holds.
+WORDS: Mapping[tuple[str, str], Mapping[int, frozenset[str]]] = {
+    **{
+        (op, "auto_pad"): {1: _AUTO_PAD}
+        for op in ("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "LpPool", "MaxPool", "QLinearConv")
+    },
+    ("BitShift", "direction"): {1: _words("LEFT RIGHT")},
+    ("Cast", "round_mode"): {1: _words("up down nearest")},
+    ("Cast", "to"): {1: frozenset(element.name.upper() for element in ELEMENTS.values())},  # a text until version 6
+    ("CastLike", "round_mode"): {1: _words("up down nearest")},
+    ("CastMap", "cast_to"): {1: _words("TO_FLOAT TO_STRING TO_INT64")},
+    ("CastMap", "map_form"): {1: _words("DENSE SPARSE")},
+    ("CausalConvWithState", "activation"): {1: _words("none silu swish")},
+    ("DepthToSpace", "mode"): {1: _words("DCR CRD")},
+    ("GRU", "direction"): {1: _DIRECTION | {"foward"}},  # the default of the first version is spelt so
+    ("Gelu", "approximate"): {1: _words("none tanh")},
+    ("GridSample", "mode"): {1: _words("bilinear nearest bicubic"), 20: _words("linear nearest cubic")},
+    ("GridSample", "padding_mode"): {1: _words("zeros border reflection")},
+    ("ImageDecoder", "pixel_format"): {1: _words("RGB BGR Grayscale")},
+    ("LSTM", "direction"): {1: _DIRECTION},
+    ("LinearAttention", "update_rule"): {1: _words("linear gated delta gated_delta")},
+    ("LinearClassifier", "post_transform"): {1: _TRANSFORM},
+    ("LinearRegressor", "post_transform"): {1: _TRANSFORM},
+    ("Momentum", "mode"): {1: _words("standard nesterov")},
+    ("NegativeLogLikelihoodLoss", "reduction"): {1: _REDUCTION},
+    ("Normalizer", "norm"): {1: _words("MAX L1 L2")},
+    ("Pad", "mode"): {1: _words("constant reflect edge"), 19: _words("constant reflect edge wrap")},
+    ("RNN", "direction"): {1: _DIRECTION},
+    ("Resize", "coordinate_transformation_mode"): {1: _RESIZE, 19: _RESIZE | {"half_pixel_symmetric"}},
+    ("Resize", "keep_aspect_ratio_policy"): {1: _words("stretch not_larger not_smaller")},
+    ("Resize", "mode"): {1: _words("nearest linear"), 11: _words("nearest linear cubic")},
+    ("Resize", "nearest_mode"): {1: _words("round_prefer_floor round_prefer_ceil floor ceil")},
+    ("RoiAlign", "coordinate_transformation_mode"): {1: _words("half_pixel output_half_pixel")},
+    ("RoiAlign", "mode"): {1: _words("avg max")},
+    ("SVMClassifier", "kernel_type"): {1: _words("LINEAR POLY RBF SIGMOID")},
+    ("SVMClassifier", "post_transform"): {1: _TRANSFORM},
+    ("SVMRegressor", "kernel_type"): {1: _words("LINEAR POLY RBF SIGMOID")},
+    ("SVMRegressor", "post_transform"): {1: _TRANSFORM},
+    ("ScatterElements", "reduction"): {1: _SCATTER, 18: _SCATTER | {"min", "max"}},
+    ("ScatterND", "reduction"): {1: _SCATTER, 18: _SCATTER | {"min", "max"}},
+    ("SoftmaxCrossEntropyLoss", "reduction"): {1: _REDUCTION},
+    ("SpaceToDepth", "mode"): {1: _words("DCR CRD")},
+    ("StringNormalizer", "case_change_action"): {1: _words("LOWER UPPER NONE")},
+    ("TensorScatter", "mode"): {1: _words("linear circular")},
+    ("TfIdfVectorizer", "mode"): {1: _words("TF IDF TFIDF")},
+    ("TreeEnsembleClassifier", "nodes_modes"): {
+        1: _words("BRANCH_LEQ BRANCH_LT BRANCH_GTE BRANCH_GT BRANCH_EQ BRANCH_NEQ LEAF")
+    },
+    ("TreeEnsembleClassifier", "post_transform"): {1: _TRANSFORM},
+    ("TreeEnsembleRegressor", "aggregate_function"): {1: _words("AVERAGE SUM MIN MAX")},
+    ("TreeEnsembleRegressor", "nodes_modes"): {
+        1: _words("BRANCH_LEQ BRANCH_LT BRANCH_GTE BRANCH_GT BRANCH_EQ BRANCH_NEQ LEAF")
+    },
+    ("TreeEnsembleRegressor", "post_transform"): {1: _TRANSFORM},
+    ("Upsample", "mode"): {1: _words("nearest bilinear"), 7: _words("nearest linear")},
+}
+
+#: Attributes that hold an element type which the first output gets; 0 stands for "not given" in those of _OR_NONE.
+_ELEMENT_TYPES = frozenset({"dtype", "to", "output_datatype", "output_dtype"})
+_OR_NONE = frozenset({"output_dtype"})
+
+#: Attributes that hold the element type of an intermediate result: float, float16, double or bfloat16.
+_PRECISIONS = frozenset({"stash_type", "softmax_precision"})
+_FLOATS = (1, 10, 11, 16)
+
+#: Counts and sizes: numbers of 1 or more.
+_POSITIVE = frozenset({"kernel_shape", "strides", "dilations", "group", "blocksize", "num_groups", "num_outputs"})
+
+_WINDOWS = frozenset(
+    {"AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "QLinearConv"}
+)
+
+
+def attribute_values(schema: Schema, node: pb.NodeProto) -> Iterator[tuple[str, str]]:
+    """The name of each attribute whose value is not allowed, and the message."""
+    given = {a.name: a for a in node.attribute if not a.ref_attr_name}
+    for name, attribute in given.items():
+        wanted = schema.attributes.get(name)
+        if wanted is None:
+            continue
+        problem = None
+        if wanted.kind in (AttributeKind.STRING, AttributeKind.STRINGS):
+            texts = (
+                [attribute.s] if wanted.kind is AttributeKind.STRING and attribute.HasField("s") else attribute.strings
+            )
+            problem = _text(schema, name, texts)
+        elif wanted.kind is AttributeKind.INT:
+            problem = _number(schema, name, attribute.i)
+        elif wanted.kind is AttributeKind.INTS:
+            problem = _numbers(schema, name, attribute.ints)
+        if problem:
+            yield name, problem
+    if not schema.domain and schema.name == "Constant" and len(node.attribute) != 1:
+        message = f"a Constant must have one attribute with its value, not {len(node.attribute)}"
+        yield (node.attribute[0].name if node.attribute else "value"), message
+    elif not schema.domain and schema.name in _WINDOWS:
+        yield from _lengths(given)
+
+
+def _text(schema: Schema, name: str, texts: Sequence[bytes]) -> str | None:
+    if name == "activations" and schema.name in ("RNN", "GRU", "LSTM"):
+        for text in texts:
+            if text.decode("utf-8", "replace").lower() not in _ACTIVATION:
+                return f"the activations must be among {', '.join(sorted(_ACTIVATION))}, not {_quoted(text)}"
+        return None
+    versions = WORDS.get((schema.name, name)) if schema.domain in ("", "ai.onnx.ml") else None
+    if schema.domain == "ai.onnx.preview.training":
+        versions = WORDS.get((schema.name, name))
+    if versions is None:
+        return None
+    allowed = versions[max(since for since in versions if since <= schema.since)]
+    for text in texts:
+        if text.decode("utf-8", "replace") not in allowed:
+            return f"the value must be one of {', '.join(sorted(allowed))}, not {_quoted(text)}"
+    return None
+
+
+def _quoted(text: bytes) -> str:
+    return quoted(text[:200].decode("utf-8", "replace"))
+
+
+def _number(schema: Schema, name: str, value: int) -> str | None:
+    if schema.domain not in ("", "ai.onnx.ml"):
+        return None
+    if name in _ELEMENT_TYPES:
+        if (value == 0 and name in _OR_NONE) or not schema.outputs:
+            return None
+        allowed = schema.allowed(schema.outputs[0])
+        element = ELEMENTS.get(value)
+        if element and (f"tensor({element.name})" in allowed or f"seq(tensor({element.name}))" in allowed):
+            return None
+        found = f"{value} ({element.name})" if element else str(value)
+        codes = [str(code) for code, e in ELEMENTS.items() if any(f"tensor({e.name})" in text for text in allowed)]
+        return f"the element type of the output must be one of {', '.join(codes)}, not {found}"
+    if name in _PRECISIONS and value not in _FLOATS and not (value == 0 and name == "softmax_precision"):
+        return f"the element type must be one of {', '.join(map(str, _FLOATS))}, not {value}"
+    if name in _POSITIVE and value < 1:
+        return f"the value must be 1 or more, not {value}"
+    return None
+
+
+def _numbers(schema: Schema, name: str, values: Sequence[int]) -> str | None:
+    if schema.domain:
+        return None
+    shown = f"{list(values)}" if len(values) <= 16 else f"{len(values)} numbers from {values[0]} on"
+    if name == "perm" and sorted(values) != list(range(len(values))):
+        return f"perm must hold each of 0 to {len(values) - 1} once, not {shown}"
+    if name in _POSITIVE and any(v < 1 for v in values):
+        return f"the values must be 1 or more, not {shown}"
+    if name == "pads" and schema.name in _WINDOWS and any(v < 0 for v in values):
+        return f"the values must be 0 or more, not {shown}"
+    return None
+
+
+def _lengths(given: Mapping[str, pb.AttributeProto]) -> Iterator[tuple[str, str]]:
+    """The attributes of a window agree about how many axes it has."""
+    axes: tuple[int, str] | None = None
+    for name in ("kernel_shape", "strides", "dilations", "pads"):
+        attribute = given.get(name)
+        if attribute is None or not attribute.ints:
+            continue
+        count = len(attribute.ints)
+        if name == "pads" and count % 2:
+            yield name, f"pads must have two numbers for each axis, not {count}"
+            continue
+        count = count // 2 if name == "pads" else count
+        if axes is None:
+            axes = count, name
+        elif axes[0] != count:
+            yield name, f"the number of axes must be {axes[0]} as in {axes[1]}, not {count}"

@@ -1,0 +1,76 @@
+"""What each node calls: an operator of a known set, a function of the model, or neither."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.document import Document
+from hwflow.onnx.rules.walk import NodePlace, Scope, canonical, nodes, scopes
+from hwflow.onnx.schemas import Schema, find_schema
+
+__all__ = ["Called", "FunctionKey", "attribute_of", "calls", "calls_in", "function_key", "local_functions"]
+
+#: Domain ("" for the default one), name, overload.
+FunctionKey: TypeAlias = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Called:
+    """A node and what it calls.  Both are None for an operator that is unknown or not imported: other rules say so."""
+
+    place: NodePlace
+    schema: Schema | None
+    function: pb.FunctionProto | None
+
+    @property
+    def proto(self) -> pb.NodeProto:
+        return self.place.proto
+
+
+def function_key(proto: pb.FunctionProto | pb.NodeProto) -> FunctionKey:
+    """What a node names to call a function, and what a function is named by."""
+    name = proto.name if isinstance(proto, pb.FunctionProto) else proto.op_type
+    return canonical(proto.domain), name, proto.overload
+
+
+def local_functions(document: Document) -> dict[FunctionKey, pb.FunctionProto]:
+    """The model's functions; of two with the same key the first."""
+    found: dict[FunctionKey, pb.FunctionProto] = {}
+    for function in document.proto.functions:
+        found.setdefault(function_key(function), function)
+    return found
+
+
+def resolve(place: NodePlace, functions: Mapping[FunctionKey, pb.FunctionProto]) -> Called:
+    """A known operator goes before a function of the same name, as long as the node names no overload."""
+    node = place.proto
+    schema = find_schema(place.domain, node.op_type, place.opset) if place.opset is not None else None
+    if schema is not None and schema.deprecated:
+        schema = None
+    function = functions.get((place.domain, node.op_type, node.overload)) if functions else None
+    if schema is not None and (function is None or not node.overload):
+        return Called(place, schema, None)
+    return Called(place, None, function)
+
+
+def calls(document: Document) -> Iterator[Called]:
+    """Every node of every scope with what it calls."""
+    functions = local_functions(document)
+    for place in nodes(document):
+        yield resolve(place, functions)
+
+
+def calls_in(document: Document) -> Iterator[tuple[Scope, list[Called]]]:
+    """The same, scope by scope, outer ones first."""
+    functions = local_functions(document)
+    for scope in scopes(document):
+        yield scope, [resolve(NodePlace(scope, i, node), functions) for i, node in enumerate(scope.proto.node)]
+
+
+def attribute_of(node: pb.NodeProto, name: str) -> pb.AttributeProto | None:
+    """The attribute by name, unless it stands for one of a function's caller."""
+    found = next((a for a in node.attribute if a.name == name), None)
+    return None if found is None or found.ref_attr_name else found

@@ -1,0 +1,222 @@
+"""Rules about the data of every tensor of a file (TD) and of the files beside it (EX).
+
+Sizes are compared as Python integers before anything is decoded; nothing here allocates by what dims say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from hwflow.errors import HwflowError
+from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.document import Document
+from hwflow.onnx.dtypes import ElementType
+from hwflow.onnx.errors import SecurityError
+from hwflow.onnx.external import KEYS
+from hwflow.onnx.rules.elements import ELEMENTS, entry_range
+from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
+from hwflow.onnx.rules.walk import TensorPlace, tensors
+
+__all__ = ["DATA_FIELDS", "MAX_RANK", "RULES", "element_count", "tensor_data"]
+
+DATA_FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
+
+#: numpy's limit; no operator needs more than some ten axes.
+MAX_RANK = 64
+
+_DAMAGED = "the file is damaged, export the model again"
+
+
+def tensor_data(document: Document) -> Iterator[Finding]:
+    """Every tensor has a known type, dims of a size that memory can hold, and just the data that they need."""
+    for place in tensors(document):
+        yield from _tensor(document, place)
+
+
+def element_count(dims: Iterable[int]) -> int:
+    """The exact number of elements; for at most MAX_RANK dims, so that the integers stay small."""
+    return math.prod(dims)
+
+
+def _tensor(document: Document, place: TensorPlace) -> Iterator[Finding]:
+    tensor, path = place.proto, place.path
+    element = ELEMENTS.get(tensor.data_type)
+    if element is None:
+        message = f"data_type must be one of 1 to {max(ELEMENTS)}, not {tensor.data_type}"
+        yield error("TD-01", path, message, _DAMAGED)
+        return
+    if tensor.HasField("segment"):
+        yield error("TD-10", path, "the tensor must be in one piece, not a segment of one", "join the segments")
+        return
+    bad = list(_dims(document, tensor, element, path))
+    yield from bad
+    if bad:
+        return
+    if tensor.data_location == pb.TensorProto.EXTERNAL:
+        yield from _external(document, tensor, element, path)
+        return
+    if tensor.external_data:
+        message = "external_data must come with data_location EXTERNAL, not with data in the model; it is ignored"
+        yield warning("EX-03", "W-external-unused", path, message)
+    yield from _inside(document, tensor, element, path)
+
+
+def _dims(document: Document, tensor: pb.TensorProto, element: ElementType, path: str) -> Iterator[Finding]:
+    rank = len(tensor.dims)
+    if rank > MAX_RANK:
+        yield error("TD-04", path, f"a tensor must have at most {MAX_RANK} dims, not {rank}", _DAMAGED)
+        return
+    dims = list(tensor.dims)
+    if any(d < 0 for d in dims):
+        yield error("TD-04", path, f"the dims must be 0 or more, not {dims}", _DAMAGED)
+        return
+    # An empty array has strides too: numpy refuses it where the other dims overflow.
+    size = element_count(filter(None, dims)) * max(element.bits, 8) // 8
+    if size >= 1 << 63:
+        rule = "TD-05" if 0 in dims else "TD-04"
+        yield error(rule, path, f"the dims must make fewer than 2^63 bytes, not {size} for {dims}", _DAMAGED)
+    elif 0 not in dims and size > (limit := document.limits.tensor_bytes):
+        message = f"tensor_bytes must be at most {limit:,}, not {size:,} for {element.name}{dims}"
+        yield error("TD-04", path, message, "if you trust the model, raise it with --limit tensor_bytes=NUMBER")
+
+
+def _inside(document: Document, tensor: pb.TensorProto, element: ElementType, path: str) -> Iterator[Finding]:
+    raw = document.raw_data(tensor) if tensor.HasField("raw_data") else None
+    used = [name for name in DATA_FIELDS if getattr(tensor, name)]
+    given = (["raw_data"] if raw is not None and (len(raw) or not used) else []) + used
+    count = element_count(tensor.dims)
+    if count == 0:
+        if used or raw:
+            message = f"a tensor of {list(tensor.dims)} must have no data, not some in {' and '.join(given)}"
+            yield error("TD-05", path, message, _DAMAGED)
+    elif len(given) != 1:
+        found = f"in {' and '.join(given)}" if given else "missing"
+        yield error("TD-02", path, f"the data must be in one field, not {found}", _DAMAGED)
+    elif given == ["raw_data"]:
+        assert raw is not None
+        yield from _raw(raw, count, tensor, element, path)
+    elif given != [element.field]:
+        others = "" if element.name == "string" else " or raw_data"
+        message = f"the data of a {element.name} tensor must be in {element.field}{others}, not in {given[0]}"
+        yield error("TD-02", path, message)
+    else:
+        yield from _field(count, tensor, element, path)
+
+
+def _size_error(need: int, unit: str, have: int, tensor: pb.TensorProto, element: ElementType, path: str) -> Finding:
+    message = f"the data must be {need} {unit} for {element.name}{list(tensor.dims)}, not {have}"
+    return error("TD-03", path, message, _DAMAGED)
+
+
+def _raw(
+    raw: bytes | memoryview, count: int, tensor: pb.TensorProto, element: ElementType, path: str
+) -> Iterator[Finding]:
+    if element.name == "string":
+        yield error("TD-02", path, "strings must be in string_data, not in raw_data")
+        return
+    need = (count * element.bits + 7) // 8
+    if len(raw) != need:
+        yield _size_error(need, "bytes", len(raw), tensor, element, path)
+    elif element.name == "bool" and (highest := int(np.frombuffer(raw, np.uint8).max())) > 1:
+        yield error("TD-06", path, f"the elements of a bool tensor must be 0 or 1, not {highest}")
+    elif (spare := 8 * need - count * element.bits) and raw[-1] >> (8 - spare):
+        message = f"the last {spare} bits must be 0 because no element uses them, not {raw[-1] >> (8 - spare)}"
+        yield warning("TD-08", "W-pad-bits", path, message)
+
+
+def _field(count: int, tensor: pb.TensorProto, element: ElementType, path: str) -> Iterator[Finding]:
+    values = getattr(tensor, element.field)
+    need = -(-count // element.per_entry) * (2 if element.name.startswith("complex") else 1)
+    if len(values) != need:
+        yield _size_error(need, f"entries of {element.field}", len(values), tensor, element, path)
+    elif element.name == "string":
+        yield from _strings(values, path)
+    elif (allowed := entry_range(element)) is not None:
+        low, high = min(values), max(values)
+        if low < allowed[0] or high > allowed[1]:
+            worst = low if low < allowed[0] else high
+            message = f"the entries of {element.field} must be {allowed[0]} to {allowed[1]} for {element.name}"
+            yield error("TD-06", path, f"{message}, not {worst}")
+        spare = (need * element.per_entry - count) * element.bits if element.per_entry > 1 else 0
+        if spare and (extra := values[-1] >> (8 - spare)):
+            message = f"the last {spare} bits must be 0 because no element uses them, not {extra}"
+            yield warning("TD-08", "W-pad-bits", path, message)
+
+
+def _strings(values: Iterable[bytes], path: str) -> Iterator[Finding]:
+    for index, value in enumerate(values):
+        try:
+            value.decode("utf-8")
+        except UnicodeDecodeError:
+            yield error("TD-09", path, f"string_data[{index}] must be UTF-8, not {value[:40]!r}")
+            return
+        if value.endswith(b"\0") or value.startswith(b"\xef\xbb\xbf"):
+            message = f"string_data[{index}] must have no byte order mark and no NUL at its end, not be {value[:40]!r}"
+            yield lenient("TD-09", "W-string-mark", path, f"{message}; they count as characters")
+            return
+
+
+def _external(document: Document, tensor: pb.TensorProto, element: ElementType, path: str) -> Iterator[Finding]:
+    used = [name for name in ("raw_data", *DATA_FIELDS) if getattr(tensor, name)]
+    if used:
+        message = f"data in a file of its own must not be in the model as well, not in {' and '.join(used)}"
+        yield error("EX-03", path, message)
+        return
+    bad = list(_entries(tensor, path))
+    yield from bad
+    if any(finding.code == "" for finding in bad):
+        return
+    if element.name == "string":
+        yield error("TD-02", path, "strings must be in string_data, not in a file of their own")
+        return
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    need = (element_count(tensor.dims) * element.bits + 7) // 8
+    if "length" in entries and int(entries["length"]) != need:
+        message = f"'length' must be {need} for {element.name}{list(tensor.dims)}, not {entries['length']}"
+        yield error("EX-06", path, message)
+        return
+    yield from _file(document, tensor, entries, need, path)
+
+
+def _entries(tensor: pb.TensorProto, path: str) -> Iterator[Finding]:
+    counts = Counter(entry.key for entry in tensor.external_data)
+    for key, count in counts.items():
+        if count > 1:
+            yield error("EX-10", path, f"{quoted(key)} of the external data must be given once, not {count} times")
+        elif key not in KEYS:
+            message = f"the keys of external data must be among {', '.join(KEYS)}, not {quoted(key)}"
+            yield warning("EX-10", "W-external-key", path, f"{message}; it is ignored")
+    if "location" not in counts:
+        yield error("EX-04", path, "'location' of the external data must be given, not missing")
+    for entry in tensor.external_data:
+        text = entry.value
+        # 2^63 has 19 digits; a longer number would take Python a while.
+        if entry.key in ("offset", "length") and not (text.isascii() and text.isdigit() and len(text) < 20):
+            message = f"'{entry.key}' of the external data must be a number of bytes, not {quoted(text)}"
+            yield error("EX-05", path, message)
+
+
+def _file(
+    document: Document, tensor: pb.TensorProto, entries: dict[str, str], need: int, path: str
+) -> Iterator[Finding]:
+    """Open the file as reading does, which compares its size and its checksum; the data itself is not touched."""
+    if document.folder is None:
+        message = f"data in a file of its own, {quoted(entries['location'])}, must have a folder to lie in, not none"
+        yield error("EX-09", path, message, "load the model from its file, not from bytes")
+        return
+    try:
+        document.files.view(tensor, "the tensor", need)
+    except HwflowError as problem:
+        message, _, remedy = str(problem).rpartition("; ")
+        if isinstance(problem, SecurityError):
+            rule = "EX-02"
+        else:
+            rule = "EX-07" if "checksum" in message else "EX-04" if "missing" in message else "EX-05"
+        yield error(rule, path, message, remedy)
+
+
+RULES = (tensor_data,)
