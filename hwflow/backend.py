@@ -17,9 +17,7 @@ from typing import Any, TypeAlias, Union
 
 import numpy as np
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import evaluate
-from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.errors import EvaluationError, Unsupported
 from hwflow.onnx.files import load, loads
 from hwflow.onnx.model import Model, Operand
@@ -97,7 +95,7 @@ class Backend:
 
     @classmethod
     def prepare(cls, model: AnyModel, device: str = "CPU", **_: Any) -> BackendRep:
-        """Read a model and bind its nodes to operators.  Raises HwflowError; BackendUnsupported for what hwflow lacks."""
+        """Read a model and bind its nodes.  Raises HwflowError; BackendUnsupported for what hwflow lacks."""
         if not cls.supports_device(device):
             raise BackendUnsupported(f"the device must be CPU, not {device!r}")
         with _unsupported():

@@ -1,51 +1,143 @@
-"""From nodes to what computes them."""
+"""From nodes to what computes them, and running it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from hwflow.errors import HwflowError
-from hwflow.onnx.dtypes import type_name
-from hwflow.onnx.model import Model
+from hwflow.onnx.errors import EvaluationError, LimitError, TypeMismatch, Unsupported
+from hwflow.onnx.model import Model, Node, Operand
+from hwflow.onnx.operands import as_operand, describe, describe_operand, type_text
 from hwflow.onnx.ops import find_operator
-from hwflow.onnx.ops.base import Arr, Call, Operator
-from hwflow.onnx.schemas import find_schema
+from hwflow.onnx.ops.base import Call, Operator
+from hwflow.onnx.schemas import Schema, find_schema
+from hwflow.onnx.schemas.schema import Option, Parameter
 
-__all__ = ["bind", "describe", "run"]
+__all__ = ["bind", "check_types", "describe", "find", "run"]
+
+
+def find(node: Node, opsets: Mapping[str, int]) -> tuple[Schema | None, Operator | None]:
+    """What a node means under the imported operator sets, and what computes it; None where there is nothing.
+
+    An operator that its operator set has taken away is none, nor is one with an overload: those are functions.
+    """
+    opset = opsets.get(node.domain, 0)
+    schema = find_schema(node.domain, node.op_type, opset)
+    if node.overload or (schema is not None and schema.deprecated):
+        return None, None
+    return schema, find_operator(node.domain, node.op_type, opset)
 
 
 def bind(model: Model, index: int) -> tuple[Call, Operator | None]:
     """The call of node number `index` of the graph, and its operator; None where hwflow has none."""
     node = model.graph.nodes[index]
-    opset = model.opsets.get(node.domain, 0)
-    schema = find_schema(node.domain, node.op_type, opset)
-    return Call(node, opset, f"graph/node[{index}]", schema), find_operator(node.domain, node.op_type, opset)
+    schema, operator = find(node, model.opsets)
+    return Call(node, model.opsets.get(node.domain, 0), f"graph/node[{index}]", schema), operator
 
 
-def describe(dtype: np.dtype[Any], shape: Sequence[object] | None) -> str:
-    """How messages write a tensor type: "float32[1, 3, 32, 32]", "float32[batch, ?]"."""
-    if shape is None:
-        return f"{type_name(dtype)} of unknown rank"
-    return f"{type_name(dtype)}[{', '.join('?' if d is None else str(d) for d in shape)}]"
-
-
-def run(call: Call, operator: Operator, inputs: Sequence[Arr | None]) -> tuple[Arr, ...]:
+def run(call: Call, operator: Operator, operands: Sequence[Operand]) -> tuple[Operand, ...]:
     """Run an operator's kernel.  Whatever goes wrong names the node and the types of its inputs.
 
-    Overflow, division by zero and not-a-number are results like any other, as in every float implementation.
+    Overflow, division by zero and not-a-number are results like any other, as in every float implementation: the caller
+    may silence numpy around many calls; here it is done for one.
     """
+    with np.errstate(all="ignore"):
+        return run_quietly(call, operator, operands)
+
+
+def run_quietly(call: Call, operator: Operator, operands: Sequence[Operand]) -> tuple[Operand, ...]:
+    """`run` inside of an np.errstate of the caller's."""
     try:
-        with np.errstate(all="ignore"):
-            results = operator.kernel(call, *inputs)
+        made: Any = operator.kernel(call, *operands)
     except HwflowError:
         raise
-    except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError) as error:
-        listed = ", ".join("-" if a is None else describe(a.dtype, a.shape) for a in inputs) or "nothing"
-        raise call.error(f"the inputs must suit the operator, not be {listed} ({error})") from None
-    results = results if isinstance(results, tuple) else (results,)
-    if len(results) < len(call.node.outputs):
-        raise call.error(f"the outputs must be at most {len(results)}, not {len(call.node.outputs)}")
-    return tuple(np.asarray(result) for result in results)
+    except Exception as error:
+        raise _failure(call, operands, error) from error
+    results = tuple(map(as_operand, made)) if isinstance(made, tuple) else (as_operand(made),)
+    outputs = call.node.outputs
+    if len(results) < len(outputs) and any(outputs[len(results) :]):
+        raise call.error(
+            f"the outputs must be at most {len(results)}, not {len(outputs)}: the operator computes no more in this "
+            f"mode; leave the name out"
+        )
+    for position, (name, result) in enumerate(zip(outputs, results, strict=False)):
+        if result is None and name and not _may_be_empty(call, position):
+            raise call.error(
+                f"output {position} must not be named ('{name}'): the operator does not compute it in this mode; "
+                f"leave the name out"
+            )
+    return results
+
+
+def _failure(call: Call, operands: Sequence[Operand], error: Exception) -> HwflowError:
+    listed = ", ".join(map(describe_operand, operands)) or "nothing"
+    if isinstance(error, NotImplementedError):
+        return Unsupported(f"{call.path} {call.node.label}: {error}")
+    if isinstance(error, (MemoryError, RecursionError)):
+        what = "memory" if isinstance(error, MemoryError) else "the interpreter's stack"
+        return LimitError(f"{call.path} {call.node.label}: must fit into {what}, not run out of it with {listed}")
+    return EvaluationError(
+        f"{call.path} {call.node.label}: the inputs must suit the operator, not be {listed} "
+        f"({str(error) or type(error).__name__})"
+    )
+
+
+def _may_be_empty(call: Call, position: int) -> bool:
+    """True where an output may be an optional without content, and for operators that no schema describes."""
+    if call.schema is None:
+        return True
+    parameter = call.schema.output(position)
+    return parameter is None or any(t.startswith("optional") for t in call.schema.allowed(parameter))
+
+
+def check_types(call: Call, operands: Sequence[Operand]) -> None:
+    """Compare the inputs with the operator's schema: how many, of which types, of the same type where it says so.
+
+    Raises TypeMismatch, EvaluationError for their number.  Values that do not tell their type (empty sequences) pass.
+    """
+    schema = call.schema
+    if schema is None:
+        return
+    low, high = schema.input_limits
+    if not low <= len(operands) <= high:
+        wanted = f"{low} or more" if high > 1 << 20 else f"{low}" if low == high else f"{low} to {high}"
+        raise call.error(f"the number of inputs must be {wanted}, not {len(operands)}; export the model again")
+    bound: dict[str, tuple[int, str]] = {}
+    for position in range(len(operands)):
+        parameter = schema.input(position)
+        assert parameter is not None  # input_limits
+        if not call.node.inputs[position]:
+            if parameter.option is Option.SINGLE:
+                raise call.error(f"input {position} ({parameter.name}) must be given, not left out")
+            continue
+        _check_type(call, schema, parameter, position, operands, bound)
+
+
+def _check_type(
+    call: Call, schema: Schema, parameter: Parameter, position: int, operands: Sequence[Operand],
+    bound: dict[str, tuple[int, str]],
+) -> None:  # fmt: skip
+    text = type_text(operands[position])
+    if text is None:
+        return
+    allowed = schema.allowed(parameter)
+    name = call.node.inputs[position]
+    fits = text in allowed or f"optional({text})" in allowed
+    reason = f"input {position} '{name}' must be {_listed(allowed)}, not {text}"
+    if fits and parameter.type in schema.types and (parameter.option is not Option.VARIADIC or parameter.homogeneous):
+        first, expected = bound.setdefault(parameter.type, (position, text))
+        fits = expected == text
+        reason = f"input {position} '{name}' must be {expected} like input {first}, not {text}"
+    if not fits:
+        listed = ", ".join(map(describe_operand, operands))
+        raise TypeMismatch(
+            f"{call.path} {call.node.label}: the inputs must suit the operator, not be {listed} ({reason})"
+        )
+
+
+def _listed(allowed: frozenset[str]) -> str:
+    names = sorted(allowed)
+    return " or ".join(names) if len(names) <= 3 else f"one of {len(names)} types ({names[0]}, {names[1]}, ...)"

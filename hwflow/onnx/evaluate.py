@@ -2,99 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from hwflow.errors import HwflowError
-from hwflow.onnx.calls import bind, describe, run
-from hwflow.onnx.errors import Unsupported
-from hwflow.onnx.model import Array, Graph, Model, Value
+from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
+from hwflow.onnx.model import Model
+from hwflow.onnx.program import Program
 
 __all__ = ["evaluate"]
 
+#: Programs of models that are still there, by the model's identity: a model is frozen, but its arrays have no hash.
+_PROGRAMS: dict[int, tuple[weakref.ref[Model], dict[Limits, Program]]] = {}
 
-def evaluate(model: Model, feeds: Mapping[str, npt.ArrayLike], fetch: Sequence[str] | None = None) -> dict[str, Array]:
+
+def evaluate(
+    model: Model,
+    feeds: Mapping[str, Any],
+    fetch: Sequence[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    notes: list[str] | None = None,
+) -> dict[str, Any]:
     """The values of `fetch`, which may name any tensor of the graph; by default the graph's outputs.
 
-    `feeds` holds one array per input, of the element type and shape that the model states (any size where it states
-    none).  Only nodes that `fetch` depends on are computed, and only their inputs need to be fed.  Arrays that are
-    returned may be views of each other or of the model: treat them as read-only.
-    Raises HwflowError for wrong feeds, unknown names, and operators that hwflow lacks (all of them in one message).
+    `feeds` holds one value per input, of the element type and shape that the model states (any size where it states
+    none): arrays, lists for sequences, dicts for maps, None for an optional without content.  An input that has an
+    initializer may be left out.  Only nodes that `fetch` depends on are computed, and only their inputs need to be fed.
+    Results may be views of each other, of the feeds or of the model: treat them as read-only.  The same feeds give the
+    same results, bit for bit; operators that draw random numbers start from a fixed seed.
+
+    `notes` receives a sentence for each output that is not what the model states of it.
+    Raises EvaluationError for wrong feeds and unknown names, Unsupported for operators that hwflow lacks (all of them
+    in one message), LimitError where the model asks for more than `limits`.
     """
-    graph = model.graph
-    names = tuple(value.name for value in graph.outputs) if fetch is None else tuple(fetch)
-    needed, reads = _needed(graph, names)
-    _refuse_unsupported(model, needed)
-    values: dict[str, Array] = dict(graph.initializers)
-    values.update(_checked_feeds(graph, feeds, reads | set(names)))
-    last_use = {name: index for index in needed for name in graph.nodes[index].inputs}
-    for index in needed:
-        call, operator = bind(model, index)
-        assert operator is not None  # _refuse_unsupported
-        node = call.node
-        results = run(call, operator, [values[name] if name else None for name in node.inputs])
-        values.update((name, a) for name, a in zip(node.outputs, results, strict=False) if name)
-        for name in node.inputs:
-            if last_use.get(name) == index and name not in names:
-                values.pop(name, None)
-    return {name: values[name] for name in names}
+    return _program(model, limits).run(feeds, fetch, notes)
 
 
-def _needed(graph: Graph, names: Iterable[str]) -> tuple[list[int], set[str]]:
-    """The nodes that the names depend on, in order, and everything that those read."""
-    producer = {name: index for index, node in enumerate(graph.nodes) for name in node.outputs if name}
-    given = {value.name for value in graph.inputs} | graph.initializers.keys()
-    wanted, needed, reads = list(names), set[int](), set[str]()
-    while wanted:
-        name = wanted.pop()
-        if name in given:
-            continue
-        if name not in producer:
-            raise HwflowError(f"'{name}' must be a tensor of the graph, not an unknown name; `hwflow info` lists them")
-        index = producer[name]
-        if index not in needed:
-            needed.add(index)
-            sources = [source for source in graph.nodes[index].inputs if source]
-            reads.update(sources)
-            wanted.extend(sources)
-    return sorted(needed), reads
-
-
-def _refuse_unsupported(model: Model, needed: Iterable[int]) -> None:
-    bound = (bind(model, index) for index in needed)
-    missing = [f"{call.path} {call.node.label}" for call, operator in bound if operator is None]
-    if missing:
-        raise Unsupported(
-            f"the operators must be ones that hwflow evaluates, not those of {', '.join(missing)}; "
-            f"`hwflow check` says more"
-        )
-
-
-def _checked_feeds(graph: Graph, feeds: Mapping[str, npt.ArrayLike], reads: set[str]) -> dict[str, Array]:
-    inputs = {value.name: value for value in graph.inputs}
-    unknown = [name for name in feeds if name not in inputs]
-    missing = [name for name in inputs if name in reads and name not in feeds]
-    if unknown or missing:
-        listed = ", ".join(f"'{name}'" for name in inputs) or "none"
-        found = ", ".join(f"'{name}'" for name in feeds) or "none"
-        raise HwflowError(f"the fed arrays must be those of the model's inputs ({listed}), not {found}")
-    return {name: _checked_feed(inputs[name], np.asarray(array)) for name, array in feeds.items()}
-
-
-def _checked_feed(value: Value, array: Array) -> Array:
-    if value.tensor is None:
-        return array
-    shape = value.tensor.shape
-    fits = shape is None or (
-        len(shape) == array.ndim
-        and all(not isinstance(d, int) or d == n for d, n in zip(shape, array.shape, strict=True))
-    )
-    texts = value.tensor.dtype.kind == "O" and array.dtype.kind in "OUT"
-    if not fits or not (texts or array.dtype == value.tensor.dtype):
-        raise HwflowError(
-            f"input '{value.name}' must be {describe(value.tensor.dtype, shape)}, "
-            f"not {describe(array.dtype, array.shape)}; convert or reshape the array"
-        )
-    return array
+def _program(model: Model, limits: Limits) -> Program:
+    """The model's program, made at the first call."""
+    key = id(model)
+    found = _PROGRAMS.get(key)
+    if found is None or found[0]() is not model:
+        found = _PROGRAMS[key] = weakref.ref(model, lambda _: _PROGRAMS.pop(key, None)), {}
+    if limits not in found[1]:
+        found[1][limits] = Program(model, limits)
+    return found[1][limits]

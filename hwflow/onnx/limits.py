@@ -1,5 +1,6 @@
-"""How much a model may ask for.  A model file is untrusted input: work stops with a LimitError before memory or time run out.
+"""How much a model may ask for.
 
+A model file is untrusted input: work stops with a LimitError before memory or time run out.
 Limits are counted by a Meter, one for each load, inference or evaluation.
 """
 
@@ -33,6 +34,16 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+#: What each limit that a Meter counts is about, and its unit.
+_MEANINGS = {
+    "tensor_bytes": ("a tensor", "bytes"),
+    "total_bytes": ("the tensors alive at one time", "bytes"),
+    "nodes": ("the executed part of the model", "nodes"),
+    "iterations": ("all loops together", "iterations"),
+    "work": ("the computation", "multiplications"),
+    "seconds": ("the run", "seconds"),
+}
 
 
 def parse_limits(texts: Sequence[str], limits: Limits = DEFAULT_LIMITS) -> Limits:
@@ -100,11 +111,11 @@ class Meter:
     def _check_time(self, what: str) -> None:
         spent = time.monotonic() - self.started
         if spent > self.limits.seconds:
-            raise self._error(what, "seconds", round(spent))
+            raise self._error(what, "seconds", math.ceil(spent))
 
     def _error(self, what: str, name: str, amount: float) -> LimitError:
-        allowed = getattr(self.limits, name)
+        thing, unit = _MEANINGS[name]
         return LimitError(
-            f"{what}: {name} must be at most {allowed:,}, not {amount:,}; "
-            f"if you trust the model, raise it with --limit {name}=NUMBER"
+            f"{what}: {thing} must be at most {getattr(self.limits, name):,} {unit} ({name}), not {amount:,}; "
+            f"if you trust the model, raise it with --limit {name}={amount}"
         )

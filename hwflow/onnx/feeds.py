@@ -1,0 +1,141 @@
+"""What a caller feeds, compared with what the model states of its inputs; and the same for the outputs that come back.
+
+The name of a dim stands for one size in the whole model: the first input that has it decides.  Inputs that contradict
+it are refused; outputs are only noted, because exporters are careless with the names there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hwflow.onnx.errors import EvaluationError, ShapeError, TypeMismatch
+from hwflow.onnx.model import (
+    Array,
+    Dim,
+    Graph,
+    MapType,
+    Operand,
+    OptionalType,
+    SequenceType,
+    SparseTensor,
+    SparseTensorType,
+    TensorType,
+    Value,
+    ValueType,
+)
+from hwflow.onnx.operands import as_operand, dense, describe, describe_operand, frozen
+
+__all__ = ["Sizes", "check_feeds", "output_notes"]
+
+
+@dataclass
+class Sizes:
+    """What the names of dims stand for in one run, and which input said so."""
+
+    by_name: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def conflict(self, stated: Iterable[Dim], found: Iterable[int], who: str) -> str | None:
+        """Compare dims with sizes of the same number; the first contradiction in words."""
+        for dim, size in zip(stated, found, strict=True):
+            if isinstance(dim, str):
+                known, source = self.by_name.setdefault(dim, (size, who))
+                if known != size:
+                    return f"'{dim}' is {known} in {source}"
+            elif dim is not None and dim != size:
+                return ""
+        return None
+
+
+def check_feeds(
+    graph: Graph, feeds: Mapping[str, Any], reads: Callable[[str], bool], sizes: Sizes
+) -> dict[str, Operand]:
+    """The fed values as operands, read-only.  `reads` says whether the run needs an input."""
+    inputs = {value.name: value for value in (*graph.inputs, *graph.overridable)}
+    required = {value.name for value in graph.inputs}
+    constants = [name for name in feeds if name not in inputs and name in graph.initializers]
+    if constants:
+        raise EvaluationError(
+            f"'{constants[0]}' must not be fed: it is a constant of the model, not an input; "
+            f"export the model with an input of that name to change it"
+        )
+    unknown = [name for name in feeds if name not in inputs]
+    missing = [name for name in required if name not in feeds and reads(name)]
+    if unknown or missing:
+        listed = ", ".join(f"'{value.name}'" for value in graph.inputs) or "none"
+        found = ", ".join(f"'{name}'" for name in feeds) or "none"
+        raise EvaluationError(f"the fed arrays must be those of the model's inputs ({listed}), not {found}")
+    return {name: frozen(_fitting(inputs[name], feeds[name], sizes)) for name in inputs if name in feeds}
+
+
+def _fitting(value: Value, fed: Any, sizes: Sizes) -> Operand:
+    return _fit(value.type, fed, f"input '{value.name}'", sizes)
+
+
+def _fit(type_: ValueType | None, fed: Any, who: str, sizes: Sizes) -> Operand:
+    match type_:
+        case TensorType():
+            return _fit_tensor(type_, fed, who, sizes)
+        case SparseTensorType():
+            array = dense(fed) if isinstance(fed, SparseTensor) else fed
+            return _fit_tensor(TensorType(type_.dtype, type_.shape), array, who, sizes)
+        case OptionalType():
+            return None if fed is None else _fit(type_.element, fed, who, sizes)
+        case SequenceType():
+            if not isinstance(fed, (list, tuple)):
+                raise TypeMismatch(f"{who} must be a sequence (a Python list), not {_shown(fed)}; feed a list")
+            return [_fit(type_.element, entry, f"element {k} of {who}", sizes) for k, entry in enumerate(fed)]
+        case MapType():
+            if not isinstance(fed, Mapping):
+                raise TypeMismatch(f"{who} must be a map (a Python dict), not {_shown(fed)}; feed a dict")
+            return dict(fed)
+    return as_operand(fed)
+
+
+def _shown(fed: Any) -> str:
+    return "nothing" if fed is None else describe_operand(as_operand(fed))
+
+
+def _fit_tensor(type_: TensorType, fed: Any, who: str, sizes: Sizes) -> Array:
+    if fed is None or isinstance(fed, Mapping):
+        raise TypeMismatch(f"{who} must be {describe(type_.dtype, type_.shape)}, not {_shown(fed)}; feed an array")
+    try:
+        array = np.asarray(fed)
+    except ValueError as error:
+        raise TypeMismatch(f"{who} must be {describe(type_.dtype, type_.shape)}, not a ragged list ({error})") from None
+    texts = type_.dtype.kind == "O" and array.dtype.kind in "OUT"
+    if not texts and array.dtype != type_.dtype:
+        raise TypeMismatch(_misfit(type_, array, who, "convert or reshape the array"))
+    if type_.shape is not None:
+        if len(type_.shape) != array.ndim:
+            raise ShapeError(_misfit(type_, array, who, "convert or reshape the array"))
+        conflict = sizes.conflict(type_.shape, array.shape, who)
+        if conflict is not None:
+            raise ShapeError(_misfit(type_, array, who, conflict or "convert or reshape the array"))
+    return array.astype(object) if texts and array.dtype.kind != "O" else array
+
+
+def _misfit(type_: TensorType, array: Array, who: str, remedy: str) -> str:
+    return f"{who} must be {describe(type_.dtype, type_.shape)}, not {describe(array.dtype, array.shape)}; {remedy}"
+
+
+def output_notes(outputs: Iterable[Value], values: Mapping[str, Operand], sizes: Sizes) -> list[str]:
+    """Where outputs are not what the model states of them, one sentence each."""
+    notes = []
+    for value in outputs:
+        stated, found = value.tensor, values.get(value.name)
+        if stated is None or not isinstance(found, np.ndarray):
+            continue
+        who = f"output '{value.name}'"
+        conflict = None if stated.dtype == found.dtype else ""
+        if conflict is None and stated.shape is not None:
+            fits = len(stated.shape) == found.ndim
+            conflict = sizes.conflict(stated.shape, found.shape, who) if fits else ""
+        if conflict is not None:
+            remark = f": {conflict}" if conflict else ""
+            is_, claim = describe(found.dtype, found.shape), describe(stated.dtype, stated.shape)
+            notes.append(f"{who} is {is_}, not {claim} as the file says{remark}")
+    return notes
