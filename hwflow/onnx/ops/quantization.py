@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear: per tensor, per axis and per block.
+"""QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear: per tensor, per axis and per block.
 
 `y = saturate(round_half_even(x / scale) + zero_point)` and `x = (y - zero_point) * scale`.
 """
@@ -10,10 +10,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from hwflow.onnx.dtypes import element_type
+from hwflow.onnx.dtypes import element_type, type_name
 from hwflow.onnx.ops.base import INT, Arr, Call, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.precision import float_attribute, is_float, working_type
 
-__all__ = ["OPERATORS", "integer_range"]
+__all__ = ["OPERATORS", "dequantized", "integer_range", "quantized", "saturated"]
 
 #: Integer types of a quantized tensor, with their lowest and highest values.
 _RANGES: dict[np.dtype[Any], tuple[int, int]] = {
@@ -34,78 +35,154 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
     return _RANGES[np.dtype(dtype)]
 
 
+def saturated(rounded: Arr, zero: Arr | int, dtype: np.dtype[Any]) -> Arr:
+    """Whole numbers (as floats) plus an integer zero point, limited to the integer type.
+
+    ONNX does not say which integer not-a-number becomes; here it is 0.
+    """
+    low, high = _RANGES[dtype]
+    # Floats that hold every value of the type and of the zero point; limits come first, so that sums are exact.
+    real, whole = (np.float64, np.int64) if dtype.itemsize > 2 else (np.float32, np.int32)
+    shift = np.asarray(zero, real)
+    kept = np.clip(rounded.astype(real, copy=False), low - shift, high - shift)
+    invalid = np.isnan(kept)
+    if invalid.any():
+        kept = np.where(invalid, -shift, kept)
+    return np.asarray(kept.astype(whole) + np.asarray(zero, whole)).astype(dtype)
+
+
+def quantized(x: Arr, scale: Arr, zero: Arr | int, dtype: np.dtype[Any]) -> Arr:
+    """x in the integer type, for a scale and a zero point that broadcast to it; divides in the type of the scale."""
+    return saturated(np.rint(x / scale), zero if isinstance(zero, int) else zero.astype(np.int32), dtype)
+
+
+def dequantized(x: Arr, scale: Arr, zero: Arr | None) -> Arr:
+    """The numbers that integers stand for, in the type of the scale."""
+    wide = x.astype(np.int64 if x.dtype.itemsize > 2 else np.int32)
+    if zero is not None:
+        wide = wide - zero.astype(wide.dtype)
+    return np.asarray(wide.astype(scale.dtype) * scale)
+
+
 def _spread(call: Call, parameter: Arr, x: Arr | Known) -> Arr:
     """A scale or zero point in a shape that broadcasts to x."""
     block = call.integer("block_size", 0)
     if parameter.size == 1 and not block:
         return parameter.reshape(())
-    axis = axis_in(call, call.integer("axis", 1), x.ndim)
+    axis = axis_in(call, call.integer("axis", 1) if x.ndim != 1 else 0, x.ndim)
+    wanted = _parameter_shape(call, x, axis, block)
+    if parameter.shape != wanted:
+        where = f" of axis {axis}" if not block else ""
+        raise call.error(
+            f"scale and zero point must have the shape {list(wanted)}{where}, not {list(parameter.shape)}"
+        )
     if block:
-        blocks = tuple(-(-d // block) if i == axis else d for i, d in enumerate(x.shape))
-        if parameter.shape != blocks:
-            raise call.error(f"scale and zero point must have the shape {list(blocks)}, not {list(parameter.shape)}")
+        call.check_size((*x.shape[:axis], wanted[axis] * block, *x.shape[axis + 1 :]), parameter.dtype)
         repeated: Arr = np.repeat(parameter, block, axis=axis)
         cut: Arr = repeated[tuple(slice(0, d) for d in x.shape)]
         return cut
-    if parameter.shape != (x.shape[axis],):
-        raise call.error(
-            f"scale and zero point must have the shape [{x.shape[axis]}] of axis {axis}, not {list(parameter.shape)}"
-        )
     aligned: Arr = parameter.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
     return aligned
 
 
-def _integers(call: Call, dtype: np.dtype[Any]) -> tuple[int, int]:
-    if dtype not in _RANGES:
+def _parameter_shape(call: Call, x: Arr | Known, axis: int, block: int) -> tuple[int, ...]:
+    if block < 0 or block > max(1, *x.shape):
+        raise call.error(f"'block_size' must be 0 to the size of axis {axis}, not {block}; quantize the model again")
+    if block:
+        return tuple(-(-d // block) if i == axis else d for i, d in enumerate(x.shape))
+    return (x.shape[axis],)
+
+
+def _quantized_type(call: Call, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype not in _RANGES and not (is_float(dtype) and dtype.itemsize == 1):
         known = ", ".join(d.name for d in _RANGES)
-        raise call.error(f"the quantized type must be one of {known}, not {dtype.name}; quantize the model to int8")
-    return _RANGES[dtype]
+        raise call.error(
+            f"the quantized type must be one of {known} or a float of 8 bits or fewer, not {type_name(dtype)}; "
+            f"quantize the model to int8"
+        )
+    return dtype
 
 
 def _output_type(call: Call, zero: Arr | Known | None) -> np.dtype[Any]:
-    if zero is not None:
-        return zero.dtype
     code = call.integer("output_dtype", 0)
-    return element_type(code, f"the output of {call.node.label}").dtype if code else np.dtype(np.uint8)
+    named = element_type(code, f"the output of {call.node.label}").dtype if code else None
+    if zero is not None and named is not None and zero.dtype != named:
+        raise call.error(
+            f"'output_dtype' must be the type of the zero point, {type_name(zero.dtype)}, not {type_name(named)}"
+        )
+    return _quantized_type(call, zero.dtype if zero is not None else named or np.dtype(np.uint8))
 
 
 def _quantize(call: Call, x: Arr, scale: Arr, zero: Arr | None = None) -> Arr:
+    """The division is made in the type of the scale, unless 'precision' names another."""
     dtype = _output_type(call, zero)
-    low, high = _integers(call, dtype)
-    rounded = np.rint(x / _spread(call, scale, x).astype(x.dtype if x.dtype.kind == "f" else scale.dtype))
-    if zero is not None:
-        rounded = rounded + _spread(call, zero.astype(np.int32), x)
-    clipped = np.clip(rounded, low, high)
-    # ONNX does not say which integer not-a-number becomes; here it is 0.
-    return np.asarray(np.where(np.isnan(clipped), 0, clipped)).astype(np.int32).astype(dtype)
+    wide = scale.dtype if is_float(scale.dtype) and scale.dtype.itemsize > 1 else np.dtype(np.float32)
+    wide = float_attribute(call, "precision", wide)
+    step = _spread(call, scale, x).astype(wide, copy=False)
+    x = x.astype(wide, copy=False)
+    at = None if zero is None else _spread(call, zero, x)
+    if dtype in _RANGES:
+        return quantized(x, step, 0 if at is None else at, dtype)
+    y = (x / step).astype(working_type(wide))
+    if at is not None:
+        y = y + at.astype(y.dtype)
+    return _narrow_float(call, y, dtype)
+
+
+def _narrow_float(call: Call, y: Arr, dtype: np.dtype[Any]) -> Arr:
+    """y in a float type of 8 bits or fewer, beyond its range the largest value; with 'saturate' 0 what the type has."""
+    if call.integer("saturate", 1):
+        largest = float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+        y = np.clip(y, -largest, largest)
+    return np.asarray(y).astype(dtype)
 
 
 def _quantize_shapes(call: Call, x: Known, scale: Known, zero: Known | None = None) -> Known:
-    dtype = _output_type(call, zero)
-    _integers(call, dtype)
-    return Known(dtype, x.shape)
+    return Known(_output_type(call, zero), x.shape)
 
 
 def _dequantize(call: Call, x: Arr, scale: Arr, zero: Arr | None = None) -> Arr:
-    _integers(call, x.dtype)
-    wide = x.astype(np.int32)
-    if zero is not None:
-        wide = wide - _spread(call, zero.astype(np.int32), x)
-    return np.asarray(wide.astype(scale.dtype) * _spread(call, scale, x)).astype(_real_type(call, scale))
+    """The product is made in float32 at least, then rounded once to the output's type."""
+    out = _real_type(call, scale)
+    dtype = _quantized_type(call, x.dtype)
+    factor = _spread(call, scale, x).astype(working_type(out))
+    at = None if zero is None else _spread(call, zero, x)
+    if dtype in _RANGES:
+        return dequantized(x, factor, at).astype(out, copy=False)
+    wide = x.astype(factor.dtype)
+    if at is not None:
+        wide = wide - at.astype(factor.dtype)
+    return np.asarray(wide * factor).astype(out, copy=False)
 
 
 def _real_type(call: Call, scale: Arr | Known) -> np.dtype[Any]:
-    code = call.integer("output_dtype", 0)
-    return element_type(code, f"the output of {call.node.label}").dtype if code else scale.dtype
+    dtype = float_attribute(call, "output_dtype", scale.dtype)
+    if not is_float(dtype) or dtype.itemsize < 2:
+        raise call.error(f"'output_dtype' must be given for a scale of type {type_name(dtype)}; export the model again")
+    return dtype
 
 
 def _dequantize_shapes(call: Call, x: Known, scale: Known, zero: Known | None = None) -> Known:
-    _integers(call, x.dtype)
+    _quantized_type(call, x.dtype)
     return Known(_real_type(call, scale), x.shape)
 
 
+def _dynamic_quantize(call: Call, x: Arr) -> tuple[Arr, Arr, Arr]:
+    """To uint8 over the range of x and 0; for an x of zeros alone, where that is empty, the scale is 1."""
+    low, high = np.float32(np.min(x, initial=0)), np.float32(np.max(x, initial=0))
+    scale = (high - low) / np.float32(255) or np.float32(1)
+    dtype = np.dtype(np.uint8)
+    zero = saturated(np.rint(np.clip(-low / scale, 0, 255)), 0, dtype)
+    return quantized(x, np.asarray(scale), zero, dtype), np.asarray(scale, np.float32), zero
+
+
+def _dynamic_shapes(call: Call, x: Known) -> tuple[Known, Known, Known]:
+    dtype = np.dtype(np.uint8)
+    return Known(dtype, x.shape), Known(np.dtype(np.float32), ()), Known(dtype, ())
+
+
 _AXIS = {"axis": INT}
-_FLOAT8 = {"axis": INT, "saturate": INT}  # `saturate` concerns float8 alone, which is not supported
+_FLOAT8 = {"axis": INT, "saturate": INT}
 _BLOCKS = {**_FLOAT8, "block_size": INT, "output_dtype": INT}
 
 OPERATORS: Table = {
@@ -122,4 +199,5 @@ OPERATORS: Table = {
         Operator(21, _dequantize, _dequantize_shapes, (2, 3), {"axis": INT, "block_size": INT}),
         Operator(23, _dequantize, _dequantize_shapes, (2, 3), {"axis": INT, "block_size": INT, "output_dtype": INT}),
     ),
+    ("", "DynamicQuantizeLinear"): (Operator(11, _dynamic_quantize, _dynamic_shapes),),
 }
