@@ -2,38 +2,112 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
 from hwflow.errors import HwflowError
+from hwflow.onnx.document import Document
 from hwflow.onnx.model import Model
-from hwflow.onnx.rules import names, operators, values
+from hwflow.onnx.rules import (
+    attributes,
+    functions,
+    graphs,
+    hardware,
+    model,
+    names,
+    nodes,
+    operand_types,
+    opsets,
+    sparse,
+    tensors,
+    texts,
+    training,
+    types,
+    values,
+)
 from hwflow.onnx.rules.finding import Finding, Rule, Severity
+from hwflow.onnx.rules.walk import remembered
+from hwflow.onnx.writer import write_model
 
 __all__ = ["RULES", "check", "require_valid"]
 
-#: In the order in which their findings are listed.
+#: Every rule.  One function may report under several identifiers of `rules.catalogue`.
 RULES: tuple[Rule, ...] = (
-    operators.opsets_known,
-    names.graph_name,
-    names.inputs_typed,
-    names.values_defined_once,
-    names.values_defined_before_use,
-    names.outputs_defined,
-    operators.operators_known,
-    operators.inputs_and_outputs_fit,
-    operators.attributes_fit,
-    values.initializers_as_stated,
-    values.constants_are_numbers,
-    values.scales_positive,
+    *model.RULES,
+    *opsets.RULES,
+    *graphs.RULES,
+    *names.RULES,
+    *nodes.RULES,
+    *attributes.RULES,
+    *tensors.RULES,
+    *sparse.RULES,
+    *types.RULES,
+    *operand_types.RULES,
+    *functions.RULES,
+    *training.RULES,
+    *values.RULES,
+    *hardware.RULES,
 )
 
+#: Findings of one rule and code that are listed; of the others only the number is told.
+_MOST = 100
 
-def check(model: Model) -> tuple[Finding, ...]:
-    """Every violated rule, at every place.  Empty for a model that hwflow can evaluate."""
-    return tuple(finding for rule in RULES for finding in rule(model))
+#: Warnings that mean: a valid model, but hwflow cannot evaluate it.
+NOT_EVALUATED = frozenset({"W-not-evaluated", "W-custom-operator"})
+
+_SECTIONS = ("model", "opset_import", "graph", "function", "training_info")
+_PARTS = ("", "input", "output", "initializer", "sparse_initializer", "value_info", "node")
+_PLACE = re.compile(rf"/({'|'.join(_PARTS[1:])})(?:\[(\d{{1,18}})\]|\b)")
 
 
-def require_valid(model: Model) -> None:
-    """Raise HwflowError with all errors of `check` in one message, one per line; warnings do not matter here."""
-    errors = [finding for finding in check(model) if finding.severity is Severity.ERROR]
+def check(source: Model | Document, *, strict: bool = False, most: int = _MOST) -> tuple[Finding, ...]:
+    """Every violated rule, at every place, in the order of the file's parts.
+
+    Violations that real exporters commit are warnings, in strict mode errors.  Of each rule the first `most` places are
+    listed and the rest is counted, so that a damaged file gives no endless list.  A `Model` is checked as the file that
+    it would become.
+    """
+    document = source if isinstance(source, Document) else Document(write_model(source))
+    unreadable = tuple(texts.texts_readable(document))
+    if unreadable:  # names are compared and searched by every other rule
+        return tuple(_bounded(unreadable, strict, most))
+    with remembered(document):
+        found = [finding for rule in RULES for finding in _bounded(rule(document), strict, most)]
+    return tuple(sorted(found, key=_order))
+
+
+def _bounded(findings: Iterable[Finding], strict: bool, most: int) -> Iterator[Finding]:
+    """The findings of one rule function with their final severity, at most `most` of a kind, then how many more."""
+    count: Counter[tuple[Severity, str, str]] = Counter()
+    for finding in findings:
+        if finding.severity is Severity.LENIENT:
+            finding = replace(finding, severity=Severity.ERROR if strict else Severity.WARNING)
+        kind = finding.severity, finding.rule, finding.code
+        count[kind] += 1
+        if count[kind] <= most:
+            yield finding
+    for (severity, rule, code), number in count.items():
+        if number > most:
+            message = f"and {number - most} more places that break this rule"
+            yield Finding(severity, rule, "everywhere", message, "mend those above first", code)
+
+
+def _order(finding: Finding) -> tuple[int, int, list[tuple[int, int]]]:
+    """The place in the file: section, then parts with their numbers.  Equal ones stay in the order of the rules."""
+    section = next((i for i, name in enumerate(_SECTIONS) if finding.path.startswith(name)), len(_SECTIONS))
+    number = re.match(r"training_info\[(\d{1,18})\]", finding.path)
+    places = [(_PARTS.index(part), int(index or 0)) for part, index in _PLACE.findall(finding.path)]
+    return section, int(number[1]) if number else 0, places
+
+
+def require_valid(source: Model | Document) -> None:
+    """Raise HwflowError with everything that keeps hwflow from evaluating the model: errors, operators that it lacks.
+
+    One message, one line each; other warnings do not matter here.
+    """
+    errors = [f for f in check(source) if f.severity is Severity.ERROR or f.code in NOT_EVALUATED]
     if len(errors) == 1:
         raise HwflowError(str(errors[0]))
     if errors:

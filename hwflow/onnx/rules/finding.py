@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 from hwflow.onnx.document import Document
 
-__all__ = ["Finding", "Rule", "Severity", "error", "lenient", "warning"]
+__all__ = ["AGAIN", "Finding", "Rule", "Severity", "error", "lenient", "quoted", "warning"]
 
 
 class Severity(enum.Enum):
     """ERROR: the model has no meaning.  WARNING: it has one, but look at it.
 
-    LENIENT: the specification forbids it and real exporters do it; `check` turns it into a WARNING, and in strict mode into
-    an ERROR.
+    LENIENT: the specification forbids it and real exporters do it; `check` turns it into a WARNING, and in strict mode
+    into an ERROR.
     """
 
     ERROR = "error"
@@ -45,20 +45,29 @@ class Finding:
         return f"{self.path}: {self.message}; {self.remedy} [{self.rule}{code}]"
 
 
-_AGAIN = "export the model again"
+AGAIN = "export the model again"
+
+#: Characters of a name that messages show: a file may hold names of megabytes.
+_SHOWN = 100
 
 
-def error(rule: str, path: str, message: str, remedy: str = _AGAIN) -> Finding:
+def quoted(text: str) -> str:
+    """A text of the file for a message: in quotes, on one line, not longer than a message bears."""
+    short = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 20]}...{text[-10:]}"
+    return "'" + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in short) + "'"
+
+
+def error(rule: str, path: str, message: str, remedy: str = AGAIN) -> Finding:
     """A violation that leaves the model without a meaning."""
     return Finding(Severity.ERROR, rule, path, message, remedy)
 
 
-def lenient(rule: str, code: str, path: str, message: str, remedy: str = _AGAIN) -> Finding:
+def lenient(rule: str, code: str, path: str, message: str, remedy: str = AGAIN) -> Finding:
     """A violation that real exporters commit: a warning, in strict mode an error."""
     return Finding(Severity.LENIENT, rule, path, message, remedy, code)
 
 
-def warning(rule: str, code: str, path: str, message: str, remedy: str = _AGAIN) -> Finding:
+def warning(rule: str, code: str, path: str, message: str, remedy: str = AGAIN) -> Finding:
     """Something allowed that deserves a look."""
     return Finding(Severity.WARNING, rule, path, message, remedy, code)
 

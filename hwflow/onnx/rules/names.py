@@ -1,86 +1,196 @@
-"""Rules about names: every value is defined once, before it is read."""
+"""Rules about names: every value is defined once, before it is read, and seen from where it is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
-from hwflow.onnx.model import Model
-from hwflow.onnx.rules.finding import Finding, Severity
+from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.document import Document
+from hwflow.onnx.rules.cycles import find_cycles
+from hwflow.onnx.rules.finding import AGAIN, Finding, Rule, error, lenient, quoted, warning
+from hwflow.onnx.rules.nearest import Nearest
+from hwflow.onnx.rules.symbols import START, Table, initializer_names, tables
+from hwflow.onnx.rules.walk import NodePlace, Scope, scopes
 
-__all__ = ["graph_name", "inputs_typed", "outputs_defined", "values_defined_before_use", "values_defined_once"]
+__all__ = ["RULES"]
 
-_AGAIN = "export the model again"
-
-
-def _error(rule: str, path: str, message: str, remedy: str = _AGAIN) -> Finding:
-    return Finding(Severity.ERROR, rule, path, message, remedy)
-
-
-def graph_name(model: Model) -> Iterator[Finding]:
-    """The graph has a name."""
-    if not model.graph.name:
-        yield _error("graph-name", "graph", "the graph must have a name, not an empty one", "give it one")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_SORT = "sort the nodes: each behind those that write what it reads"
 
 
-def values_defined_once(model: Model) -> Iterator[Finding]:
-    """Single assignment: no two inputs, initializers or node outputs share a name."""
-    graph = model.graph
-    owner: dict[str, str] = {}
-    for index, value in enumerate(graph.inputs):
-        if value.name in owner:
-            yield _error("value-once", f"graph/input[{index}]", f"'{value.name}' must be one input, not two")
-        owner[value.name] = f"input '{value.name}'"
-    for name in graph.initializers:
-        owner[name] = f"initializer '{name}'"
-    for index, node in enumerate(graph.nodes):
-        path = f"graph/node[{index}] {node.label}"
-        for name in filter(None, node.outputs):
-            if name in owner:
-                yield _error("value-once", path, f"'{name}' must be written once, not also by {owner[name]}")
-            else:
-                owner[name] = path
+def names_are_identifiers(document: Document) -> Iterator[Finding]:
+    """NM-01: one finding a scope, because hardly an exporter follows the rule."""
+    for scope in scopes(document):
+        names = list(_defined_names(scope))
+        wrong = [name for name in names if not _IDENTIFIER.fullmatch(name)]
+        if wrong:
+            text = f"names must be C identifiers, not {quoted(wrong[0])}"
+            text += f" ({len(wrong)} of {len(names)} are not)" if len(names) > 1 else ""
+            yield lenient("NM-01", "W-name", scope.path, text, "nothing to do for hwflow; rename them for other tools")
 
 
-def values_defined_before_use(model: Model) -> Iterator[Finding]:
-    """Nodes stand in topological order and read only what is defined."""
-    graph = model.graph
-    defined = {value.name for value in graph.inputs} | graph.initializers.keys()
-    later = {name: index for index, node in reversed(list(enumerate(graph.nodes))) for name in node.outputs if name}
-    for index, node in enumerate(graph.nodes):
-        path = f"graph/node[{index}] {node.label}"
-        for name in filter(None, node.inputs):
-            if name in defined:
+def _defined_names(scope: Scope) -> Iterator[str]:
+    proto = scope.proto
+    if isinstance(proto, pb.FunctionProto):
+        yield from proto.input
+    else:
+        yield from (value.name for value in proto.input)
+        yield from initializer_names(proto)
+    yield from filter(None, [proto.name])
+    for node in proto.node:
+        yield from filter(None, (node.name, *node.output))
+
+
+def nodes_distinct(document: Document) -> Iterator[Finding]:
+    """NM-03: names of nodes are unique in a graph; nodes without a name are fine (ND-01)."""
+    for scope in scopes(document):
+        seen: dict[str, int] = {}
+        for index, node in enumerate(scope.proto.node):
+            if node.name and seen.setdefault(node.name, index) != index:
+                text = f"the name of the node must be its own, not that of node[{seen[node.name]}] too"
+                path = NodePlace(scope, index, node).path
+                yield lenient("NM-03", "W-dup-node", path, text, "rename one of them; onnxruntime refuses the model")
+
+
+def defined_once(document: Document) -> Iterator[Finding]:
+    """NM-05, NM-06: single assignment."""
+    for table in tables(document):
+        for index, name in table.again:
+            rule = "NM-05" if table.order[name] == START else "NM-06"
+            text = f"{quoted(name)} must be written once, not also by {table.definition(name)}"
+            yield error(rule, table.node(index).path, text)
+
+
+def nothing_hidden(document: Document) -> Iterator[Finding]:
+    """NM-07, NM-08: a subgraph gives no outer name another meaning.  Siblings may use the same names (NM-09)."""
+    for table in tables(document):
+        if table.outer is None:
+            continue
+        for name, index in table.order.items():
+            if not table.sees(name):
                 continue
-            if name in later:
-                source = graph.nodes[later[name]].label
-                message = f"'{name}' must be written before it is read, not later by node[{later[name]}] {source}"
-                yield _error("value-order", path, message, "sort the nodes; where that fails the graph has a cycle")
+            outer = f"{quoted(name)} must be a name of its own, not that of an outer value"
+            remedy = "rename the inner value"
+            if table.scope.kind == "algorithm":
+                yield lenient("TR-09", "W-training-name", table.scope.path, outer, remedy)
+            elif index == START:
+                yield lenient("NM-08", "W-shadow", table.scope.path, outer, f"{remedy}; the inner one counts")
             else:
-                yield _error("value-defined", path, f"'{name}' must be a value of the graph, not undefined")
-        defined.update(filter(None, node.outputs))
+                yield error("NM-07", table.node(index).path, outer, remedy)
 
 
-def outputs_defined(model: Model) -> Iterator[Finding]:
-    """The graph has outputs, each listed once and written by something."""
-    graph = model.graph
-    if not graph.outputs:
-        yield _error("output-defined", "graph", "the graph must have an output, not none")
-    written = {name for node in graph.nodes for name in node.outputs}
-    written |= {value.name for value in graph.inputs} | graph.initializers.keys()
-    seen: set[str] = set()
-    for index, value in enumerate(graph.outputs):
-        path = f"graph/output[{index}]"
-        if not value.name or value.name not in written:
-            yield _error("output-defined", path, f"'{value.name}' must be a value of the graph, not undefined")
-        if value.name in seen:
-            yield _error("output-once", path, f"'{value.name}' must be one output, not two")
-        seen.add(value.name)
+def inputs_of_subgraphs(document: Document) -> Iterator[Finding]:
+    """NM-11: the operator that holds the graph gives its inputs, so they have no default."""
+    if document.proto.ir_version < 4:  # there each initializer had to be an input as well
+        return
+    for scope in scopes(document):
+        if scope.kind != "subgraph" or not isinstance(scope.proto, pb.GraphProto):
+            continue
+        initialized = set(initializer_names(scope.proto))
+        for index, value in enumerate(scope.proto.input):
+            if value.name in initialized:
+                text = f"{quoted(value.name)} must be an input or an initializer of a subgraph, not both"
+                yield error("NM-11", f"{scope.path}/input[{index}]", text, "remove one of them")
 
 
-def inputs_typed(model: Model) -> Iterator[Finding]:
-    """The graph's inputs are tensors of a stated element type."""
-    for index, value in enumerate(model.graph.inputs):
-        if value.type is None:
-            message = f"'{value.name}' must be a tensor of a known type, not another kind"
-            remedy = "state its element type, or export the model without it"
-            yield _error("input-type", f"graph/input[{index}]", message, remedy)
+def defined_before_use(document: Document) -> Iterator[Finding]:
+    """GR-01, GR-04, GR-05, NM-10, NM-14, ND-06, ND-07: nodes are sorted and read what is there.
+
+    In the body of a function an undefined name is a violation of FN-04: it sees its own values only.
+    """
+    nearest = Nearest()
+    for table in tables(document):
+        late: dict[int, list[str]] = {}
+        for index, node in enumerate(table.scope.proto.node):
+            for name in filter(None, node.input):
+                order = table.order.get(name)
+                if order is None:
+                    if not table.sees(name):
+                        yield _undefined(table, index, name, nearest)
+                elif order >= index:
+                    late.setdefault(index, []).append(name)
+        if late:
+            yield from _unsorted(table, late)
+
+
+def _undefined(table: Table, index: int, name: str, nearest: Nearest) -> Finding:
+    path = table.node(index).path
+    if later := table.later(name):
+        text = f"the outer value {quoted(name)} must be written before the node that holds this graph, not by {later}"
+        return error("NM-10", path, text, _SORT)
+    guess = nearest.guess(name, _visible_names(table))
+    remedy = f"{guess}{AGAIN}"
+    if table.scope.outermost.kind == "function":
+        return error("FN-04", path, f"{quoted(name)} must be a value of the function, not undefined", remedy)
+    return error("NM-14", path, f"{quoted(name)} must be a value of the graph, not undefined", remedy)
+
+
+def _visible_names(table: Table) -> Iterable[str]:
+    around: Table | None = table
+    while around is not None:
+        yield from around.order
+        around = around.outer
+
+
+def _unsorted(table: Table, late: dict[int, list[str]]) -> Iterator[Finding]:
+    in_cycle: dict[int, int] = {}
+    for number, cycle in enumerate(find_cycles(table)):
+        in_cycle.update(dict.fromkeys(cycle, number))
+        yield error("GR-01", table.node(cycle[0]).path, f"the graph must have no cycle, not {_shown(table, cycle)}")
+    for index, names in late.items():
+        for name in names:
+            writer = table.order[name]
+            if index in in_cycle and in_cycle[index] == in_cycle.get(writer):
+                continue
+            text = f"{quoted(name)} must be written before it is read, not later by {table.node(writer).path}"
+            yield error("GR-04", table.node(index).path, text, _SORT)
+
+
+def _shown(table: Table, cycle: list[int]) -> str:
+    """As "a -> b -> a", from a node to one that reads from it."""
+    protos = [table.scope.proto.node[index] for index in cycle]
+    labels = [quoted(proto.name or next(filter(None, proto.output), "?"))[1:-1] for proto in protos]
+    if len(labels) > 10:
+        labels = [*labels[:6], f"({len(labels) - 8} more)", *labels[-2:]]
+    return " -> ".join([*labels, labels[0]])
+
+
+def outputs_defined(document: Document) -> Iterator[Finding]:
+    """GR-14, NM-12: each output is a value of its own graph."""
+    nearest = Nearest()
+    for table in tables(document):
+        scope = table.scope
+        if not isinstance(scope.proto, pb.GraphProto):
+            continue
+        seen: set[str] = set()
+        for index, value in enumerate(scope.proto.output):
+            name, path = value.name, f"{scope.path}/output[{index}]"
+            if name and name not in table.order:
+                yield _undefined_output(table, path, name, nearest)
+            if name and name in seen:
+                text = f"{quoted(name)} should be one output, not two"
+                yield warning("GR-14", "W-dup-output", path, text, "remove one of them, or copy it with Identity")
+            seen.add(name)
+
+
+def _undefined_output(table: Table, path: str, name: str, nearest: Nearest) -> Finding:
+    if table.sees(name):
+        if table.scope.kind == "algorithm":
+            text = f"{quoted(name)} should be a value of the algorithm, not of the main graph"
+            return warning("TR-09", "W-training-output", path, text, "copy it with Identity")
+        text = f"the output {quoted(name)} must be written in the subgraph, not outside of it"
+        return error("NM-12", path, text, "copy the outer value with Identity")
+    guess = nearest.guess(name, table.order)
+    return error("GR-14", path, f"{quoted(name)} must be a value of the graph, not undefined", f"{guess}{AGAIN}")
+
+
+RULES: tuple[Rule, ...] = (
+    names_are_identifiers,
+    nodes_distinct,
+    defined_once,
+    nothing_hidden,
+    inputs_of_subgraphs,
+    defined_before_use,
+    outputs_defined,
+)

@@ -1,4 +1,4 @@
-"""One walk over everything in a file: graphs, graphs in attributes, function bodies, training graphs, and their tensors.
+"""One walk over everything in a file: graphs, graphs in attributes, function bodies, training graphs, their tensors.
 
 The walk is iterative, in the order of the file, and the places carry the path that findings show.  Nesting ends at
 protobuf's own limit of 100 messages, which is 32 graphs deep; `Document` holds nothing deeper.
@@ -7,13 +7,16 @@ protobuf's own limit of 100 messages, which is 32 graphs deep; `Document` holds 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Union
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.document import Document
+from hwflow.onnx.rules.finding import quoted
 
-__all__ = ["NodePlace", "Scope", "TensorPlace", "canonical", "nodes", "scopes", "tensors"]
+__all__ = ["NodePlace", "Scope", "TensorPlace", "canonical", "nodes", "remembered", "scopes", "tensors"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class NodePlace:
     def path(self) -> str:
         """As "graph/node[12] 'conv1' (Conv)"; a node without a name goes by its first output."""
         label = self.proto.name or next(filter(None, self.proto.output), "?")
-        return f"{self.scope.path}/node[{self.index}] '{label}' ({self.proto.op_type})"
+        return f"{self.scope.path}/node[{self.index}] {quoted(label)} ({quoted(self.proto.op_type)[1:-1]})"
 
     @property
     def domain(self) -> str:
@@ -82,13 +85,62 @@ def _imports(entries: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
     return {canonical(entry.domain): entry.version for entry in entries}
 
 
-def scopes(document: Document) -> Iterator[Scope]:
+@dataclass(frozen=True)
+class _Walk:
+    """What one walk over a document found."""
+
+    document: Document
+    scopes: tuple[Scope, ...]
+    nodes: tuple[NodePlace, ...]
+    tensors: tuple[TensorPlace, ...]
+
+
+_REMEMBERED: ContextVar[_Walk | None] = ContextVar("walk", default=None)
+
+
+@contextmanager
+def remembered(document: Document) -> Iterator[None]:
+    """Inside, all rules share one walk over the document, which must not change meanwhile."""
+    found = tuple(_scopes(document))
+    walk = _Walk(document, found, tuple(_nodes(found)), tuple(_tensors(found)))
+    token = _REMEMBERED.set(walk)
+    try:
+        yield
+    finally:
+        _REMEMBERED.reset(token)
+
+
+def _walk(document: Document) -> _Walk | None:
+    walk = _REMEMBERED.get()
+    return walk if walk is not None and walk.document is document else None
+
+
+def scopes(document: Document) -> Iterable[Scope]:
     """Every scope, outer ones before inner ones."""
+    walk = _walk(document)
+    return walk.scopes if walk else _scopes(document)
+
+
+def nodes(document: Document) -> Iterable[NodePlace]:
+    """Every node of every scope."""
+    walk = _walk(document)
+    return walk.nodes if walk else _nodes(_scopes(document))
+
+
+def tensors(document: Document) -> Iterable[TensorPlace]:
+    """Every tensor of the file."""
+    walk = _walk(document)
+    return walk.tensors if walk else _tensors(_scopes(document))
+
+
+def _scopes(document: Document) -> Iterator[Scope]:
     proto = document.proto
     opsets = _imports(proto.opset_import)
+    if not opsets and 1 <= proto.ir_version < 3:  # there was one operator set, in one version, and no way to name it
+        opsets = {"": 1}
     waiting = [Scope(proto.graph, "graph", "graph", opsets)] if proto.HasField("graph") else []
     for function in proto.functions:
-        path = f"function '{canonical(function.domain) or 'ai.onnx'}.{function.name}'"
+        path = f"function {quoted((canonical(function.domain) or 'ai.onnx') + '.' + function.name)}"
         waiting.append(Scope(function, path, "function", _imports(function.opset_import)))
     for index, training in enumerate(proto.training_info):
         for kind in ("initialization", "algorithm"):
@@ -108,38 +160,33 @@ def _inner(scope: Scope) -> Iterator[Scope]:
             for number, graph in enumerate((*found, *attribute.graphs)):
                 place = NodePlace(scope, index, node).path
                 entry = "" if attribute.HasField("g") and number == 0 else f"[{number - len(found)}]"
-                path = f"{place}/attribute '{attribute.name}'{entry}"
+                path = f"{place}/attribute {quoted(attribute.name)}{entry}"
                 yield Scope(graph, path, "subgraph", scope.opsets, scope, index)
 
 
-def nodes(document: Document) -> Iterator[NodePlace]:
-    """Every node of every scope."""
-    for scope in scopes(document):
+def _nodes(found: Iterable[Scope]) -> Iterator[NodePlace]:
+    for scope in found:
         for index, node in enumerate(scope.proto.node):
             yield NodePlace(scope, index, node)
 
 
-def tensors(document: Document) -> Iterator[TensorPlace]:
-    """Every tensor of the file."""
-    for scope in scopes(document):
+def _tensors(found: Iterable[Scope]) -> Iterator[TensorPlace]:
+    for scope in found:
         if isinstance(scope.proto, pb.GraphProto):
             for tensor in scope.proto.initializer:
-                yield TensorPlace(tensor, f"{scope.path}/initializer '{tensor.name}'", True)
+                yield TensorPlace(tensor, f"{scope.path}/initializer {quoted(tensor.name)}", True)
             for sparse in scope.proto.sparse_initializer:
-                yield from _parts(sparse, f"{scope.path}/sparse_initializer '{sparse.values.name}'")
+                yield from _parts(sparse, f"{scope.path}/sparse_initializer {quoted(sparse.values.name)}")
         else:
             for default in scope.proto.attribute_proto:
-                yield from _in_attribute(default, f"{scope.path}/attribute_proto '{default.name}'")
+                yield from _in_attribute(default, f"{scope.path}/attribute_proto {quoted(default.name)}")
         for index, node in enumerate(scope.proto.node):
             for attribute in node.attribute:
-                if (
-                    attribute.HasField("t")
-                    or attribute.tensors
-                    or attribute.HasField("sparse_tensor")
-                    or (attribute.sparse_tensors)
+                if any(attribute.HasField(field) for field in ("t", "sparse_tensor")) or (
+                    attribute.tensors or attribute.sparse_tensors
                 ):
                     place = NodePlace(scope, index, node).path
-                    yield from _in_attribute(attribute, f"{place}/attribute '{attribute.name}'")
+                    yield from _in_attribute(attribute, f"{place}/attribute {quoted(attribute.name)}")
 
 
 def _in_attribute(attribute: pb.AttributeProto, path: str) -> Iterator[TensorPlace]:

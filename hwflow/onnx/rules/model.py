@@ -1,0 +1,71 @@
+"""Rules about the model itself: its IR version, its parts, its metadata."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hwflow.onnx.document import Document
+from hwflow.onnx.releases import NEWEST_IR
+from hwflow.onnx.rules.finding import Finding, Rule, error, lenient, quoted, warning
+from hwflow.onnx.versions import is_plain, version_text
+
+__all__ = ["RULES", "is_reverse_dns"]
+
+_REVERSE_DNS = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)+", re.ASCII)
+
+
+def is_reverse_dns(domain: str) -> bool:
+    """Whether a domain reads like "com.acme"."""
+    return _REVERSE_DNS.fullmatch(domain) is not None
+
+
+def ir_version(document: Document) -> Iterator[Finding]:
+    """IR-03, VER-04: the file says for which version of the format it is written, and that one is known."""
+    proto = document.proto
+    remedy = "export it with a version of ONNX that is known here, or update hwflow"
+    if not proto.HasField("ir_version"):
+        yield error("IR-03", "model", f"the IR version must be given (1 to {NEWEST_IR}), not left out")
+    elif proto.ir_version > 0 and not is_plain(proto.ir_version):
+        text = f"the IR version must be a plain number, not the semantic version {version_text(proto.ir_version)}"
+        yield error("VER-04", "model", text, remedy)
+    elif not 1 <= proto.ir_version <= NEWEST_IR:
+        yield error("IR-03", "model", f"the IR version must be 1 to {NEWEST_IR}, not {proto.ir_version}", remedy)
+
+
+def has_graph(document: Document) -> Iterator[Finding]:
+    """IR-11: there is something to execute."""
+    if not document.proto.HasField("graph"):
+        yield error("IR-11", "model", "the model must have a graph, not none")
+
+
+def domain_given(document: Document) -> Iterator[Finding]:
+    """IR-09: the domain tells models of different makers apart."""
+    domain = document.proto.domain
+    if not is_reverse_dns(domain):
+        text = f"the domain of the model must be a reverse-DNS name like com.acme, not {quoted(domain)}"
+        yield lenient("IR-09", "W-model-domain", "model", text, "set ModelProto.domain")
+
+
+def metadata_distinct(document: Document) -> Iterator[Finding]:
+    """IR-12: metadata is a map."""
+    seen: set[str] = set()
+    for index, entry in enumerate(document.proto.metadata_props):
+        path = f"model/metadata_props[{index}]"
+        if not entry.key:
+            text = "the key of a metadata property must be a name, not empty"
+            yield warning("IR-12", "W-metadata-key", path, text, "name it or leave it out")
+        if entry.key in seen:
+            text = f"metadata property {quoted(entry.key)} must be there once, not twice"
+            yield error("IR-12", path, text, "remove one of them")
+        seen.add(entry.key)
+
+
+def training_told(document: Document) -> Iterator[Finding]:
+    """IR-14: training information does not matter to inference."""
+    if count := len(document.proto.training_info):
+        text = f"inference uses the graph only, not the {count} training algorithm{'s' * (count > 1)} of the file"
+        yield warning("IR-14", "W-training-ignored", "model", text, "nothing to do; training has calls of its own")
+
+
+RULES: tuple[Rule, ...] = (ir_version, has_graph, domain_given, metadata_distinct, training_told)
