@@ -6,6 +6,7 @@ from hwflow.onnx.ops import (
     activation,
     arithmetic,
     bitwise,
+    cast,
     compare,
     constant,
     convolution,
@@ -20,6 +21,7 @@ from hwflow.onnx.ops import (
     pooling,
     quantization,
     quantized_matrix,
+    random,
     recurrent,
     reduction,
     scatter,
@@ -45,6 +47,7 @@ OPERATORS: Table = {
     **compare.OPERATORS,
     **bitwise.OPERATORS,
     **arithmetic.OPERATORS,
+    **cast.OPERATORS,
     **constant.OPERATORS,
     **convolution.OPERATORS,
     **quantized_matrix.OPERATORS,
@@ -65,6 +68,7 @@ OPERATORS: Table = {
     **scatter.OPERATORS,
     **slice.OPERATORS,
     **sort.OPERATORS,
+    **random.OPERATORS,
 }
 
 

@@ -1,12 +1,14 @@
-"""Constants and conversions of element types."""
+"""Constants, ranges and matrices that the shape alone decides."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from hwflow.onnx.dtypes import element_type
+from hwflow.onnx.model import SparseTensor
 from hwflow.onnx.ops.base import (
     FLOAT,
     FLOATS,
@@ -22,9 +24,11 @@ from hwflow.onnx.ops.base import (
     Operator,
     Table,
 )
+from hwflow.onnx.ops.cast import convert
 from hwflow.onnx.ops.shapes import by_running
+from hwflow.onnx.ops.widening import widened
 
-__all__ = ["OPERATORS", "convert"]
+__all__ = ["OPERATORS"]
 
 #: Attributes that may hold a Constant's value, and the element type that each gives.
 _VALUES: dict[str, tuple[AttributeKind, Any]] = {
@@ -39,10 +43,34 @@ _VALUES: dict[str, tuple[AttributeKind, Any]] = {
 
 
 def _constant(call: Call) -> Arr:
-    given = [name for name in _VALUES if call.has(name)]
+    given = [name for name in (*_VALUES, "sparse_value") if call.has(name)]
     if len(given) != 1:
         raise call.error(f"a constant must have exactly one value, not {given or 'none'}; export the model again")
-    return np.asarray(call.node.attributes[given[0]], _VALUES[given[0]][1])
+    value = call.node.attributes[given[0]]
+    if given[0] == "sparse_value":
+        if not isinstance(value, SparseTensor):
+            raise call.error(f"attribute 'sparse_value' must be a sparse tensor, not {value!r}; export the model again")
+        return _dense(call, value)
+    return np.asarray(value, _VALUES[given[0]][1])
+
+
+def _dense(call: Call, sparse: SparseTensor) -> Arr:
+    """All elements of a sparse tensor.  The size is not bounded by the file's: it is compared first."""
+    call.check_size(sparse.shape, sparse.values.dtype)
+    size, values, indices = math.prod(sparse.shape), sparse.values.reshape(-1), sparse.indices
+    low, high = (indices.min(), indices.max()) if indices.size else (0, 0)
+    columns = indices if indices.ndim == 2 else indices.reshape(-1, 1)
+    limits = sparse.shape if indices.ndim == 2 else (size,)
+    fits = len(columns) == len(values) and columns.shape[1] == len(limits) and low >= 0
+    if not fits or (indices.size and bool((columns >= np.array(limits)).any())):
+        raise call.error(
+            f"the sparse value must have one index below {list(limits)} for each of its {len(values)} values, "
+            f"not indices of the shape {list(indices.shape)} from {low} to {high}; export the model again"
+        )
+    dense = np.full(size, "", np.object_) if values.dtype.kind == "O" else np.zeros(size, values.dtype)
+    if len(values):
+        dense[np.ravel_multi_index(tuple(columns.T), limits)] = values
+    return dense.reshape(sparse.shape)
 
 
 def _constant_of_shape(call: Call, shape: Arr) -> Arr:
@@ -55,29 +83,42 @@ def _constant_of_shape(call: Call, shape: Arr) -> Arr:
     return np.broadcast_to(value.reshape(()), dims)
 
 
-def _cast(call: Call, x: Arr) -> Arr:
-    return convert(x, element_type(call.integer("to"), f"the output of {call.node.label}").dtype)
+def _eye_like(call: Call, x: Arr) -> Arr:
+    known = _eye_like_shapes(call, Known(x.dtype, x.shape))
+    call.check_size(x.shape, known.dtype)
+    rows, columns = x.shape
+    diagonal = max(-rows, min(columns, call.integer("k", 0)))
+    return convert(np.eye(rows, columns, diagonal, np.float32), known.dtype)
 
 
-def convert(x: Arr, dtype: np.dtype[Any]) -> Arr:
-    """Floats lose their fraction on the way to integers; texts are read as numbers, and numbers written as texts."""
-    if dtype.kind == "O":
-        return np.array([str(v) for v in x.reshape(-1).tolist()], np.object_).reshape(x.shape)
-    if x.dtype.kind == "O":
-        return np.array([float(v) for v in x.reshape(-1)], np.float64).reshape(x.shape).astype(dtype)
-    if dtype.kind == "V" and x.dtype.kind == "f" and "int" in dtype.name:  # ml_dtypes' small integers
-        return x.astype(np.int32).astype(dtype)
-    return x.astype(dtype)
-
-
-def _cast_shapes(call: Call, x: Known) -> Known:
-    return Known(element_type(call.integer("to"), f"the output of {call.node.label}").dtype, x.shape)
+def _eye_like_shapes(call: Call, x: Known) -> Known:
+    if x.ndim != 2:
+        raise call.error(f"the input must be a matrix, not have the shape {list(x.shape)}")
+    if not call.has("dtype"):
+        return Known(x.dtype, x.shape)
+    return Known(element_type(call.integer("dtype"), f"the output of {call.node.label}").dtype, x.shape)
 
 
 def _range(call: Call, start: Arr, limit: Arr, delta: Arr) -> Arr:
-    count = max(0, int(np.ceil((float(limit) - float(start)) / float(delta)))) if delta != 0 else -1
+    """Small floats are computed in float32; the count is that of the type's own division."""
+    for name, given in (("start", start), ("limit", limit), ("delta", delta)):
+        if given.size != 1:
+            raise call.error(f"input '{name}' must be one number, not have the shape {list(given.shape)}")
+    first, last, step = (widened(given).reshape(())[()] for given in (start, limit, delta))
+    if not step or not all(math.isfinite(v) for v in (first, last, step)):
+        raise call.error(f"'start', 'limit' and 'delta' (not 0) must be finite, not {first}, {last}, {step}")
+    if start.dtype.kind in "iu":
+        count = max(0, -((int(first) - int(last)) // int(step)))
+    else:
+        count = max(0, _ceiling(call, (last - first) / step))
     call.check_size((count,), start.dtype)
-    return (start + np.arange(count) * delta).astype(start.dtype)
+    return np.asarray(first + np.arange(count).astype(first.dtype) * step).astype(start.dtype)
+
+
+def _ceiling(call: Call, value: Any) -> int:
+    if not math.isfinite(value):
+        raise call.error(f"the number of elements must be finite, not {value}; 'delta' is too small")
+    return math.ceil(float(value))
 
 
 OPERATORS: Table = {
@@ -89,11 +130,7 @@ OPERATORS: Table = {
     ("", "ConstantOfShape"): (
         Operator(9, _constant_of_shape, by_running(_constant_of_shape), attributes={"value": TENSOR}, constant=(0,)),
     ),
-    ("", "Cast"): (
-        Operator(6, _cast, _cast_shapes, attributes={"to": INT}, required=("to",)),
-        Operator(19, _cast, _cast_shapes, attributes={"to": INT, "saturate": INT}, required=("to",)),
-        Operator(24, _cast, _cast_shapes, (1, 1), {"to": INT, "saturate": INT, "round_mode": STRING}, ("to",)),
-    ),
+    ("", "EyeLike"): (Operator(9, _eye_like, _eye_like_shapes),),
     ("", "Range"): (
         Operator(11, _range, by_running(_range), (3, 3), constant=(0, 1, 2)),
         Operator(27, _range, by_running(_range), (3, 3), {"stash_type": INT}, constant=(0, 1, 2)),

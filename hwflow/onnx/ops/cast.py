@@ -1,0 +1,152 @@
+"""Conversions of element types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from hwflow.onnx.dtypes import element_type
+from hwflow.onnx.ops.base import INT, STRING, Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.widening import SMALL_FLOATS, SMALL_INTEGERS, widened
+
+__all__ = ["OPERATORS", "convert"]
+
+#: Floats of 8 bits and the largest number of each.
+_FLOAT8 = {
+    np.dtype(ml_dtypes.float8_e4m3fn): 448.0,
+    np.dtype(ml_dtypes.float8_e4m3fnuz): 240.0,
+    np.dtype(ml_dtypes.float8_e5m2): 57344.0,
+    np.dtype(ml_dtypes.float8_e5m2fnuz): 57344.0,
+}
+_EXPONENT_ONLY = np.dtype(ml_dtypes.float8_e8m0fnu)
+_ROUND_MODES = ("up", "down", "nearest")
+
+
+def convert(x: Arr, dtype: np.dtype[Any], saturate: bool = True, round_mode: str = "up") -> Arr:
+    """The elements as another type, by the tables in the specification of Cast.
+
+    Floats lose their fraction on the way to integers, integers their upper bits.  `saturate` (the largest number in
+    place of infinity) is for floats of 8 bits, `round_mode` for float8_e8m0fnu.  Texts are read as numbers (ValueError
+    for other texts), numbers written without exponent.
+    """
+    if dtype.kind == "O":
+        return x if x.dtype.kind in "OU" else _written(x)
+    if x.dtype.kind in "OU":
+        x = _read(x, dtype)
+    if dtype == _EXPONENT_ONLY:
+        return _powers_of_two(widened(x).astype(np.float64), saturate, round_mode)
+    if dtype in _FLOAT8:
+        x = widened(x)
+        largest = _FLOAT8[dtype]
+        return (np.clip(x, -largest, largest) if saturate else x).astype(dtype)
+    if dtype in SMALL_INTEGERS and (x.dtype.kind == "f" or x.dtype in SMALL_FLOATS):
+        return widened(x).astype(np.int32).astype(dtype)
+    if dtype.kind == "b":
+        return np.asarray(widened(x) != 0)
+    return x.astype(dtype)
+
+
+def _written(x: Arr) -> Arr:
+    texts = [_text(v) for v in widened(x).reshape(-1)]
+    return np.array(texts, np.object_).reshape(x.shape)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.bool_):
+        return "1" if value else "0"
+    if not isinstance(value, np.floating):
+        return str(value)
+    if np.isfinite(value):
+        return np.format_float_positional(value, trim="-")  # the fewest digits that give the same number again
+    return "NaN" if np.isnan(value) else "INF" if value > 0 else "-INF"
+
+
+def _read(x: Arr, dtype: np.dtype[Any]) -> Arr:
+    """The numbers that texts stand for; int64 (uint64) where an integer type is wanted and all texts are integers."""
+    texts = [str(v) for v in x.reshape(-1)]
+    if dtype.kind in "iu" or dtype in SMALL_INTEGERS:
+        try:
+            wide = np.uint64 if dtype == np.uint64 else np.int64
+            return np.array([int(v) for v in texts], wide).reshape(x.shape)
+        except (ValueError, OverflowError):
+            pass  # 100.5 and 1e3 are read as floats
+    return np.array([float(v) for v in texts], np.float64).reshape(x.shape)
+
+
+def _powers_of_two(x: Arr, saturate: bool, round_mode: str) -> Arr:
+    """float8_e8m0fnu: the exponent alone, -127 to 127; 0 becomes the smallest power, what is negative not-a-number."""
+    fraction, exponent = np.frexp(x)  # x = fraction * 2**exponent, 0.5 <= fraction < 1
+    limit = {"down": np.inf, "up": 0.5, "nearest": np.nextafter(0.75, 0)}[round_mode]
+    exponent = np.where(x == 0, -128, exponent - 1 + (fraction > limit)).astype(np.int64)
+    outside = (exponent < -127) | (exponent > 127) | np.isinf(x)
+    exponent = np.where(np.isposinf(x), 127, np.clip(exponent, -127, 127))
+    invalid = np.isnan(x) | (x < 0) | (outside if not saturate else np.isinf(x) & (x < 0))
+    return np.where(invalid, 255, exponent + 127).astype(np.uint8).view(_EXPONENT_ONLY)
+
+
+def _checked(call: Call, x: Arr, dtype: np.dtype[Any]) -> Arr:
+    mode = call.text("round_mode", "up")
+    if mode not in _ROUND_MODES:
+        raise call.error(f"attribute 'round_mode' must be one of {', '.join(_ROUND_MODES)}, not '{mode}'")
+    call.check_size(x.shape, dtype)
+    try:
+        return convert(x, dtype, bool(call.integer("saturate", 1)), mode)
+    except (ValueError, OverflowError) as error:
+        if x.dtype.kind not in "OU":
+            raise
+        raise call.error(f"the texts must be numbers that {dtype.name} holds ({error})") from None
+
+
+def _target(call: Call) -> np.dtype[Any]:
+    return element_type(call.integer("to"), f"the output of {call.node.label}").dtype
+
+
+def _cast(call: Call, x: Arr) -> Arr:
+    return _checked(call, x, _target(call))
+
+
+def _cast_shapes(call: Call, x: Known) -> Known:
+    return Known(_target(call), x.shape)
+
+
+#: What version 1 calls the types.
+_NAMES = {
+    "BOOL": 9, "DOUBLE": 11, "FLOAT": 1, "FLOAT16": 10, "INT8": 3, "INT16": 5, "INT32": 6, "INT64": 7,
+    "UINT8": 2, "UINT16": 4, "UINT32": 12, "UINT64": 13,
+}  # fmt: skip
+
+
+def _target_1(call: Call) -> np.dtype[Any]:
+    code = _NAMES.get(call.text("to").upper())
+    if code is None:
+        raise call.error(f"attribute 'to' must be one of {', '.join(_NAMES)}, not '{call.text('to')}'")
+    return element_type(code, f"the output of {call.node.label}").dtype
+
+
+def _cast_1(call: Call, x: Arr) -> Arr:
+    return _checked(call, x, _target_1(call))
+
+
+def _cast_1_shapes(call: Call, x: Known) -> Known:
+    return Known(_target_1(call), x.shape)
+
+
+def _cast_like(call: Call, x: Arr, target: Arr) -> Arr:
+    return _checked(call, x, np.dtype(np.object_) if target.dtype.kind == "U" else target.dtype)
+
+
+def _cast_like_shapes(call: Call, x: Known, target: Known) -> Known:
+    return Known(target.dtype, x.shape)
+
+
+OPERATORS: Table = {
+    ("", "Cast"): (
+        Operator(1, _cast_1, _cast_1_shapes, attributes={"to": STRING}, required=("to",)),
+        Operator(6, _cast, _cast_shapes, attributes={"to": INT}, required=("to",)),
+        Operator(19, _cast, _cast_shapes, attributes={"to": INT, "saturate": INT}, required=("to",)),
+        Operator(24, _cast, _cast_shapes, (1, 1), {"to": INT, "saturate": INT, "round_mode": STRING}, ("to",)),
+    ),
+    ("", "CastLike"): (Operator(15, _cast_like, _cast_like_shapes),),
+}
