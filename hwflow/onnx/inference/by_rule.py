@@ -1,0 +1,218 @@
+"""The outputs of an operator by its rule on integer shapes, run in every world."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hwflow.errors import HwflowError
+from hwflow.onnx.calls import describe, run
+from hwflow.onnx.errors import LimitError, Unsupported
+from hwflow.onnx.inference.facts import TensorFact, gathered
+from hwflow.onnx.inference.worlds import ENOUGH, SMALL, Size, Worlds
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator
+from hwflow.onnx.schemas import Schema
+
+__all__ = ["BROADCASTING", "Contradiction", "by_rule"]
+
+#: Constants with more elements than that are no shapes: they stay uncomputed.
+MAX_ELEMENTS = 1 << 12
+#: How often operands are bent until a rule accepts them.
+_MAX_TRIES = 40
+
+#: Operators whose inputs broadcast each to the others, and the operator set since which they do.
+BROADCASTING = {
+    **dict.fromkeys(
+        ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "PRelu", "Pow", "Sub", "Xor", "BitShift", "Mod",
+         "Where", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "GreaterOrEqual", "LessOrEqual"), 7),
+    **dict.fromkeys(("Max", "Min", "Mean", "Sum"), 8),
+}  # fmt: skip
+
+Operands = Sequence[TensorFact | None]
+#: The operands in one world to the outputs.
+InWorld = Callable[[Sequence[Known | None]], tuple[Known, ...]]
+
+
+class Contradiction(Exception):
+    """The operands do not suit the operator at any size; the text says why."""
+
+
+@dataclass(frozen=True)
+class _Rule:
+    call: Call
+    operator: Operator
+
+    def __call__(self, operands: Sequence[Known | None]) -> tuple[Known, ...]:
+        """Raises HwflowError where the operands do not suit the operator."""
+        assert self.operator.shapes is not None
+        try:
+            with np.errstate(all="ignore"):
+                results = self.operator.shapes(self.call, *operands)
+        except HwflowError:
+            raise
+        except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError, AssertionError) as error:
+            listed = ", ".join("-" if k is None else describe(k.dtype, k.shape) for k in operands) or "nothing"
+            raise self.call.error(f"the inputs must suit the operator, not be {listed} ({error})") from None
+        found = results if isinstance(results, tuple) else (results,)
+        return self.with_elements(operands, found)
+
+    def with_elements(self, operands: Sequence[Known | None], found: tuple[Known, ...]) -> tuple[Known, ...]:
+        """The outputs with their elements where they are small and follow from constants."""
+        if all(known.value is not None for known in found) or _is_random(self.call.schema):
+            return found
+        arrays: list[Arr | None] = []
+        for operand in operands:
+            if operand is not None and operand.value is None:
+                return found
+            arrays.append(None if operand is None else operand.value)
+        sizes = [math.prod(known.shape) for known in found] + [a.size for a in arrays if a is not None]
+        if max(sizes, default=0) > MAX_ELEMENTS:
+            return found
+        try:
+            values = run(self.call, self.operator, arrays)
+        except LimitError:
+            raise
+        except (HwflowError, AssertionError):
+            return found
+        return tuple(Known(np.asarray(v).dtype, np.asarray(v).shape, np.asarray(v)) for v in values)
+
+
+def _is_random(schema: Schema | None) -> bool:
+    return schema is not None and schema.random
+
+
+def by_rule(call: Call, operator: Operator, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
+    """The outputs; None where the rule needs something that is not known.
+
+    Raises Contradiction where no sizes suit, LimitError where an output of known size is too large.
+    """
+    if operator.shapes is None or any(o is not None and (o.dtype is None or o.shape is None) for o in operands):
+        return None
+    for position in operator.constant:
+        operand = operands[position] if position < len(operands) else None
+        if operand is not None and operand.elements is None:
+            return None
+    rule = _Rule(call, operator)
+    if all(o is None or o.is_static for o in operands):
+        try:
+            return [TensorFact(k.dtype, k.shape, k.value) for k in rule(_in_world(operands, 0))]
+        except (LimitError, Unsupported):
+            raise
+        except HwflowError as error:
+            raise Contradiction(str(error)) from None
+    if call.opset >= BROADCASTING.get(call.node.op_type, 1 << 30) and not call.node.domain and len(operands) > 1:
+        broadcast = _broadcast(rule, operands, worlds)
+        if broadcast is not None:
+            return broadcast
+    return _in_all_worlds(rule, operands, worlds)
+
+
+def _in_world(operands: Operands, world: int) -> list[Known | None]:
+    return [None if o is None else o.known(world) for o in operands]
+
+
+def _run(rule: InWorld, operands: Operands, worlds: Worlds) -> tuple[dict[int, tuple[Known, ...]], HwflowError | None]:
+    found: dict[int, tuple[Known, ...]] = {}
+    failure: HwflowError | None = None
+    for world in worlds.alive:
+        try:
+            found[world] = rule(_in_world(operands, world))
+        except Unsupported:
+            raise
+        except HwflowError as error:  # of which a LimitError is one: numbers of trial, not of the model
+            failure = error
+    return found, failure
+
+
+def _in_all_worlds(rule: _Rule, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
+    found, failure = _run(rule, operands, worlds)
+    if failure is None or sum(world >= SMALL for world in found) >= ENOUGH:
+        if failure is not None:
+            worlds.keep([world for world in worlds.alive if world in found])
+        return _combined(found, worlds)
+    for bent in _bent(operands, worlds):
+        found, _ = _run(rule, bent, worlds)
+        if sum(world >= SMALL for world in found) >= min(ENOUGH, len(worlds.large())):
+            return _loosely(found, bent, worlds)
+    return None
+
+
+def _combined(found: dict[int, tuple[Known, ...]], worlds: Worlds) -> list[TensorFact]:
+    results = []
+    for outputs in zip(*(found[world] for world in worlds.alive), strict=False):
+        inside = dict(zip(worlds.alive, outputs, strict=True))
+        first = outputs[0]
+        dtype = first.dtype if all(k.dtype == first.dtype for k in outputs) else None
+        if any(k.ndim != first.ndim for k in outputs):
+            results.append(TensorFact(dtype, None))
+            continue
+        shape = tuple(worlds.gather({w: k.shape[axis] for w, k in inside.items()}) for axis in range(first.ndim))
+        arrays = {w: k.value for w, k in inside.items() if k.value is not None}
+        results.append(TensorFact(dtype, shape, gathered(arrays, worlds)))
+    return results
+
+
+def _bent(operands: Operands, worlds: Worlds) -> Iterator[list[TensorFact | None]]:
+    """The operands with open sizes set to a constant or to one another, as a valid model must have meant it."""
+    shapes = [o.shape for o in operands if o is not None and o.shape is not None]
+    open_sizes = {worlds.key(d): d for shape in shapes for d in shape if not isinstance(worlds.reduced(d), int)}
+    constants: list[Size] = [1, *sorted({d for shape in shapes for d in shape if isinstance(d, int) and d > 1})]
+    choices: list[dict[tuple[int, ...], Size]] = [{key: c} for key in open_sizes for c in constants]
+    choices += [{b: open_sizes[a]} for a, b in itertools.combinations(open_sizes, 2)]
+    together = worlds.fresh()
+    choices = [*choices[: _MAX_TRIES - 2], dict.fromkeys(open_sizes, together), dict.fromkeys(open_sizes, 1)]
+    for choice in choices:
+        yield [
+            o
+            if o is None or o.shape is None
+            else replace(o, shape=tuple(choice.get(worlds.key(d), d) for d in o.shape))
+            for o in operands
+        ]
+
+
+def _loosely(found: dict[int, tuple[Known, ...]], operands: Operands, worlds: Worlds) -> list[TensorFact]:
+    """As far as the worlds that were found agree; everything else is unknown."""
+    sizes = {d for o in operands if o is not None and o.shape is not None for d in o.shape if isinstance(d, tuple)}
+    results = []
+    for outputs in zip(*found.values(), strict=False):
+        first = outputs[0]
+        if any(k.ndim != first.ndim or k.dtype != first.dtype for k in outputs):
+            results.append(TensorFact(first.dtype, None))
+            continue
+        shape: list[Size] = []
+        for axis in range(first.ndim):
+            numbers = {world: k.shape[axis] for world, k in zip(found, outputs, strict=True)}
+            same = (d for d in sizes if all(d[world] == n for world, n in numbers.items()))
+            constant = len(set(numbers.values())) == 1
+            shape.append(next(iter(numbers.values())) if constant else next(same, worlds.fresh()))
+        results.append(TensorFact(first.dtype, tuple(shape)))
+    return results
+
+
+def _broadcast(rule: _Rule, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
+    """Of an elementwise operator.  None where the elements follow from constants, or where the rule shall say it."""
+    given = [o for o in operands if o is not None]
+    if all(o.elements is not None for o in given):
+        return None
+    rank = max(len(o.shape or ()) for o in given)
+    shape: list[Size] = []
+    for axis in range(-rank, 0):
+        sizes = [worlds.reduced(o.shape[axis]) for o in given if o.shape is not None and -axis <= len(o.shape)]
+        constants = {d for d in sizes if isinstance(d, int) and d != 1}
+        if len(constants) > 1:
+            shown = " and ".join(str(d) for d in sorted(constants))
+            raise Contradiction(
+                f"{rule.call.path} {rule.call.node.label}: the input shapes must fit together by broadcasting, "
+                f"not have {shown} in axis {axis}"
+            )
+        open_sizes = {worlds.key(d): d for d in sizes if not isinstance(d, int)}
+        if constants or not open_sizes:
+            shape.append(next(iter(constants), 1))
+        else:
+            shape.append(next(iter(open_sizes.values())) if len(open_sizes) == 1 else worlds.fresh())
+    scalars = [None if o is None or o.dtype is None else Known(o.dtype, ()) for o in operands]
+    return [TensorFact(rule(scalars)[0].dtype, tuple(shape))]

@@ -1,0 +1,90 @@
+"""What a file states of its values against what its operators give."""
+
+from __future__ import annotations
+
+from hwflow.onnx.inference.facts import Fact, Holder, TensorFact, Unknown, fact_of, refined, type_of
+from hwflow.onnx.inference.worlds import Worlds
+from hwflow.onnx.model import Dim, MapType, OptionalType, SequenceType, TensorType, ValueType
+from hwflow.onnx.operands import describe
+
+__all__ = ["contradiction", "loose_name", "named", "shown", "type_words"]
+
+
+def type_words(type_: ValueType | None) -> str:
+    """How messages write a type: "float32[n, 3]", "a sequence of float32[?]"."""
+    match type_:
+        case TensorType(dtype, shape):
+            return describe(dtype, shape)
+        case SequenceType(element):
+            return f"a sequence of {type_words(element)}"
+        case OptionalType(element):
+            return f"an optional {type_words(element)}"
+        case MapType(key, value):
+            return f"a map from {describe(key, ())[:-2]} to {type_words(value)}"
+        case None:
+            return "unknown"
+    return "a sparse tensor or a type of another domain"
+
+
+def contradiction(fact: Fact, claim: ValueType | None, worlds: Worlds) -> str | None:
+    """"float32[2, 3], not float32[2, 4] as the file states" where no sizes make both true; else None."""
+    if claim is None or _compatible(fact, claim, worlds):
+        return None
+    return f"{type_words(type_of(fact, worlds))}, not {type_words(claim)} as the file states"
+
+
+def _compatible(fact: Fact, claim: ValueType | None, worlds: Worlds) -> bool:
+    if isinstance(fact, Unknown) or claim is None:
+        return True
+    if isinstance(fact, TensorFact):
+        if not isinstance(claim, TensorType) or (fact.dtype is not None and fact.dtype != claim.dtype):
+            return False
+        if fact.shape is None or claim.shape is None:
+            return True
+        sizes = (worlds.reduced(size) for size in fact.shape)
+        return len(fact.shape) == len(claim.shape) and all(
+            not isinstance(d, int) or not isinstance(size, int) or d < 0 or d == size
+            for size, d in zip(sizes, claim.shape, strict=True)
+        )
+    if isinstance(fact, Holder):
+        kind = OptionalType if fact.optional else SequenceType
+        return isinstance(claim, kind) and _compatible(fact.element, claim.element, worlds)
+    return isinstance(claim, type(fact))
+
+
+def loose_name(fact: Fact, claim: ValueType | None, worlds: Worlds) -> tuple[str, Dim] | None:
+    """A name of an input's size that the file gives to another size, and what that is by the operators."""
+    if not isinstance(fact, TensorFact) or not isinstance(claim, TensorType) or fact.shape is None:
+        return None
+    if claim.shape is None or len(claim.shape) != len(fact.shape):
+        return None
+    for size, dim in zip(fact.shape, claim.shape, strict=True):
+        if isinstance(dim, str) and dim in worlds.given and not worlds.same(worlds.symbols[dim], size):
+            found = worlds.text(size)
+            if found is not None and found != dim:
+                return dim, found
+    return None
+
+
+def named(fact: Fact, claim: ValueType | None, worlds: Worlds) -> None:
+    """Let sizes that nothing explains go by the names that the file gives them."""
+    if isinstance(fact, Holder) and isinstance(claim, (SequenceType, OptionalType)):
+        named(fact.element, claim.element, worlds)
+    if not isinstance(fact, TensorFact) or not isinstance(claim, TensorType) or fact.shape is None:
+        return
+    for size, dim in zip(fact.shape, claim.shape or (), strict=False):
+        if isinstance(dim, str) and dim:
+            worlds.call(size, dim)
+
+
+def shown(fact: Fact, claim: ValueType | None, worlds: Worlds) -> ValueType | None:
+    """The type to show: sizes as inferred, and as stated where inference knows less."""
+    if claim is None or not _compatible(fact, claim, worlds):
+        return type_of(fact, worlds)
+    found = type_of(refined(fact, fact_of(claim, worlds), worlds), worlds)
+    if not isinstance(found, TensorType) or not isinstance(claim, TensorType):
+        return found if found is not None else claim
+    if found.shape is None or claim.shape is None:
+        return TensorType(found.dtype, found.shape if claim.shape is None else claim.shape)
+    dims = (c if isinstance(c, int) and c >= 0 else d for d, c in zip(found.shape, claim.shape, strict=True))
+    return TensorType(found.dtype, tuple(dims))

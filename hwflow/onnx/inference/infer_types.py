@@ -1,0 +1,229 @@
+"""A type for every value of a model, as far as it follows from the operators; open sizes are fine."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+
+from hwflow.onnx.calls import find
+from hwflow.onnx.errors import LimitError, Unsupported
+from hwflow.onnx.functions import Functions, function_path, instantiate
+from hwflow.onnx.inference.by_rule import Contradiction, by_rule
+from hwflow.onnx.inference.claims import contradiction, loose_name, named, shown
+from hwflow.onnx.inference.control import CONTROL
+from hwflow.onnx.inference.facts import UNKNOWN, Fact, TensorFact, fact_of, refined
+from hwflow.onnx.inference.holders import HOLDERS
+from hwflow.onnx.inference.partial import PARTIAL
+from hwflow.onnx.inference.schema_types import by_schema, mismatch
+from hwflow.onnx.inference.worlds import Worlds
+from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
+from hwflow.onnx.model import Function, Graph, Model, Node, TensorType, ValueType
+from hwflow.onnx.ops.base import Call, Operator
+from hwflow.onnx.rules.finding import Finding, error, warning
+from hwflow.onnx.schemas import Schema
+
+__all__ = ["Types", "infer_types"]
+
+
+@dataclass(frozen=True)
+class Types:
+    """Types by name of the value; values of which nothing is known have no entry.
+
+    A dim is a number, a symbol or expression of the inputs' symbols ("2*batch", "n + 1"), or None.  `inner` has those
+    of graphs in attributes and of function bodies at each call, by path as findings show it.
+    """
+
+    values: Mapping[str, ValueType]
+    inner: Mapping[str, Mapping[str, ValueType]]
+    findings: tuple[Finding, ...]
+
+    def __getitem__(self, name: str) -> ValueType | None:
+        return self.values.get(name)
+
+
+def infer_types(
+    model: Model,
+    input_shapes: Mapping[str, Sequence[int | str | None]] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Types:
+    """Types of all values of a model, open sizes carried as symbols.  Nothing is evaluated but small constants.
+
+    `input_shapes` replaces the stated shapes of inputs.  What contradicts itself or the file is in `findings`; the
+    types are then those that the operators give.  The model need not pass `check`, but its nodes must stand in order.
+    Raises LimitError where graphs and functions unfold beyond `limits`, InvalidModel for functions that call
+    themselves.
+    """
+    functions = Functions(model.functions, limits)
+    functions.require_bounded(model.graph.nodes, model.opsets, "graph")
+    walk = _Inference(functions, Meter(limits), limits.inlined_nodes + 16 * len(model.graph.nodes))
+    facts = walk.main(model.graph, model.opsets, input_shapes or {})
+    claims = _claims(model.graph)
+    return Types(_shown(facts, claims, walk.worlds), walk.inner_types(), tuple(dict.fromkeys(walk.findings)))
+
+
+def _claims(graph: Graph | Function) -> dict[str, ValueType]:
+    if isinstance(graph, Function):
+        return dict(graph.types)
+    stated = {value.name: value.type for value in (*graph.outputs, *graph.overridable) if value.type is not None}
+    return {**graph.types, **stated}
+
+
+def _shown(facts: Mapping[str, Fact], claims: Mapping[str, ValueType], worlds: Worlds) -> dict[str, ValueType]:
+    types = ((name, shown(fact, claims.get(name), worlds)) for name, fact in facts.items())
+    return {name: type_ for name, type_ in types if type_ is not None}
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """Where nodes stand: the facts so far (inner scopes see those around them), what the file claims, the place."""
+
+    facts: MutableMapping[str, Fact]
+    claims: Mapping[str, ValueType]
+    outputs: frozenset[str]
+    path: str
+    opsets: Mapping[str, int]
+
+
+@dataclass
+class _Inference:
+    functions: Functions
+    meter: Meter
+    budget: int
+    worlds: Worlds = field(default_factory=Worlds)
+    findings: list[Finding] = field(default_factory=list)
+    visits: int = 0
+    inner: dict[str, tuple[Mapping[str, Fact], Mapping[str, ValueType]]] = field(default_factory=dict)
+
+    def main(
+        self, graph: Graph, opsets: Mapping[str, int], shapes: Mapping[str, Sequence[int | str | None]]
+    ) -> Mapping[str, Fact]:
+        facts: dict[str, Fact] = {}
+        for value in graph.inputs:
+            type_ = value.type
+            if value.name in shapes and isinstance(type_, TensorType):
+                type_ = TensorType(type_.dtype, tuple(shapes[value.name]))
+            facts[value.name] = fact_of(type_, self.worlds)
+        self.worlds.given.update(self.worlds.symbols)
+        self.visit_all(graph.nodes, self.scope(graph, facts, "graph", opsets))
+        return facts
+
+    def inner_types(self) -> dict[str, dict[str, ValueType]]:
+        return {path: _shown(facts, claims, self.worlds) for path, (facts, claims) in self.inner.items()}
+
+    def scope(self, graph: Graph, facts: MutableMapping[str, Fact], path: str, opsets: Mapping[str, int]) -> _Scope:
+        """The scope of a graph whose inputs are in `facts`, its constants added."""
+        outputs = frozenset(value.name for value in graph.outputs)
+        scope = _Scope(facts, _claims(graph), outputs, path, opsets)
+        for name, array in graph.initializers.items():
+            self.define(name, TensorFact(array.dtype, array.shape, array), scope, "GR-12", f"initializer '{name}'")
+        for name, sparse in graph.sparse_initializers.items():
+            facts[name] = TensorFact(sparse.values.dtype, tuple(sparse.shape))
+        return scope
+
+    def define(self, name: str, fact: Fact, scope: _Scope, rule: str, place: str) -> None:
+        """A value has its fact, compared with what the file claims of it."""
+        claim = scope.claims.get(name)
+        if claim is None:
+            scope.facts[name] = fact
+            return
+        named(fact, claim, self.worlds)
+        wrong = contradiction(fact, claim, self.worlds)
+        path = f"{scope.path}/{place}"
+        if wrong is not None:
+            self.findings.append(error(rule, path, f"the type of '{name}' must be {wrong}"))
+            scope.facts[name] = fact
+            return
+        loose = loose_name(fact, claim, self.worlds)
+        if loose is not None:
+            message = f"the dim '{loose[0]}' of '{name}' must be one size everywhere, not also {loose[1]}"
+            self.findings.append(warning("SH-09", "W-dim-name", path, message, "give it a name of its own"))
+        scope.facts[name] = refined(fact, fact_of(claim, self.worlds), self.worlds)
+
+    def visit_all(self, nodes: Sequence[Node], scope: _Scope) -> None:
+        for index, node in enumerate(nodes):
+            self.visits += 1
+            if self.visits > self.budget:
+                raise LimitError(
+                    f"{scope.path}: the functions and loops that inference unfolds must have at most {self.budget:,} "
+                    f"nodes (inlined_nodes); if you trust the model, raise it with --limit inlined_nodes=NUMBER"
+                )
+            where = f"node[{index}] {node.label}"
+            results = self.visit(node, scope, f"{scope.path}/node[{index}]", f"{scope.path}/{where}")
+            for position, name in enumerate(node.outputs):
+                if name:
+                    fact = results[position] if position < len(results) else UNKNOWN
+                    self.define(name, fact, scope, "GR-21" if name in scope.outputs else "GR-16", where)
+
+    def visit(self, node: Node, scope: _Scope, place: str, path: str) -> list[Fact]:
+        """The facts of a node's outputs."""
+        operands = [scope.facts.get(name, UNKNOWN) if name else None for name in node.inputs]
+        schema, operator = find(node, scope.opsets)
+        function = self.functions.called(node, scope.opsets)
+        if function is not None:
+            return self.in_function(function, node, operands, path)
+        call = Call(node, scope.opsets.get(node.domain, 0), place, schema, self.meter)
+        if schema is not None and (wrong := mismatch(schema, operands)) is not None:
+            self.findings.append(error("ND-05", path, wrong, "insert a Cast, or export the model again"))
+            return by_schema(call, operands, len(node.outputs))
+        control = None if node.domain else CONTROL.get(node.op_type)
+        if control is not None:
+
+            def body(name: str, graph: Graph, inputs: Sequence[Fact]) -> list[Fact]:
+                return self.in_graph(graph, inputs, scope, f"{path}/attribute '{name}'")
+
+            found = control(call, operands, self.worlds, body)
+            return found if found is not None else by_schema(call, operands, len(node.outputs))
+        return self.of_operator(call, schema, operator, operands, path)
+
+    def of_operator(
+        self, call: Call, schema: Schema | None, operator: Operator | None, operands: Sequence[Fact | None], path: str
+    ) -> list[Fact]:
+        node = call.node
+        holder = HOLDERS.get((node.domain, node.op_type))
+        if holder is not None and (schema is None or len(operands) >= schema.input_limits[0]):
+            return holder(call, operands, self.worlds)
+        if node.op_type == "Identity" and not node.domain and len(operands) == 1:
+            return [operands[0] or UNKNOWN]
+        fallback = by_schema(call, operands, len(node.outputs))
+        tensors = [o for o in operands if o is None or isinstance(o, TensorFact)]
+        if len(tensors) != len(operands) or (schema is not None and len(operands) < schema.input_limits[0]):
+            return fallback
+        found = None
+        try:
+            found = by_rule(call, operator, tensors, self.worlds) if operator is not None else None
+        except Unsupported:
+            pass
+        except Contradiction as wrong:
+            prefix = f"{call.path} {node.label}: "
+            self.findings.append(error("SH-08", path, str(wrong).removeprefix(prefix)))
+            return fallback
+        if found is None and not node.domain and node.op_type in PARTIAL and tensors:
+            found = PARTIAL[node.op_type](call, tensors, self.worlds)
+        if found is None:
+            return fallback
+        return [refined(a, b, self.worlds) for a, b in zip(found, fallback, strict=False)]
+
+    def in_graph(self, graph: Graph, inputs: Sequence[Fact], outer: _Scope, path: str) -> list[Fact]:
+        """The outputs of a graph in an attribute; what an earlier round found in it is replaced."""
+        self.findings = [finding for finding in self.findings if not finding.path.startswith(f"{path}/")]
+        facts: dict[str, Fact] = {}
+        for value, fact in zip(graph.inputs, inputs, strict=False):
+            facts[value.name] = refined(fact, fact_of(value.type, self.worlds), self.worlds)
+        for value in graph.inputs[len(inputs) :]:
+            facts[value.name] = fact_of(value.type, self.worlds)
+        scope = self.scope(graph, ChainMap(facts, outer.facts), path, outer.opsets)
+        self.visit_all(graph.nodes, scope)
+        self.inner[path] = facts, scope.claims
+        return [scope.facts.get(value.name, UNKNOWN) for value in graph.outputs]
+
+    def in_function(
+        self, function: Function, node: Node, operands: Sequence[Fact | None], path: str
+    ) -> list[Fact]:
+        """The outputs of a function for the operands of one call."""
+        place = f"{path}/{function_path(function)}"
+        facts: dict[str, Fact] = {n: f for n, f in zip(function.inputs, operands, strict=False) if f is not None}
+        scope = _Scope(facts, _claims(function), frozenset(), place, function.opsets)
+        self.visit_all(instantiate(function, node), scope)
+        self.inner[place] = facts, scope.claims
+        return [facts.get(name, UNKNOWN) for name in function.outputs]
