@@ -9,6 +9,7 @@ from hwflow.onnx.ops import (
     cast,
     compare,
     constant,
+    control,
     convolution,
     deform,
     gather,
@@ -16,6 +17,7 @@ from hwflow.onnx.ops import (
     layout,
     matrix,
     normalization,
+    optional,
     pad,
     pieces,
     pooling,
@@ -25,6 +27,7 @@ from hwflow.onnx.ops import (
     recurrent,
     reduction,
     scatter,
+    sequence,
     slice,
     softmax,
     sort,
@@ -41,6 +44,9 @@ MIN_OPSET, MAX_OPSET = 1, 28
 
 #: (domain, operator) to its versions, oldest first.
 OPERATORS: Table = {
+    **control.OPERATORS,
+    **optional.OPERATORS,
+    **sequence.OPERATORS,
     **activation.OPERATORS,
     **trigonometry.OPERATORS,
     **softmax.OPERATORS,

@@ -173,9 +173,9 @@ class Known:
         return len(self.shape)
 
 
-#: Kernels take the call and one array (None where left out) per input, and return one array or a tuple.  Sequences are
-#: lists, maps dicts, an optional without content is None.
-Kernel: TypeAlias = Callable[..., Union[Arr, tuple[Arr, ...]]]
+#: Kernels take the call and one Operand (None where left out) per input, and return one or a tuple of them.  Sequences
+#: are lists, maps dicts, an optional without content is None.
+Kernel: TypeAlias = Callable[..., Any]
 
 #: Rules take the call and one Known (None where left out) per input, and return one or a tuple.
 ShapeRule: TypeAlias = Callable[..., Union[Known, tuple[Known, ...]]]
