@@ -126,7 +126,7 @@ def types_of_ir_version(document: Document) -> Iterator[Finding]:
     """Types that are newer than the IR version of the model.  Each is reported once."""
     version, seen = document.proto.ir_version, set()
     for what, needed, path in _dated(document):
-        if needed > version and what not in seen:
+        if needed > max(version, 1) and what not in seen:
             seen.add(what)
             message = f"{what} must come with IR version {needed} or later, not {version}; it is read nevertheless"
             yield lenient("TY-08", "W-ir-too-old", path, message, "raise ir_version or export the model again")
