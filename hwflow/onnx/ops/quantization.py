@@ -47,7 +47,7 @@ def saturated(rounded: Arr, zero: Arr | int, dtype: np.dtype[Any]) -> Arr:
     kept = np.clip(rounded.astype(real, copy=False), low - shift, high - shift)
     invalid = np.isnan(kept)
     if invalid.any():
-        kept = np.where(invalid, -shift, kept)
+        kept = np.where(invalid, np.negative(shift), kept)
     return np.asarray(kept.astype(whole) + np.asarray(zero, whole)).astype(dtype)
 
 

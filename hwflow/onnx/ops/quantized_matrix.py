@@ -146,7 +146,7 @@ def _qlinear_conv(
     y_zero: Arr,
     b: Arr | None = None,
 ) -> Arr:
-    """x [n, c, ...], w [m, c / groups, ...] with one scale or one per channel m, b int32[m] in the scale of x times w."""
+    """x [n, c, ...], w [m, c / groups, ...] with one scale or one per channel, b int32[m] in the scale of x times w."""
     total = _exact_convolution(call, x, w, x_zero, w_zero)
     ones = (1,) * (x.ndim - 2)
     if b is not None:

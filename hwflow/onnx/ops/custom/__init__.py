@@ -1,0 +1,1 @@
+"""Operators of domains other than ONNX's own: those of quantized networks that other tools write."""
