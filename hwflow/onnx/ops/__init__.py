@@ -36,6 +36,7 @@ from hwflow.onnx.ops import (
     trigonometry,
 )
 from hwflow.onnx.ops.base import Operator, Table
+from hwflow.onnx.ops.custom import qonnx
 
 __all__ = ["MAX_OPSET", "MIN_OPSET", "OPERATORS", "find_operator"]
 
@@ -75,6 +76,7 @@ OPERATORS: Table = {
     **slice.OPERATORS,
     **sort.OPERATORS,
     **random.OPERATORS,
+    **qonnx.OPERATORS,
 }
 
 
