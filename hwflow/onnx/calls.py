@@ -13,6 +13,7 @@ from hwflow.onnx.model import Model, Node, Operand
 from hwflow.onnx.operands import as_operand, describe, describe_operand, type_text
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.ops.base import Call, Operator
+from hwflow.onnx.ops.custom import qonnx
 from hwflow.onnx.schemas import Schema, find_schema
 from hwflow.onnx.schemas.schema import Option, Parameter
 
@@ -24,7 +25,8 @@ def find(node: Node, opsets: Mapping[str, int]) -> tuple[Schema | None, Operator
 
     An operator that its operator set has taken away is none, nor is one with an overload: those are functions.
     """
-    opset = opsets.get(node.domain, 0)
+    # Exporters of QONNX do not import its operator set: they mean version 1.
+    opset = opsets.get(node.domain, 1 if node.domain in qonnx.DOMAINS else 0)
     schema = find_schema(node.domain, node.op_type, opset)
     if node.overload or (schema is not None and schema.deprecated):
         return None, None
