@@ -26,6 +26,7 @@ from hwflow.onnx.ops import (
     random,
     recurrent,
     reduction,
+    resize,
     scatter,
     sequence,
     slice,
@@ -77,6 +78,7 @@ OPERATORS: Table = {
     **sort.OPERATORS,
     **random.OPERATORS,
     **qonnx.OPERATORS,
+    **resize.OPERATORS,
 }
 
 
