@@ -2,87 +2,192 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import stat
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 
 from google.protobuf.message import DecodeError, EncodeError
 
 from hwflow.errors import HwflowError
 from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.data_file import DataFile
+from hwflow.onnx.document import Document
+from hwflow.onnx.errors import FormatError, LimitError
+from hwflow.onnx.lift import lift
+from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model
 from hwflow.onnx.reader import read_model
-from hwflow.onnx.wire import why_not_onnx
+from hwflow.onnx.text import format_text, is_text, parse_text
+from hwflow.onnx.wire import MAX_DEPTH, is_nested_too_deep, why_not_onnx
 from hwflow.onnx.writer import write_model
 
-__all__ = ["dumps", "load", "loads", "save"]
+__all__ = ["dumps", "load", "loads", "read", "read_bytes", "save"]
+
+#: Smaller files are read, larger ones mapped.
+_SMALL = 1 << 16
+
+#: Initializers that fit into one file, whose limit is 2 GiB, with something to spare for the graph.
+_MAX_INSIDE = (1 << 31) - (1 << 26)
 
 
-def load(path: str | os.PathLike[str]) -> Model:
+def load(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> Model:
     """Read an ONNX file, with its external data from the same folder.
 
-    Raises HwflowError, with the path in front, for anything that is not a readable ONNX model.
+    The weights are views of the mapped file: replace a file that is in use by another, and do not change it in place.
+    Raises HwflowError (a class of `hwflow.onnx.errors`), with the path in front, for all that is not a readable model.
     """
+    return _model(read(path, limits=limits))
+
+
+def loads(
+    data: bytes,
+    name: str = "the model",
+    *,
+    base_dir: str | os.PathLike[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Model:
+    """Read an ONNX model from bytes; `name` stands for the file in messages, `base_dir` has the external data."""
+    return _model(read_bytes(data, name, None if base_dir is None else Path(base_dir), limits=limits))
+
+
+def read(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> Document:
+    """Parse an ONNX file, binary or (by its suffix) text, and judge nothing but that.  Raises as `load`."""
     path = Path(path)
     data = _read(path)
-    return _parse(data, str(path), path.parent)
+    if is_text(path):
+        try:
+            data = memoryview(parse_text(bytes(data)))
+        except HwflowError as error:
+            raise type(error)(f"{path}: {error}") from None
+    return _parse(data, str(path), path.parent, limits)
 
 
-def loads(data: bytes, name: str = "the model") -> Model:
-    """Read an ONNX model from bytes; `name` stands for the file in messages.  External data is refused."""
-    return _parse(data, name, None)
+def read_bytes(
+    data: bytes, name: str = "the model", folder: Path | None = None, *, limits: Limits = DEFAULT_LIMITS
+) -> Document:
+    """Parse an ONNX model in bytes; `folder` is where external data may lie.  Raises as `load`."""
+    return _parse(memoryview(bytes(data)), name, folder, limits)
 
 
-def save(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write an ONNX file (all weights inside).  The file appears whole or not at all."""
-    path = Path(path)
-    data = dumps(model)
-    temporary = None
+def _model(document: Document) -> Model:
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(data)
-        temporary.chmod(0o644)
-        temporary.replace(path)
+        return read_model(document)
+    except HwflowError as error:
+        raise type(error)(f"{document.name}: {error}") from None
+
+
+def _read(path: Path) -> memoryview:
+    """The bytes of a file; those of a large one stay there until they are used."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not block
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        raise HwflowError(f"{path}: there is no such file; check the path") from None
     except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        raise HwflowError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise HwflowError(f"{path}: must be an ONNX file, not a folder; name the .onnx file in it")
+        if not stat.S_ISREG(status.st_mode):
+            raise HwflowError(f"{path}: must be an ONNX file, not a pipe or a device; save the model to a file first")
+        if status.st_size > _SMALL:
+            return memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return memoryview(file.read())
+    finally:
+        os.close(descriptor)
+
+
+def _parse(data: memoryview, name: str, folder: Path | None, limits: Limits) -> Document:
+    if not data:
+        raise FormatError(f"{name}: must be an ONNX model, not empty; export or copy it again")
+    message, lifted = lift(data)
+    try:
+        proto = pb.ModelProto.FromString(message)
+    except UnicodeDecodeError:  # protobuf's Python implementation; the compiled one leaves the test to the reader
+        raise FormatError(f"{name}: names must be UTF-8 text; the file is damaged, export the model again") from None
+    except (DecodeError, RecursionError):
+        if is_nested_too_deep(data):
+            raise LimitError(
+                f"{name}: must be nested at most {MAX_DEPTH} messages (32 graphs) deep; simplify the model"
+            ) from None
+        raise FormatError(f"{name}: {why_not_onnx(data)}") from None
+    return Document(proto, name, folder, limits, lifted)
+
+
+def save(
+    model: Model, path: str | os.PathLike[str], *, external: str | bool | None = None, checksum: bool = False
+) -> None:
+    """Write an ONNX file, as text if its suffix says so.  The file appears whole or not at all.
+
+    `external` True or a file name puts initializers above 1 KiB into a file beside the model (NAME.data by default),
+    with the checksum of that file if `checksum` says so; None does it where they are too large for one file (2 GiB).
+    """
+    path = Path(path)
+    if path.suffix.lower() == ".onnxtxt":
+        raise HwflowError(f"{path}: protobuf text must not be called .onnxtxt, which is another format; use .textproto")
+    if external is None:
+        external = sum(array.nbytes for array in model.graph.initializers.values()) > _MAX_INSIDE
+    location = f"{path.name}.data" if external is True else external or ""
+    if external and (Path(location).name != location or location in ("", ".", "..", path.name) or "\\" in location):
+        raise HwflowError(
+            f"{path}: the data file must be named beside the model, not {location!r}; choose another name"
+        )
+    try:
+        _save(model, path, location, checksum)
+    except OSError as error:
         raise HwflowError(
             f"{path}: the folder must exist and be writable ({error.strerror}); choose another place for the model"
         ) from None
 
 
+def _save(model: Model, path: Path, location: str, checksum: bool) -> None:
+    """The data file is in place before the model that needs it."""
+    with ExitStack() as leftovers:
+        if location:
+            file, temporary = _temporary(path.with_name(location), leftovers)
+            with file:
+                data = DataFile(file, location, checksum)
+                proto = write_model(model, data.fill)
+                data.finish(proto)
+            _write(_serialize(proto, path), path, leftovers, before=(temporary, path.with_name(location)))
+        else:
+            _write(_serialize(write_model(model), path), path, leftovers)
+
+
+def _serialize(proto: pb.ModelProto, path: Path) -> bytes:
+    return format_text(proto) if is_text(path) else _bytes(proto)
+
+
+def _temporary(path: Path, leftovers: ExitStack) -> tuple[BinaryIO, Path]:
+    """A new file beside `path`, which goes away with `leftovers` unless it is renamed."""
+    file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False)  # noqa: SIM115
+    temporary = Path(file.name)
+    leftovers.callback(temporary.unlink, missing_ok=True)
+    temporary.chmod(0o644)
+    return file, temporary  # type: ignore[return-value]
+
+
+def _write(data: bytes, path: Path, leftovers: ExitStack, before: tuple[Path, Path] | None = None) -> None:
+    file, temporary = _temporary(path, leftovers)
+    with file:
+        file.write(data)
+    if before is not None:
+        before[0].replace(before[1])
+    temporary.replace(path)
+
+
 def dumps(model: Model) -> bytes:
     """The bytes of an ONNX file; equal models give equal bytes.  Raises HwflowError above protobuf's 2 GiB."""
+    return _bytes(write_model(model))
+
+
+def _bytes(proto: pb.ModelProto) -> bytes:
     try:
-        return write_model(model).SerializeToString(deterministic=True)
+        return proto.SerializeToString(deterministic=True)
     except (EncodeError, ValueError, MemoryError) as error:
         raise HwflowError(f"the model must fit into one ONNX file (2 GiB), not fail with: {error}") from None
-
-
-def _read(path: Path) -> bytes:
-    if path.is_dir():
-        raise HwflowError(f"{path}: must be an ONNX file, not a folder; name the .onnx file in it")
-    if not path.exists():
-        raise HwflowError(f"{path}: there is no such file; check the path")
-    if not path.is_file():
-        raise HwflowError(f"{path}: must be an ONNX file, not a pipe or a device; save the model to a file first")
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise HwflowError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
-
-
-def _parse(data: bytes, name: str, folder: Path | None) -> Model:
-    if not data:
-        raise HwflowError(f"{name}: must be an ONNX model, not empty; export or copy it again")
-    try:
-        proto = pb.ModelProto.FromString(data)
-    except UnicodeDecodeError:  # protobuf's Python implementation; the compiled one leaves the test to the reader
-        raise HwflowError(f"{name}: names must be UTF-8 text; the file is damaged, export the model again") from None
-    except (DecodeError, RecursionError):
-        raise HwflowError(f"{name}: {why_not_onnx(data)}") from None
-    try:
-        return read_model(proto, folder)
-    except HwflowError as error:
-        raise HwflowError(f"{name}: {error}") from None

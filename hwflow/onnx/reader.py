@@ -6,31 +6,30 @@ is refused here; everything that they can express is left for `hwflow.onnx.check
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.dtypes import element_type
-from hwflow.onnx.model import Attribute, Dim, Graph, Model, Node, TensorType, Value
-from hwflow.onnx.tensors import decode_tensor
+from hwflow.onnx.document import Document
+from hwflow.onnx.errors import InvalidModel, LimitError
+from hwflow.onnx.extras import has_unknown_fields, rest
+from hwflow.onnx.model import Array, Attribute, AttributeRef, Function, Graph, Model, Node, Training, Value, ValueType
+from hwflow.onnx.tensors import decode_sparse, decode_tensor
+from hwflow.onnx.types import text, value_type
 
-__all__ = ["MAX_IR_VERSION", "canonical_domain", "read_model"]
+__all__ = ["MAX_IR_VERSION", "canonical_domain", "read_functions", "read_model"]
 
 #: The newest version of the file format whose fields this reader knows.
 MAX_IR_VERSION = 14
 
-#: Graphs inside attributes of graphs: If and Loop in real models nest two or three deep.
-_MAX_DEPTH = 16
-
-#: Value field of an attribute for each AttributeProto.AttributeType that is read.
+#: Value field of an attribute for each AttributeProto.AttributeType.
 _ATTRIBUTE_FIELDS = {
     1: "f", 2: "i", 3: "s", 4: "t", 5: "g", 6: "floats", 7: "ints", 8: "strings", 9: "tensors", 10: "graphs",
+    11: "sparse_tensor", 12: "sparse_tensors", 13: "tp", 14: "type_protos",
 }  # fmt: skip
-_UNREAD_FIELDS = ("sparse_tensor", "sparse_tensors", "tp", "type_protos")
-_VALUE_FIELDS = frozenset((*_ATTRIBUTE_FIELDS.values(), *_UNREAD_FIELDS))
+_VALUE_FIELDS = frozenset(_ATTRIBUTE_FIELDS.values())
+_MESSAGE_FIELDS = frozenset(("t", "g", "sparse_tensor", "tp"))
 
 
 def canonical_domain(domain: str) -> str:
@@ -38,53 +37,53 @@ def canonical_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def read_model(proto: pb.ModelProto, folder: Path | None) -> Model:
-    """The model of a parsed file.  `folder` is where external data may lie.  Raises HwflowError."""
+def read_model(document: Document) -> Model:
+    """The model of a parsed file.
+
+    Raises InvalidModel for what a Model cannot express, TensorDataError for a tensor whose data is not what it says,
+    SecurityError for external data outside of the folder, LimitError for graphs nested deeper than `document.limits`.
+    """
+    proto = document.proto
     if not proto.HasField("graph"):
-        raise HwflowError("the model must have a graph, not none; export the model again")
+        raise InvalidModel("the model must have a graph, not none; export the model again")
     _check_ir_version(proto)
-    _refuse_unread_parts(proto)
-    reader = _Reader(folder, proto.ir_version)
-    graph = reader.graph(proto.graph, "graph", 0)
-    notes = ("the training part of the file is ignored",) if proto.training_info else ()
+    reader = _Reader(document, has_unknown_fields(proto))
     return Model(
-        graph=graph,
+        graph=reader.graph(proto.graph, "graph", 0),
         ir_version=proto.ir_version,
         opsets=_opsets(proto.opset_import),
-        producer_name=_name(proto.producer_name),
-        producer_version=_name(proto.producer_version),
-        domain=_name(proto.domain),
+        producer_name=text(proto.producer_name),
+        producer_version=text(proto.producer_version),
+        domain=text(proto.domain),
         model_version=proto.model_version,
-        doc_string=_name(proto.doc_string),
-        metadata=_unique(((_name(p.key), _name(p.value)) for p in proto.metadata_props), "metadata property"),
-        notes=notes,
+        doc_string=text(proto.doc_string),
+        metadata=_entries(proto.metadata_props, "metadata property"),
+        functions=tuple(reader.function(function) for function in proto.functions),
+        training=tuple(reader.training(t, f"training_info[{i}]") for i, t in enumerate(proto.training_info)),
+        extra=reader.rest(proto),
     )
+
+
+def read_functions(functions: Iterable[pb.FunctionProto], document: Document) -> tuple[Function, ...]:
+    """The functions of an operator set document.  Raises as `read_model`."""
+    return tuple(_Reader(document, has_unknown_fields(f)).function(f) for f in functions)
 
 
 def _check_ir_version(proto: pb.ModelProto) -> None:
     if not 1 <= proto.ir_version <= MAX_IR_VERSION:
         found = proto.ir_version if proto.HasField("ir_version") else "absent"
-        raise HwflowError(
+        raise InvalidModel(
             f"the IR version of the model must be 1 to {MAX_IR_VERSION}, not {found}; "
             f"export it with a version of ONNX that is known here, or update hwflow"
         )
 
 
-def _refuse_unread_parts(proto: pb.ModelProto) -> None:
-    if proto.functions:
-        names = ", ".join(f"'{f.name}'" for f in proto.functions)
-        raise HwflowError(f"functions of the model must be inlined, not called: {names}; use onnx.inliner first")
-    if proto.graph.sparse_initializer:
-        names = ", ".join(f"'{s.values.name}'" for s in proto.graph.sparse_initializer)
-        raise HwflowError(f"initializers must be dense, not sparse: {names}; convert them first")
-
-
 def _opsets(imports: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
     versions: dict[str, int] = {}
     for entry in imports:
-        domain = canonical_domain(_name(entry.domain))
+        domain = canonical_domain(text(entry.domain))
         if versions.setdefault(domain, entry.version) != entry.version:
-            raise HwflowError(
+            raise InvalidModel(
                 f"operator set '{domain or 'ai.onnx'}' must be imported once, "
                 f"not as version {versions[domain]} and {entry.version}; export the model again"
             )
@@ -95,90 +94,122 @@ def _unique(items: Iterable[tuple[str, Any]], what: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in items:
         if name in found:
-            raise HwflowError(f"{what} '{name}' must be there once, not twice; export the model again")
+            raise InvalidModel(f"{what} '{name}' must be there once, not twice; export the model again")
         found[name] = value
     return found
 
 
-def _shape(shape: pb.TensorShapeProto, what: str) -> tuple[Dim, ...]:
-    dims: list[Dim] = []
-    for dim in shape.dim:
-        if dim.HasField("dim_value"):
-            if dim.dim_value < 0 and dim.dim_value != -1:
-                raise HwflowError(f"a dim of {what} must not be negative, not {dim.dim_value}; export the model again")
-            dims.append(None if dim.dim_value == -1 else dim.dim_value)  # some exporters write -1 for "unknown"
-        else:
-            dims.append(_name(dim.dim_param) or None)
-    return tuple(dims)
+def _entries(entries: Iterable[pb.StringStringEntryProto], what: str) -> dict[str, str]:
+    return _unique(((text(entry.key), text(entry.value)) for entry in entries), what)
+
+
+def _texts(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(text(value) for value in values)
 
 
 @dataclass(frozen=True)
 class _Reader:
-    folder: Path | None
-    ir_version: int
+    """`unknown` says that some message of the file has fields that the format definition does not know."""
+
+    document: Document
+    unknown: bool
+
+    def rest(self, proto: Any) -> bytes:
+        """The extra of a message."""
+        kept = rest(proto, self.unknown)
+        return b"" if kept is None else kept.SerializeToString()
 
     def graph(self, proto: pb.GraphProto, path: str, depth: int) -> Graph:
-        if depth > _MAX_DEPTH:
-            raise HwflowError(f"{path} must not be nested deeper than {_MAX_DEPTH} graphs; simplify the model")
+        if depth > self.document.limits.depth:
+            raise LimitError(
+                f"{path} must not be nested deeper than {self.document.limits.depth} graphs; "
+                f"simplify the model, or raise it with --limit depth=NUMBER"
+            )
         initializers = _unique(
-            ((_name(t.name), decode_tensor(t, f"initializer '{t.name}'", self.folder)) for t in proto.initializer),
-            "initializer",
+            ((text(t.name), self.tensor(t, f"initializer '{t.name}'")) for t in proto.initializer), "initializer"
         )
-        inputs = [self.value(v) for v in proto.input if v.name not in initializers]
-        types = ((v.name, self.value(v).type) for v in proto.value_info)
+        sparse = _unique(
+            (
+                (text(s.values.name), decode_sparse(s, f"sparse initializer '{s.values.name}'", self.document))
+                for s in proto.sparse_initializer
+            ),
+            "sparse initializer",
+        )
+        for name in initializers.keys() & sparse.keys():
+            raise InvalidModel(f"initializer '{name}' must be dense or sparse, not both; export the model again")
+        inputs = [self.value(v) for v in proto.input]
+        fed = [v for v in inputs if v.name not in initializers and v.name not in sparse]
+        overridable = [v for v in inputs if v.name in initializers or v.name in sparse]
+        extra = self.rest(proto)
+        if overridable and inputs != [*fed, *overridable]:  # keep the order, too
+            extra += pb.GraphProto(input=[pb.ValueInfoProto(name=v.name) for v in inputs]).SerializeToString()
         return Graph(
-            name=_name(proto.name),
+            name=text(proto.name),
             nodes=tuple(self.node(n, f"{path}/node[{i}]", depth) for i, n in enumerate(proto.node)),
-            inputs=tuple(inputs),
+            inputs=tuple(fed),
             outputs=tuple(self.value(v) for v in proto.output),
             initializers=initializers,
-            types={name: found for name, found in types if found is not None},
+            types=self.types(proto.value_info),
+            sparse_initializers=sparse,
+            overridable=tuple(overridable),
+            extra=extra,
         )
+
+    def types(self, infos: Iterable[pb.ValueInfoProto]) -> dict[str, ValueType]:
+        """The types that a graph or function states of its inner values; of two that agree, one."""
+        types: dict[str, ValueType] = {}
+        for info in infos:
+            name = text(info.name)
+            kind = value_type(info.type, f"value '{name}'")
+            if kind is not None and types.setdefault(name, kind) != kind:
+                raise InvalidModel(f"the type of value '{name}' must be stated once, not twice; export the model again")
+        return types
 
     def value(self, proto: pb.ValueInfoProto) -> Value:
-        """A value of any other kind than tensor has no type here; `check` reports it where it matters."""
-        name = _name(proto.name)
-        if proto.type.WhichOneof("value") != "tensor_type" or proto.type.tensor_type.elem_type == 0:
-            return Value(name, None)
-        tensor = proto.type.tensor_type
-        what = f"value '{name}'"
-        shape = _shape(tensor.shape, what) if tensor.HasField("shape") else None
-        return Value(name, TensorType(element_type(tensor.elem_type, what).dtype, shape))
+        name = text(proto.name)
+        kind = value_type(proto.type, f"value '{name}'")
+        if kind is not None or not proto.HasField("type"):
+            return Value(name, kind, self.rest(proto))
+        partial = pb.ValueInfoProto()  # a type that says too little for a ValueType
+        partial.CopyFrom(proto)
+        partial.ClearField("name")
+        return Value(name, None, partial.SerializeToString())
+
+    def tensor(self, proto: pb.TensorProto, what: str) -> Array:
+        return decode_tensor(proto, what, self.document)
 
     def node(self, proto: pb.NodeProto, path: str, depth: int) -> Node:
-        node = Node(
-            op_type=_name(proto.op_type),
-            inputs=_names(proto.input),
-            outputs=_names(proto.output),
-            name=_name(proto.name),
-            domain=canonical_domain(_name(proto.domain)),
-        )
-        where = f"{path} {node.label}"
-        attributes = _unique(
-            (
-                (_name(a.name), self.attribute(a, f"attribute '{a.name}' of {where}", where, depth))
-                for a in proto.attribute
-            ),
+        inputs, outputs = _texts(proto.input), _texts(proto.output)
+        name, op_type = text(proto.name), text(proto.op_type)
+        attributes: Mapping[str, Attribute] = {}
+        if proto.attribute:
+            where = f"{path} '{name or next(filter(None, outputs), '?')}' ({op_type})"
+            attributes = self.attributes(proto.attribute, where, depth)
+        domain, overload = canonical_domain(text(proto.domain)), text(proto.overload)
+        return Node(op_type, inputs, outputs, attributes, name, domain, overload, self.rest(proto))
+
+    def attributes(self, protos: Iterable[pb.AttributeProto], where: str, depth: int) -> dict[str, Attribute]:
+        return _unique(
+            ((text(a.name), self.attribute(a, f"attribute '{a.name}' of {where}", where, depth)) for a in protos),
             f"{where}: attribute",
         )
-        return Node(node.op_type, node.inputs, node.outputs, attributes, node.name, node.domain)
 
     def attribute(self, proto: pb.AttributeProto, what: str, where: str, depth: int) -> Attribute:
-        if proto.ref_attr_name:
-            raise HwflowError(f"{what} must have a value, not refer to '{proto.ref_attr_name}' outside of a function")
         used = [field.name for field, _ in proto.ListFields() if field.name in _VALUE_FIELDS]
+        if proto.ref_attr_name:
+            if used:
+                raise InvalidModel(f"{what} must have a value or refer to '{proto.ref_attr_name}', not both")
+            return AttributeRef(text(proto.ref_attr_name), proto.type)
         stated = _ATTRIBUTE_FIELDS.get(proto.type)
-        if any(name in _UNREAD_FIELDS for name in used) or (proto.type and stated is None):
-            raise HwflowError(f"{what} must be a number, text, tensor or graph, not type {proto.type}")
         if len(used) > 1 or (used and stated and used != [stated]):
             kind = pb.AttributeProto.AttributeType.Name(proto.type)
-            raise HwflowError(
+            raise InvalidModel(
                 f"{what} must have one value of type {kind}, not {' and '.join(f'`{u}`' for u in used)}; "
                 f"export the model again"
             )
         field = stated or (used[0] if used else None)
-        if field is None:
-            raise HwflowError(f"{what} must have a value, not none; export the model again")
+        if field is None or (field in _MESSAGE_FIELDS and not used):
+            raise InvalidModel(f"{what} must have a value, not none; export the model again")
         return self.attribute_value(getattr(proto, field), field, what, where, depth)
 
     def attribute_value(self, value: Any, field: str, what: str, where: str, depth: int) -> Attribute:
@@ -188,31 +219,65 @@ class _Reader:
             case "floats" | "ints":
                 return tuple(value)
             case "s":
-                return _text(value, what)
+                return _decoded(value)
             case "strings":
-                return tuple(_text(v, what) for v in value)
+                return tuple(_decoded(v) for v in value)  # type: ignore[return-value]
             case "t":
-                return decode_tensor(value, what, self.folder)
+                return self.tensor(value, what)
             case "tensors":
-                return tuple(decode_tensor(v, what, self.folder) for v in value)
+                return tuple(self.tensor(v, what) for v in value)
+            case "sparse_tensor":
+                return decode_sparse(value, what, self.document)
+            case "sparse_tensors":
+                return tuple(decode_sparse(v, what, self.document) for v in value)
+            case "tp":
+                return _stated_type(value, what)
+            case "type_protos":
+                return tuple(_stated_type(v, what) for v in value)
             case "g":
                 return self.graph(value, f"{where}/{what.split(' of ')[0]}", depth + 1)
-        return tuple(self.graph(v, f"{where}/{what.split(' of ')[0]}", depth + 1) for v in value)
+        return tuple(self.graph(v, f"{where}/{what.split(' of ')[0]}[{i}]", depth + 1) for i, v in enumerate(value))
+
+    def function(self, proto: pb.FunctionProto) -> Function:
+        name, domain = text(proto.name), canonical_domain(text(proto.domain))
+        path = f"function '{domain or 'ai.onnx'}.{name}'"
+        return Function(
+            name=name,
+            domain=domain,
+            inputs=_texts(proto.input),
+            outputs=_texts(proto.output),
+            nodes=tuple(self.node(n, f"{path}/node[{i}]", 0) for i, n in enumerate(proto.node)),
+            opsets=_opsets(proto.opset_import),
+            attributes=_texts(proto.attribute),
+            defaults=self.attributes(proto.attribute_proto, path, 0),
+            overload=text(proto.overload),
+            types=self.types(proto.value_info),
+            extra=self.rest(proto),
+        )
+
+    def training(self, proto: pb.TrainingInfoProto, path: str) -> Training:
+        def graph(kind: str) -> Graph | None:
+            return self.graph(getattr(proto, kind), f"{path}/{kind}", 0) if proto.HasField(kind) else None
+
+        return Training(
+            initialization=graph("initialization"),
+            initialization_binding=_entries(proto.initialization_binding, f"{path}: initialization of"),
+            algorithm=graph("algorithm"),
+            update_binding=_entries(proto.update_binding, f"{path}: update of"),
+            extra=self.rest(proto),
+        )
 
 
-def _name(value: str | bytes) -> str:
-    """A string field; the protobuf runtime hands out the bytes where they are no UTF-8."""
-    if isinstance(value, bytes):
-        raise HwflowError(f"names must be UTF-8 text, not {value[:40]!r}; the file is damaged, export the model again")
-    return value
+def _stated_type(proto: pb.TypeProto, what: str) -> ValueType:
+    kind = value_type(proto, what)
+    if kind is None:
+        raise InvalidModel(f"{what} must be a type, not one without kind or element type; export the model again")
+    return kind
 
 
-def _names(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(_name(value) for value in values)
-
-
-def _text(value: bytes, what: str) -> str:
+def _decoded(value: bytes) -> str | bytes:
+    """A text; the bytes where they are not UTF-8."""
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
-        raise HwflowError(f"{what} must be UTF-8 text, not {value!r}; export the model again") from None
+        return value

@@ -6,7 +6,19 @@ first bytes, which is enough to tell the usual cases apart.
 
 from __future__ import annotations
 
-__all__ = ["why_not_onnx"]
+from typing import TypeAlias
+
+from hwflow.onnx import onnx_pb2 as pb
+
+__all__ = ["MAX_DEPTH", "is_nested_too_deep", "why_not_onnx"]
+
+Bytes: TypeAlias = bytes | memoryview
+
+#: Messages in messages that the protobuf runtime parses.
+MAX_DEPTH = 100
+
+#: Fields that the search for deep nesting looks at before it gives up.
+_MOST_FIELDS = 1_000_000
 
 #: First bytes (at an offset) of what is often mistaken for an ONNX file, and what to do with it.
 _KNOWN: tuple[tuple[int, bytes, str, str], ...] = (
@@ -25,7 +37,7 @@ _KNOWN: tuple[tuple[int, bytes, str, str], ...] = (
 _MODEL_FIELDS = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}
 
 
-def why_not_onnx(data: bytes) -> str:
+def why_not_onnx(data: Bytes) -> str:
     """What is wrong with bytes that protobuf refused, as the end of a message: "... must ..., not ...; remedy"."""
     for offset, magic, kind, remedy in _KNOWN:
         if data[offset : offset + len(magic)] == magic:
@@ -37,7 +49,8 @@ def why_not_onnx(data: bytes) -> str:
             return _truncated(len(data))
         number, wire_type = key >> 3, key & 7
         if first and _MODEL_FIELDS.get(number) != wire_type:
-            return f"must be an ONNX model, not a file that starts with {data[:8]!r}; export the model to ONNX first"
+            start = bytes(data[:8])
+            return f"must be an ONNX model, not a file that starts with {start!r}; export the model to ONNX first"
         first = False
         end = _skip(data, position, wire_type)
         if end is None:
@@ -45,7 +58,30 @@ def why_not_onnx(data: bytes) -> str:
         if end > len(data):
             return _truncated(len(data), end)
         position = end
-    return "must be an ONNX model, not damaged inside or nested deeper than 100 messages; copy or export it again"
+    return "must be an ONNX model, not damaged inside; copy or export it again"
+
+
+def is_nested_too_deep(data: Bytes) -> bool:
+    """True where messages are nested deeper than protobuf parses; iterative, and it looks at each byte once at most."""
+    waiting = [(0, len(data), pb.ModelProto.DESCRIPTOR, 0)]
+    for _ in range(_MOST_FIELDS):
+        if not waiting:
+            return False
+        position, end, message, depth = waiting.pop()
+        if depth > MAX_DEPTH:
+            return True
+        key, start = _varint(data, position)
+        after = _skip(data, start, key & 7) if key is not None else None
+        if key is None or after is None or after > end:
+            continue
+        if after < end:
+            waiting.append((after, end, message, depth))
+        field = message.fields_by_number.get(key >> 3)
+        if key & 7 == 2 and field is not None and field.message_type is not None:
+            length, inner = _varint(data, start)
+            if length:
+                waiting.append((inner, inner + length, field.message_type, depth + 1))
+    return False
 
 
 def _truncated(size: int, expected: int | None = None) -> str:
@@ -53,7 +89,7 @@ def _truncated(size: int, expected: int | None = None) -> str:
     return f"must be a whole ONNX model, not truncated after {size} bytes ({needed} announced); copy or export it again"
 
 
-def _skip(data: bytes, position: int, wire_type: int) -> int | None:
+def _skip(data: Bytes, position: int, wire_type: int) -> int | None:
     """Where a field's value ends, perhaps behind the end of the data; None for a wire type that does not exist."""
     if wire_type == 0:
         value, end = _varint(data, position)
@@ -68,7 +104,7 @@ def _skip(data: bytes, position: int, wire_type: int) -> int | None:
     return None
 
 
-def _varint(data: bytes, position: int) -> tuple[int | None, int]:
+def _varint(data: Bytes, position: int) -> tuple[int | None, int]:
     value = shift = 0
     while position < len(data) and shift < 70:
         byte = data[position]

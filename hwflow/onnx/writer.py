@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.dtypes import element_type_of
-from hwflow.onnx.model import Attribute, Dim, Graph, Model, Node, TensorType, Value
-from hwflow.onnx.tensors import encode_tensor
+from hwflow.onnx.errors import InvalidModel
+from hwflow.onnx.extras import overlay
+from hwflow.onnx.model import (
+    Array,
+    Attribute,
+    AttributeRef,
+    Function,
+    Graph,
+    MapType,
+    Model,
+    Node,
+    OpaqueType,
+    OptionalType,
+    SequenceType,
+    SparseTensor,
+    SparseTensorType,
+    TensorType,
+    Training,
+    Value,
+)
+from hwflow.onnx.tensors import encode_sparse, encode_tensor, fill_tensor
+from hwflow.onnx.types import type_proto
 
-__all__ = ["write_model"]
+__all__ = ["FillTensor", "write_functions", "write_model"]
+
+#: How an initializer is written: (the message to fill, array, what errors call it).
+FillTensor = Callable[[pb.TensorProto, Array, str], None]
 
 _TYPES = pb.AttributeProto
+_VALUE_TYPES = (TensorType, SequenceType, OptionalType, MapType, SparseTensorType, OpaqueType)
 
 
-def write_model(model: Model) -> pb.ModelProto:
-    """The ModelProto of a model.  Raises HwflowError for what the file format cannot hold."""
+def write_model(model: Model, fill: FillTensor = fill_tensor) -> pb.ModelProto:
+    """The ModelProto of a model; `fill` writes the initializers.  Raises InvalidModel for what a file cannot hold."""
+    writer = _Writer(model.ir_version, fill)
     proto = pb.ModelProto(  # None leaves a field out
         ir_version=model.ir_version,
         producer_name=model.producer_name or None,
@@ -27,84 +51,170 @@ def write_model(model: Model) -> pb.ModelProto:
         domain=model.domain or None,
         model_version=model.model_version or None,
         doc_string=model.doc_string or None,
-        graph=_graph(model.graph, model.ir_version),
+        functions=[writer.function(function) for function in model.functions],
+        training_info=[writer.training(training) for training in model.training],
     )
-    for domain, version in model.opsets.items():
-        proto.opset_import.add(domain=domain, version=version)
+    writer.graph(model.graph, proto.graph)
+    _opsets(proto, model.opsets)
     for key, value in model.metadata.items():
         proto.metadata_props.add(key=key, value=value)
+    _put_back(proto, model.extra)
     return proto
 
 
-def _graph(graph: Graph, ir_version: int) -> pb.GraphProto:
-    proto = pb.GraphProto(name=graph.name)
-    proto.node.extend(_node(node, ir_version) for node in graph.nodes)
-    proto.input.extend(_value(value) for value in graph.inputs)
-    proto.output.extend(_value(value) for value in graph.outputs)
-    for name, array in graph.initializers.items():
-        proto.initializer.append(encode_tensor(array, name, f"initializer '{name}'"))
-        if ir_version < 4:  # there every initializer is an input as well
-            proto.input.append(_value(Value(name, TensorType(array.dtype, array.shape))))
-    stated = {value.name for value in (*graph.inputs, *graph.outputs)} | graph.initializers.keys()
-    proto.value_info.extend(_value(Value(name, t)) for name, t in graph.types.items() if name not in stated)
-    return proto
+def write_functions(functions: Iterable[Function], ir_version: int) -> list[pb.FunctionProto]:
+    """The functions of an operator set document."""
+    writer = _Writer(ir_version, fill_tensor)
+    return [writer.function(function) for function in functions]
+
+
+def _opsets(proto: Any, opsets: Mapping[str, int]) -> None:
+    for domain, version in opsets.items():
+        proto.opset_import.add(domain=domain, version=version)
+
+
+def _put_back(proto: Any, extra: bytes) -> None:
+    if extra:
+        overlay(proto, type(proto).FromString(extra))
 
 
 def _value(value: Value) -> pb.ValueInfoProto:
     proto = pb.ValueInfoProto(name=value.name)
-    if value.tensor is None:
+    if value.type is not None:
+        proto.type.CopyFrom(type_proto(value.type))
+    elif value.extra:
+        proto.MergeFromString(value.extra)  # with the part of a type that the file gave
         return proto
-    tensor = proto.type.tensor_type
-    tensor.elem_type = element_type_of(value.tensor.dtype, f"value '{value.name}'").code
-    if value.tensor.shape is not None:
-        tensor.shape.SetInParent()
-        tensor.shape.dim.extend(_dimension(dim) for dim in value.tensor.shape)
+    _put_back(proto, value.extra)
     return proto
 
 
-def _dimension(dim: Dim) -> pb.TensorShapeProto.Dimension:
-    if isinstance(dim, str):
-        return pb.TensorShapeProto.Dimension(dim_param=dim)
-    return pb.TensorShapeProto.Dimension() if dim is None else pb.TensorShapeProto.Dimension(dim_value=dim)
+@dataclass(frozen=True)
+class _Writer:
+    ir_version: int
+    fill: FillTensor
+
+    def graph(self, graph: Graph, proto: pb.GraphProto | None = None) -> pb.GraphProto:
+        """The message of a graph, filled in place where that is given: a copy would copy the weights."""
+        proto = pb.GraphProto() if proto is None else proto
+        proto.name = graph.name
+        proto.node.extend(self.node(node) for node in graph.nodes)
+        constants = graph.initializers.keys() | graph.sparse_initializers.keys()
+        overridable = [value for value in graph.overridable if value.name in constants]  # a pass may have dropped some
+        proto.input.extend(_value(value) for value in (*graph.inputs, *overridable))
+        proto.output.extend(_value(value) for value in graph.outputs)
+        for name, array in graph.initializers.items():
+            self.fill(proto.initializer.add(name=name), array, f"initializer '{name}'")
+        for name, sparse in graph.sparse_initializers.items():
+            proto.sparse_initializer.append(encode_sparse(sparse, name, f"sparse initializer '{name}'"))
+        if self.ir_version < 4:  # there every initializer is an input as well
+            listed = {value.name for value in overridable}
+            for name, array in graph.initializers.items():
+                if name not in listed:
+                    proto.input.append(_value(Value(name, TensorType(array.dtype, array.shape))))
+        stated = {value.name for value in (*graph.inputs, *graph.outputs)} | constants
+        proto.value_info.extend(_value(Value(name, t)) for name, t in graph.types.items() if name not in stated)
+        if graph.extra:
+            self.put_back(proto, pb.GraphProto.FromString(graph.extra))
+        return proto
+
+    def put_back(self, proto: pb.GraphProto, extra: pb.GraphProto) -> None:
+        """The inputs of the extra give their order in the file."""
+        places = {value.name: place for place, value in enumerate(extra.input)}
+        if places:
+            proto.input.sort(key=lambda value: places.get(value.name, len(places)))
+        extra.ClearField("input")
+        overlay(proto, extra)
+
+    def node(self, node: Node) -> pb.NodeProto:
+        proto = pb.NodeProto(
+            op_type=node.op_type,
+            input=node.inputs,
+            output=node.outputs,
+            name=node.name or None,
+            domain=node.domain or None,
+            overload=node.overload or None,
+            attribute=self.attributes(node.attributes, node.label) if node.attributes else None,
+        )
+        _put_back(proto, node.extra)
+        return proto
+
+    def attributes(self, attributes: Mapping[str, Attribute], label: str) -> list[pb.AttributeProto]:
+        return [self.attribute(name, value, f"attribute '{name}' of {label}") for name, value in attributes.items()]
+
+    def attribute(self, name: str, value: Attribute, what: str) -> pb.AttributeProto:
+        match value:
+            case bool() | int():
+                return pb.AttributeProto(name=name, type=_TYPES.INT, i=int(value))
+            case float():
+                return pb.AttributeProto(name=name, type=_TYPES.FLOAT, f=value)
+            case str() | bytes():
+                return pb.AttributeProto(name=name, type=_TYPES.STRING, s=_encoded(value))
+            case np.ndarray():
+                return pb.AttributeProto(name=name, type=_TYPES.TENSOR, t=encode_tensor(value, "", what))
+            case Graph():
+                return pb.AttributeProto(name=name, type=_TYPES.GRAPH, g=self.graph(value))
+            case SparseTensor():
+                sparse = encode_sparse(value, "", what)
+                return pb.AttributeProto(name=name, type=_TYPES.SPARSE_TENSOR, sparse_tensor=sparse)
+            case AttributeRef():
+                kind: Any = value.kind or None  # a number, which the stubs want as a name
+                return pb.AttributeProto(name=name, type=kind, ref_attr_name=value.name)
+            case tuple():
+                return self.list_attribute(name, value, what)
+        return pb.AttributeProto(name=name, type=_TYPES.TYPE_PROTO, tp=type_proto(value))
+
+    def list_attribute(self, name: str, items: tuple[Any, ...], what: str) -> pb.AttributeProto:
+        if all(isinstance(v, int) for v in items):  # an empty list too: nothing says what its elements would be
+            return pb.AttributeProto(name=name, type=_TYPES.INTS, ints=items)
+        if all(isinstance(v, (int, float)) for v in items):
+            return pb.AttributeProto(name=name, type=_TYPES.FLOATS, floats=items)
+        if all(isinstance(v, (str, bytes)) for v in items):
+            return pb.AttributeProto(name=name, type=_TYPES.STRINGS, strings=[_encoded(v) for v in items])
+        if all(isinstance(v, np.ndarray) for v in items):
+            tensors = [encode_tensor(v, "", what) for v in items]
+            return pb.AttributeProto(name=name, type=_TYPES.TENSORS, tensors=tensors)
+        if all(isinstance(v, Graph) for v in items):
+            return pb.AttributeProto(name=name, type=_TYPES.GRAPHS, graphs=[self.graph(v) for v in items])
+        if all(isinstance(v, SparseTensor) for v in items):
+            tensors_ = [encode_sparse(v, "", what) for v in items]
+            return pb.AttributeProto(name=name, type=_TYPES.SPARSE_TENSORS, sparse_tensors=tensors_)
+        if all(isinstance(v, _VALUE_TYPES) for v in items):
+            types = [type_proto(v) for v in items]
+            return pb.AttributeProto(name=name, type=_TYPES.TYPE_PROTOS, type_protos=types)
+        raise InvalidModel(f"{what} must be numbers, texts, arrays, graphs or types of one kind, not {items!r}")
+
+    def function(self, function: Function) -> pb.FunctionProto:
+        label = f"function '{function.name}'"
+        proto = pb.FunctionProto(
+            name=function.name,
+            domain=function.domain or None,
+            overload=function.overload or None,
+            input=function.inputs,
+            output=function.outputs,
+            attribute=function.attributes,
+            attribute_proto=self.attributes(function.defaults, label),
+            node=[self.node(node) for node in function.nodes],
+            value_info=[_value(Value(name, kind)) for name, kind in function.types.items()],
+        )
+        _opsets(proto, function.opsets)
+        _put_back(proto, function.extra)
+        return proto
+
+    def training(self, training: Training) -> pb.TrainingInfoProto:
+        proto = pb.TrainingInfoProto()
+        for kind in ("initialization", "algorithm"):
+            graph = getattr(training, kind)
+            if graph is not None:
+                self.graph(graph, getattr(proto, kind))
+            for key, value in getattr(training, _BINDINGS[kind]).items():
+                getattr(proto, _BINDINGS[kind]).add(key=key, value=value)
+        _put_back(proto, training.extra)
+        return proto
 
 
-def _node(node: Node, ir_version: int) -> pb.NodeProto:
-    proto = pb.NodeProto(
-        op_type=node.op_type, input=node.inputs, output=node.outputs, name=node.name or None, domain=node.domain or None
-    )
-    proto.attribute.extend(_attributes(node.attributes, node.label, ir_version))
-    return proto
+_BINDINGS = {"initialization": "initialization_binding", "algorithm": "update_binding"}
 
 
-def _attributes(attributes: Mapping[str, Attribute], label: str, ir_version: int) -> list[pb.AttributeProto]:
-    return [_attribute(name, value, f"attribute '{name}' of {label}", ir_version) for name, value in attributes.items()]
-
-
-def _attribute(name: str, value: Attribute, what: str, ir_version: int) -> pb.AttributeProto:
-    match value:
-        case bool() | int():
-            return pb.AttributeProto(name=name, type=_TYPES.INT, i=int(value))
-        case float():
-            return pb.AttributeProto(name=name, type=_TYPES.FLOAT, f=value)
-        case str():
-            return pb.AttributeProto(name=name, type=_TYPES.STRING, s=value.encode("utf-8"))
-        case np.ndarray():
-            return pb.AttributeProto(name=name, type=_TYPES.TENSOR, t=encode_tensor(value, "", what))
-        case Graph():
-            return pb.AttributeProto(name=name, type=_TYPES.GRAPH, g=_graph(value, ir_version))
-    assert isinstance(value, tuple)
-    return _list_attribute(name, value, what, ir_version)
-
-
-def _list_attribute(name: str, items: tuple[Any, ...], what: str, ir_version: int) -> pb.AttributeProto:
-    if all(isinstance(v, int) for v in items):  # an empty list too: nothing says what its elements would be
-        return pb.AttributeProto(name=name, type=_TYPES.INTS, ints=items)
-    if all(isinstance(v, (int, float)) for v in items):
-        return pb.AttributeProto(name=name, type=_TYPES.FLOATS, floats=items)
-    if all(isinstance(v, str) for v in items):
-        return pb.AttributeProto(name=name, type=_TYPES.STRINGS, strings=[v.encode("utf-8") for v in items])
-    if all(isinstance(v, np.ndarray) for v in items):
-        return pb.AttributeProto(name=name, type=_TYPES.TENSORS, tensors=[encode_tensor(v, "", what) for v in items])
-    if all(isinstance(v, Graph) for v in items):
-        return pb.AttributeProto(name=name, type=_TYPES.GRAPHS, graphs=[_graph(v, ir_version) for v in items])
-    raise HwflowError(f"{what} must be numbers, texts, arrays or graphs of one kind, not {items!r}")
+def _encoded(value: str | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.encode("utf-8")

@@ -15,6 +15,7 @@ import hwflow.onnx
 from hwflow.errors import HwflowError
 from hwflow.onnx import onnx_pb2
 from hwflow.onnx.build import Builder
+from hwflow.onnx.document import Document
 from hwflow.onnx.dtypes import ELEMENT_TYPES, element_type_of
 from hwflow.onnx.tensors import decode_tensor, encode_tensor
 
@@ -24,7 +25,7 @@ def ours(tensor: onnx.TensorProto) -> onnx_pb2.TensorProto:
 
 
 def decode(tensor: onnx.TensorProto, folder: Path | None = None) -> np.ndarray:
-    return decode_tensor(ours(tensor), "initializer 'w'", folder)
+    return decode_tensor(ours(tensor), "initializer 'w'", Document(onnx_pb2.ModelProto(), folder=folder))
 
 
 def refused(folder: Path | None = None, **fields) -> str:
@@ -53,7 +54,7 @@ def test_round_trip_through_onnx(entry) -> None:
     tensor = encode_tensor(array, "w", "w")
     theirs = onnx.TensorProto.FromString(tensor.SerializeToString())
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(theirs), array)
-    again = decode_tensor(tensor, "w", None)
+    again = decode_tensor(tensor, "w")
     assert again.dtype == array.dtype
     np.testing.assert_array_equal(again, array)
 
@@ -78,8 +79,7 @@ def test_empty_and_scalar() -> None:
 
 def test_element_types_that_do_not_exist() -> None:
     assert refused(data_type=0) == (
-        "the element type of initializer 'w' must be one that hwflow reads, not number 0; "
-        "convert it to float32 or to an integer type"
+        "the element type of initializer 'w' must be one that ONNX has, not number 0; export the model again"
     )
     with pytest.raises(HwflowError) as caught:
         element_type_of(np.dtype("datetime64[s]"), "initializer 'w'")
@@ -114,7 +114,7 @@ def test_element_types_that_do_not_exist() -> None:
         ({"dims": [1], "segment": onnx.TensorProto.Segment(begin=0, end=1)},
          "initializer 'w' must be in one piece, not in segments; export the model again"),
         ({"dims": [1], "data_type": 8, "raw_data": b"a"},
-         "initializer 'w' must keep its strings in string_data, not in raw_data; export the model again"),
+         "initializer 'w' must keep its strings in string_data, not in raw bytes; export the model again"),
         ({"dims": [1], "data_type": 8, "string_data": [b"\xff"]},
          "the strings of initializer 'w' must be UTF-8, not b'\\xff'; export the model again"),
     ],
@@ -162,7 +162,7 @@ def test_external_through_load(folder: Path) -> None:
     with pytest.raises(HwflowError) as caught:
         hwflow.onnx.loads(proto.SerializeToString())
     assert str(caught.value) == (
-        "the model: initializer 'w' keeps its data in 'w.bin'; load the model from its file, not from bytes"
+        "the model: initializer 'w' keeps its data in 'w.bin'; load the model from its file, or name the folder"
     )
 
 

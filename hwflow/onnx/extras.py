@@ -1,0 +1,193 @@
+"""What a message has besides the fields that dataclasses hold: kept as bytes of such a message, put back on writing.
+
+`rest` takes it out of a message that was read (texts, annotations, fields of later versions of ONNX), `overlay` puts it
+back into the message that is written, at the parts that are still there: entries of lists are found by name, or by
+position where the number of entries is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from hwflow.onnx import onnx_pb2 as pb
+
+__all__ = ["has_unknown_fields", "overlay", "rest"]
+
+M = TypeVar("M", bound=Message)
+
+#: Entries of a list are matched by position, or the field is a single message.
+_BY_PLACE = ""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Of one kind of message: the fields that dataclasses hold, and those with something inside that they do not.
+
+    `inner` maps such a field to the name of the field that tells its entries apart.
+    """
+
+    held: frozenset[str] = frozenset()
+    inner: Mapping[str, str] = field(default_factory=dict)
+
+
+def _kind(held: str = "", **inner: str) -> _Kind:
+    return _Kind(frozenset(held.split()), inner)
+
+
+_ATTRIBUTE_LISTS = {6: "floats", 8: "strings", 9: "tensors", 10: "graphs", 12: "sparse_tensors", 14: "type_protos"}
+
+_KINDS: dict[str, _Kind] = {
+    "ModelProto": _kind(
+        "ir_version producer_name producer_version domain model_version doc_string graph training_info functions",
+        opset_import="domain", metadata_props="key",
+    ),
+    "OperatorSetIdProto": _kind("version"),
+    "StringStringEntryProto": _kind("value"),
+    "GraphProto": _kind(
+        "name node input output", initializer="name", sparse_initializer="values.name", value_info="name"
+    ),
+    "NodeProto": _kind("input output name op_type domain overload", attribute="name"),
+    "AttributeProto": _kind(
+        "type ref_attr_name f i s g floats ints strings graphs",
+        t=_BY_PLACE, sparse_tensor=_BY_PLACE, tp=_BY_PLACE,
+        tensors=_BY_PLACE, sparse_tensors=_BY_PLACE, type_protos=_BY_PLACE,
+    ),
+    "TensorProto": _kind(
+        "dims data_type segment float_data int32_data string_data int64_data raw_data double_data uint64_data "
+        "external_data data_location"
+    ),
+    "SparseTensorProto": _kind("dims", values=_BY_PLACE, indices=_BY_PLACE),
+    "ValueInfoProto": _kind("name", type=_BY_PLACE),
+    "TypeProto": _kind(
+        "", tensor_type=_BY_PLACE, sequence_type=_BY_PLACE, map_type=_BY_PLACE, opaque_type=_BY_PLACE,
+        sparse_tensor_type=_BY_PLACE, optional_type=_BY_PLACE,
+    ),
+    "Tensor": _kind("elem_type", shape=_BY_PLACE),
+    "SparseTensor": _kind("elem_type", shape=_BY_PLACE),
+    "Sequence": _kind(elem_type=_BY_PLACE),
+    "Optional": _kind(elem_type=_BY_PLACE),
+    "Map": _kind("key_type", value_type=_BY_PLACE),
+    "Opaque": _kind("domain name"),
+    "TensorShapeProto": _kind(dim=_BY_PLACE),
+    "Dimension": _kind("dim_value dim_param"),
+    "FunctionProto": _kind(
+        "name domain input output attribute node overload",
+        attribute_proto="name", opset_import="domain", value_info="name",
+    ),
+    "TrainingInfoProto": _kind(
+        "initialization algorithm", initialization_binding="key", update_binding="key"
+    ),
+}  # fmt: skip
+
+
+def has_unknown_fields(proto: Message) -> bool:
+    """True where any message inside has fields that the format definition does not know."""
+    known = type(proto)()
+    known.CopyFrom(proto)
+    known.DiscardUnknownFields()
+    return known.ByteSize() != proto.ByteSize()
+
+
+def rest(proto: M, unknown: bool, key: str = _BY_PLACE) -> M | None:
+    """What is not held by dataclasses, as a message of the same kind; None for nothing.
+
+    `unknown` says whether to look for unknown fields; `key` is a field that the caller sets.
+    """
+    kind = _KINDS[proto.DESCRIPTOR.name]
+    kept = type(proto)()
+    for descriptor, value in proto.ListFields():
+        name = descriptor.name
+        if name in kind.held or name == key:
+            continue
+        if name not in kind.inner:
+            _keep(kept, name, value)
+        elif isinstance(value, Message):
+            inner = rest(value, unknown)
+            if inner is not None:
+                getattr(kept, name).CopyFrom(inner)
+        else:
+            getattr(kept, name).extend(_rests(value, unknown, kind.inner[name]))
+    if isinstance(proto, pb.AttributeProto) and isinstance(kept, pb.AttributeProto) and _is_empty_list(proto):
+        kept.type = proto.type  # nothing else says what it is a list of
+    if unknown and len(UnknownFieldSet(proto)):
+        kept.MergeFromString(_unknown_bytes(proto))
+    return kept if kept.ByteSize() else None
+
+
+def _is_empty_list(proto: pb.AttributeProto) -> bool:
+    name = _ATTRIBUTE_LISTS.get(proto.type)
+    return name is not None and not getattr(proto, name) and not proto.ref_attr_name
+
+
+def _rests(values: Iterable[Any], unknown: bool, key: str) -> list[Any]:
+    """Of the entries of a list; by position, all entries stay, and with a key those that have something."""
+    found = [(value, rest(value, unknown, key)) for value in values]
+    if key == _BY_PLACE:
+        some = any(inner is not None for _, inner in found)
+        return [inner if inner is not None else type(value)() for value, inner in found] if some else []
+    kept = []
+    for value, inner in found:
+        if inner is not None:
+            if "." not in key and value.HasField(key):
+                setattr(inner, key, getattr(value, key))
+            kept.append(inner)
+    return kept
+
+
+def _keep(target: Message, name: str, value: Any) -> None:
+    if isinstance(value, Message):
+        getattr(target, name).CopyFrom(value)
+    elif hasattr(value, "MergeFrom"):  # a list
+        getattr(target, name).MergeFrom(value)
+    else:
+        setattr(target, name, value)
+
+
+def _unknown_bytes(proto: M) -> bytes:
+    copy = type(proto)()
+    copy.CopyFrom(proto)
+    for descriptor, _ in copy.ListFields():
+        copy.ClearField(descriptor.name)
+    return copy.SerializeToString()
+
+
+def _key(entry: Any, key: str) -> Any:
+    for name in key.split("."):
+        entry = getattr(entry, name)
+    return entry
+
+
+def overlay(target: M, extra: M) -> None:
+    """Put what `rest` took out of a message into the message that replaces it."""
+    kind = _KINDS[extra.DESCRIPTOR.name]
+    for descriptor, value in extra.ListFields():
+        name = descriptor.name
+        if name not in kind.inner:
+            if not (name == "type" and isinstance(target, pb.AttributeProto) and _has_elements(target)):
+                _keep(target, name, value)
+        elif isinstance(value, Message):
+            if target.HasField(name):
+                overlay(getattr(target, name), value)
+        elif kind.inner[name] == _BY_PLACE:
+            places = getattr(target, name)
+            if len(places) == len(value):
+                for place, inner in zip(places, value, strict=True):
+                    overlay(place, inner)
+        else:
+            key = kind.inner[name]
+            entries = {_key(entry, key): entry for entry in getattr(target, name)}
+            for inner in value:
+                entry = entries.get(_key(inner, key))
+                if entry is not None:
+                    overlay(entry, inner)
+    if len(UnknownFieldSet(extra)):
+        target.MergeFromString(_unknown_bytes(extra))
+
+
+def _has_elements(attribute: pb.AttributeProto) -> bool:
+    return attribute.type != pb.AttributeProto.INTS or len(attribute.ints) > 0
