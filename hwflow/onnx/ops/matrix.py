@@ -1,17 +1,27 @@
-"""Matrix products."""
+"""Matrix products and determinants."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 
 from hwflow.onnx.ops.base import FLOAT, INT, Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.widening import widened
 
 __all__ = ["OPERATORS"]
 
 
+def _known(x: Arr) -> Known:
+    return Known(x.dtype, x.shape)
+
+
 def _matmul(call: Call, a: Arr, b: Arr) -> Arr:
-    _matmul_shapes(call, Known(a.dtype, a.shape), Known(b.dtype, b.shape))
-    return np.asarray(np.matmul(a, b))
+    result = _matmul_shapes(call, _known(a), _known(b))
+    call.check_size(result.shape, result.dtype)
+    call.work(math.prod(result.shape) * a.shape[-1])
+    return np.asarray(np.matmul(widened(a), widened(b))).astype(a.dtype, copy=False)
 
 
 def _matmul_shapes(call: Call, a: Known, b: Known) -> Known:
@@ -31,18 +41,27 @@ def _matmul_shapes(call: Call, a: Known, b: Known) -> Known:
 
 def _gemm(call: Call, a: Arr, b: Arr, c: Arr | None = None) -> Arr:
     """alpha * a' b' + beta * c, with a' and b' transposed where the attributes say so."""
-    _gemm_shapes(call, *(None if x is None else Known(x.dtype, x.shape) for x in (a, b, c)))
-    y = (a.T if call.integer("transA", 0) else a) @ (b.T if call.integer("transB", 0) else b)
-    alpha, beta = call.number("alpha", 1.0), call.number("beta", 1.0)
-    y = y if alpha == 1 else y * a.dtype.type(alpha)
+    result = _gemm_shapes(call, _known(a), _known(b), None if c is None else _known(c))
+    left = widened(a.T if call.integer("transA", 0) else a)
+    right = widened(b.T if call.integer("transB", 0) else b)
+    call.check_size(result.shape, result.dtype)
+    call.work(math.prod(result.shape) * left.shape[1])
+    y = _scaled(left @ right, call.number("alpha", 1.0))
     if c is not None:
-        y = y + (c if beta == 1 else c * c.dtype.type(beta))
-    return np.asarray(y)
+        y = y + _scaled(widened(c), call.number("beta", 1.0))
+    return np.asarray(y).astype(a.dtype, copy=False)
 
 
-def _gemm_shapes(call: Call, a: Known | None, b: Known | None, c: Known | None = None) -> Known:
-    assert a is not None
-    assert b is not None
+def _scaled(x: Arr, factor: float) -> Arr:
+    """Integers times a fraction go through float64."""
+    if factor == 1:
+        return x
+    if x.dtype.kind in "iu" and not float(factor).is_integer():
+        return np.asarray(x * np.float64(factor))
+    return np.asarray(x * x.dtype.type(factor))
+
+
+def _gemm_shapes(call: Call, a: Known, b: Known, c: Known | None = None) -> Known:
     if a.ndim != 2 or b.ndim != 2:
         raise call.error(f"the inputs must be matrices, not have the shapes {list(a.shape)} and {list(b.shape)}")
     rows, inner = a.shape[::-1] if call.integer("transA", 0) else a.shape
@@ -56,12 +75,44 @@ def _gemm_shapes(call: Call, a: Known | None, b: Known | None, c: Known | None =
     return Known(a.dtype, (rows, columns))
 
 
-_GEMM = {"alpha": FLOAT, "beta": FLOAT, "transA": INT, "transB": INT}
+def _gemm_1(call: Call, a: Arr, b: Arr, c: Arr) -> Arr:
+    """Before operator set 7, C is broadcast only with attribute broadcast=1."""
+    _gemm_1_shapes(call, _known(a), _known(b), _known(c))
+    return _gemm(call, a, b, c)
+
+
+def _gemm_1_shapes(call: Call, a: Known, b: Known, c: Known) -> Known:
+    result = _gemm_shapes(call, a, b, c)
+    if not call.integer("broadcast", 0) and c.shape != result.shape:
+        raise call.error(
+            f"C must have the shape {list(result.shape)} without attribute broadcast=1, not {list(c.shape)}; "
+            f"export the model again"
+        )
+    return result
+
+
+def _determinant(call: Call, x: Arr) -> Arr:
+    """The determinant of each matrix in the last two axes."""
+    result = _determinant_shapes(call, _known(x))
+    call.check_size(result.shape, result.dtype)
+    call.work(x.size * (x.shape[-1] if x.size else 0))
+    return np.asarray(np.linalg.det(widened(x))).astype(x.dtype)
+
+
+def _determinant_shapes(call: Call, x: Known) -> Known:
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise call.error(f"the last two axes must be a square matrix, not those of {list(x.shape)}")
+    return Known(x.dtype, x.shape[:-2])
+
+
+_GEMM: dict[str, Any] = {"alpha": FLOAT, "beta": FLOAT, "transA": INT, "transB": INT}
 
 OPERATORS: Table = {
     ("", "MatMul"): (Operator(1, _matmul, _matmul_shapes, inputs=(2, 2)),),
     ("", "Gemm"): (
+        Operator(1, _gemm_1, _gemm_1_shapes),
         Operator(7, _gemm, _gemm_shapes, inputs=(3, 3), attributes=_GEMM),
         Operator(11, _gemm, _gemm_shapes, inputs=(2, 3), attributes=_GEMM),
     ),
+    ("", "Det"): (Operator(11, _determinant, _determinant_shapes),),
 }
