@@ -27,8 +27,17 @@ def _prepared(call: Call, x: Arr) -> Windows:
     shape = (*x.shape[:2], *windows.outputs)
     call.check_size(shape, x.dtype)
     # A step over few elements costs as much as about a thousand multiplications.
-    call.work(max(math.prod(shape), 1000) * sum(windows.kernel))
+    call.work(max(math.prod(shape), 1000) * math.prod(windows.kernel))
     return windows
+
+
+def _total(windows: Windows, padded: Arr) -> Arr:
+    """The sum of each window, in the order of its elements: quantized networks tell other orders of rounding apart."""
+    taps = windows.taps(padded)
+    total = next(taps).copy()
+    for plane in taps:
+        total += plane
+    return total
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
@@ -44,7 +53,6 @@ def _max_pool(call: Call, x: Arr) -> Arr | tuple[Arr, Arr]:
 
 def _max_with_indices(call: Call, windows: Windows, x: Arr) -> tuple[Arr, Arr]:
     """The largest elements and where in the flattened input they stand; of equal ones the first."""
-    call.work(math.prod(x.shape[:2]) * math.prod(windows.outputs) * math.prod(windows.kernel))
     order = "F" if call.integer("storage_order", 0) else "C"
     inside = np.arange(math.prod(windows.sizes), dtype=np.int64).reshape(windows.sizes, order=order)  # type: ignore[call-overload]
     values = windows.taps(windows.pad(call, x, _lowest(x.dtype)))
@@ -70,7 +78,7 @@ def average(call: Call, x: Arr) -> Arr:
     The padding counts in the divisor only with count_include_pad; what ceil_mode adds never does.
     """
     windows = _prepared(call, x)
-    total = windows.reduce(np.add, windows.pad(call, x.astype(working_type(x.dtype), copy=False), 0))
+    total = _total(windows, windows.pad(call, x.astype(working_type(x.dtype), copy=False), 0))
     counts = windows.counts(padding=bool(call.integer("count_include_pad", 0)))
     return np.asarray(total / counts.astype(total.dtype)).astype(x.dtype, copy=False)
 
@@ -81,7 +89,7 @@ def _lp_pool(call: Call, x: Arr) -> Arr:
         raise call.error("attribute 'kernel_shape' must be given, not left out; export the model again")
     windows = _prepared(call, x)
     powers, p = _powers(call, x)
-    total = windows.reduce(np.add, windows.pad(call, powers, 0))
+    total = _total(windows, windows.pad(call, powers, 0))
     return np.asarray(total ** (1 / p)).astype(x.dtype, copy=False)
 
 
