@@ -16,6 +16,7 @@ from hwflow.onnx.files import dumps, load, loads, save
 from hwflow.onnx.infer import infer
 from hwflow.onnx.model import Array, Attribute, Dim, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.passes import PASSES, Pass, simplify
+from hwflow.onnx.program import Program, prepare
 from hwflow.onnx.rules.finding import Finding, Severity
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Model",
     "Node",
     "Pass",
+    "Program",
     "Severity",
     "TensorType",
     "Value",
@@ -37,6 +39,7 @@ __all__ = [
     "infer",
     "load",
     "loads",
+    "prepare",
     "require_valid",
     "save",
     "simplify",

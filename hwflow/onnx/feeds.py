@@ -1,7 +1,8 @@
 """What a caller feeds, compared with what the model states of its inputs; and the same for the outputs that come back.
 
 The name of a dim stands for one size in the whole model: the first input that has it decides.  Inputs that contradict
-it are refused; outputs are only noted, because exporters are careless with the names there.
+it are refused.  Outputs are only noted, because exporters are careless with the names there, and so are the elements of
+sequences, because ONNX's own test suite is (its SequenceMap cases have elements of several sizes under one name).
 """
 
 from __future__ import annotations
@@ -34,20 +35,32 @@ __all__ = ["Sizes", "check_feeds", "output_notes"]
 
 @dataclass
 class Sizes:
-    """What the names of dims stand for in one run, and which input said so."""
+    """What the names of dims stand for in one run, and which input said so.
+
+    `notes` collects what is let pass: contradictions of names while `lenient` is set.
+    """
 
     by_name: dict[str, tuple[int, str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    lenient: bool = False
 
     def conflict(self, stated: Iterable[Dim], found: Iterable[int], who: str) -> str | None:
-        """Compare dims with sizes of the same number; the first contradiction in words."""
+        """Compare dims with sizes of the same number; the first contradiction in words, "" for one of numbers."""
         for dim, size in zip(stated, found, strict=True):
             if isinstance(dim, str):
                 known, source = self.by_name.setdefault(dim, (size, who))
-                if known != size:
+                if known == size:
+                    continue
+                if not self.lenient:
                     return f"'{dim}' is {known} in {source}"
+                self.notes.append(f"{who} has {size} for '{dim}', which is {known} in {source}")
             elif dim is not None and dim != size:
                 return ""
         return None
+
+    def element(self) -> Sizes:
+        """The same names for an element of a sequence."""
+        return Sizes(self.by_name, self.notes, lenient=True)
 
 
 def check_feeds(
@@ -87,7 +100,8 @@ def _fit(type_: ValueType | None, fed: Any, who: str, sizes: Sizes) -> Operand:
         case SequenceType():
             if not isinstance(fed, (list, tuple)):
                 raise TypeMismatch(f"{who} must be a sequence (a Python list), not {_shown(fed)}; feed a list")
-            return [_fit(type_.element, entry, f"element {k} of {who}", sizes) for k, entry in enumerate(fed)]
+            inner = sizes.element()
+            return [_fit(type_.element, entry, f"element {k} of {who}", inner) for k, entry in enumerate(fed)]
         case MapType():
             if not isinstance(fed, Mapping):
                 raise TypeMismatch(f"{who} must be a map (a Python dict), not {_shown(fed)}; feed a dict")

@@ -31,7 +31,7 @@ _Values = dict[str, Operand]
 def prepare(model: Model, limits: Limits = DEFAULT_LIMITS) -> Program:
     """Bind a model's nodes.  Raises Unsupported with all operators that are missing, LimitError, InvalidModel."""
     program = Program(model, limits)
-    program.plan(tuple(value.name for value in model.graph.outputs))
+    program.require_supported()
     return program
 
 
@@ -154,7 +154,7 @@ class Program:
     ) -> dict[str, Operand]:
         """The values of `fetch`, by default the outputs of the graph; `hwflow.onnx.evaluate` says more.
 
-        `notes` receives a sentence for each output that is not what the model states of it.
+        `notes` receives a sentence for each output that is not what the model states of it, and the like.
         """
         names = tuple(value.name for value in self._graph.outputs) if fetch is None else tuple(fetch)
         plan, sizes, meter = self.plan(names), Sizes(), Meter(self._limits)
@@ -168,8 +168,12 @@ class Program:
                 "the graphs of the model must fit into the interpreter's stack, not be nested so deeply"
             ) from None
         if notes is not None:
-            notes += output_notes(self._graph.outputs, values, sizes)
+            notes += sizes.notes + output_notes(self._graph.outputs, values, sizes)
         return {name: values[name] for name in names}
+
+    def require_supported(self) -> None:
+        """Raise Unsupported, with all operators that are missing, where the outputs of the graph cannot be computed."""
+        self.plan(tuple(value.name for value in self._graph.outputs))
 
     def plan(self, names: tuple[str, ...]) -> _Plan:
         """What has to be done for some values.  Raises Unsupported, and HwflowError for names that are not there."""
