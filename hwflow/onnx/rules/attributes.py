@@ -181,7 +181,7 @@ def attributes_allowed(document: Document) -> Iterator[Finding]:
                 where = f"{path}/attribute {quoted(attribute.name)}"
                 yield warning("AT-11", "W-nan", where, "the value should be a number, not NaN")
     for called in calls(document):
-        if called.schema is not None and called.proto.attribute:
+        if called.schema is not None:
             for name, message in attribute_values(called.schema, called.proto):
                 yield error("AT-11", f"{called.place.path}/attribute '{name}'", message)
 

@@ -55,7 +55,7 @@ def _operands(
         elif parameter.option is Option.VARIADIC and what == "input":
             empty = next((i for i in range(index, count) if not names[i]), None)
             if empty is not None:
-                message = f"{what} {empty} must have a name because ({parameter.name}) is variadic, not be left out"
+                message = f"{what} {empty} ({parameter.name}) must have a name, because it is variadic, not be left out"
                 yield lenient("VA-02", "W-variadic-empty", path, message)
 
 

@@ -79,7 +79,10 @@ def operand_types(document: Document) -> Iterator[Finding]:
         if schema is None:
             continue
         path = called.place.path
-        yield from _inputs_fit(schema, called.proto, inputs, path)
+        bad = list(_inputs_fit(schema, called.proto, inputs, path))
+        yield from bad
+        if bad:  # the types of the outputs follow from those of the inputs
+            continue
         for index, (name, found) in enumerate(zip(called.proto.output, _outputs(called, inputs), strict=True)):
             stated = types.stated.get(name) if name else None
             if stated and found and stated != found:
