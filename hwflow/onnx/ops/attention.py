@@ -101,11 +101,11 @@ def _attention(
     shown.append(scores)
     allowed, added = _masks(call, s, mask, lengths, scores.dtype)
     scores = scores if added is None else scores + added
-    scores = np.where(allowed, scores, -np.inf)
+    scores = np.where(allowed, scores, scores.dtype.type(-np.inf))
     shown.append(scores)
     bias = np.where(allowed, 0 if added is None else added, -np.inf)
     open_rows = np.max(bias, axis=-1, keepdims=True, initial=-np.inf) > -np.inf
-    precision = float_attribute(call, "softmax_precision", working_type(q.dtype))
+    precision = float_attribute(call, "softmax_precision", q.dtype)
     shares = np.where(open_rows, _softmax(scores, precision), 0).astype(q.dtype)
     shown.append(shares)
     if not 0 <= mode < len(shown):
@@ -119,27 +119,32 @@ def _check_work(call: Call, s: _Sizes) -> None:
 
 
 def _scores(s: _Sizes, q: Arr, key: Arr, scale: float) -> Arr:
-    """[batch, heads, queries, keys]; heads that share keys are one matrix product."""
-    wide = working_type(q.dtype)
-    groups = (q.astype(wide, copy=False) * wide.type(scale)).reshape(s.batch, s.kv_heads, -1, s.size)
-    return np.matmul(groups, key.astype(wide, copy=False).swapaxes(2, 3)).reshape(s.scores)
+    """[batch, heads, queries, keys] in the type of q; heads that share keys are one matrix product.
+
+    Both factors are multiplied by the root of the scale and rounded, as the operator's definition has it.
+    """
+    wide, root = working_type(q.dtype), q.dtype.type(np.sqrt(scale))
+    groups = (q * root).astype(wide, copy=False).reshape(s.batch, s.kv_heads, -1, s.size)
+    product = np.matmul(groups, (key * root).astype(wide, copy=False).swapaxes(2, 3))
+    return np.asarray(product).reshape(s.scores).astype(q.dtype, copy=False)
 
 
 def _weighted(s: _Sizes, shares: Arr, value: Arr, dtype: np.dtype[Any]) -> Arr:
     wide = working_type(dtype)
     groups = shares.astype(wide, copy=False).reshape(s.batch, s.kv_heads, -1, s.keys)
-    y = np.matmul(groups, value.astype(wide, copy=False)).reshape(s.batch, s.heads, s.queries, s.value_size)
+    y = np.asarray(np.matmul(groups, value.astype(wide, copy=False)))
+    y = y.reshape(s.batch, s.heads, s.queries, s.value_size)
     if s.packed:
         y = y.swapaxes(1, 2).reshape(s.batch, s.queries, -1)
     return y.astype(dtype, copy=False)
 
 
 def _softmax(x: Arr, precision: np.dtype[Any]) -> Arr:
-    """Over the last axis, rounded to a precision before and after; rows of -infinity alone give not-a-number."""
-    wide = working_type(precision)
-    x = x.astype(precision, copy=False).astype(wide, copy=False)
+    """Over the last axis, in a precision; rows of -infinity alone give not-a-number."""
+    x = x.astype(precision, copy=False)
     x = np.exp(x - np.max(x, axis=-1, keepdims=True, initial=-np.inf))
-    return np.asarray(x / np.sum(x, axis=-1, keepdims=True)).astype(precision, copy=False)
+    total = np.sum(x, axis=-1, keepdims=True, dtype=working_type(precision)).astype(precision, copy=False)
+    return np.asarray(x / total)
 
 
 def _masks(
