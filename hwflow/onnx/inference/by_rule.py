@@ -12,8 +12,9 @@ import numpy as np
 from hwflow.errors import HwflowError
 from hwflow.onnx.calls import describe, run
 from hwflow.onnx.errors import LimitError, Unsupported
-from hwflow.onnx.inference.facts import TensorFact, gathered
+from hwflow.onnx.inference.facts import TensorFact, gathered, join
 from hwflow.onnx.inference.worlds import ENOUGH, SMALL, Size, Worlds
+from hwflow.onnx.limits import DEFAULT_LIMITS, Meter
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator
 from hwflow.onnx.schemas import Schema
 
@@ -21,6 +22,8 @@ __all__ = ["BROADCASTING", "Contradiction", "by_rule"]
 
 #: Constants with more elements than that are no shapes: they stay uncomputed.
 MAX_ELEMENTS = 1 << 12
+#: For sizes of trial, which are not those of the model; rules allocate nothing.
+_UNLIMITED = Meter(replace(DEFAULT_LIMITS, tensor_bytes=1 << 80, total_bytes=1 << 80, seconds=1e9))
 #: How often operands are bent until a rule accepts them.
 _MAX_TRIES = 40
 
@@ -43,8 +46,11 @@ class Contradiction(Exception):
 
 @dataclass(frozen=True)
 class _Rule:
+    """An operator's rule; `kernel_call` has the limits of the run for constants that are computed."""
+
     call: Call
     operator: Operator
+    kernel_call: Call
 
     def __call__(self, operands: Sequence[Known | None]) -> tuple[Known, ...]:
         """Raises HwflowError where the operands do not suit the operator."""
@@ -73,7 +79,7 @@ class _Rule:
         if max(sizes, default=0) > MAX_ELEMENTS:
             return found
         try:
-            values = run(self.call, self.operator, arrays)
+            values = run(self.kernel_call, self.operator, arrays)
         except LimitError:
             raise
         except (HwflowError, AssertionError):
@@ -96,19 +102,29 @@ def by_rule(call: Call, operator: Operator, operands: Operands, worlds: Worlds) 
         operand = operands[position] if position < len(operands) else None
         if operand is not None and operand.elements is None:
             return None
-    rule = _Rule(call, operator)
+    if call.node.op_type == "Range":  # its rule makes the numbers
+        call = replace(call, meter=Meter(replace(DEFAULT_LIMITS, tensor_bytes=8 * MAX_ELEMENTS)))
     if all(o is None or o.is_static for o in operands):
-        try:
-            return [TensorFact(k.dtype, k.shape, k.value) for k in rule(_in_world(operands, 0))]
-        except (LimitError, Unsupported):
-            raise
-        except HwflowError as error:
-            raise Contradiction(str(error)) from None
+        return _static(_Rule(call, operator, call), operands)
+    rule = _Rule(replace(call, meter=_UNLIMITED), operator, call)
     if call.opset >= BROADCASTING.get(call.node.op_type, 1 << 30) and not call.node.domain and len(operands) > 1:
         broadcast = _broadcast(rule, operands, worlds)
         if broadcast is not None:
             return broadcast
     return _in_all_worlds(rule, operands, worlds)
+
+
+def _static(rule: _Rule, operands: Operands) -> list[TensorFact] | None:
+    try:
+        return [TensorFact(k.dtype, k.shape, k.value) for k in rule(_in_world(operands, 0))]
+    except LimitError:
+        if rule.call.node.op_type == "Range":
+            return None
+        raise
+    except Unsupported:
+        raise
+    except HwflowError as error:
+        raise Contradiction(str(error)) from None
 
 
 def _in_world(operands: Operands, world: int) -> list[Known | None]:
@@ -123,7 +139,7 @@ def _run(rule: InWorld, operands: Operands, worlds: Worlds) -> tuple[dict[int, t
             found[world] = rule(_in_world(operands, world))
         except Unsupported:
             raise
-        except HwflowError as error:  # of which a LimitError is one: numbers of trial, not of the model
+        except HwflowError as error:
             failure = error
     return found, failure
 
@@ -134,11 +150,13 @@ def _in_all_worlds(rule: _Rule, operands: Operands, worlds: Worlds) -> list[Tens
         if failure is not None:
             worlds.keep([world for world in worlds.alive if world in found])
         return _combined(found, worlds)
+    results: list[TensorFact] | None = None
     for bent in _bent(operands, worlds):
         found, _ = _run(rule, bent, worlds)
         if sum(world >= SMALL for world in found) >= min(ENOUGH, len(worlds.large())):
-            return _loosely(found, bent, worlds)
-    return None
+            more = _loosely(found, bent, worlds)
+            results = more if results is None else _common(results, more, worlds)
+    return results
 
 
 def _combined(found: dict[int, tuple[Known, ...]], worlds: Worlds) -> list[TensorFact]:
@@ -157,21 +175,25 @@ def _combined(found: dict[int, tuple[Known, ...]], worlds: Worlds) -> list[Tenso
 
 
 def _bent(operands: Operands, worlds: Worlds) -> Iterator[list[TensorFact | None]]:
-    """The operands with open sizes set to a constant or to one another, as a valid model must have meant it."""
+    """The operands with an open size set to a constant or to another one, as a valid model may have meant it."""
     shapes = [o.shape for o in operands if o is not None and o.shape is not None]
     open_sizes = {worlds.key(d): d for shape in shapes for d in shape if not isinstance(worlds.reduced(d), int)}
     constants: list[Size] = [1, *sorted({d for shape in shapes for d in shape if isinstance(d, int) and d > 1})]
     choices: list[dict[tuple[int, ...], Size]] = [{key: c} for key in open_sizes for c in constants]
     choices += [{b: open_sizes[a]} for a, b in itertools.combinations(open_sizes, 2)]
-    together = worlds.fresh()
-    choices = [*choices[: _MAX_TRIES - 2], dict.fromkeys(open_sizes, together), dict.fromkeys(open_sizes, 1)]
-    for choice in choices:
+    for choice in [*choices[: _MAX_TRIES - 1], dict.fromkeys(open_sizes, worlds.fresh())]:
         yield [
             o
             if o is None or o.shape is None
             else replace(o, shape=tuple(choice.get(worlds.key(d), d) for d in o.shape))
             for o in operands
         ]
+
+
+def _common(a: list[TensorFact], b: list[TensorFact], worlds: Worlds) -> list[TensorFact]:
+    """What holds whichever way the operands were meant."""
+    joined = (join(p, q, worlds) for p, q in zip(a, b, strict=True))
+    return [fact for fact in joined if isinstance(fact, TensorFact)]
 
 
 def _loosely(found: dict[int, tuple[Known, ...]], operands: Operands, worlds: Worlds) -> list[TensorFact]:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from hwflow.onnx.inference.facts import UNKNOWN, Fact, Holder, TensorFact, elements_in, join
+from hwflow.onnx.inference.facts import UNKNOWN, Fact, Holder, TensorFact, elements_in, join, refined
 from hwflow.onnx.inference.worlds import Size, Worlds
 from hwflow.onnx.model import Graph
 from hwflow.onnx.ops.base import Call
@@ -203,11 +203,14 @@ def _scan(call: Call, operands: Sequence[Fact | None], worlds: Worlds, body: Bod
     length = _size_at(scanned, axes, worlds)
     batch = _size_at(scanned, [0] * count, worlds)
     slices = [_without(fact, [axis, 0] if batched else [axis]) for fact, axis in zip(scanned, axes, strict=True)]
-    carried = _Carried(worlds, [_without(s, [0]) if batched else _plain(s) for s in states])
-    outputs = _iterate(carried, lambda facts: body("body", graph, (*facts, *slices)))
-    rest = outputs[len(carried.facts) :]
+    carried = [_without(s, [0]) if batched else _plain(s) for s in states]
+    outputs = body("body", graph, (*carried, *slices))
+    if any(isinstance(f, TensorFact) and f.shape is None for f in carried):  # the shape of a state never changes
+        carried = [refined(a, _plain(b), worlds) for a, b in zip(carried, outputs, strict=False)]
+        outputs = body("body", graph, (*carried, *slices))
+    rest = outputs[len(carried) :]
     places = [0] * len(rest) if batched else _numbers(call, "scan_output_axes", len(rest))
-    results = [*carried.facts, *(_stacked(fact, length, axis) for fact, axis in zip(rest, places, strict=True))]
+    results = [*carried, *(_stacked(fact, length, axis) for fact, axis in zip(rest, places, strict=True))]
     return [_stacked(fact, batch, 0) for fact in results] if batched else results
 
 

@@ -77,7 +77,8 @@ def _expand(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] 
         return None
     rank = max(len(x.shape), length)
     padded = (1,) * (rank - len(x.shape)) + x.shape
-    return [TensorFact(x.dtype, tuple(d if isinstance(d, int) and d > 1 else worlds.fresh() for d in padded))]
+    kept = (axis < rank - length or (isinstance(d, int) and d > 1) for axis, d in enumerate(padded))
+    return [TensorFact(x.dtype, tuple(d if keep else worlds.fresh() for d, keep in zip(padded, kept, strict=True)))]
 
 
 def _constant_of_shape(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
@@ -90,6 +91,16 @@ def _constant_of_shape(call: Call, operands: Operands, worlds: Worlds) -> list[T
 def _same_rank(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
     x = operands[0]
     return None if x is None else [_open_axes(x, None, worlds)]
+
+
+def _unchanged(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
+    x = operands[0]
+    return None if x is None else [TensorFact(x.dtype, x.shape)]
+
+
+def _cast_like(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
+    x, like = operands[0], _operand(operands, 1)
+    return [TensorFact(like.dtype if like else None, x.shape if x else None)]
 
 
 def _by_axes_input(position: int) -> Partial:
@@ -209,6 +220,13 @@ def _string_split(call: Call, operands: Operands, worlds: Worlds) -> list[Tensor
     return [TensorFact(x.dtype, (*x.shape, worlds.fresh())), TensorFact(_INT64, x.shape)]
 
 
+def _normalized_strings(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
+    x = operands[0]
+    if x is None or x.shape is None or not x.shape:
+        return None
+    return [_open_axes(x, [-1], worlds)]
+
+
 def _image(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
     gray = call.node.attributes.get("pixel_format") == "Grayscale"
     return [TensorFact(np.dtype(np.uint8), (worlds.fresh(), worlds.fresh(), 1 if gray else 3))]
@@ -219,8 +237,11 @@ _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", 
 #: By operator of the default domain.
 PARTIAL: Mapping[str, Partial] = {
     "Cast": _cast,
+    "CastLike": _cast_like,
     "Compress": _compress,
     "ConstantOfShape": _constant_of_shape,
+    "CumProd": _unchanged,
+    "CumSum": _unchanged,
     "Expand": _expand,
     "ImageDecoder": _image,
     "NonMaxSuppression": _boxes,
@@ -235,6 +256,7 @@ PARTIAL: Mapping[str, Partial] = {
     "Slice": _by_axes_input(3),
     "Split": _split,
     "Squeeze": _ranked(-1),
+    "StringNormalizer": _normalized_strings,
     "StringSplit": _string_split,
     "Tile": _same_rank,
     "TopK": _top_k,

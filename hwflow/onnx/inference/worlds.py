@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from random import Random
 from typing import TypeAlias, Union
 
 from hwflow.onnx.model import Dim
@@ -28,17 +29,23 @@ WORLDS = 9
 SMALL = 3
 #: Fewer worlds of large numbers than that say nothing.
 ENOUGH = 3
+#: An expression with two unknowns must hold in so many worlds, one more for another unknown.
+_MIN_POINTS = 4
 #: Symbols and degrees that explanations are made of.
 _MAX_SYMBOLS, _MAX_DEGREE = 6, 3
 
-_MIDDLE = (17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
-
 
 def _numbers(k: int) -> tuple[int, ...]:
-    """The numbers of symbol number `k`.  Three worlds hold numbers with many divisors, the last three odd ones."""
-    odd = (149 + 22 * (k % 23), 59 + 34 * (k % 29), 73 + 26 * (k % 31))
-    divisible = (32 * (1 + (3 * k + 2) % 8), 48 * (1 + (k + 3) % 7), 96 * (1 + (3 * k + 1) % 5))
-    return 1, 2 + k % 6, _MIDDLE[k % len(_MIDDLE)], *divisible, *odd
+    """The numbers of symbol number `k`, all different and unrelated to those of others.
+
+    Three worlds hold small ones, three numbers with many divisors, and the last three odd ones.
+    """
+    random = Random(k)
+    large = (
+        32 * random.randrange(1, 9), 48 * random.randrange(1, 12, 2), 96 * random.choice((3, 4, 5, 6, 7)),
+        *random.sample(range(63, 900, 2), WORLDS - SMALL - 3),
+    )  # fmt: skip
+    return 1, 2 + k % 6, random.randrange(17, 62, 2), *large
 
 
 @dataclass
@@ -128,7 +135,7 @@ class Worlds:
             if numbers == key:
                 return name
         usable = [(name, numbers) for name, numbers in named if len(set(numbers)) > 1][:_MAX_SYMBOLS]
-        if len(self.large()) < ENOUGH:
+        if len(key) < _MIN_POINTS:
             return None
         for factors, numbers in _products(usable):
             if (found := _line(numbers, key)) is not None:
@@ -169,7 +176,7 @@ def _plane(x: Sequence[int], y: Sequence[int], z: Sequence[int]) -> tuple[int, i
         x2, y2, z2 = x[k] - x[i], y[k] - y[i], z[k] - z[i]
         if determinant := x1 * y2 - x2 * y1:
             a, b = Fraction(z1 * y2 - z2 * y1, determinant), Fraction(x1 * z2 - x2 * z1, determinant)
-            if a.denominator != 1 or b.denominator != 1 or not a or not b or n < 5:
+            if a.denominator != 1 or b.denominator != 1 or not a or not b or n <= _MIN_POINTS:
                 return None
             c = z[i] - int(a) * x[i] - int(b) * y[i]
             fits = all(int(a) * p + int(b) * q + c == r for p, q, r in zip(x, y, z, strict=True))
