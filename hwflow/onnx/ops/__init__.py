@@ -13,8 +13,10 @@ from hwflow.onnx.ops import (
     control,
     convolution,
     deform,
+    detection,
     einsum,
     gather,
+    grid,
     indexing,
     layout,
     matrix,
@@ -28,6 +30,7 @@ from hwflow.onnx.ops import (
     random,
     recurrent,
     reduction,
+    regions,
     resize,
     scatter,
     sequence,
@@ -38,6 +41,7 @@ from hwflow.onnx.ops import (
     standardize,
     transposed,
     trigonometry,
+    unpool,
 )
 from hwflow.onnx.ops.base import Operator, Table
 from hwflow.onnx.ops.custom import qonnx
@@ -85,6 +89,10 @@ OPERATORS: Table = {
     **random.OPERATORS,
     **qonnx.OPERATORS,
     **resize.OPERATORS,
+    **grid.OPERATORS,
+    **regions.OPERATORS,
+    **detection.OPERATORS,
+    **unpool.OPERATORS,
 }
 
 

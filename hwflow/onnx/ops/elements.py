@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from hwflow.onnx.ops.base import Arr, Call, axis_in
 
-__all__ = ["checked_axes", "checked_indices", "filled", "integers", "one_integer", "zero_of"]
+__all__ = ["checked_axes", "checked_indices", "filled", "integers", "one_integer", "rounded_to", "zero_of"]
 
 
 def integers(array: Arr) -> tuple[int, ...]:
@@ -50,3 +50,13 @@ def filled(call: Call, shape: Sequence[int], dtype: np.dtype[Any], value: Any = 
     """A new tensor of one value (by default what stands for nothing), after its size is checked."""
     call.check_size(shape, dtype)
     return np.full(tuple(shape), zero_of(dtype) if value is None else value, dtype)
+
+
+def rounded_to(values: Arr, dtype: np.dtype[Any]) -> Arr:
+    """Integers are rounded, and those too large or small become the last one there is."""
+    if values.dtype == dtype or dtype.kind not in "iu":
+        return values.astype(dtype, copy=False)
+    limits = np.iinfo(dtype)
+    rounded = np.rint(values)
+    inside = np.clip(rounded, float(limits.min), float(limits.max)).astype(dtype)
+    return np.where(rounded >= float(limits.max), np.array(limits.max, dtype), inside)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
-from hwflow.onnx.ops.elements import checked_axes, integers
+from hwflow.onnx.ops.elements import checked_axes, integers, rounded_to
 from hwflow.onnx.ops.resample import Method, resampled
 
 __all__ = ["OPERATORS"]
@@ -93,17 +92,7 @@ def _resized(call: Call, x: Arr, targets: Sequence[_Target], method: Method) -> 
     for target in targets:
         if target.scale != 1 or target.length != x.shape[target.axis] or target.region != (0.0, 1.0):
             result = resampled(call, result, target.axis, target.length, target.scale, target.region, method)
-    return _as_type(result, x.dtype)
-
-
-def _as_type(values: Arr, dtype: np.dtype[Any]) -> Arr:
-    """Integers are rounded, and those too large or small become the last one there is."""
-    if values.dtype == dtype or dtype.kind not in "iu":
-        return values.astype(dtype, copy=False)
-    limits = np.iinfo(dtype)
-    rounded = np.rint(values)
-    inside = np.clip(rounded, float(limits.min), float(limits.max)).astype(dtype)
-    return np.where(rounded >= float(limits.max), np.array(limits.max, dtype), inside)
+    return rounded_to(result, x.dtype)
 
 
 def _resize(call: Call, x: Arr, roi: Arr | None = None, scales: Arr | None = None, sizes: Arr | None = None) -> Arr:

@@ -1,0 +1,192 @@
+"""Pools over regions of images: RoiAlign and MaxRoiPool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.elements import integers
+
+__all__ = ["OPERATORS"]
+
+_Reals: TypeAlias = npt.NDArray[np.floating[Any]]
+
+
+def _roi_align_shapes(call: Call, x: Known, rois: Known, batch: Known) -> Known:
+    if x.ndim != 4 or rois.ndim != 2 or rois.shape[1] != 4 or batch.shape != rois.shape[:1]:
+        raise call.error(
+            f"the input must be [N, C, H, W], the regions [n, 4] and their images [n], "
+            f"not {list(x.shape)}, {list(rois.shape)} and {list(batch.shape)}"
+        )
+    return Known(x.dtype, (rois.shape[0], x.shape[1], call.integer("output_height"), call.integer("output_width")))
+
+
+def _roi_align_10(call: Call, x: Arr, rois: Arr, batch: Arr) -> Arr:
+    """Without the shift by half an element; regions are 1 element high and wide at least."""
+    return _roi_aligned(call, x, rois, batch, half_pixel=False)
+
+
+def _roi_align(call: Call, x: Arr, rois: Arr, batch: Arr) -> Arr:
+    mode = call.text("coordinate_transformation_mode")
+    if mode not in ("half_pixel", "output_half_pixel"):
+        raise call.error(f"'coordinate_transformation_mode' must be half_pixel or output_half_pixel, not {mode!r}")
+    return _roi_aligned(call, x, rois, batch, mode == "half_pixel")
+
+
+def _roi_aligned(call: Call, x: Arr, rois: Arr, batch: Arr, half_pixel: bool) -> Arr:
+    known = [Known(a.dtype, a.shape) for a in (x, rois, batch)]
+    shape, mode, ratio = _roi_align_shapes(call, *known).shape, call.text("mode"), call.integer("sampling_ratio")
+    call.check_size(shape, np.dtype(np.float64))
+    if mode not in ("avg", "max") or ratio < 0 or not np.isfinite(rois.astype(np.float64)).all():
+        raise call.error(
+            f"'mode' must be avg or max, 'sampling_ratio' 0 or more and the regions finite, not {mode!r} and {ratio}"
+        )
+    images = _image_indices(call, batch, len(x))
+    if 0 in shape:
+        return np.empty(shape, x.dtype)
+    # Coordinates in the precision of the type: rounding decides how many places are sampled.
+    exact = _exact(rois)
+    ends = exact * exact.dtype.type(call.number("spatial_scale")) - exact.dtype.type(0.5 if half_pixel else 0)
+    pool = _mean if mode == "avg" else _largest
+    result = np.zeros(shape, np.float64)
+    for number, (image, (left, top, right, bottom)) in enumerate(zip(images, ends, strict=True)):
+        rows = _samples(call, top, bottom, shape[2], x.shape[2], half_pixel)
+        columns = _samples(call, left, right, shape[3], x.shape[3], half_pixel)
+        if rows.count and columns.count:
+            result[number] = pool(call, x[image], rows, columns)
+    return result.astype(x.dtype)
+
+
+def _exact(rois: Arr) -> npt.NDArray[Any]:
+    """The coordinates in float32, or float64 where they have it."""
+    return rois.astype(np.float64 if rois.dtype == np.float64 else np.float32)
+
+
+def _image_indices(call: Call, batch: Arr, count: int) -> tuple[int, ...]:
+    images = integers(batch)
+    if images and not 0 <= min(images) <= max(images) < count:
+        raise call.error(f"the image of each region must be 0 to {count - 1}, not {min(images)} to {max(images)}")
+    return images
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """Where one axis is sampled, `count` places in each of the bins: two neighbours [bins * count] with weights."""
+
+    count: int
+    size: int
+    low: npt.NDArray[np.int64]
+    high: npt.NDArray[np.int64]
+    low_weight: _Reals
+    high_weight: _Reals
+
+    def mean_matrix(self, first: int, last: int) -> _Reals:
+        """[bins, last - first]: the weights of elements `first` to `last` in the mean of each bin."""
+        bins = len(self.low) // self.count
+        matrix = np.zeros((bins, last - first))
+        row = np.repeat(np.arange(bins), self.count)
+        np.add.at(matrix, (row, self.low - first), self.low_weight)
+        np.add.at(matrix, (row, self.high - first), self.high_weight)
+        return matrix / self.count
+
+
+def _samples(call: Call, start: Any, end: Any, bins: int, size: int, half_pixel: bool) -> _Samples:
+    length = end - start if half_pixel else max(end - start, type(start)(1))
+    width = length / type(start)(bins)
+    count = call.integer("sampling_ratio") or max(int(np.ceil(width)), 0)
+    call.check_size((bins, count), np.dtype(np.float64))
+    call.work(bins * count)
+    offset = (np.arange(count, dtype=type(start)) + type(start)(0.5)) * width / type(start)(max(count, 1))
+    place = (start + np.arange(bins, dtype=type(start)).reshape(-1, 1) * width + offset).reshape(-1)
+    exists = (place >= -1) & (place <= size)
+    inner = np.clip(place, 0, size - 1)
+    low = inner.astype(np.int64)
+    part = (inner - low).astype(np.float64)
+    return _Samples(
+        count, size, low, np.minimum(low + 1, size - 1), np.where(exists, 1 - part, 0.0), np.where(exists, part, 0.0)
+    )
+
+
+def _mean(call: Call, image: Arr, rows: _Samples, columns: _Samples) -> _Reals:
+    """[C, height, width]: bilinear sampling and the mean are sums, one after the other in both axes."""
+    top, bottom = int(rows.low.min()), int(rows.high.max()) + 1
+    left, right = int(columns.low.min()), int(columns.high.max()) + 1
+    down, across = rows.mean_matrix(top, bottom), columns.mean_matrix(left, right)
+    part = image[:, top:bottom, left:right].astype(np.float64)
+    call.work(part.size * len(down) + len(image) * len(down) * across.size)
+    result: _Reals = down @ part @ across.T
+    return result
+
+
+def _largest(call: Call, image: Arr, rows: _Samples, columns: _Samples) -> _Reals:
+    """[C, height, width]: the largest of the weighted neighbours of all places, as the first implementation has it."""
+    shape = (len(image), len(rows.low), len(columns.low))
+    call.check_size(shape, np.dtype(np.float64))
+    call.work(4 * shape[0] * shape[1] * shape[2])
+    best = np.full(shape, -np.inf)
+    for row, row_weight in ((rows.low, rows.low_weight), (rows.high, rows.high_weight)):
+        for column, column_weight in ((columns.low, columns.low_weight), (columns.high, columns.high_weight)):
+            values = image[:, row.reshape(-1, 1), column].astype(np.float64)
+            np.maximum(best, values * (row_weight.reshape(-1, 1) * column_weight), out=best)
+    bins = (len(image), len(rows.low) // rows.count, rows.count, len(columns.low) // columns.count, columns.count)
+    result: _Reals = best.reshape(bins).max(axis=(2, 4))
+    return result
+
+
+def _max_roi_pool_shapes(call: Call, x: Known, rois: Known) -> Known:
+    pooled = call.integers("pooled_shape")
+    if x.ndim != 4 or rois.ndim != 2 or rois.shape[1] != 5 or len(pooled) != 2 or min(pooled) < 1:
+        raise call.error(
+            f"the input must be [N, C, H, W], the regions [n, 5] and 'pooled_shape' two numbers above 0, "
+            f"not {list(x.shape)}, {list(rois.shape)} and {list(pooled)}"
+        )
+    return Known(x.dtype, (rois.shape[0], x.shape[1], *pooled))
+
+
+def _max_roi_pool(call: Call, x: Arr, rois: Arr) -> Arr:
+    """The corners are rounded to elements, which belong to the region; bins without elements give 0."""
+    shape = _max_roi_pool_shapes(call, Known(x.dtype, x.shape), Known(rois.dtype, rois.shape)).shape
+    call.check_size(shape, np.dtype(np.float64))
+    exact = _exact(rois)
+    if not np.isfinite(exact).all():
+        raise call.error("the regions must be finite numbers")
+    images = _image_indices(call, exact[:, 0].astype(np.int64), len(x))
+    scaled = exact[:, 1:] * exact.dtype.type(call.number("spatial_scale"))
+    corners = np.clip(np.copysign(np.floor(np.abs(scaled) + 0.5), scaled), -(2.0**40), 2.0**40)
+    result = np.zeros(shape, x.dtype)
+    if 0 in shape or 0 in x.shape:
+        return result
+    for number, (image, (left, top, right, bottom)) in enumerate(zip(images, corners, strict=True)):
+        rows = _bins(float(top), float(bottom), shape[2], x.shape[2])
+        columns = _bins(float(left), float(right), shape[3], x.shape[3])
+        call.work(x.shape[1] * (x.shape[2] * x.shape[3] + shape[2] * shape[3]))
+        part = _bin_maxima(_bin_maxima(x[image], rows, 1), columns, 2)
+        empty = (rows[:, 0] >= rows[:, 1]).reshape(-1, 1) | (columns[:, 0] >= columns[:, 1])
+        result[number] = np.where(empty, x.dtype.type(0), part)
+    return result
+
+
+def _bins(start: float, end: float, bins: int, size: int) -> npt.NDArray[np.int64]:
+    """[bins, 2]: the first element of each bin and the one behind its last."""
+    width = np.float32(max(end - start + 1, 1)) / np.float32(bins)
+    number = np.arange(bins, dtype=np.float32)
+    edges = np.stack([np.floor(number * width), np.ceil((number + 1) * width)], axis=1).astype(np.float64)
+    return np.clip(edges + start, 0, size).astype(np.int64)
+
+
+def _bin_maxima(x: Arr, bins: npt.NDArray[np.int64], axis: int) -> Arr:
+    """The largest element of each bin along `axis`; anything for bins without elements."""
+    wide = x.astype(np.float32) if x.dtype.kind == "V" else x
+    border = np.full_like(wide[(*(slice(None),) * axis, slice(1))], -np.inf)
+    maxima = np.maximum.reduceat(np.concatenate([wide, border], axis), bins.reshape(-1), axis=axis)
+    return np.asarray(maxima[(*(slice(None),) * axis, slice(None, None, 2))]).astype(x.dtype)
+
+
+OPERATORS: Table = {
+    ("", "RoiAlign"): (Operator(10, _roi_align_10, _roi_align_shapes), Operator(16, _roi_align, _roi_align_shapes)),
+    ("", "MaxRoiPool"): (Operator(1, _max_roi_pool, _max_roi_pool_shapes),),
+}
