@@ -23,7 +23,7 @@ from hwflow.onnx.operands import dense, frozen, size_of
 from hwflow.onnx.ops.base import Call, GraphRunner, Operator
 from hwflow.onnx.schemas import Schema
 
-__all__ = ["Program", "prepare"]
+__all__ = ["Program", "constants_of", "prepare"]
 
 _Values = dict[str, Operand]
 
@@ -46,7 +46,7 @@ class _Step:
     schema: Schema | None
     operator: Operator | None
     reads: tuple[str, ...]
-    bodies: Mapping[int, Body]
+    bodies: Mapping[str, Body]
     function: Body | None
     #: Element types of inputs that were compared with the schema already.
     seen: set[tuple[Any, ...]] = field(default_factory=set)
@@ -69,8 +69,8 @@ class _Step:
         if not self.bodies:
             return None
 
-        def run_graph(graph: Graph, inputs: Sequence[Operand]) -> tuple[Operand, ...]:
-            return self.bodies[id(graph)].run(inputs, values, meter)
+        def run_graph(name: str, inputs: Sequence[Operand]) -> tuple[Operand, ...]:
+            return self.bodies[name].run(inputs, values, meter)
 
         return run_graph
 
@@ -147,7 +147,7 @@ class Program:
         self._opsets = model.opsets
         self._steps: dict[int, _Step] = {}
         self._plans: dict[tuple[str, ...], _Plan] = {}
-        self._constants = _constants(model.graph, "graph", limits)
+        self._constants = constants_of(model.graph, "graph", limits)
 
     def run(
         self, feeds: Mapping[str, Any], fetch: Sequence[str] | None = None, notes: list[str] | None = None
@@ -187,7 +187,7 @@ class Program:
         return self._plans[names]
 
 
-def _constants(graph: Graph, path: str, limits: Limits) -> dict[str, Array]:
+def constants_of(graph: Graph, path: str, limits: Limits) -> dict[str, Array]:
     """All initializers as arrays that cannot be written to."""
     found = {name: frozen(array) for name, array in graph.initializers.items()}
     meter = Meter(limits)
@@ -269,7 +269,7 @@ class _Compiler:
             self._missing.append(where)
         bodies = {}
         if operator is not None:
-            bodies = {id(g): self._graph(g, opsets, f"{where}/attribute '{name}'") for name, g in graphs_of(node)}
+            bodies = {name: self._graph(g, opsets, f"{where}/attribute '{name}'") for name, g in graphs_of(node)}
         captured = (name for body in bodies.values() for name in body.captures)
         reads = dict.fromkeys((*filter(None, node.inputs), *captured))
         if function is not None and len(node.outputs) > len(function.outputs):
@@ -281,7 +281,7 @@ class _Compiler:
         return _Step(node, where, path, opsets.get(node.domain, 0), schema, operator, tuple(reads), bodies, inner)
 
     def _graph(self, graph: Graph, opsets: Mapping[str, int], path: str) -> Body:
-        constants = _constants(graph, path, self._limits)
+        constants = constants_of(graph, path, self._limits)
         inputs = tuple(value.name for value in (*graph.inputs, *graph.overridable))
         outputs = tuple(value.name for value in graph.outputs)
         scope = _Scope(path, opsets, frozenset((*inputs, *constants)), "graph", is_inner=True)

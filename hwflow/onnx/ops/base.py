@@ -81,8 +81,8 @@ INTS, FLOATS, STRINGS = AttributeKind.INTS, AttributeKind.FLOATS, AttributeKind.
 class GraphRunner(Protocol):
     """Evaluates the graphs in attributes (of If, Loop, Scan): they see the values of the graphs around them."""
 
-    def __call__(self, graph: Graph, inputs: Sequence[Operand]) -> tuple[Operand, ...]:
-        """The outputs of `graph` for values of its inputs, by position."""
+    def __call__(self, name: str, inputs: Sequence[Operand]) -> tuple[Operand, ...]:
+        """The outputs of the graph in attribute `name` for values of its inputs, by position."""
         ...
 
 
@@ -115,7 +115,7 @@ class Call:
         if not isinstance(graph, Graph):
             raise self.error(f"attribute '{name}' must be a graph, not {graph!r}; export the model again")
         assert self.run_graph is not None, "graphs are run while a model is evaluated"
-        return self.run_graph(graph, inputs)
+        return self.run_graph(name, inputs)
 
     def wants(self, output: int) -> bool:
         """True where the node names its output number `output`."""
