@@ -10,7 +10,7 @@ import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call
 
-__all__ = ["Activation", "activations_of", "sigmoid"]
+__all__ = ["Activation", "activations_of", "named_activation", "sigmoid"]
 
 Activation: TypeAlias = Callable[[Arr], Arr]
 
@@ -69,6 +69,13 @@ def activations_of(call: Call, defaults: tuple[str, ...], directions: int) -> li
     alphas, betas = list(call.numbers("activation_alpha", ())), list(call.numbers("activation_beta", ()))
     made = [_bound(_FUNCTIONS[name.lower()], alphas, betas) for name in names[: len(defaults) * directions]]
     return [tuple(made[i : i + len(defaults)]) for i in range(0, len(made), len(defaults))]
+
+
+def named_activation(call: Call, name: str, parameters: tuple[float, ...]) -> Activation:
+    """One function by name, with the values of the parameters that it has, in order."""
+    if name.lower() not in _FUNCTIONS:
+        raise call.error(f"'activation' must be one of {', '.join(sorted(_FUNCTIONS))}, not {name!r}")
+    return _bound(_FUNCTIONS[name.lower()], list(parameters[:1]), list(parameters[1:2]))
 
 
 def _bound(function: _Function, alphas: list[float], betas: list[float]) -> Activation:

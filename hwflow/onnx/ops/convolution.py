@@ -12,7 +12,7 @@ from hwflow.onnx.ops.base import INT, INTS, STRING, Arr, Call, Known, Operator, 
 from hwflow.onnx.ops.precision import working_type
 from hwflow.onnx.ops.windows import Windows, windows_of
 
-__all__ = ["OPERATORS", "check_bias", "conv_windows", "convolve"]
+__all__ = ["OPERATORS", "check_bias", "conv_shapes", "conv_windows", "convolution", "convolve", "kernel_of"]
 
 #: The matrix of all windows (kernel elements times outputs) is made in parts of about this many bytes.
 BLOCK_BYTES = 1 << 26
@@ -97,7 +97,7 @@ def _depthwise(windows: Windows, padded: Arr, w: Arr) -> Arr:
     return y.reshape(n, -1, *windows.outputs)
 
 
-def _conv(call: Call, x: Arr, w: Arr, b: Arr | None = None) -> Arr:
+def convolution(call: Call, x: Arr, w: Arr, b: Arr | None = None) -> Arr:
     """x [n, c, *sizes], w [m, c / groups, *kernel], b [m] to [n, m, *outputs]."""
     wide = working_type(x.dtype)
     y = convolve(call, x.astype(wide, copy=False), w.astype(wide, copy=False))
@@ -118,7 +118,7 @@ OPERATORS: Table = {
     ("", "Conv"): (
         Operator(
             1,
-            _conv,
+            convolution,
             conv_shapes,
             inputs=(2, 3),
             attributes={

@@ -11,10 +11,11 @@ from hwflow.onnx.ops.base import FLOAT, INT, INTS, STRING, Arr, Call, Kernel, Kn
 from hwflow.onnx.ops.precision import is_float, working_type
 from hwflow.onnx.ops.windows import Windows, windows_of
 
-__all__ = ["OPERATORS", "average"]
+__all__ = ["OPERATORS", "pool_windows", "window_sums"]
 
 
-def _windows(call: Call, x: Arr | Known) -> Windows:
+def pool_windows(call: Call, x: Arr | Known) -> Windows:
+    """The windows over x [n, c, *sizes] that the attributes of a pool describe."""
     kernel = call.integers("kernel_shape")
     if x.ndim < 3 or x.ndim != len(kernel) + 2 or min(kernel) < 1:
         raise call.error(f"'kernel_shape' must be {max(1, x.ndim - 2)} numbers of 1 or more, not {list(kernel)}")
@@ -23,7 +24,7 @@ def _windows(call: Call, x: Arr | Known) -> Windows:
 
 def _prepared(call: Call, x: Arr) -> Windows:
     """The windows over x, when the output and the work are within the limits."""
-    windows = _windows(call, x)
+    windows = pool_windows(call, x)
     shape = (*x.shape[:2], *windows.outputs)
     call.check_size(shape, x.dtype)
     # A step over few elements costs as much as about a thousand multiplications.
@@ -31,13 +32,14 @@ def _prepared(call: Call, x: Arr) -> Windows:
     return windows
 
 
-def _total(windows: Windows, padded: Arr) -> Arr:
+def window_sums(call: Call, x: Arr) -> tuple[Arr, Windows]:
     """The sum of each window, in the order of its elements: quantized networks tell other orders of rounding apart."""
-    taps = windows.taps(padded)
+    windows = _prepared(call, x)
+    taps = windows.taps(windows.pad(call, x, 0))
     total = next(taps).copy()
     for plane in taps:
         total += plane
-    return total
+    return total, windows
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
@@ -72,13 +74,12 @@ def _max_shapes(call: Call, x: Known) -> tuple[Known, Known]:
     return pooled, Known(np.dtype(np.int64), pooled.shape)
 
 
-def average(call: Call, x: Arr) -> Arr:
+def _average(call: Call, x: Arr) -> Arr:
     """The mean of each window of x, in the type of x.
 
     The padding counts in the divisor only with count_include_pad; what ceil_mode adds never does.
     """
-    windows = _prepared(call, x)
-    total = _total(windows, windows.pad(call, x.astype(working_type(x.dtype), copy=False), 0))
+    total, windows = window_sums(call, x.astype(working_type(x.dtype), copy=False))
     counts = windows.counts(padding=bool(call.integer("count_include_pad", 0)))
     return np.asarray(total / counts.astype(total.dtype)).astype(x.dtype, copy=False)
 
@@ -87,9 +88,8 @@ def _lp_pool(call: Call, x: Arr) -> Arr:
     """The p-norm of each window."""
     if not call.has("kernel_shape"):  # opset 1 states no default and does not require it
         raise call.error("attribute 'kernel_shape' must be given, not left out; export the model again")
-    windows = _prepared(call, x)
     powers, p = _powers(call, x)
-    total = _total(windows, windows.pad(call, powers, 0))
+    total, _ = window_sums(call, powers)
     return np.asarray(total ** (1 / p)).astype(x.dtype, copy=False)
 
 
@@ -103,7 +103,7 @@ def _powers(call: Call, x: Arr) -> tuple[Arr, float]:
 
 
 def _pool_shapes(call: Call, x: Known) -> Known:
-    return Known(x.dtype, (*x.shape[:2], *_windows(call, x).outputs))
+    return Known(x.dtype, (*x.shape[:2], *pool_windows(call, x).outputs))
 
 
 def _global(function: Any) -> tuple[Kernel, ShapeRule]:
@@ -143,10 +143,10 @@ OPERATORS: Table = {
         Operator(10, _max_pool, _max_shapes, attributes={**_MAX, **_CEIL}, required=_KERNEL, outputs=(1, 2)),
     ),
     ("", "AveragePool"): (
-        Operator(1, average, _pool_shapes, attributes=_POOL, required=_KERNEL),
-        Operator(7, average, _pool_shapes, attributes=_COUNT, required=_KERNEL),
-        Operator(10, average, _pool_shapes, attributes={**_COUNT, "ceil_mode": INT}, required=_KERNEL),
-        Operator(19, average, _pool_shapes, attributes={**_COUNT, **_CEIL}, required=_KERNEL),
+        Operator(1, _average, _pool_shapes, attributes=_POOL, required=_KERNEL),
+        Operator(7, _average, _pool_shapes, attributes=_COUNT, required=_KERNEL),
+        Operator(10, _average, _pool_shapes, attributes={**_COUNT, "ceil_mode": INT}, required=_KERNEL),
+        Operator(19, _average, _pool_shapes, attributes={**_COUNT, **_CEIL}, required=_KERNEL),
     ),
     ("", "LpPool"): (
         Operator(1, _lp_pool, _pool_shapes, attributes={**_POOL, "p": FLOAT}),

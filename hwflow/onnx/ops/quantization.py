@@ -14,7 +14,7 @@ from hwflow.onnx.dtypes import element_type, type_name
 from hwflow.onnx.ops.base import INT, Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.precision import float_attribute, is_float, working_type
 
-__all__ = ["OPERATORS", "dequantized", "integer_range", "quantized", "saturated"]
+__all__ = ["OPERATORS", "dequantized", "dynamic_quantized", "integer_range", "quantized", "saturated"]
 
 #: Integer types of a quantized tensor, with their lowest and highest values.
 _RANGES: dict[np.dtype[Any], tuple[int, int]] = {
@@ -169,6 +169,11 @@ def _dequantize_shapes(call: Call, x: Known, scale: Known, zero: Known | None = 
 
 def _dynamic_quantize(call: Call, x: Arr) -> tuple[Arr, Arr, Arr]:
     """To uint8 over the range of x and 0; for an x of zeros alone, where that is empty, the scale is 1."""
+    return dynamic_quantized(x)
+
+
+def dynamic_quantized(x: Arr) -> tuple[Arr, Arr, Arr]:
+    """x in uint8, its scale and its zero point."""
     low, high = np.float32(np.min(x, initial=0)), np.float32(np.max(x, initial=0))
     scale = (high - low) / np.float32(255) or np.float32(1)
     dtype = np.dtype(np.uint8)

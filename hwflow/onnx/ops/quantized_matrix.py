@@ -15,7 +15,7 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.convolution import check_bias, conv_shapes, convolve
 from hwflow.onnx.ops.quantization import saturated
 
-__all__ = ["OPERATORS", "exact_matmul", "requantized"]
+__all__ = ["OPERATORS", "centred", "exact_matmul", "matmul_shape", "one_or_each", "requantized"]
 
 INT32 = np.dtype(np.int32)
 
@@ -32,16 +32,14 @@ def _largest(a: Arr) -> int:
 
 def exact_matmul(call: Call, a: Arr, b: Arr) -> Arr:
     """The matrix product of integer arrays, as int64."""
-    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[max(0, b.ndim - 2)]:
-        raise call.error(f"the matrices must fit together, not have the shapes {list(a.shape)} and {list(b.shape)}")
-    shape = _matmul_shape(call, a, b)
+    shape = matmul_shape(call, a, b)
     call.check_size(shape, np.dtype(np.int64))
     call.work(math.prod(shape) * a.shape[-1])
     wide = _exact_type(a, b, a.shape[-1])
     return np.asarray(np.matmul(a.astype(wide), b.astype(wide))).astype(np.int64)
 
 
-def _matmul_shape(call: Call, a: Arr | Known, b: Arr | Known) -> tuple[int, ...]:
+def matmul_shape(call: Call, a: Arr | Known, b: Arr | Known) -> tuple[int, ...]:
     """The shape of a matrix product by numpy's rule."""
     rows, columns = a.shape[-2:-1] if a.ndim > 1 else (), b.shape[-1:] if b.ndim > 1 else ()
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[max(0, b.ndim - 2)]:
@@ -60,7 +58,7 @@ def requantized(total: Arr, factor: Arr, zero: Arr, dtype: np.dtype[Any]) -> Arr
     return saturated(np.rint(total.astype(np.float32) * wide), zero.astype(np.int32), dtype)
 
 
-def _centred(call: Call, x: Arr, zero: Arr | None, axis: int | None = None) -> Arr:
+def centred(call: Call, x: Arr, zero: Arr | None, axis: int | None = None) -> Arr:
     """x minus its zero point as int32.
 
     The zero point is one number, an array that broadcasts, or one number for each element of `axis` from the end.
@@ -68,10 +66,11 @@ def _centred(call: Call, x: Arr, zero: Arr | None, axis: int | None = None) -> A
     wide = x.astype(INT32)
     if zero is None:
         return wide
-    return np.asarray(wide - _along(call, zero.astype(INT32), x, axis))
+    return np.asarray(wide - one_or_each(call, zero.astype(INT32), x, axis))
 
 
-def _along(call: Call, parameter: Arr, x: Arr, axis: int | None) -> Arr:
+def one_or_each(call: Call, parameter: Arr, x: Arr, axis: int | None) -> Arr:
+    """A scale or zero point so that it broadcasts to x: one number, or one for each element of `axis` from the end."""
     if parameter.size == 1:
         return parameter.reshape(())
     if parameter.ndim == 1 and axis is not None and -axis <= x.ndim and len(parameter) == x.shape[axis]:
@@ -86,11 +85,11 @@ def _along(call: Call, parameter: Arr, x: Arr, axis: int | None) -> Arr:
 
 def _matmul_integer(call: Call, a: Arr, b: Arr, a_zero: Arr | None = None, b_zero: Arr | None = None) -> Arr:
     """(a - a_zero) @ (b - b_zero) as int32; zero points of a per row, of b per column."""
-    return exact_matmul(call, _centred(call, a, a_zero, -2), _centred(call, b, b_zero, -1)).astype(INT32)
+    return exact_matmul(call, centred(call, a, a_zero, -2), centred(call, b, b_zero, -1)).astype(INT32)
 
 
 def _matmul_integer_shapes(call: Call, a: Known, b: Known, *zeros: Known | None) -> Known:
-    return Known(INT32, _matmul_shape(call, a, b))
+    return Known(INT32, matmul_shape(call, a, b))
 
 
 def _qlinear_matmul(
@@ -105,23 +104,23 @@ def _qlinear_matmul(
     y_zero: Arr,
 ) -> Arr:
     """The product of quantized matrices; scales and zero points of a per row, of b per column, of y one number."""
-    total = exact_matmul(call, _centred(call, a, a_zero, -2), _centred(call, b, b_zero, -1))
-    rows, columns = (_along(call, s.astype(np.float32), m, i) for s, m, i in ((a_scale, a, -2), (b_scale, b, -1)))
-    factor = rows * columns / _along(call, y_scale.astype(np.float32), total, -1)
-    return requantized(total, np.asarray(factor), _along(call, y_zero, total, -1), y_zero.dtype)
+    total = exact_matmul(call, centred(call, a, a_zero, -2), centred(call, b, b_zero, -1))
+    rows, columns = (one_or_each(call, s.astype(np.float32), m, i) for s, m, i in ((a_scale, a, -2), (b_scale, b, -1)))
+    factor = rows * columns / one_or_each(call, y_scale.astype(np.float32), total, -1)
+    return requantized(total, np.asarray(factor), one_or_each(call, y_zero, total, -1), y_zero.dtype)
 
 
 def _qlinear_matmul_shapes(
     call: Call, a: Known, a_scale: Known, a_zero: Known, b: Known, b_scale: Known, b_zero: Known, *y: Known
 ) -> Known:
-    return Known(y[1].dtype, _matmul_shape(call, a, b))
+    return Known(y[1].dtype, matmul_shape(call, a, b))
 
 
 def _exact_convolution(call: Call, x: Arr, w: Arr, x_zero: Arr | None, w_zero: Arr | None) -> Arr:
     """Convolution of x - x_zero with w - w_zero as int64; the zero point of w may be one for each output channel."""
     if x_zero is not None and x_zero.size != 1:
         raise call.error(f"the zero point of the input must be one number, not have the shape {list(x_zero.shape)}")
-    x, w = _centred(call, x, x_zero), _centred(call, w, w_zero, -w.ndim)
+    x, w = centred(call, x, x_zero), centred(call, w, w_zero, -w.ndim)
     wide = _exact_type(x, w, math.prod(w.shape[1:]))
     return convolve(call, x.astype(wide), w.astype(wide)).astype(np.int64)
 

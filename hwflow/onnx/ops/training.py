@@ -1,10 +1,10 @@
 """One step of training: Adagrad, Adam and Momentum for any number of tensors.
 
-Inputs are the learning rate R, the number T of steps before, and the tensors in equal parts: the values, their gradients,
-and one or two parts of what the optimizer remembers; outputs the new values and memories in the same order.
+Inputs are the learning rate R, the number T of steps before, and the tensors in equal parts: the values, their
+gradients, and one or two parts of what the optimizer remembers; outputs the new values and memories in the same order.
 
-Gradient, the fourth operator of this domain, is not evaluated: it names tensors of the graph around it and needs that graph
-differentiated.
+Gradient, the fourth operator of this domain, is not evaluated: it names tensors of the graph around it and needs that
+graph differentiated.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _optimizer(update: Update, parts: int) -> tuple[Kernel, ShapeRule]:
     def kernel(call: Call, rate: Arr, count: Arr, *tensors: Arr) -> tuple[Arr, ...]:
         each = _check(call, parts, tensors)
         if rate.size != 1 or count.size != 1:
-            raise call.error(f"R and T must be one number each, not of the shapes {list(rate.shape)}, {list(count.shape)}")
+            raise call.error(f"R and T must be one number each, not {list(rate.shape)} and {list(count.shape)}")
         step, steps = float(rate.reshape(())), int(count.reshape(()))
         results = [update(call, step, steps, *tensors[i::each]) for i in range(each)]
         return tuple(

@@ -1,7 +1,7 @@
 """QONNX: quantization to any number of bits, carried in floats (Pappalardo et al., arXiv:2206.07527).
 
-The definitions: https://github.com/fastmachinelearning/qonnx/tree/main/docs/qonnx-custom-ops.  Exporters write them in one
-of three domains.  All operators give float32.
+The definitions: https://github.com/fastmachinelearning/qonnx/tree/main/docs/qonnx-custom-ops.  Exporters write them in
+one of three domains.  All operators give float32.
 """
 
 from __future__ import annotations

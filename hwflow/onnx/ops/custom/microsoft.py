@@ -1,0 +1,173 @@
+"""Operators of the domain com.microsoft that onnxruntime's optimizer puts in the place of several standard ones.
+
+The definitions: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md.  What its quantizer writes
+stands in `microsoft_quantized`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.cells import named_activation, sigmoid
+from hwflow.onnx.ops.convolution import conv_shapes, convolution
+from hwflow.onnx.ops.custom import microsoft_quantized
+from hwflow.onnx.ops.precision import working_type
+from hwflow.onnx.ops.quantized_matrix import matmul_shape
+from hwflow.onnx.ops.shapes import as_first, broadcast_shape
+from hwflow.onnx.ops.special import erf
+from hwflow.onnx.ops.standardize import standardized
+
+__all__ = ["OPERATORS"]
+
+
+def _fused_conv(call: Call, x: Arr, w: Arr, b: Arr | None = None, z: Arr | None = None) -> Arr:
+    """Convolution, plus z of the same shape, then an activation."""
+    y = convolution(call, x, w, b)
+    if z is not None:
+        if z.shape != y.shape:
+            raise call.error(f"the input 'Z' must have the shape {list(y.shape)}, not {list(z.shape)}")
+        y = y + z
+    return _activated(call, y, call.numbers("activation_params", ()))
+
+
+def _activated(call: Call, y: Arr, parameters: tuple[float, ...]) -> Arr:
+    if not call.has("activation") or not call.text("activation"):
+        return y
+    name = call.text("activation")
+    if name == "Clip" and len(parameters) == 2:
+        return np.clip(y, *parameters)
+    return np.asarray(named_activation(call, name, parameters)(y)).astype(y.dtype, copy=False)
+
+
+def _fused_conv_shapes(call: Call, x: Known, w: Known, b: Known | None = None, z: Known | None = None) -> Known:
+    return conv_shapes(call, x, w, b)
+
+
+def _operand(call: Call, x: Arr, side: str) -> Arr:
+    """A factor of FusedMatMul with its axes in the order of a matrix product."""
+    if x.ndim > 2 and call.integer(f"transBatch{side}", 0):
+        x = np.moveaxis(x, 0, -2)
+    return x.swapaxes(-1, -2) if x.ndim > 1 and call.integer(f"trans{side}") else x
+
+
+def _fused_matmul(call: Call, a: Arr, b: Arr) -> Arr:
+    """The matrix product of factors that may be transposed, times alpha."""
+    wide = working_type(a.dtype)
+    left, right = (_operand(call, x, side).astype(wide, copy=False) for x, side in ((a, "A"), (b, "B")))
+    shape = matmul_shape(call, left, right)
+    call.check_size(shape, wide)
+    call.work(math.prod(shape) * left.shape[-1])
+    return np.asarray(np.matmul(left, right) * wide.type(call.number("alpha"))).astype(a.dtype, copy=False)
+
+
+def _fused_matmul_shapes(call: Call, a: Known, b: Known) -> Known:
+    left, right = (np.broadcast_to(np.zeros((), x.dtype), x.shape) for x in (a, b))
+    return Known(a.dtype, matmul_shape(call, _operand(call, left, "A"), _operand(call, right, "B")))
+
+
+def _fused_gemm(call: Call, a: Arr, b: Arr, c: Arr | None = None) -> Arr:
+    """alpha a b + beta c, then an activation."""
+    shape, wide = _gemm_shape(call, a, b, c), working_type(a.dtype)
+    left, right = (_operand(call, x, side).astype(wide, copy=False) for x, side in ((a, "A"), (b, "B")))
+    call.check_size(shape, wide)
+    call.work(math.prod(shape) * left.shape[1])
+    y = np.matmul(left, right) * wide.type(call.number("alpha"))
+    if c is not None:
+        y = y + c.astype(wide, copy=False) * wide.type(call.number("beta"))
+    names = ("activation_alpha", "activation_beta", "activation_gamma")
+    return _activated(call, y, tuple(call.number(n) for n in names if call.has(n))).astype(a.dtype, copy=False)
+
+
+def _gemm_shape(call: Call, a: Any, b: Any, c: Any) -> tuple[int, ...]:
+    if a.ndim != 2 or b.ndim != 2:
+        raise call.error(f"both factors must be matrices, not have the shapes {list(a.shape)} and {list(b.shape)}")
+    left, right = (x.shape[::-1] if call.integer(t) else x.shape for x, t in ((a, "transA"), (b, "transB")))
+    if left[1] != right[0]:
+        raise call.error(f"the matrices must fit together, not have the shapes {list(left)} and {list(right)}")
+    shape = (left[0], right[1])
+    if c is not None and broadcast_shape(call, Known(a.dtype, shape), c) != shape:
+        raise call.error(f"the summand must broadcast to {list(shape)}, not have the shape {list(c.shape)}")
+    return shape
+
+
+def _fused_gemm_shapes(call: Call, a: Known, b: Known, c: Known | None = None) -> Known:
+    return Known(a.dtype, _gemm_shape(call, a, b, c))
+
+
+def _gelu(call: Call, x: Arr, bias: Arr | None = None) -> Arr:
+    """x times the normal distribution function of x, after the bias is added."""
+    wide = working_type(x.dtype)
+    y = _biased(call, x, bias).astype(wide, copy=False)
+    return np.asarray(y * (erf(y * wide.type(math.sqrt(0.5))) + 1) * wide.type(0.5)).astype(x.dtype, copy=False)
+
+
+def _fast_gelu(call: Call, x: Arr, bias: Arr | None = None) -> Arr:
+    """The same by the hyperbolic tangent of a polynomial (Hendrycks and Gimpel, arXiv:1606.08415)."""
+    wide = working_type(x.dtype)
+    y = _biased(call, x, bias).astype(wide, copy=False)
+    inner = wide.type(math.sqrt(2 / math.pi)) * (y + wide.type(0.044715) * y * y * y)
+    return np.asarray(y * (np.tanh(inner) + 1) * wide.type(0.5)).astype(x.dtype, copy=False)
+
+
+def _quick_gelu(call: Call, x: Arr) -> Arr:
+    wide = x.astype(working_type(x.dtype), copy=False)
+    return np.asarray(wide * sigmoid(wide * wide.dtype.type(call.number("alpha")))).astype(x.dtype, copy=False)
+
+
+def _biased(call: Call, x: Arr, bias: Arr | None) -> Arr:
+    if bias is None:
+        return x
+    if bias.shape != x.shape[-1:]:
+        raise call.error(f"the bias must have the shape {list(x.shape[-1:])}, not {list(bias.shape)}")
+    return np.asarray(x + bias)
+
+
+def _skip_layer_normalization(
+    call: Call, x: Arr, skip: Arr, gamma: Arr, beta: Arr | None = None, bias: Arr | None = None
+) -> tuple[Arr, ...]:
+    """Layer normalization over the last axis of x + skip + bias; also the mean, 1 / deviation, and the sum."""
+    wide = working_type(x.dtype)
+    total = _skip_sum(call, x.astype(wide, copy=False), skip.astype(wide, copy=False))
+    for given in (gamma, beta, bias):
+        if given is not None and given.shape != x.shape[-1:]:
+            raise call.error(f"gamma, beta and bias must have the shape {list(x.shape[-1:])}, not {list(given.shape)}")
+    if bias is not None:
+        total = total + bias.astype(wide, copy=False)
+    normal, mean, inverse = standardized(total, (x.ndim - 1,), call.number("epsilon"))
+    y = normal * gamma.astype(wide, copy=False)
+    if beta is not None:
+        y = y + beta.astype(wide, copy=False)
+    statistics = (mean.astype(np.float32, copy=False), inverse.astype(np.float32, copy=False))
+    return (y.astype(x.dtype, copy=False), *statistics, total.astype(x.dtype, copy=False))
+
+
+def _skip_sum(call: Call, x: Arr, skip: Arr) -> Arr:
+    if x.ndim < 1 or broadcast_shape(call, x, skip) != x.shape:
+        raise call.error(f"'skip' must broadcast to the input {list(x.shape)}, not have the shape {list(skip.shape)}")
+    return np.asarray(x + skip)
+
+
+def _skip_shapes(call: Call, x: Known, skip: Known, *others: Known | None) -> tuple[Known, ...]:
+    if x.ndim < 1 or broadcast_shape(call, x, skip) != x.shape:
+        raise call.error(f"'skip' must broadcast to the input {list(x.shape)}, not have the shape {list(skip.shape)}")
+    statistics = Known(np.dtype(np.float32), (*x.shape[:-1], 1))
+    return Known(x.dtype, x.shape), statistics, statistics, Known(x.dtype, x.shape)
+
+
+_DOMAIN = "com.microsoft"
+
+OPERATORS: Table = {
+    (_DOMAIN, "FusedConv"): (Operator(1, _fused_conv, _fused_conv_shapes),),
+    (_DOMAIN, "FusedMatMul"): (Operator(1, _fused_matmul, _fused_matmul_shapes),),
+    (_DOMAIN, "FusedGemm"): (Operator(1, _fused_gemm, _fused_gemm_shapes),),
+    (_DOMAIN, "Gelu"): (Operator(1, _gelu, as_first),),
+    (_DOMAIN, "BiasGelu"): (Operator(1, _gelu, as_first),),
+    (_DOMAIN, "FastGelu"): (Operator(1, _fast_gelu, as_first),),
+    (_DOMAIN, "QuickGelu"): (Operator(1, _quick_gelu, as_first),),
+    (_DOMAIN, "SkipLayerNormalization"): (Operator(1, _skip_layer_normalization, _skip_shapes),),
+    **microsoft_quantized.OPERATORS,
+}
