@@ -46,7 +46,7 @@ from hwflow.onnx.ops import (
     unpool,
 )
 from hwflow.onnx.ops.base import Operator, Table
-from hwflow.onnx.ops.custom import qonnx
+from hwflow.onnx.ops.custom import microsoft, qonnx
 
 __all__ = ["MAX_OPSET", "MIN_OPSET", "OPERATORS", "find_operator"]
 
@@ -97,6 +97,7 @@ OPERATORS: Table = {
     **regions.OPERATORS,
     **detection.OPERATORS,
     **unpool.OPERATORS,
+    **microsoft.OPERATORS,
 }
 
 
