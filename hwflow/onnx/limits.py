@@ -31,6 +31,7 @@ class Limits:
     seconds: float = 3600.0  # of one run
     depth: int = 64  # of graphs in graphs and functions in functions
     inlined_nodes: int = 100_000  # that inlining of functions may make
+    folded_bytes: int = 1 << 28  # of constants that shape inference computes; small FPGAs hold a few MiB
 
 
 DEFAULT_LIMITS = Limits()
