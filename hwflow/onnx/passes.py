@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hwflow.onnx.model import Graph, Model, Node
+from hwflow.onnx.model import Model, Node
+from hwflow.onnx.renaming import reads, renamed
 
 __all__ = ["PASSES", "Pass", "remove_identities", "remove_unused", "simplify"]
 
@@ -30,31 +31,31 @@ def remove_identities(model: Model) -> Model:
     """Without Identity nodes and Dropout nodes (which do nothing in inference); their readers read their input.
 
     A node stays where it joins an input or a constant to an output of the graph, because both names must exist, and
-    where its mask is read.
+    where its mask is read.  Graphs in attributes read what takes the place of a node, but keep their own nodes.
     """
     graph = model.graph
-    read = {name for node in graph.nodes for name in node.inputs} | {value.name for value in graph.outputs}
+    read = {name for node in graph.nodes for name in reads(node)} | {value.name for value in graph.outputs}
     outputs = {value.name for value in graph.outputs}
     computed = {name for node in graph.nodes for name in node.outputs}
-    renamed: dict[str, str] = {}
+    names: dict[str, str] = {}
     kept: list[Node] = []
     for node in graph.nodes:
-        inputs = tuple(renamed.get(name, name) for name in node.inputs)
+        node = renamed(node, names) if any(name in names for name in reads(node)) else node
         if not _does_nothing(node, read):
-            kept.append(replace(node, inputs=inputs))
+            kept.append(node)
             continue
-        source, result = inputs[0], node.outputs[0]
+        source, result = node.inputs[0], node.outputs[0]
         if result not in outputs:
-            renamed[result] = source
+            names[result] = source
         elif source in computed and source not in outputs:
             # The producer takes the output's name over; so do its other readers.
-            kept = [_renamed(other, {source: result}) for other in kept]
-            renamed = {name: result if target == source else target for name, target in renamed.items()}
-            renamed[source] = result
+            kept = [renamed(other, {source: result}) for other in kept]
+            names = {name: result if target == source else target for name, target in names.items()}
+            names[source] = result
             computed.add(result)
         else:
-            kept.append(replace(node, inputs=inputs))
-    types = {name: type_ for name, type_ in graph.types.items() if name not in renamed}
+            kept.append(node)
+    types = {name: type_ for name, type_ in graph.types.items() if name not in names}
     return replace(model, graph=replace(graph, nodes=tuple(kept), types=types))
 
 
@@ -62,14 +63,6 @@ def _does_nothing(node: Node, read: set[str]) -> bool:
     if node.domain or node.op_type not in ("Identity", "Dropout"):
         return False
     return not any(name in read for name in node.outputs[1:] if name)
-
-
-def _renamed(node: Node, names: Mapping[str, str]) -> Node:
-    return replace(
-        node,
-        inputs=tuple(names.get(name, name) for name in node.inputs),
-        outputs=tuple(names.get(name, name) for name in node.outputs),
-    )
 
 
 def remove_unused(model: Model) -> Model:
@@ -80,19 +73,30 @@ def remove_unused(model: Model) -> Model:
     for node in reversed(graph.nodes):
         if any(name in live for name in node.outputs):
             kept.append(node)
-            live.update(node.inputs)
+            live.update(reads(node))
+    live |= {value.name for value in graph.overridable} | _state(model)
     written = {name for node in kept for name in node.outputs} | {value.name for value in graph.inputs}
     return replace(
         model,
-        graph=Graph(
-            name=graph.name,
+        graph=replace(
+            graph,
             nodes=tuple(reversed(kept)),
-            inputs=graph.inputs,
-            outputs=graph.outputs,
             initializers={name: array for name, array in graph.initializers.items() if name in live},
+            sparse_initializers={name: array for name, array in graph.sparse_initializers.items() if name in live},
             types={name: t for name, t in graph.types.items() if name in written or name in live},
         ),
     )
+
+
+def _state(model: Model) -> set[str]:
+    """What training reads and writes of the main graph."""
+    names: set[str] = set()
+    for training in model.training:
+        names.update(training.initialization_binding, training.update_binding)
+        for graph in (training.initialization, training.algorithm):
+            if graph is not None:
+                names.update(name for node in graph.nodes for name in reads(node))
+    return names
 
 
 #: In the order in which `simplify` runs them.

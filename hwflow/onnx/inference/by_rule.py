@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,7 +84,8 @@ class _Rule:
             raise
         except (HwflowError, AssertionError):
             return found
-        return tuple(Known(np.asarray(v).dtype, np.asarray(v).shape, np.asarray(v)) for v in values)
+        folded = (Known(v.dtype, v.shape, v) if isinstance(v, np.ndarray) else None for v in values)
+        return tuple(known or result for known, result in zip(folded, found, strict=False))
 
 
 def _is_random(schema: Schema | None) -> bool:
@@ -179,9 +180,10 @@ def _bent(operands: Operands, worlds: Worlds) -> Iterator[list[TensorFact | None
     shapes = [o.shape for o in operands if o is not None and o.shape is not None]
     open_sizes = {worlds.key(d): d for shape in shapes for d in shape if not isinstance(worlds.reduced(d), int)}
     constants: list[Size] = [1, *sorted({d for shape in shapes for d in shape if isinstance(d, int) and d > 1})]
-    choices: list[dict[tuple[int, ...], Size]] = [{key: c} for key in open_sizes for c in constants]
+    choices: list[Mapping[tuple[int, ...], Size]] = [{key: c} for key in open_sizes for c in constants]
     choices += [{b: open_sizes[a]} for a, b in itertools.combinations(open_sizes, 2)]
-    for choice in [*choices[: _MAX_TRIES - 1], dict.fromkeys(open_sizes, worlds.fresh())]:
+    choices = [*choices[: _MAX_TRIES - 1], dict.fromkeys(open_sizes, worlds.fresh())]
+    for choice in choices:
         yield [
             o
             if o is None or o.shape is None

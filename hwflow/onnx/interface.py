@@ -1,0 +1,86 @@
+"""The interface of a model that shall have static shapes: open dims of its inputs, and what the file states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hwflow.errors import HwflowError
+from hwflow.onnx.calls import describe
+from hwflow.onnx.model import Graph, TensorType, Value
+from hwflow.onnx.ops.base import Known
+
+__all__ = ["contradictions", "fixed_inputs"]
+
+
+def fixed_inputs(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[tuple[Value, ...], tuple[str, ...]]:
+    known = {value.name for value in graph.inputs}
+    for name in shapes:
+        if name not in known:
+            listed = ", ".join(f"'{n}'" for n in sorted(known)) or "none"
+            raise HwflowError(f"--input-shape must name an input of the model ({listed}), not '{name}'")
+    symbols: dict[str, int] = {}
+    for value in graph.inputs:
+        if value.name in shapes:
+            _bind_symbols(value, tuple(shapes[value.name]), symbols)
+    notes: list[str] = []
+    fixed = tuple(_fixed_input(value, shapes.get(value.name), symbols, notes) for value in graph.inputs)
+    return fixed, tuple(notes)
+
+
+def _bind_symbols(value: Value, given: tuple[int, ...], symbols: dict[str, int]) -> None:
+    """Compare a given shape with the file's, and learn what the names of its dims stand for."""
+    assert value.tensor is not None  # require_valid
+    stated = value.tensor.shape if value.tensor.shape is not None else (None,) * len(given)
+    fits = len(stated) == len(given) and all(size > 0 for size in given)
+    for dim, size in zip(stated, given, strict=False):
+        expected = symbols.setdefault(dim, size) if isinstance(dim, str) else dim
+        fits = fits and expected in (None, size)
+    if not fits:
+        raise HwflowError(
+            f"--input-shape of '{value.name}' must fit the model's {describe(value.tensor.dtype, value.tensor.shape)}, "
+            f"not be {','.join(map(str, given))}"
+        )
+
+
+def _fixed_input(value: Value, given: tuple[int, ...] | None, symbols: dict[str, int], notes: list[str]) -> Value:
+    assert value.tensor is not None  # require_valid
+    stated = value.tensor.shape
+    if given is not None:
+        return Value(value.name, TensorType(value.tensor.dtype, tuple(given)))
+    dims = [symbols.get(dim) if isinstance(dim, str) else dim for dim in stated or ()]
+    if stated is not None and dims and dims[0] is None:
+        dims[0] = 1
+        if None not in dims:
+            notes.append(f"input '{value.name}': the open batch axis is fixed to 1")
+    if stated is None or None in dims:
+        example = ",".join("?" if d is None else str(d) for d in dims) if stated is not None else "1,3,32,32"
+        raise HwflowError(
+            f"the shape of input '{value.name}' must be known, not {describe(value.tensor.dtype, stated)}; "
+            f"give it with --input-shape {value.name}={example.replace('?', '32')}"
+        )
+    return Value(value.name, TensorType(value.tensor.dtype, tuple(dims)))
+
+
+def contradictions(graph: Graph, known: Mapping[str, Known]) -> tuple[str, ...]:
+    """Where the file states other types than its operators give; the operators are right."""
+    claims = {**graph.types, **{v.name: v.type for v in graph.outputs}}
+    stated = {name: claim for name, claim in claims.items() if isinstance(claim, TensorType)}
+    notes = []
+    for name, claim in stated.items():
+        found = known.get(name)
+        if found is not None and not _agrees(claim, found):
+            notes.append(
+                f"'{name}' is {describe(found.dtype, found.shape)}, not {describe(claim.dtype, claim.shape)} "
+                f"as the file says"
+            )
+    return tuple(notes)
+
+
+def _agrees(claim: TensorType, found: Known) -> bool:
+    if claim.dtype != found.dtype:
+        return False
+    if claim.shape is None:
+        return True
+    return len(claim.shape) == len(found.shape) and all(
+        not isinstance(d, int) or d == n for d, n in zip(claim.shape, found.shape, strict=True)
+    )
