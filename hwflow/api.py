@@ -24,6 +24,7 @@ from .dataset import Dataset, load_dataset
 from .flow import budget_of
 from .generation import write_rtl
 from .onnx import Finding, Model
+from .onnx.files import read
 from .onnx.model import Array
 from .quantize import Quantized, quantize
 from .simulation import compile_plan, run_plan
@@ -41,7 +42,7 @@ def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = 
 
 def check(path: str | Path) -> tuple[Finding, ...]:
     """Everything in an ONNX file that breaks a rule of ONNX or that hwflow cannot evaluate."""
-    return onnx.check(onnx.load(path))
+    return onnx.check(read(path))
 
 
 def read_data(path: str | Path, model: Model) -> Dataset:

@@ -82,8 +82,12 @@ def cli() -> None:
 
 @cli.command()
 @model_options
+@click.option("--strict", is_flag=True, help="Take the word of the specification where exporters are known to break it.")
 def check(**options: Any) -> None:
-    """Check MODEL against the ONNX rules and say what hwflow cannot run."""
+    """Check MODEL against the ONNX rules and say what hwflow cannot run.
+
+    The exit code is 0 for a valid ONNX file (with or without hardware for it), 1 for errors, 2 for what is no ONNX file.
+    """
     run(commands.check, options)
 
 

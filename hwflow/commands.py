@@ -18,6 +18,7 @@ from .build import locked
 from .errors import HwflowError
 from .flow import Flow, Settings
 from .onnx import Severity
+from .onnx.files import read
 from .report import tables
 from .report.console import Console
 from .synth import list_boards, load_board, tool_status
@@ -29,29 +30,46 @@ Result = Mapping[str, Any]
 
 
 def check(console: Console, settings: Settings) -> Result:
-    """Findings about the file, then whether every node can become hardware; exit code 1 for an error."""
+    """Findings about the file, then whether every node can become hardware.
+
+    The exit code judges the file alone: 0 valid, 1 with errors, 2 where it points at what must not be read.
+    """
+    findings = onnx.check(read(settings.model), strict=settings.strict)
+    groups = {kind: [f for f in findings if f.severity is kind] for kind in (Severity.ERROR, Severity.WARNING)}
+    for kind, group in groups.items():
+        for finding in group:
+            console.say(f"{kind.value}: {finding}")
+    errors, warnings = groups.values()
+    summary = f"{settings.model}: {counted(len(errors), 'error')}, {counted(len(warnings), 'warning')}"
+    facts = {
+        "findings": [{**asdict(finding), "severity": finding.severity.value} for finding in findings],
+        "valid": not errors, "errors": len(errors), "warnings": len(warnings),
+    }  # fmt: skip
     flow = Flow(console, settings)
-    findings = onnx.check(flow.source)
-    for finding in findings:
-        console.say(f"{finding.severity.value}: {finding}")
-    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    warnings = len(findings) - len(errors)
-    rows = [{**asdict(finding), "severity": finding.severity.value} for finding in findings]
     if errors:
-        console.say(f"{settings.model}: {counted(len(errors), 'error')}, {counted(warnings, 'warning')}")
-        besides = flow.without_hardware().strip()
+        console.say(summary)
+        besides = _without_hardware(flow)
         if besides:
             console.say(besides)
-        return {"exit_code": 1, "findings": rows, "besides": besides}
-    nodes, _ = counted(len(flow.source.graph.nodes), "node"), flow.model
+        unsafe = any(finding.rule in ("EX-02", "EX-09") for finding in errors)
+        return {"exit_code": 2 if unsafe else 1, **facts, "besides": besides}
     try:
+        nodes, _ = counted(len(flow.source.graph.nodes), "node"), flow.model
         graph = flow.trial().graph
     except HwflowError as problem:
-        console.say(f"{settings.model}: {nodes}, no error, {counted(warnings, 'warning')}; but {problem}")
-        return {"exit_code": 1, "findings": rows, "problem": str(problem)}
+        console.say(f"{summary}; a valid ONNX file, but no hardware for it: {problem}")
+        return {"exit_code": 0, **facts, "layers": None, "problem": str(problem)}
     layers = counted(len(graph.layers), "layer")
-    console.say(f"{settings.model}: {nodes}, no error, {counted(warnings, 'warning')}; all map to hardware: {layers}")
-    return {"exit_code": 0, "findings": rows, "layers": [layer.name for layer in graph.layers]}
+    console.say(f"{summary}; {nodes}, all map to hardware: {layers}")
+    return {"exit_code": 0, **facts, "layers": [layer.name for layer in graph.layers]}
+
+
+def _without_hardware(flow: Flow) -> str:
+    """Operators without hardware in a model with errors; nothing where the errors keep it from being read at all."""
+    try:
+        return flow.without_hardware().strip()
+    except HwflowError:
+        return ""
 
 
 def info(console: Console, settings: Settings) -> Result:

@@ -51,6 +51,7 @@ class Settings:
     stalls: float = 0.4
     seed: int = 1
     waves: bool = False
+    strict: bool = False
 
 
 @dataclass
