@@ -1,0 +1,75 @@
+"""Loss functions of classifiers, for training graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.softmax import log_softmax
+from hwflow.onnx.ops.widening import widened
+
+__all__ = ["OPERATORS"]
+
+
+def _loss_shapes(call: Call, scores: Known, labels: Known, weight: Known | None = None) -> Known:
+    """Scores are [N, C, ...], labels [N, ...], the weight of each class [C]."""
+    if scores.ndim < 2 or labels.shape != (scores.shape[0], *scores.shape[2:]):
+        raise call.error(
+            f"the labels must have the shape of the scores without axis 1, "
+            f"not {list(labels.shape)} for {list(scores.shape)}"
+        )
+    if weight is not None and weight.shape != scores.shape[1:2]:
+        raise call.error(f"the weights must be one for each of {scores.shape[1]} classes, not {list(weight.shape)}")
+    reduction = call.text("reduction", "mean")
+    if reduction not in ("none", "sum", "mean"):
+        raise call.error(f"attribute 'reduction' must be none, sum or mean, not '{reduction}'; export the model again")
+    return Known(scores.dtype, labels.shape if reduction == "none" else ())
+
+
+def _loss(call: Call, log_probability: Arr, labels: Arr, weight: Arr | None) -> Arr:
+    """Minus the logarithm at each label times the weight of its class; ignored labels weigh nothing."""
+    classes = log_probability.shape[1]
+    ignored = labels == call.integer("ignore_index") if call.has("ignore_index") else np.zeros(labels.shape, np.bool_)
+    outside = ~ignored & ((labels < 0) | (labels >= classes))
+    if outside.any():
+        raise call.error(f"the labels must be 0 to {classes - 1}, not {labels[outside].flat[0]}")
+    chosen = np.where(ignored, 0, labels).astype(np.int64)
+    if classes:
+        picked = np.take_along_axis(log_probability, np.expand_dims(chosen, 1), 1)[:, 0]
+    else:  # every label is ignored
+        picked = np.zeros(labels.shape, log_probability.dtype)
+    weights = np.ones(labels.shape, picked.dtype) if weight is None or not classes else widened(weight)[chosen]
+    weights = np.where(ignored, 0, weights).astype(picked.dtype)
+    loss = -picked * weights
+    match call.text("reduction", "mean"):
+        case "none":
+            return np.asarray(loss)
+        case "sum":
+            return np.asarray(loss.sum())
+        case _:
+            return np.asarray(loss.sum() / weights.sum())
+
+
+def _known(x: Arr | None) -> Known | None:
+    return None if x is None else Known(x.dtype, x.shape)
+
+
+def _negative_log_likelihood(call: Call, x: Arr, labels: Arr, weight: Arr | None = None) -> Arr:
+    _loss_shapes(call, Known(x.dtype, x.shape), Known(labels.dtype, labels.shape), _known(weight))
+    return _loss(call, widened(x), labels, weight).astype(x.dtype)
+
+
+def _cross_entropy(call: Call, x: Arr, labels: Arr, weight: Arr | None = None) -> tuple[Arr, Arr]:
+    _loss_shapes(call, Known(x.dtype, x.shape), Known(labels.dtype, labels.shape), _known(weight))
+    logarithm = log_softmax(widened(x), 1)
+    return _loss(call, logarithm, labels, weight).astype(x.dtype), logarithm.astype(x.dtype)
+
+
+def _cross_entropy_shapes(call: Call, x: Known, labels: Known, weight: Known | None = None) -> tuple[Known, Known]:
+    return _loss_shapes(call, x, labels, weight), Known(x.dtype, x.shape)
+
+
+OPERATORS: Table = {
+    ("", "NegativeLogLikelihoodLoss"): (Operator(12, _negative_log_likelihood, _loss_shapes),),
+    ("", "SoftmaxCrossEntropyLoss"): (Operator(12, _cross_entropy, _cross_entropy_shapes),),
+}

@@ -1,0 +1,137 @@
+"""Categories to numbers and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.ml.common import listed, texts
+from hwflow.onnx.ops.text import strings
+
+__all__ = ["OPERATORS"]
+
+_OBJECT, _INT64, _FLOAT32 = np.dtype(np.object_), np.dtype(np.int64), np.dtype(np.float32)
+
+
+def _key(value: Any) -> Any:
+    """A key of a dict: not-a-number is equal to itself."""
+    return None if value != value else value
+
+
+def _positions(x: Arr, keys: Sequence[Any]) -> npt.NDArray[np.int64]:
+    """The position of each element in the keys (the last of equal ones), -1 where it is not there."""
+    table = {_key(key): position for position, key in enumerate(keys)}
+    values, inverse = np.unique(x.astype(np.str_) if x.dtype.kind == "O" else x, return_inverse=True)
+    found = np.array([table.get(_key(value), -1) for value in values.tolist()], np.int64)
+    return np.asarray(found[inverse].reshape(x.shape))
+
+
+def _mapped(x: Arr, keys: Sequence[Any], values: Arr, default: Any) -> Arr:
+    positions = _positions(x, keys)
+    table = np.append(values, strings([default], (1,)) if values.dtype.kind == "O" else values.dtype.type(default))
+    return table[positions]  # -1 is the default, the last one
+
+
+def _is_text(x: Arr | Known) -> bool:
+    return x.dtype.kind in "OU"
+
+
+def _label_encoder_1(call: Call, x: Arr) -> Arr:
+    classes = texts(call, "classes_strings")
+    if _is_text(x):
+        return _mapped(x, classes, np.arange(len(classes)), call.integer("default_int64", -1))
+    return _mapped(x, range(len(classes)), strings(classes, (len(classes),)), call.text("default_string", "_Unused"))
+
+
+def _swapped(call: Call, x: Known) -> Known:
+    return Known(_INT64 if _is_text(x) else _OBJECT, x.shape)
+
+
+_KINDS: tuple[tuple[str, type[int | float | str], np.dtype[Any], Any], ...] = (
+    ("strings", str, _OBJECT, "_Unused"),
+    ("int64s", int, _INT64, -1),
+    ("floats", float, _FLOAT32, -0.0),
+)
+
+
+def _side(call: Call, side: str) -> tuple[str, Arr]:
+    """The keys or the values: the one attribute of that side that is there, by its ending."""
+    given = [name for name in ("tensor", *(kind[0] for kind in _KINDS)) if call.has(f"{side}_{name}")]
+    if len(given) != 1:
+        raise call.error(f"one of the attributes {side}_* must be given, not {given or 'none'}; export the model again")
+    if given[0] == "tensor":
+        return "tensor", call.tensor(f"{side}_tensor").reshape(-1)
+    _, kind, dtype, _ = next(k for k in _KINDS if k[0] == given[0])
+    values = listed(call, f"{side}_{given[0]}", kind)
+    return given[0], strings(values, (len(values),)) if kind is str else np.array(values, dtype)
+
+
+def _default(call: Call, ending: str, values: Arr) -> Any:
+    if call.has("default_tensor"):
+        tensor = call.tensor("default_tensor")
+        if tensor.size != 1:
+            raise call.error(f"'default_tensor' must have one element, not {tensor.size}")
+        return tensor.reshape(-1)[0]
+    if ending == "tensor":
+        return "_Unused" if _is_text(values) else -1 if values.dtype.kind in "iu" else -0.0
+    name, _, _, standard = next(k for k in _KINDS if k[0] == ending)
+    return call.node.attributes.get(f"default_{name.removesuffix('s')}", standard)
+
+
+def _label_encoder(call: Call, x: Arr) -> Arr:
+    _, keys = _side(call, "keys")
+    ending, values = _side(call, "values")
+    if len(keys) != len(values) or _is_text(keys) != _is_text(x):
+        raise call.error(
+            f"the keys must be of the input's type and as many as the values, not {len(keys)} of {keys.dtype.name} "
+            f"for {len(values)} values and an input of {x.dtype.name}"
+        )
+    return _mapped(x, keys.tolist(), values, _default(call, ending, values))
+
+
+def _label_encoder_shapes(call: Call, x: Known) -> Known:
+    return Known(_side(call, "values")[1].dtype, x.shape)
+
+
+def _category_mapper(call: Call, x: Arr) -> Arr:
+    words, numbers = texts(call, "cats_strings"), listed(call, "cats_int64s", int)
+    if len(words) != len(numbers):
+        raise call.error(f"'cats_strings' and 'cats_int64s' must be equally long, not {len(words)} and {len(numbers)}")
+    if _is_text(x):
+        return _mapped(x, words, np.array(numbers, np.int64), call.integer("default_int64", -1))
+    return _mapped(x, numbers, strings(words, (len(words),)), call.text("default_string", "_Unused"))
+
+
+def _categories(call: Call, x: Arr | Known) -> tuple[Any, ...]:
+    words, numbers = texts(call, "cats_strings"), listed(call, "cats_int64s", int)
+    if bool(words) == bool(numbers) or bool(words) != _is_text(x):
+        raise call.error("one of 'cats_strings' and 'cats_int64s' must be given, the one of the input's type")
+    return words or numbers
+
+
+def _one_hot_encoder(call: Call, x: Arr) -> Arr:
+    """A new last axis with 1 at the category; a value of no category gives zeros, or with zeros=0 an error."""
+    result = _one_hot_shapes(call, Known(x.dtype, x.shape))
+    call.check_size(result.shape, result.dtype)
+    positions = _positions(x if _is_text(x) else x.astype(np.int64), _categories(call, x))
+    if not call.integer("zeros", 1) and (positions < 0).any():
+        raise call.error(f"the values must be among the categories, not {x[positions < 0].flat[0]!r}")
+    return np.asarray(positions[..., None] == np.arange(result.shape[-1])).astype(_FLOAT32)
+
+
+def _one_hot_shapes(call: Call, x: Known) -> Known:
+    return Known(_FLOAT32, (*x.shape, len(_categories(call, x))))
+
+
+OPERATORS: Table = {
+    ("ai.onnx.ml", "CategoryMapper"): (Operator(1, _category_mapper, _swapped),),
+    ("ai.onnx.ml", "LabelEncoder"): (
+        Operator(1, _label_encoder_1, _swapped),
+        Operator(2, _label_encoder, _label_encoder_shapes),
+    ),
+    ("ai.onnx.ml", "OneHotEncoder"): (Operator(1, _one_hot_encoder, _one_hot_shapes),),
+}

@@ -1,0 +1,254 @@
+"""Ensembles of decision trees, in the three forms that ONNX has."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.ml.common import (
+    Floats,
+    as_rows,
+    binary_scores,
+    class_labels,
+    floats,
+    integers,
+    pick_labels,
+    post_transform,
+    texts,
+)
+from hwflow.onnx.ops.ml.forest import MEMBER, MODES, Forest
+
+__all__ = ["OPERATORS"]
+
+_AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+_Ints = npt.NDArray[np.int64]
+
+
+def _of_length(call: Call, name: str, values: Arr, count: int, optional: bool = False) -> Arr:
+    if optional and not values.size:
+        return np.zeros(count, values.dtype)
+    if len(values) != count:
+        raise call.error(f"attribute '{name}' must have {count} elements, not {len(values)}; export the model again")
+    return values
+
+
+def _nodes(call: Call) -> tuple[_Ints, _Ints, int]:
+    """The number of each node's tree (0, 1, ...), its id in the tree, and one more than the largest id."""
+    ids = integers(call, "nodes_nodeids")
+    trees = _of_length(call, "nodes_treeids", integers(call, "nodes_treeids"), len(ids))
+    if not len(ids) or ids.min() < 0 or ids.max() >= len(ids):
+        raise call.error("the node ids must be 0, 1, ... in each tree; export the model again")
+    return np.unique(trees, return_inverse=True)[1].astype(np.int64), ids, int(ids.max()) + 1
+
+
+def _finder(call: Call, trees: _Ints, ids: _Ints, span: int) -> tuple[_Ints, _Ints]:
+    """Ascending keys of nodes, and the node of each."""
+    keys = trees * span + ids
+    order = np.argsort(keys, kind="stable")
+    if (np.diff(keys[order]) == 0).any():
+        raise call.error("each node id must be there once in a tree, not twice; export the model again")
+    return keys[order], order
+
+
+def _find(call: Call, finder: tuple[_Ints, _Ints], trees: _Ints, ids: _Ints, span: int, what: str) -> _Ints:
+    keys, order = finder
+    wanted = trees * span + np.clip(ids, 0, span - 1)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    wrong = (ids < 0) | (ids >= span) | (keys[at] != wanted)
+    if wrong.any():
+        raise call.error(f"the {what} must be nodes of their tree, not node {ids[wrong][0]}; export the model again")
+    return order[at]
+
+
+def _classic(call: Call, votes: str, targets: int) -> Forest:
+    """The forest of TreeEnsembleClassifier and -Regressor; `votes` is the prefix of the leaves' attributes."""
+    trees, ids, span = _nodes(call)
+    finder, count = _finder(call, trees, ids, span), len(ids)
+    numbers = {name: number for number, name in enumerate((*MODES, "LEAF"))}
+    names = texts(call, "nodes_modes")
+    if len(names) != count or not set(names) <= numbers.keys():
+        raise call.error(f"'nodes_modes' must be {count} of {', '.join(numbers)}; export the model again")
+    modes = np.array([numbers[name] for name in names], np.int64)
+    leaf = modes == len(MODES)
+
+    def child(name: str) -> _Ints:
+        children = np.where(leaf, 0, _of_length(call, name, integers(call, name), count))
+        found = np.zeros(count, np.int64)
+        found[~leaf] = _find(call, finder, trees[~leaf], children[~leaf], span, "children")
+        return found
+
+    tree_count = int(trees.max()) + 1
+    every = np.arange(tree_count)
+    first, vote_targets, vote_weights = _classic_votes(call, votes, finder, span, leaf)
+    missing = integers(call, "nodes_missing_value_tracks_true")
+    return Forest(
+        call=call,
+        features=_of_length(call, "nodes_featureids", integers(call, "nodes_featureids"), count),
+        thresholds=_of_length(call, "nodes_values", floats(call, "nodes_values"), count),
+        modes=np.where(leaf, 0, modes),
+        true=child("nodes_truenodeids"),
+        false=child("nodes_falsenodeids"),
+        missing_is_true=_of_length(call, "nodes_missing_value_tracks_true", missing, count, optional=True) != 0,
+        leaf=leaf,
+        roots=_find(call, finder, every, np.zeros(tree_count, np.int64), span, "roots"),
+        first_vote=first,
+        vote_targets=vote_targets,
+        vote_weights=vote_weights,
+        targets=targets,
+    )
+
+
+def _classic_votes(
+    call: Call, prefix: str, finder: tuple[_Ints, _Ints], span: int, leaf: npt.NDArray[np.bool_]
+) -> tuple[_Ints, _Ints, Floats]:
+    """The votes in the order of their leaves.  Votes of nodes that are no leaves count nothing."""
+    ids = integers(call, f"{prefix}_nodeids")
+    tree_ids = _of_length(call, f"{prefix}_treeids", integers(call, f"{prefix}_treeids"), len(ids))
+    targets = _of_length(call, f"{prefix}_ids", integers(call, f"{prefix}_ids"), len(ids))
+    weights = _of_length(call, f"{prefix}_weights", floats(call, f"{prefix}_weights"), len(ids))
+    known = np.unique(integers(call, "nodes_treeids"))
+    trees = np.minimum(np.searchsorted(known, tree_ids), len(known) - 1)
+    if (known[trees] != tree_ids).any():
+        raise call.error(f"'{prefix}_treeids' must be ids of trees; export the model again")
+    nodes = _find(call, finder, trees, ids, span, "leaves with votes")
+    counted = leaf[nodes]
+    nodes, targets, weights = nodes[counted], targets[counted], weights[counted]
+    order = np.argsort(nodes, kind="stable")
+    first = np.concatenate(([0], np.cumsum(np.bincount(nodes, minlength=len(leaf)))))
+    return first.astype(np.int64), targets[order], weights[order]
+
+
+def _based(call: Call, scores: Floats) -> Floats:
+    base = floats(call, "base_values")
+    if base.size not in (0, 1, scores.shape[1]):
+        raise call.error(f"'base_values' must have 1 or {scores.shape[1]} elements, not {base.size}")
+    return scores + base if base.size else scores
+
+
+def _rows(call: Call, x: Arr) -> Floats:
+    return x.reshape(as_rows(call, x)).astype(np.float64)
+
+
+def _target_count(call: Call, name: str) -> int:
+    return call.integer("n_targets") if call.has("n_targets") else int(integers(call, name).max(initial=0)) + 1
+
+
+def _regressor(call: Call, x: Arr) -> Arr:
+    aggregate = call.text("aggregate_function", "SUM")
+    if aggregate not in _AGGREGATES:
+        raise call.error(f"'aggregate_function' must be one of {', '.join(_AGGREGATES)}, not '{aggregate}'")
+    result = _regressor_shapes(call, Known(x.dtype, x.shape))
+    call.check_size(result.shape, result.dtype)
+    scores = _classic(call, "target", result.shape[1]).scores(_rows(call, x), aggregate)
+    return post_transform(call, _based(call, scores)).astype(result.dtype)
+
+
+def _regressor_shapes(call: Call, x: Known) -> Known:
+    return Known(np.dtype(np.float32), (as_rows(call, x)[0], _target_count(call, "target_ids")))
+
+
+def _classifier(call: Call, x: Arr) -> tuple[Arr, Arr]:
+    """The label with the highest score, and the scores.
+
+    Two classes may share one score.  It decides for the second class, over 0.5 where all weights are positive, else
+    over 0, whichever of the two classes the leaves name.
+    """
+    labels = class_labels(call, "classlabels_int64s")
+    call.check_size((as_rows(call, x)[0], len(labels)), np.dtype(np.float32))
+    forest = _classic(call, "class", len(labels))
+    scores = forest.scores(_rows(call, x), "SUM")
+    voted, base = np.unique(forest.vote_targets), floats(call, "base_values")
+    if len(labels) != 2 or len(voted) != 1 or base.size > 1:
+        scores = _based(call, scores)
+        return pick_labels(call, labels, scores.argmax(axis=1)), post_transform(call, scores).astype(np.float32)
+    score = scores[:, voted[0]] + base.sum()
+    positive = bool((forest.vote_weights >= 0).all())
+    chosen = (score > (0.5 if positive else 0)).astype(np.intp)
+    if voted[0]:
+        both = post_transform(call, np.stack((np.zeros(len(score)), score), axis=-1))
+    else:
+        both = binary_scores(call, score, positive)
+    return pick_labels(call, labels, chosen), both.astype(np.float32)
+
+
+def _classifier_shapes(call: Call, x: Known) -> tuple[Known, Known]:
+    labels, rows = class_labels(call, "classlabels_int64s"), as_rows(call, x)[0]
+    return Known(labels.dtype, (rows,)), Known(np.dtype(np.float32), (rows, len(labels)))
+
+
+def _ensemble(call: Call, x: Arr) -> Arr:
+    """TreeEnsemble: leaves are numbered on their own and vote once."""
+    aggregate, transform = call.integer("aggregate_function", 1), call.integer("post_transform", 0)
+    if not (0 <= aggregate < len(_AGGREGATES) and 0 <= transform < len(_TRANSFORMS)):
+        raise call.error(
+            f"'aggregate_function' must be 0 to 3 and 'post_transform' 0 to 4, not {aggregate}, {transform}"
+        )
+    result = _ensemble_shapes(call, Known(x.dtype, x.shape))
+    call.check_size(result.shape, result.dtype)
+    scores = _modern(call, result.shape[1]).scores(_rows(call, x), _AGGREGATES[aggregate])
+    return post_transform(call, scores, _TRANSFORMS[transform]).astype(x.dtype)
+
+
+def _ensemble_shapes(call: Call, x: Known) -> Known:
+    return Known(x.dtype, (as_rows(call, x)[0], _target_count(call, "leaf_targetids")))
+
+
+def _modern(call: Call, targets: int) -> Forest:
+    features = integers(call, "nodes_featureids")
+    inner, leaf_targets = len(features), integers(call, "leaf_targetids")
+    leaves = len(leaf_targets)
+    weights = _of_length(call, "leaf_weights", call.tensor("leaf_weights").reshape(-1), leaves).astype(np.float64)
+    splits = _of_length(call, "nodes_splits", call.tensor("nodes_splits").reshape(-1), inner).astype(np.float64)
+    modes = _of_length(call, "nodes_modes", call.tensor("nodes_modes").reshape(-1), inner).astype(np.int64)
+    if modes.size and not (modes.min() >= 0 and modes.max() <= MEMBER):
+        raise call.error(f"'nodes_modes' must be 0 to {MEMBER}, not {modes.min()} to {modes.max()}")
+
+    def child(side: str) -> _Ints:
+        ids = _of_length(call, f"nodes_{side}nodeids", integers(call, f"nodes_{side}nodeids"), inner)
+        is_leaf = _of_length(call, f"nodes_{side}leafs", integers(call, f"nodes_{side}leafs"), inner) != 0
+        if ((ids < 0) | (ids >= np.where(is_leaf, leaves, inner))).any():
+            raise call.error(f"'nodes_{side}nodeids' must be nodes below {inner} or leaves below {leaves}")
+        return np.concatenate((np.where(is_leaf, inner + ids, ids), np.zeros(leaves, np.int64)))
+
+    roots = integers(call, "tree_roots")
+    if not roots.size or roots.min() < 0 or roots.max() >= inner:
+        raise call.error(f"'tree_roots' must be nodes below {inner}, not {roots[:8].tolist()}; export the model again")
+    missing = integers(call, "nodes_missing_value_tracks_true")
+    none = np.zeros(leaves, np.int64)
+    return Forest(
+        call=call,
+        features=np.concatenate((features, none)),
+        thresholds=np.concatenate((splits, none)),
+        modes=np.concatenate((modes, none)),
+        true=child("true"),
+        false=child("false"),
+        missing_is_true=np.concatenate((_of_length(call, "missing", missing, inner, optional=True), none)) != 0,
+        leaf=np.arange(inner + leaves) >= inner,
+        roots=roots,
+        first_vote=np.concatenate((np.zeros(inner, np.int64), np.arange(leaves + 1))),
+        vote_targets=leaf_targets,
+        vote_weights=weights,
+        targets=targets,
+        members=_members(call, modes),
+    )
+
+
+def _members(call: Call, modes: _Ints) -> dict[int, Floats]:
+    """The sets of nodes with mode MEMBER, in their order: `membership_values` holds them with a NaN behind each."""
+    nodes = np.flatnonzero(modes == MEMBER).tolist()
+    if not nodes:
+        return {}
+    values = call.tensor("membership_values").reshape(-1).astype(np.float64)
+    sets = np.split(values, np.flatnonzero(np.isnan(values)))
+    if len(sets) < len(nodes):
+        raise call.error(f"'membership_values' must hold a set for each of {len(nodes)} nodes, not {len(sets)}")
+    return {node: one[~np.isnan(one)] for node, one in zip(nodes, sets, strict=False)}
+
+
+OPERATORS: Table = {
+    ("ai.onnx.ml", "TreeEnsemble"): (Operator(5, _ensemble, _ensemble_shapes),),
+    ("ai.onnx.ml", "TreeEnsembleClassifier"): (Operator(1, _classifier, _classifier_shapes),),
+    ("ai.onnx.ml", "TreeEnsembleRegressor"): (Operator(1, _regressor, _regressor_shapes),),
+}
