@@ -85,7 +85,7 @@ def _binary(kernel: Kernel) -> tuple[Operator, ...]:
 def _variadic(kernel: Kernel) -> tuple[Operator, ...]:
     def old_kernel(call: Call, *operands: Arr) -> Arr:
         same_shapes(call, *operands)
-        return kernel(call, *operands)  # type: ignore[return-value]
+        return np.asarray(kernel(call, *operands))
 
     def old_shapes(call: Call, *operands: Known) -> Known:
         same_shapes(call, *operands)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, axis_in
 from hwflow.onnx.ops.shapes import by_broadcast
 
@@ -38,9 +40,7 @@ def legacy(kernel: Kernel) -> Operator:
     modern_shapes = by_broadcast(kernel)
 
     def old_kernel(call: Call, a: Arr, b: Arr) -> Arr:
-        result = kernel(call, a, b.reshape(_aligned(call, a, b)))
-        assert not isinstance(result, tuple)
-        return result
+        return np.asarray(kernel(call, a, b.reshape(_aligned(call, a, b))))
 
     def old_shapes(call: Call, a: Known, b: Known) -> Known | tuple[Known, ...]:
         return modern_shapes(call, a, Known(b.dtype, _aligned(call, a, b)))
