@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hwflow.onnx.dtypes import type_name
+from hwflow.onnx.errors import TensorDataError
 from hwflow.onnx.model import Array, Operand, SparseTensor
 
 __all__ = ["as_operand", "dense", "describe", "describe_operand", "frozen", "size_of", "type_text"]
@@ -85,7 +87,15 @@ def frozen(value: Operand) -> Operand:
 
 
 def dense(sparse: SparseTensor) -> Array:
-    """All elements of a sparse tensor.  The size is the caller's to check, and that the indices are inside."""
+    """All elements of a sparse tensor.  Their number is the caller's to check; raises TensorDataError for indices."""
+    bounds = np.array(sparse.shape if sparse.indices.ndim == 2 else [math.prod(sparse.shape)], np.int64)
+    indices = sparse.indices.reshape(len(sparse.indices), -1)
+    fits = indices.shape == (sparse.values.size, len(bounds)) and sparse.values.ndim == 1
+    if not fits or (indices < 0).any() or (indices >= bounds).any():
+        raise TensorDataError(
+            f"the indices of a sparse tensor must be one index inside of its shape {list(sparse.shape)} for each of "
+            f"its {sparse.values.size} values, not {list(sparse.indices.shape)} indices that do not fit; export it again"
+        )
     array = np.zeros(sparse.shape, sparse.values.dtype)
     if sparse.values.dtype.kind == "O":
         array = np.full(sparse.shape, "", np.object_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import replace
 
@@ -79,7 +80,8 @@ def test_attributes_reach_graphs_in_attributes() -> None:
         "Leaky", [make_node("Constant", [], ["yes"], value=np.array(True)), inner], attributes=("alpha",)
     )
     for alpha in (0.5, 0.25):
-        np.testing.assert_array_equal(run(model_of(outer, nodes=[call("Leaky", alpha=alpha)])), np.where(X < 0, alpha * X, X))
+        found = run(model_of(outer, nodes=[call("Leaky", alpha=alpha)]))
+        np.testing.assert_array_equal(found, np.where(X < 0, alpha * X, X))
 
 
 def test_references_through_two_functions() -> None:
@@ -143,7 +145,7 @@ def chain(length: int, calls: int = 1) -> tuple[Function, ...]:
     functions = []
     for k in range(length):
         names = ["a", *(f"h{i}" for i in range(calls - 1)), "b"]
-        nodes = [call(f"F{k + 1}", [i], [o]) for i, o in zip(names, names[1:], strict=False)]
+        nodes = [call(f"F{k + 1}", [i], [o]) for i, o in itertools.pairwise(names)]
         functions.append(function(f"F{k}", nodes))
     return (*functions, function(f"F{length}", [make_node("Neg", ["a"], ["b"])]))
 

@@ -31,7 +31,7 @@ def apply(op: str, *operands, opset=17, **attributes):
     """One node on a sequence and tensors."""
     names = [f"i{k}" if operand is not None else "" for k, operand in enumerate(operands)]
     inputs = [
-        sequence(name, operand[0].dtype if operand else F32) if isinstance(operand, list) else value(name, operand.dtype)
+        sequence(name, (operand or [A])[0].dtype) if isinstance(operand, list) else value(name, operand.dtype)
         for name, operand in zip(names, operands, strict=True) if operand is not None
     ]  # fmt: skip
     model = model_of([make_node(op, names, ["y"], name="n", **attributes)], inputs, opset=opset)
