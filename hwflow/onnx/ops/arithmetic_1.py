@@ -16,6 +16,7 @@ def _aligned(call: Call, a: Arr | Known, b: Arr | Known) -> tuple[int, ...]:
     """The shape in which b is broadcast to a.
 
     With broadcast=1, b is one element or its shape is a part of a's: the last axes, or those from attribute `axis` on.
+    Axes of size 1 in that part are stretched as in later versions: exporters relied on it, and ONNX's suite has cases.
     """
     if not call.integer("broadcast", 0):
         if a.shape != b.shape:
@@ -28,7 +29,8 @@ def _aligned(call: Call, a: Arr | Known, b: Arr | Known) -> tuple[int, ...]:
     rank, start = len(a.shape), len(a.shape) - len(b.shape)
     if call.has("axis"):
         start = axis_in(call, call.integer("axis"), rank)
-    if start < 0 or a.shape[start : start + len(b.shape)] != b.shape:
+    part = a.shape[start : start + len(b.shape)]
+    if start < 0 or len(part) != len(b.shape) or any(n not in (1, m) for n, m in zip(b.shape, part, strict=True)):
         raise call.error(
             f"the shape of the second input must be a part of {list(a.shape)} from axis {start} on, not {list(b.shape)}"
         )
