@@ -7,7 +7,7 @@ position where the number of entries is the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -93,11 +93,63 @@ def has_unknown_fields(proto: Message) -> bool:
     return known.ByteSize() != proto.ByteSize()
 
 
+def _plain_node(node: pb.NodeProto) -> bool:
+    if node.doc_string or node.metadata_props or node.device_configurations:
+        return False
+    return all(map(_plain_attribute, node.attribute))
+
+
+def _plain_attribute(attribute: pb.AttributeProto) -> bool:
+    kind = attribute.type
+    if attribute.doc_string:
+        return False
+    if kind == pb.AttributeProto.TENSOR:
+        return not attribute.t.name and _plain_tensor(attribute.t)
+    if kind in (pb.AttributeProto.FLOATS, pb.AttributeProto.STRINGS):
+        return len(getattr(attribute, _ATTRIBUTE_LISTS[kind])) > 0
+    return kind in _SIMPLE
+
+
+def _plain_tensor(tensor: pb.TensorProto) -> bool:
+    return not (tensor.doc_string or tensor.metadata_props)
+
+
+def _plain_value(value: pb.ValueInfoProto) -> bool:
+    kind = value.type
+    if value.doc_string or value.metadata_props or kind.denotation or kind.WhichOneof("value") != "tensor_type":
+        return False
+    return not any(dim.denotation for dim in kind.tensor_type.shape.dim)
+
+
+def _plain_graph(graph: pb.GraphProto) -> bool:
+    if graph.doc_string or graph.metadata_props or graph.quantization_annotation or graph.sparse_initializer:
+        return False
+    return all(map(_plain_tensor, graph.initializer)) and all(map(_plain_value, graph.value_info))
+
+
+#: Kinds of attribute in which nothing else can be; a graph has an extra of its own.
+_SIMPLE = frozenset(
+    (pb.AttributeProto.FLOAT, pb.AttributeProto.INT, pb.AttributeProto.STRING, pb.AttributeProto.INTS,
+     pb.AttributeProto.GRAPH)
+)  # fmt: skip
+
+#: Quick tests for the usual case, that nothing is to be kept; they know the known fields only.
+_IS_PLAIN: dict[type[Message], Callable[[Any], bool]] = {
+    pb.NodeProto: _plain_node,
+    pb.AttributeProto: _plain_attribute,
+    pb.ValueInfoProto: _plain_value,
+    pb.GraphProto: _plain_graph,
+}
+
+
 def rest(proto: M, unknown: bool, key: str = _BY_PLACE) -> M | None:
     """What is not held by dataclasses, as a message of the same kind; None for nothing.
 
     `unknown` says whether to look for unknown fields; `key` is a field that the caller sets.
     """
+    is_plain = None if unknown else _IS_PLAIN.get(type(proto))
+    if is_plain is not None and is_plain(proto):
+        return None
     kind = _KINDS[proto.DESCRIPTOR.name]
     kept = type(proto)()
     for descriptor, value in proto.ListFields():

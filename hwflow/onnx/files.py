@@ -22,7 +22,7 @@ from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model
 from hwflow.onnx.reader import read_model
 from hwflow.onnx.text import format_text, is_text, parse_text
-from hwflow.onnx.wire import MAX_DEPTH, is_nested_too_deep, why_not_onnx
+from hwflow.onnx.wire import TOO_DEEP, is_nested_too_deep, why_not_onnx
 from hwflow.onnx.writer import write_model
 
 __all__ = ["dumps", "load", "loads", "read", "read_bytes", "save"]
@@ -112,9 +112,7 @@ def _parse(data: memoryview, name: str, folder: Path | None, limits: Limits) -> 
         raise FormatError(f"{name}: names must be UTF-8 text; the file is damaged, export the model again") from None
     except (DecodeError, RecursionError):
         if is_nested_too_deep(data):
-            raise LimitError(
-                f"{name}: must be nested at most {MAX_DEPTH} messages (32 graphs) deep; simplify the model"
-            ) from None
+            raise LimitError(f"{name}: {TOO_DEEP}") from None
         raise FormatError(f"{name}: {why_not_onnx(data)}") from None
     return Document(proto, name, folder, limits, lifted)
 

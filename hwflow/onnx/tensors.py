@@ -1,7 +1,7 @@
 """TensorProto to numpy array and back, and sparse tensors.
 
 The size of the data is compared with the dims before any array exists, so that a file of a few bytes cannot ask for
-memory.  Arrays read from raw_data or from an external file are read-only views of it, and need not be aligned.
+memory.  Arrays are read-only; large ones in raw_data or an external file are views of it, and need not be aligned.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ DATA_FIELDS = ("raw_data", "float_data", "int32_data", "string_data", "int64_dat
 #: What numpy can index: bytes of one array, and axes.
 _MAX_BYTES, _MAX_RANK = (1 << 63) - 1, 64
 
+#: numpy is slower on data at odd addresses: below this size one copy is cheaper than that at each use.
+_COPIED_BYTES = 1 << 18
+
 _NOWHERE = Document(pb.ModelProto())
 
 
@@ -55,7 +58,11 @@ def decode_tensor(tensor: pb.TensorProto, what: str, document: Document = _NOWHE
         raise TensorDataError(f"the dims of {what} must not be negative, not {list(dims)[:8]}; export the model again")
     if tensor.HasField("segment"):
         raise TensorDataError(f"{what} must be in one piece, not in segments; export the model again")
-    return _decode(tensor, element, dims, what, document).reshape(dims)
+    array = _decode(tensor, element, dims, what, document)
+    if not array.flags.aligned and array.nbytes <= _COPIED_BYTES:
+        array = array.copy()
+    array.flags.writeable = False
+    return array.reshape(dims)
 
 
 def _decode(

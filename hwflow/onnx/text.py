@@ -13,7 +13,7 @@ from google.protobuf.message import EncodeError
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.errors import FormatError, LimitError
 from hwflow.onnx.extras import has_unknown_fields
-from hwflow.onnx.wire import MAX_DEPTH
+from hwflow.onnx.wire import TOO_DEEP
 
 __all__ = ["MAX_TEXT_BYTES", "TEXT_SUFFIXES", "format_text", "is_text", "parse_text"]
 
@@ -45,7 +45,7 @@ def parse_text(data: bytes) -> bytes:
     except text_format.ParseError as error:
         raise FormatError(f"must be a ModelProto in protobuf's text format, not: {error}; export it again") from None
     except (RecursionError, EncodeError, ValueError):
-        raise LimitError(f"must be nested at most {MAX_DEPTH} messages deep; simplify the model") from None
+        raise LimitError(TOO_DEEP) from None
 
 
 def format_text(proto: pb.ModelProto) -> bytes:

@@ -10,12 +10,15 @@ from typing import TypeAlias
 
 from hwflow.onnx import onnx_pb2 as pb
 
-__all__ = ["MAX_DEPTH", "is_nested_too_deep", "why_not_onnx"]
+__all__ = ["TOO_DEEP", "is_nested_too_deep", "why_not_onnx"]
 
 Bytes: TypeAlias = bytes | memoryview
 
 #: Messages in messages that the protobuf runtime parses.
-MAX_DEPTH = 100
+_MAX_DEPTH = 100
+
+#: What is said about more of them; a graph in a graph takes three.
+TOO_DEEP = f"must be nested at most {_MAX_DEPTH} messages (32 graphs) deep; simplify the model"
 
 #: Fields that the search for deep nesting looks at before it gives up.
 _MOST_FIELDS = 1_000_000
@@ -68,7 +71,7 @@ def is_nested_too_deep(data: Bytes) -> bool:
         if not waiting:
             return False
         position, end, message, depth = waiting.pop()
-        if depth > MAX_DEPTH:
+        if depth > _MAX_DEPTH:
             return True
         key, start = _varint(data, position)
         after = _skip(data, start, key & 7) if key is not None else None

@@ -276,11 +276,32 @@ def nested(depth: int) -> onnx.ModelProto:
     return oh.make_model(graph, ir_version=8)
 
 
+def field(number: int, value: bytes) -> bytes:
+    """A field with a length."""
+    size, encoded = len(value), bytearray([number << 3 | 2])
+    while size > 0x7F:
+        encoded.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes(encoded) + bytes([size]) + value
+
+
+def deep(depth: int) -> bytes:
+    """The bytes of graphs in graphs, which onnx itself does not write so deep."""
+    graph = b""
+    for _ in range(depth):
+        graph = field(1, field(5, field(6, graph)))  # GraphProto.node, NodeProto.attribute, AttributeProto.g
+    return b"\x08\x08" + field(7, graph)
+
+
 @pytest.mark.rule("LM-01")
 def test_graphs_nested_too_deep() -> None:
     """protobuf parses 100 messages, which are 32 graphs."""
     model = hwflow.onnx.loads(nested(32).SerializeToString())
     assert hwflow.onnx.loads(hwflow.onnx.dumps(model)) == model
+    for depth in (34, 60, 3000):
+        with pytest.raises(LimitError) as caught:
+            hwflow.onnx.loads(deep(depth), "m.onnx")
+        assert str(caught.value) == "m.onnx: must be nested at most 100 messages (32 graphs) deep; simplify the model"
     with pytest.raises(LimitError) as caught:
         hwflow.onnx.loads(nested(20).SerializeToString(), limits=Limits(depth=16))
     assert str(caught.value).endswith(
