@@ -27,11 +27,11 @@ def _relu(call: Call, x: Arr) -> Arr:
 
 def _leaky_relu(call: Call, x: Arr) -> Arr:
     w = widened(x)
-    return _like(x, np.where(w < 0, w * w.dtype.type(call.number("alpha", 0.01)), w))
+    return _like(x, np.where(w < 0, w * w.dtype.type(call.number("alpha")), w))
 
 
 def _thresholded_relu(call: Call, x: Arr) -> Arr:
-    return np.where(widened(x) > call.number("alpha", 1.0), x, x.dtype.type(0))
+    return np.where(widened(x) > call.number("alpha"), x, x.dtype.type(0))
 
 
 def _prelu(call: Call, x: Arr, slope: Arr) -> Arr:
@@ -93,13 +93,13 @@ def _sigmoid(call: Call, x: Arr) -> Arr:
 
 def _swish(call: Call, x: Arr) -> Arr:
     w = widened(x)
-    return _like(x, w * _logistic(w * w.dtype.type(call.number("alpha", 1.0))))
+    return _like(x, w * _logistic(w * w.dtype.type(call.number("alpha"))))
 
 
 def _swiglu(call: Call, gate: Arr, value: Arr) -> Arr:
     _swiglu_shapes(call, Known(gate.dtype, gate.shape), Known(value.dtype, value.shape))
     w = widened(gate)
-    return _like(gate, w * _logistic(w * w.dtype.type(call.number("alpha", 1.0))) * widened(value))
+    return _like(gate, w * _logistic(w * w.dtype.type(call.number("alpha"))) * widened(value))
 
 
 def _swiglu_shapes(call: Call, gate: Known, value: Known) -> Known:
@@ -110,7 +110,7 @@ def _swiglu_shapes(call: Call, gate: Known, value: Known) -> Known:
 
 def _hard_sigmoid(call: Call, x: Arr) -> Arr:
     w = widened(x)
-    alpha, beta = w.dtype.type(call.number("alpha", 0.2)), w.dtype.type(call.number("beta", 0.5))
+    alpha, beta = w.dtype.type(call.number("alpha")), w.dtype.type(call.number("beta"))
     return _like(x, np.clip(w * alpha + beta, 0, 1))
 
 
@@ -121,12 +121,12 @@ def _hard_swish(call: Call, x: Arr) -> Arr:
 
 def _elu(call: Call, x: Arr) -> Arr:
     w = widened(x)
-    return _like(x, np.where(w < 0, w.dtype.type(call.number("alpha", 1.0)) * np.expm1(np.minimum(w, 0)), w))
+    return _like(x, np.where(w < 0, w.dtype.type(call.number("alpha")) * np.expm1(np.minimum(w, 0)), w))
 
 
 def _celu(call: Call, x: Arr) -> Arr:
     w = widened(x)
-    alpha = w.dtype.type(call.number("alpha", 1.0))
+    alpha = w.dtype.type(call.number("alpha"))
     return _like(x, np.maximum(w, 0) + np.minimum(alpha * np.expm1(w / alpha), 0))
 
 
@@ -156,7 +156,7 @@ def _mish(call: Call, x: Arr) -> Arr:
 
 def _gelu(call: Call, x: Arr) -> Arr:
     """x times the normal distribution's share below x, or with approximate="tanh" the usual approximation of it."""
-    kind = call.text("approximate", "none")
+    kind = call.text("approximate")
     if kind not in ("none", "tanh"):
         raise call.error(f"attribute 'approximate' must be none or tanh, not '{kind}'; export the model again")
     w = widened(x)
@@ -168,7 +168,7 @@ def _gelu(call: Call, x: Arr) -> Arr:
 
 def _shrink(call: Call, x: Arr) -> Arr:
     w = widened(x) if is_float(x.dtype) else x.astype(np.float64)
-    bias, limit = w.dtype.type(call.number("bias", 0.0)), w.dtype.type(call.number("lambd", 0.5))
+    bias, limit = w.dtype.type(call.number("bias")), w.dtype.type(call.number("lambd"))
     return _like(x, np.where(w < -limit, w + bias, np.where(w > limit, w - bias, 0)))
 
 

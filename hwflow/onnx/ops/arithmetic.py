@@ -57,7 +57,7 @@ def _power(call: Call, base: Arr, exponent: Arr) -> Arr:
 def _mod(call: Call, a: Arr, b: Arr) -> Arr:
     """The remainder has the sign of the divisor, or with fmod=1 of the dividend."""
     _allowed(call, a, b)
-    return in_float32(np.fmod if call.integer("fmod", 0) else np.mod)(a, b)
+    return in_float32(np.fmod if call.integer("fmod") else np.mod)(a, b)
 
 
 def _erf(x: Arr) -> Arr:

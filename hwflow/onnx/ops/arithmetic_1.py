@@ -18,7 +18,7 @@ def _aligned(call: Call, a: Arr | Known, b: Arr | Known) -> tuple[int, ...]:
     With broadcast=1, b is one element or its shape is a part of a's: the last axes, or those from attribute `axis` on.
     Axes of size 1 in that part are stretched as in later versions: exporters relied on it, and ONNX's suite has cases.
     """
-    if not call.integer("broadcast", 0):
+    if not call.integer("broadcast"):
         if a.shape != b.shape:
             raise call.error(
                 f"the input shapes must be equal without attribute broadcast=1, not {list(a.shape)} and {list(b.shape)}"

@@ -19,8 +19,8 @@ def _is_nan(call: Call, x: Arr) -> Arr:
 
 def _is_inf(call: Call, x: Arr) -> Arr:
     wide = widened(x)
-    positive = np.isposinf(wide) if call.integer("detect_positive", 1) else np.zeros(x.shape, np.bool_)
-    return np.asarray(positive | np.isneginf(wide) if call.integer("detect_negative", 1) else positive)
+    positive = np.isposinf(wide) if call.integer("detect_positive") else np.zeros(x.shape, np.bool_)
+    return np.asarray(positive | np.isneginf(wide) if call.integer("detect_negative") else positive)
 
 
 def _as_bool(call: Call, x: Known) -> Known:

@@ -87,7 +87,7 @@ def _eye_like(call: Call, x: Arr) -> Arr:
     known = _eye_like_shapes(call, Known(x.dtype, x.shape))
     call.check_size(x.shape, known.dtype)
     rows, columns = x.shape
-    diagonal = max(-rows, min(columns, call.integer("k", 0)))
+    diagonal = max(-rows, min(columns, call.integer("k")))
     return convert(np.eye(rows, columns, diagonal, np.float32), known.dtype)
 
 

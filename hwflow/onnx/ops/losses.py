@@ -20,7 +20,7 @@ def _loss_shapes(call: Call, scores: Known, labels: Known, weight: Known | None 
         )
     if weight is not None and weight.shape != scores.shape[1:2]:
         raise call.error(f"the weights must be one for each of {scores.shape[1]} classes, not {list(weight.shape)}")
-    reduction = call.text("reduction", "mean")
+    reduction = call.text("reduction")
     if reduction not in ("none", "sum", "mean"):
         raise call.error(f"attribute 'reduction' must be none, sum or mean, not '{reduction}'; export the model again")
     return Known(scores.dtype, labels.shape if reduction == "none" else ())
@@ -41,7 +41,7 @@ def _loss(call: Call, log_probability: Arr, labels: Arr, weight: Arr | None) -> 
     weights = np.ones(labels.shape, picked.dtype) if weight is None or not classes else widened(weight)[chosen]
     weights = np.where(ignored, 0, weights).astype(picked.dtype)
     loss = -picked * weights
-    match call.text("reduction", "mean"):
+    match call.text("reduction"):
         case "none":
             return np.asarray(loss)
         case "sum":

@@ -46,9 +46,9 @@ def _gemm(call: Call, a: Arr, b: Arr, c: Arr | None = None) -> Arr:
     right = widened(b.T if call.integer("transB", 0) else b)
     call.check_size(result.shape, result.dtype)
     call.work(math.prod(result.shape) * left.shape[1])
-    y = _scaled(left @ right, call.number("alpha", 1.0))
+    y = _scaled(left @ right, call.number("alpha"))
     if c is not None:
-        y = y + _scaled(widened(c), call.number("beta", 1.0))
+        y = y + _scaled(widened(c), call.number("beta"))
     return np.asarray(y).astype(a.dtype, copy=False)
 
 
@@ -83,7 +83,7 @@ def _gemm_1(call: Call, a: Arr, b: Arr, c: Arr) -> Arr:
 
 def _gemm_1_shapes(call: Call, a: Known, b: Known, c: Known) -> Known:
     result = _gemm_shapes(call, a, b, c)
-    if not call.integer("broadcast", 0) and c.shape != result.shape:
+    if not call.integer("broadcast") and c.shape != result.shape:
         raise call.error(
             f"C must have the shape {list(result.shape)} without attribute broadcast=1, not {list(c.shape)}; "
             f"export the model again"

@@ -36,7 +36,7 @@ def _dtype(call: Call, default: np.dtype[Any] | None = None) -> np.dtype[Any]:
 
 def _normal(call: Call, like: Known) -> Arr:
     call.check_size(like.shape, np.dtype(np.float64))
-    mean, scale = call.number("mean", 0.0), call.number("scale", 1.0)
+    mean, scale = call.number("mean"), call.number("scale")
     if not scale >= 0:
         raise call.error(f"attribute 'scale' must be 0 or more, not {scale}; export the model again")
     return np.asarray(mean + scale * _generator(call).standard_normal(like.shape)).astype(like.dtype)
@@ -44,7 +44,7 @@ def _normal(call: Call, like: Known) -> Arr:
 
 def _uniform(call: Call, like: Known) -> Arr:
     call.check_size(like.shape, np.dtype(np.float64))
-    low, high = call.number("low", 0.0), call.number("high", 1.0)
+    low, high = call.number("low"), call.number("high")
     return np.asarray(low + (high - low) * _generator(call).random_sample(like.shape)).astype(like.dtype)
 
 
@@ -94,7 +94,7 @@ def _multinomial(call: Call, x: Arr) -> Arr:
 
 
 def _multinomial_shapes(call: Call, x: Known) -> Known:
-    dtype, count = _dtype(call, np.dtype(np.int32)), call.integer("sample_size", 1)
+    dtype, count = _dtype(call, np.dtype(np.int32)), call.integer("sample_size")
     if x.ndim != 2 or count < 0 or dtype not in (np.int32, np.int64):
         raise call.error(
             f"the input must be [rows, classes], 'sample_size' 0 or more and 'dtype' int32 or int64, "
@@ -118,9 +118,9 @@ def _kept(x: Arr, mask: np.dtype[Any]) -> tuple[Arr, Arr]:
 
 def _dropout_1(call: Call, x: Arr) -> tuple[Arr, Arr]:
     """With `is_test` nothing is dropped; the mask has the type of the input."""
-    if call.integer("is_test", 0):
+    if call.integer("is_test"):
         return _kept(x, x.dtype)
-    y, mask = _dropped(call, x, call.number("ratio", 0.5))
+    y, mask = _dropped(call, x, call.number("ratio"))
     return y, mask.astype(x.dtype)
 
 

@@ -32,10 +32,10 @@ def _reduce(function: Callable[..., Any]) -> tuple[Kernel, ShapeRule]:
 
     def shapes(call: Call, x: Known, axes: Known | None = None) -> Known:
         over = _axes(call, x.ndim, None if axes is None else axes.value)
-        return Known(x.dtype, _reduced(x.shape, over, bool(call.integer("keepdims", 1))))
+        return Known(x.dtype, _reduced(x.shape, over, bool(call.integer("keepdims"))))
 
     def kernel(call: Call, x: Arr, axes: Arr | None = None) -> Arr:
-        over, keep = _axes(call, x.ndim, axes), bool(call.integer("keepdims", 1))
+        over, keep = _axes(call, x.ndim, axes), bool(call.integer("keepdims"))
         call.check_size(_reduced(x.shape, over, keep), x.dtype)  # reducing an axis of size 0 makes elements
         return compute(x, axis=over, keepdims=keep).astype(x.dtype, copy=False)
 
@@ -108,12 +108,12 @@ def _running(function: np.ufunc) -> Kernel:
             raise call.error(f"the axis must be one number, not have the shape {list(axis.shape)}")
         along = axis_in(call, int(axis.reshape(())), x.ndim)
         w = np.moveaxis(widened(x), along, 0)
-        w = w[::-1] if call.integer("reverse", 0) else w
+        w = w[::-1] if call.integer("reverse") else w
         y = np.asarray(function.accumulate(w, axis=0, dtype=w.dtype))
-        if call.integer("exclusive", 0):
+        if call.integer("exclusive"):
             first = np.full((1, *w.shape[1:]), function.identity, w.dtype)
             y = np.concatenate((first, y[:-1]))[: len(w)]
-        y = y[::-1] if call.integer("reverse", 0) else y
+        y = y[::-1] if call.integer("reverse") else y
         return np.moveaxis(y, 0, along).astype(x.dtype)
 
     return kernel

@@ -39,13 +39,13 @@ _OverAxis: TypeAlias = Callable[[Arr, int], Arr]
 
 def _versions(function: _OverAxis) -> tuple[Operator, ...]:
     def over_one_axis(call: Call, x: Arr) -> Arr:
-        axis = axis_in(call, call.integer("axis", -1), x.ndim)
+        axis = axis_in(call, call.integer("axis"), x.ndim)
         if x.dtype == np.float16:  # rounded at each step, as the operator's body in the standard has it
             return function(x, axis)
         return in_float32(lambda w: function(w, axis))(x)
 
     def over_the_rest(call: Call, x: Arr) -> Arr:
-        axis = axis_in(call, call.integer("axis", 1), x.ndim)
+        axis = axis_in(call, call.integer("axis"), x.ndim)
         rows = int(np.prod(x.shape[:axis]))
         flat = x.reshape(rows, x.size // rows if rows else 0)
         return in_float32(lambda w: function(w, 1))(flat).reshape(x.shape)

@@ -53,10 +53,10 @@ def _normalize(call: Call, x: Arr) -> Arr:
     """Without stop words, in one case.  Upper and lower case are Unicode's; `locale` changes nothing."""
     if x.ndim not in (1, 2) or (x.ndim == 2 and x.shape[0] != 1):
         raise call.error(f"the input must have the shape [C] or [1, C], not {list(x.shape)}")
-    action = call.text("case_change_action", "NONE")
+    action = call.text("case_change_action")
     if action not in ("LOWER", "UPPER", "NONE"):
         raise call.error(f"attribute 'case_change_action' must be LOWER, UPPER or NONE, not '{action}'")
-    exact = bool(call.integer("is_case_sensitive", 0))
+    exact = bool(call.integer("is_case_sensitive"))
     stop = {word if exact else word.lower() for word in _attribute_strings(call, "stopwords")}
     kept = [str(t) for t in x.reshape(-1) if (str(t) if exact else str(t).lower()) not in stop] or [""]
     if action != "NONE":

@@ -29,9 +29,7 @@ SMALL_FLOATS = frozenset(
 )
 
 #: Integers below a byte, one to a byte in memory.
-SMALL_INTEGERS = frozenset(
-    map(np.dtype, (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2))
-)
+SMALL_INTEGERS = frozenset(map(np.dtype, (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)))
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:

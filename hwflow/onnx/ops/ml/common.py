@@ -75,7 +75,7 @@ def pick_labels(call: Call, labels: Arr, chosen: npt.NDArray[np.intp]) -> Arr:
 
 def post_transform(call: Call, scores: Floats, kind: str | None = None) -> Floats:
     """Rows of scores by attribute `post_transform`."""
-    kind = kind or call.text("post_transform", "NONE")
+    kind = kind or call.text("post_transform")
     match kind:
         case "NONE":
             return scores
@@ -101,7 +101,7 @@ def _softmax(scores: Floats, counted: npt.NDArray[np.bool_]) -> Floats:
 
 def binary_scores(call: Call, score: Floats, complement: bool) -> Floats:
     """The scores of two classes from that of the second; the first has 1 - score (`complement`) or -score."""
-    kind = call.text("post_transform", "NONE")
+    kind = call.text("post_transform")
     if kind == "LOGISTIC":
         return post_transform(call, np.stack((-score, score), axis=-1))
     both = np.stack((1 - score if complement or kind == "PROBIT" else -score, score), axis=-1)

@@ -43,8 +43,8 @@ def _is_text(x: Arr | Known) -> bool:
 def _label_encoder_1(call: Call, x: Arr) -> Arr:
     classes = texts(call, "classes_strings")
     if _is_text(x):
-        return _mapped(x, classes, np.arange(len(classes)), call.integer("default_int64", -1))
-    return _mapped(x, range(len(classes)), strings(classes, (len(classes),)), call.text("default_string", "_Unused"))
+        return _mapped(x, classes, np.arange(len(classes)), call.integer("default_int64"))
+    return _mapped(x, range(len(classes)), strings(classes, (len(classes),)), call.text("default_string"))
 
 
 def _swapped(call: Call, x: Known) -> Known:
@@ -102,8 +102,8 @@ def _category_mapper(call: Call, x: Arr) -> Arr:
     if len(words) != len(numbers):
         raise call.error(f"'cats_strings' and 'cats_int64s' must be equally long, not {len(words)} and {len(numbers)}")
     if _is_text(x):
-        return _mapped(x, words, np.array(numbers, np.int64), call.integer("default_int64", -1))
-    return _mapped(x, numbers, strings(words, (len(words),)), call.text("default_string", "_Unused"))
+        return _mapped(x, words, np.array(numbers, np.int64), call.integer("default_int64"))
+    return _mapped(x, numbers, strings(words, (len(words),)), call.text("default_string"))
 
 
 def _categories(call: Call, x: Arr | Known) -> tuple[Any, ...]:
@@ -118,7 +118,7 @@ def _one_hot_encoder(call: Call, x: Arr) -> Arr:
     result = _one_hot_shapes(call, Known(x.dtype, x.shape))
     call.check_size(result.shape, result.dtype)
     positions = _positions(x if _is_text(x) else x.astype(np.int64), _categories(call, x))
-    if not call.integer("zeros", 1) and (positions < 0).any():
+    if not call.integer("zeros") and (positions < 0).any():
         raise call.error(f"the values must be among the categories, not {x[positions < 0].flat[0]!r}")
     return np.asarray(positions[..., None] == np.arange(result.shape[-1])).astype(_FLOAT32)
 

@@ -36,11 +36,11 @@ def _scores(call: Call, x: Arr, targets: int) -> Floats:
 
 
 def _regressor(call: Call, x: Arr) -> Arr:
-    return post_transform(call, _scores(call, x, call.integer("targets", 1))).astype(_FLOAT32)
+    return post_transform(call, _scores(call, x, call.integer("targets"))).astype(_FLOAT32)
 
 
 def _regressor_shapes(call: Call, x: Known) -> Known:
-    return Known(_FLOAT32, (as_rows(call, x)[0], call.integer("targets", 1)))
+    return Known(_FLOAT32, (as_rows(call, x)[0], call.integer("targets")))
 
 
 def _classifier(call: Call, x: Arr) -> tuple[Arr, Arr]:

@@ -23,14 +23,14 @@ def _map(call: Call, x: Any) -> dict[Any, Any]:
 
 def _cast_map(call: Call, x: dict[int, Any]) -> Arr:
     """The values in the order of their keys; with map_form=SPARSE each at its key, in `max_map` places."""
-    entries, form, kind = _map(call, x), call.text("map_form", "DENSE"), call.text("cast_to", "TO_FLOAT")
+    entries, form, kind = _map(call, x), call.text("map_form"), call.text("cast_to")
     if form not in ("DENSE", "SPARSE") or kind not in _CASTS:
         raise call.error(
             f"'map_form' must be DENSE or SPARSE, 'cast_to' one of {', '.join(_CASTS)}, not {form}, {kind}"
         )
     keys, width = sorted(entries), len(entries)
     if form == "SPARSE":
-        width = call.integer("max_map", 1)
+        width = call.integer("max_map")
         if keys and not 0 <= keys[0] <= keys[-1] < width:
             raise call.error(f"the keys must be 0 to {width - 1} (max_map), not {keys[0]} to {keys[-1]}")
     call.check_size((1, width), np.dtype(np.float64))

@@ -37,7 +37,7 @@ def _scaler(call: Call, x: Arr) -> Arr:
 def _normalizer(call: Call, x: Arr) -> Arr:
     """Each row divided by its largest element, its sum of sizes or its length; a divisor of 0 leaves it as it is."""
     as_rows(call, x)
-    norm, y = call.text("norm", "MAX"), x.astype(np.float64)
+    norm, y = call.text("norm"), x.astype(np.float64)
     match norm:
         case "MAX":
             size = np.max(y, axis=-1, keepdims=True, initial=-np.inf)
@@ -51,7 +51,7 @@ def _normalizer(call: Call, x: Arr) -> Arr:
 
 
 def _binarizer(call: Call, x: Arr) -> Arr:
-    return np.asarray(x > call.number("threshold", 0.0)).astype(x.dtype)
+    return np.asarray(x > call.number("threshold")).astype(x.dtype)
 
 
 def _imputer(call: Call, x: Arr) -> Arr:
@@ -62,7 +62,7 @@ def _imputer(call: Call, x: Arr) -> Arr:
     if not values.size:
         raise call.error(f"attribute '{name}' must be given for an input of {x.dtype.name}; export the model again")
     _per_feature(call, x, values, name)
-    missing: Any = call.integer("replaced_value_int64", 0) if whole else call.number("replaced_value_float", 0.0)
+    missing: Any = call.integer("replaced_value_int64") if whole else call.number("replaced_value_float")
     return np.where(np.isnan(x) if missing != missing else x == missing, values.astype(x.dtype), x)
 
 

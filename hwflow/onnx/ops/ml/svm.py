@@ -23,7 +23,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 def _kernel(call: Call, x: Floats, vectors: Floats) -> Floats:
     """How near each row is to each vector: a function of their product or distance."""
-    kind = call.text("kernel_type", "LINEAR")
+    kind = call.text("kernel_type")
     parameters = floats(call, "kernel_params")
     if parameters.size not in (0, 3):
         raise call.error(f"'kernel_params' must be gamma, coef0 and degree, not {parameters.size} numbers")
@@ -57,7 +57,7 @@ def _table(call: Call, name: str, rows: int, columns: int) -> Floats:
 
 def _regressor(call: Call, x: Arr) -> Arr:
     """Without support vectors the coefficients are those of the features; one_class=1 gives 1 or -1."""
-    rows, supports = _rows(call, x), call.integer("n_supports", 0)
+    rows, supports = _rows(call, x), call.integer("n_supports")
     rho, features = floats(call, "rho"), rows.shape[1]
     if supports < 0 or not rho.size:
         raise call.error("'n_supports' must be 0 or more and 'rho' one number; export the model again")
@@ -67,7 +67,7 @@ def _regressor(call: Call, x: Arr) -> Arr:
     else:
         y = _kernel(call, rows, _table(call, "coefficients", 1, features))
     y = y + rho[0]
-    if call.integer("one_class", 0):
+    if call.integer("one_class"):
         y = np.where(y > 0, 1.0, -1.0)
     return post_transform(call, y).astype(_FLOAT32)
 

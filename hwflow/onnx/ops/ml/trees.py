@@ -136,7 +136,7 @@ def _target_count(call: Call, name: str) -> int:
 
 
 def _regressor(call: Call, x: Arr) -> Arr:
-    aggregate = call.text("aggregate_function", "SUM")
+    aggregate = call.text("aggregate_function")
     if aggregate not in _AGGREGATES:
         raise call.error(f"'aggregate_function' must be one of {', '.join(_AGGREGATES)}, not '{aggregate}'")
     result = _regressor_shapes(call, Known(x.dtype, x.shape))
@@ -180,7 +180,7 @@ def _classifier_shapes(call: Call, x: Known) -> tuple[Known, Known]:
 
 def _ensemble(call: Call, x: Arr) -> Arr:
     """TreeEnsemble: leaves are numbered on their own and vote once."""
-    aggregate, transform = call.integer("aggregate_function", 1), call.integer("post_transform", 0)
+    aggregate, transform = call.integer("aggregate_function"), call.integer("post_transform")
     if not (0 <= aggregate < len(_AGGREGATES) and 0 <= transform < len(_TRANSFORMS)):
         raise call.error(
             f"'aggregate_function' must be 0 to 3 and 'post_transform' 0 to 4, not {aggregate}, {transform}"
