@@ -16,7 +16,8 @@ def _gather(call: Call, x: Arr, indices: Arr) -> Arr:
     """Whole slices of one axis."""
     axis = axis_in(call, call.integer("axis", 0), x.ndim)
     call.check_size((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
-    return np.asarray(np.take(x, checked_indices(call, indices, x.shape[axis]), axis=axis))
+    # A single element comes without its array, and a text then without its type.
+    return np.asarray(np.take(x, checked_indices(call, indices, x.shape[axis]), axis=axis), x.dtype)
 
 
 def _gather_shapes(call: Call, x: Known, indices: Known) -> Known:

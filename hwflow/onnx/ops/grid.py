@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -134,8 +135,8 @@ def _interpolated(call: Call, x: Arr, sizes: tuple[int, ...], points: _Reals, pa
         raise call.error(f"'mode' must be nearest for texts, not {call.text('mode')!r}")
     result = np.zeros((*x.shape[:2], points.shape[1]), np.complex128 if x.dtype.kind == "c" else np.float64)
     taps = [list(_taps(call, points, axis, size, padding)) for axis, size in enumerate(sizes)]
+    call.work(math.prod(map(len, taps)) * max(result.size, _STEP_COST))
     for neighbour in itertools.product(*taps):
-        call.work(max(result.size, _STEP_COST))
         index = np.zeros(points.shape[:2], np.int64)
         for size, (element, _) in zip(sizes, neighbour, strict=True):
             index = index * size + element

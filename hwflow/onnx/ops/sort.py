@@ -17,6 +17,11 @@ __all__ = ["OPERATORS"]
 _INT64 = np.dtype(np.int64)
 
 
+def _comparable(x: Arr) -> Arr:
+    """The same order in a type of which numpy knows where not-a-number stands: last when sorting."""
+    return x.astype(np.float32) if x.dtype.kind == "V" else x
+
+
 def _arg(function: Callable[..., Any]) -> tuple[Kernel, ShapeRule]:
     def shapes(call: Call, x: Known) -> Known:
         axis = axis_in(call, call.integer("axis", 0), x.ndim)
@@ -27,6 +32,7 @@ def _arg(function: Callable[..., Any]) -> tuple[Kernel, ShapeRule]:
         axis = axis_in(call, call.integer("axis", 0), x.ndim)
         size, shape = x.shape[axis], shapes(call, Known(x.dtype, x.shape)).shape
         call.check_size(shape, _INT64)
+        x = _comparable(x)
         if not size:
             raise call.error(f"axis {axis} must have 1 element or more, not be that of {list(x.shape)}")
         if call.integer("select_last_index", 0):
@@ -68,12 +74,13 @@ def _top(call: Call, x: Arr, count: int) -> tuple[Arr, Arr]:
     axis = axis_in(call, call.integer("axis", -1), x.ndim)
     call.check_size(x.shape, _INT64)
     call.work(x.size)
+    keys = _comparable(x)
     if call.integer("largest", 1):
         # Backwards, ascending and then turned: what was equal stands in its first order again.
-        descending = np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+        descending = np.flip(np.argsort(np.flip(keys, axis), axis=axis, kind="stable"), axis)
         order = x.shape[axis] - 1 - descending
     else:
-        order = np.argsort(x, axis=axis, kind="stable")
+        order = np.argsort(keys, axis=axis, kind="stable")
     chosen = order[(*(slice(None),) * axis, slice(count))]
     if not chosen.size:
         return np.empty(shape, x.dtype), np.empty(shape, np.int64)
@@ -109,10 +116,9 @@ def _unique(call: Call, x: Arr) -> tuple[Arr, ...]:
 
 
 def _ranks(elements: Arr) -> npt.NDArray[np.int64]:
-    """Numbers that compare as the elements do; numpy knows no order of not-a-number in the types of ml_dtypes."""
-    comparable = elements.astype(np.float32) if elements.dtype.kind == "V" else elements
-    inverse: npt.NDArray[np.int64] = np.unique(comparable, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return inverse
+    """Numbers that compare as the elements do."""
+    inverse: npt.NDArray[np.int64] = np.unique(_comparable(elements), return_inverse=True)[1].reshape(-1)
+    return inverse.astype(np.int64)
 
 
 def _row_keys(ranks: npt.NDArray[np.int64]) -> Arr:
