@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from hwflow.errors import HwflowError
 from hwflow.onnx.calls import describe
+from hwflow.onnx.errors import Unsupported
 from hwflow.onnx.model import Graph, TensorType, Value
 from hwflow.onnx.ops.base import Known
 
@@ -13,6 +14,9 @@ __all__ = ["contradictions", "fixed_inputs"]
 
 
 def fixed_inputs(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[tuple[Value, ...], tuple[str, ...]]:
+    for value in graph.inputs:
+        if value.tensor is None:
+            raise Unsupported(f"input '{value.name}' must be a tensor, not another kind; hardware takes tensors only")
     known = {value.name for value in graph.inputs}
     for name in shapes:
         if name not in known:
@@ -29,7 +33,7 @@ def fixed_inputs(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[t
 
 def _bind_symbols(value: Value, given: tuple[int, ...], symbols: dict[str, int]) -> None:
     """Compare a given shape with the file's, and learn what the names of its dims stand for."""
-    assert value.tensor is not None  # require_valid
+    assert value.tensor is not None  # fixed_inputs
     stated = value.tensor.shape if value.tensor.shape is not None else (None,) * len(given)
     fits = len(stated) == len(given) and all(size > 0 for size in given)
     for dim, size in zip(stated, given, strict=False):
@@ -43,7 +47,7 @@ def _bind_symbols(value: Value, given: tuple[int, ...], symbols: dict[str, int])
 
 
 def _fixed_input(value: Value, given: tuple[int, ...] | None, symbols: dict[str, int], notes: list[str]) -> Value:
-    assert value.tensor is not None  # require_valid
+    assert value.tensor is not None  # fixed_inputs
     stated = value.tensor.shape
     if given is not None:
         return Value(value.name, TensorType(value.tensor.dtype, tuple(given)))

@@ -53,6 +53,9 @@ def decode_tensor(tensor: pb.TensorProto, what: str, document: Document = _NOWHE
             f"the element type of {what} must be one that ONNX has, not number {tensor.data_type}; "
             f"export the model again"
         )
+    if len(tensor.dims) > _MAX_RANK:  # before anything multiplies the dims
+        message = f"{what} must have at most {_MAX_RANK} dims, not {len(tensor.dims)}; this file cannot be trusted"
+        raise LimitError(message)
     dims = tuple(tensor.dims)
     if any(d < 0 for d in dims):
         raise TensorDataError(f"the dims of {what} must not be negative, not {list(dims)[:8]}; export the model again")
@@ -104,8 +107,6 @@ def _decode(
 
 def _check_limits(element: ElementType, dims: tuple[int, ...], what: str, document: Document) -> None:
     """Zero elements still need axes that numpy can hold; several small elements share a byte in the file only."""
-    if len(dims) > _MAX_RANK:
-        raise LimitError(f"{what} must have at most {_MAX_RANK} dims, not {len(dims)}; this file cannot be trusted")
     if math.prod(d for d in dims if d) * element.dtype.itemsize > _MAX_BYTES:
         raise LimitError(f"the dims of {what} must be at most {_MAX_BYTES} bytes, not {list(dims)}")
     size, allowed = math.prod(dims) * element.dtype.itemsize, document.limits.tensor_bytes
