@@ -93,8 +93,8 @@ def dense(sparse: SparseTensor) -> Array:
     fits = indices.shape == (sparse.values.size, len(bounds)) and sparse.values.ndim == 1
     if not fits or (indices < 0).any() or (indices >= bounds).any():
         raise TensorDataError(
-            f"the indices of a sparse tensor must be one index inside of its shape {list(sparse.shape)} for each of "
-            f"its {sparse.values.size} values, not {list(sparse.indices.shape)} indices that do not fit; export it again"
+            f"the indices of a sparse tensor must lie in its shape {list(sparse.shape)}, one for each of its "
+            f"{sparse.values.size} values, not be {list(sparse.indices.shape)} others; export the model again"
         )
     array = np.zeros(sparse.shape, sparse.values.dtype)
     if sparse.values.dtype.kind == "O":

@@ -339,7 +339,7 @@ def test_sparse_initializers_and_inputs() -> None:
     model = replace(model, graph=replace(model.graph, sparse_initializers={"w": sparse}))
     np.testing.assert_array_equal(evaluate(model, {"x": flat})["y"], [[0, 10], [14, 0]])
     for indices in (np.array([1, 4]), np.array([-1, 1]), np.array([[0, 1], [1, 2]]), np.array([1])):
-        with pytest.raises(TensorDataError, match="must be one index inside of its shape"):
+        with pytest.raises(TensorDataError, match="the indices of a sparse tensor must lie in its shape"):
             evaluate(model, {"x": replace(flat, indices=indices)})
 
 
