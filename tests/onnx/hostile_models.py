@@ -1,0 +1,409 @@
+"""Models made to do harm, in code: what hwflow must do with each stands beside it.
+
+`CASES` maps a name to the bytes (or a function that makes them and files beside the model), the stage that refuses the
+model (None: it is accepted and evaluated) and a part of what that stage says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from tests.onnx.rules.protos import F, graph, model, node, value, weight
+
+I64, BOOL = TensorProto.INT64, TensorProto.BOOL
+
+
+@dataclass(frozen=True)
+class Case:
+    """A hostile file.  `prepare` makes other files in its folder."""
+
+    make: Callable[[], onnx.ModelProto | bytes]
+    stage: str | None
+    text: str = ""
+    prepare: Callable[[Path], object] = lambda folder: None
+
+    def write(self, folder: Path) -> Path:
+        self.prepare(folder)
+        made = self.make()
+        path = folder / "model.onnx"
+        path.write_bytes(made if isinstance(made, bytes) else made.SerializeToString())
+        return path
+
+
+def varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes((*out, number))
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field with a length."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+GOOD = model().SerializeToString()
+
+
+# Files and external data.
+
+
+def external(entries: Iterable[tuple[str, str]], code: int = F, dims: tuple[int, ...] = (4,)) -> TensorProto:
+    made = TensorProto(name="w", data_type=code, dims=dims, data_location=TensorProto.EXTERNAL)
+    for key, text in entries:
+        made.external_data.add(key=key, value=text)
+    return made
+
+
+def with_weight(made: TensorProto) -> onnx.ModelProto:
+    return model(initializers=[made], opset=21, ir=10)
+
+
+def data(folder: Path) -> None:
+    (folder / "weights.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+
+
+def ext(*entries: tuple[str, str], text: str, stage: str | None = "check", **more: Any) -> Case:
+    return Case(lambda: with_weight(external([("location", "weights.bin"), *entries], **more)), stage, text, data)
+
+
+def at(location: str, text: str, prepare: Callable[[Path], object] = data) -> Case:
+    return Case(lambda: with_weight(external([("location", location)])), "check", text, prepare)
+
+
+def sparse_attribute() -> onnx.ModelProto:
+    values = external([("location", "../outside.bin")], dims=(1,))
+    sparse = helper.make_sparse_tensor(values, weight("i", I64, (1,), [0]), [2])
+    return model(helper.make_node("Constant", [], ["y"], sparse_value=sparse))
+
+
+OUTSIDE = "must lie in the model's folder"
+PLAIN = "must be a plain file with a single name"
+
+FILES = {
+    "x08_neg_length": ext(("length", "-16"), text="'length' of the external data must be a number of bytes, not '-16'"),
+    "x10_offset_past_end": ext(
+        ("offset", "1000"), text="must lie within 'weights.bin' (16 bytes), not at bytes 1000 to"
+    ),
+    "x10_offset_2e63": ext(("offset", str((1 << 63) - 1)), text="must lie within 'weights.bin' (16 bytes)"),
+    "x11_len_mismatch": ext(("length", "8"), text="'length' must be 16 for float[4], not 8"),
+    "x12_nonnumeric": ext(("offset", "zero"), text="must be a number of bytes, not 'zero'"),
+    "x12_digits": ext(("offset", "1" * 100_000), text="must be a number of bytes, not '111"),
+    "x13_dunder_key": ext(("__class__", "int"), text="", stage=None),
+    "x15_no_location": Case(
+        lambda: with_weight(external([])), "check", "'location' of the external data must be given"
+    ),
+    "x16_two_locations": ext(("location", "../outside.bin"), text="must be given once, not 2 times"),
+    "x17_pipe": at("pipe", PLAIN, lambda folder: os.mkfifo(folder / "pipe")),
+    "x18_directory": at("folder", PLAIN, lambda folder: (folder / "folder").mkdir()),
+    "x19_nul_in_path": at("weights.bin\0", OUTSIDE),
+    "x20_backslash": at("..\\outside.bin", OUTSIDE),
+    "x20_drive": at("C:\\weights.bin", OUTSIDE),
+    "x21_device": at("/dev/zero", OUTSIDE),
+    "x22_sparse_attribute": Case(sparse_attribute, "check", OUTSIDE),
+    "x23_missing_file": at("nowhere.bin", "must be in 'nowhere.bin' beside the model, not missing"),
+    "x23_long_name": at("a" * 5000, "beside the model, not missing"),
+    "x23_deep_name": at("a/" * 5000 + "b", "beside the model, not missing"),
+    "x24_int4_length": ext(("length", "4"), text="'length' must be 2 for int4[4], not 4", code=TensorProto.INT4),
+    "x25_loop_of_links": at("link", OUTSIDE, lambda folder: (folder / "link").symlink_to("link")),
+    "x26_itself": Case(
+        lambda: with_weight(external([("location", "model.onnx"), ("offset", "0")], TensorProto.UINT8)), None
+    ),
+}
+
+
+# Tensors.
+
+
+def tensor(**fields: Any) -> Callable[[], onnx.ModelProto]:
+    return lambda: with_weight(TensorProto(**{"name": "w", "data_type": F} | fields))
+
+
+TENSORS = {
+    "t04_neg_neg": Case(tensor(dims=[-2, -2], raw_data=bytes(16)), "check", "the dims must be 0 or more, not [-2, -2]"),
+    "t11_zero_huge": Case(tensor(dims=[0, 1 << 62, 1 << 62]), "check", "the dims must make fewer than 2^63 bytes"),
+    "t12_rank_1000": Case(tensor(dims=[1] * 1000, raw_data=bytes(4)), "check", "at most 64 dims, not 1000"),
+    "t12_rank_1000000": Case(tensor(dims=[1 << 62] * 1_000_000), "check", "at most 64 dims, not 1000000"),
+    "t13_type_99": Case(tensor(dims=[1], data_type=99, raw_data=bytes(4)), "check", "one of 1 to 28, not 99"),
+    "t14_bool_7": Case(tensor(dims=[2], data_type=BOOL, raw_data=b"\1\7"), "check", "must be 0 or 1, not 7"),
+    "t15_string_raw": Case(tensor(dims=[1], data_type=8, raw_data=b"a"), "check", "strings must be in string_data"),
+    "t16_segment": Case(
+        tensor(dims=[1], raw_data=bytes(4), segment=TensorProto.Segment(begin=0, end=1 << 40)), "check", "in one piece"
+    ),
+}
+
+
+# Graphs, subgraphs and functions.
+
+
+def choice(inner: onnx.GraphProto, *before: onnx.NodeProto, outputs: tuple[str, ...] = ("y",)) -> onnx.ModelProto:
+    """An If with a good branch and one to be judged."""
+    other = graph(node("Relu", ("x",), ("good",)), outputs=[value("good")], name="else")
+    made = node("If", ("p",), outputs, then_branch=inner, else_branch=other)
+    return model(*before, made, inputs=[value("x"), value("p", BOOL, ())])
+
+
+def branch(*nodes: onnx.NodeProto, output: str = "b", **more: Any) -> onnx.GraphProto:
+    return graph(*(nodes or (node("Relu", ("x",), ("b",)),)), outputs=[value(output)], name="then", **more)
+
+
+def inside(inner: Callable[[], onnx.GraphProto], stage: str | None, text: str = "", *before: onnx.NodeProto) -> Case:
+    return Case(lambda: choice(inner(), *before), stage, text)
+
+
+def nameless() -> onnx.GraphProto:
+    made = branch()
+    made.name = ""
+    return made
+
+
+def later() -> onnx.ModelProto:
+    proto = choice(branch(node("Relu", ("late",), ("b",))))
+    proto.graph.node.append(node("Neg", ("x",), ("late",)))
+    return proto
+
+
+def leaking() -> onnx.ModelProto:
+    proto = choice(branch(), outputs=("t",))
+    proto.graph.node.append(node("Add", ("t", "b")))
+    return proto
+
+
+def deep(levels: int) -> onnx.ModelProto:
+    inner = graph(node("Relu", ("x",), ("v0",)), outputs=[value("v0")], name="g0")
+    for i in range(1, levels):
+        other = graph(node("Relu", ("x",), (f"e{i}",)), outputs=[value(f"e{i}")], name=f"h{i}")
+        made = node("If", ("p",), (f"v{i}",), then_branch=inner, else_branch=other)
+        inner = graph(made, outputs=[value(f"v{i}")], name=f"g{i}")
+    return choice(inner)
+
+
+def deep_graphs(levels: int) -> bytes:
+    """Graphs in attributes of nodes, as bytes, deeper than the library that makes messages goes."""
+    inner = b""
+    for _ in range(levels):
+        attribute = field(1, b"then_branch") + field(6, inner)
+        inner = field(1, field(4, b"If") + field(5, attribute))
+    return GOOD + field(7, inner)
+
+
+def deep_type(levels: int) -> bytes:
+    """A sequence of sequences of ..., as bytes: the library that makes messages refuses them."""
+    inner = helper.make_tensor_type_proto(F, [1]).SerializeToString()
+    for _ in range(levels):
+        inner = field(4, field(1, inner))
+    odd = field(1, b"odd") + field(2, inner)
+    return GOOD + field(7, field(11, odd))
+
+
+def chain(count: int, calls: int = 1, last: str = "") -> onnx.ModelProto:
+    """Functions that each call the next one; the last one calls `last`."""
+    names = [f"F{i}" for i in range(count)]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.acme", 1)]
+    functions = []
+    for name, following in pairwise([*names, last]):
+        values = ["a", *(f"t{i}" for i in range(1, calls)), "b"]
+        body = [
+            node(following or "Relu", (a,), (b,), domain="com.acme" if following else "") for a, b in pairwise(values)
+        ]
+        functions.append(helper.make_function("com.acme", name, ["a"], ["b"], body, opsets))
+    return model(node("F0", domain="com.acme"), functions=functions, imports=[("", 17), ("com.acme", 1)], ir=10)
+
+
+def cycle_in_if() -> onnx.ModelProto:
+    then = graph(node("F0", ("a",), ("i",), domain="com.acme"), outputs=[value("i")], name="then")
+    other = graph(node("Relu", ("a",), ("e",)), outputs=[value("e")], name="else")
+    body = [
+        node("Constant", (), ("p",), value=helper.make_tensor("", BOOL, [], [True])),
+        node("If", ("p",), ("b",), then_branch=then, else_branch=other),
+    ]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.acme", 1)]
+    function = helper.make_function("com.acme", "F0", ["a"], ["b"], body, opsets)
+    return model(node("F0", domain="com.acme"), functions=[function], imports=[("", 17), ("com.acme", 1)], ir=10)
+
+
+def hostile_names() -> onnx.ModelProto:
+    names = ["\x1b[2J", "a\nb", "';DROP", "../../x", "module; endmodule", "__class__", "\u202e", "n" * 100_000]
+    made = [node("Relu", (a,), (b,), name=b) for a, b in pairwise(["x", *names, "y"])]
+    return model(*made)
+
+
+ORDER = "must be written before it is read"
+ONCE = "must be written once"
+
+GRAPHS = {
+    "S_cycle": Case(lambda: model(node("Add", ("x", "b"), ("a",)), node("Neg", ("a",), ("b",)), node("Relu", ("b",))),
+                    "check", "the graph must have no cycle"),
+    "S_self": Case(lambda: model(node("Add", ("x", "y"))), "check", "the graph must have no cycle"),
+    "S_undef": Case(lambda: model(node("Relu", ("nowhere",))), "check", "must be a value of the graph, not undefined"),
+    "S_unsorted": Case(lambda: model(node("Relu", ("t",)), node("Relu", ("x",), ("t",))), "check", ORDER),
+    "S_dupout": Case(lambda: model(node(), node("Neg")), "check", ONCE),
+    "S_dupout1": Case(lambda: model(node("Split", ("x",), ("y", "y"), axis=0)), "check", ONCE),
+    "S_outin": Case(lambda: model(node("Relu", ("x",), ("x",)), node()), "check", "'x'"),
+    "S_outinit": Case(lambda: model(node("Relu", ("x",), ("w",)), node(), initializers=[weight("w")]), "check", ONCE),
+    "S_noout": Case(lambda: model(node("Relu", ("x",), ()), node()), "check", "the number of outputs must be 1, not 0"),
+    "S_noio": Case(lambda: model(node("Relu", (), ()), node()), "check", "not 0"),
+    "S_unused": Case(lambda: model(node(), node("Neg", ("x",), ("unused",))), None),
+    "SG_ok": inside(branch, None),
+    "SG_both": inside(lambda: branch(node("Relu", ("x",), ("good",)), output="good"), None),
+    "SG_noname": inside(nameless, "strict", "the graph must have a name"),
+    "SG_unsorted": inside(lambda: branch(node("Relu", ("t",), ("b",)), node("Relu", ("x",), ("t",))), "check", ORDER),
+    "SG_later": Case(later, "check", "late"),
+    "SG_leak": Case(leaking, "check", "'b'"),
+    "SG_shadow": inside(lambda: branch(node("Neg", ("x",), ("t",)), node("Relu", ("t",), ("b",))), "check", "'t'",
+                        node("Neg", ("x",), ("t",))),
+    "SG_shadowcond": inside(lambda: branch(node("Not", ("p",), ("p",)), node("Relu", ("x",), ("b",))), "check", "'p'"),
+    "SG_initinput": inside(
+        lambda: branch(node("Relu", ("w",), ("b",)), inputs=[value("w")], initializers=[weight("w")]), "check", "'w'"),
+    "SG_passthru": inside(lambda: branch(output="x"), "check", "'x'"),
+    "SG_inithide": inside(lambda: branch(node("Relu", ("t",), ("b",)), initializers=[weight("t")]), "strict", "'t'",
+                          node("Neg", ("x",), ("t",))),
+    "d01_subgraph_10": Case(lambda: deep(10), None),
+    "d01_subgraph_31": Case(lambda: deep(31), None),
+    "d02_subgraph_1500": Case(lambda: deep_graphs(1500), "read", "nested at most 100 messages"),
+    "d03_type_depth_2000": Case(lambda: deep_type(2000), "read", "nested at most 100 messages"),
+    "d04_type_depth_40": Case(lambda: deep_type(40), None),
+    "g36_names_hostile": Case(hostile_names, None),
+    "g38_func_cycle_in_if": Case(cycle_in_if, "check", "a function must not call itself"),
+    "g40_func_chain_5000": Case(lambda: chain(5000), "check", "at most 100 deep, not 5000"),
+    "g41_func_ring_3000": Case(lambda: chain(3000, last="F0"), "check", "a function must not call itself"),
+    "g42_func_20_calls": Case(lambda: chain(20, 20), "check", "nodes must be at most 10,000,000 after inlining"),
+    "g43_many_nodes": Case(
+        lambda: model(*(node("Relu", (f"t{i}",), (f"t{i + 1}",)) for i in range(20_000)), inputs=[value("t0")],
+                      outputs=[value("t20000")]), None),
+}  # fmt: skip
+
+
+# Evaluation.
+
+
+def constants(*arrays: tuple[str, list[int]]) -> list[TensorProto]:
+    return [helper.make_tensor(name, I64, [len(numbers)], numbers) for name, numbers in arrays]
+
+
+def wide(*nodes: onnx.NodeProto, code: int = F, **numbers: list[int]) -> Callable[[], onnx.ModelProto]:
+    """The output has any shape."""
+    return lambda: model(*nodes, outputs=[value("y", code, None)], opset=18, initializers=constants(*numbers.items()))
+
+
+def tile_bomb() -> onnx.ModelProto:
+    steps = [node("Tile", (a, "r"), (b,)) for a, b in pairwise(["x", *(f"t{i}" for i in range(40)), "y"])]
+    return model(*steps, outputs=[value("y", F, None)], initializers=constants(("r", [1000])))
+
+
+def range_bomb() -> onnx.ModelProto:
+    numbers = [helper.make_tensor(name, I64, [], [n]) for name, n in (("a", 0), ("b", 1 << 40), ("c", 1))]
+    made = helper.make_node("Range", ["a", "b", "c"], ["y"])
+    return model(made, outputs=[value("y", I64, None)], initializers=numbers)
+
+
+def doubling(op: str, count: int, **attributes: Any) -> onnx.ModelProto:
+    """Each node takes the one before twice: 2^count if values were computed again, or elements if they are joined."""
+    names = ["x", *(f"t{i}" for i in range(count)), "y"]
+    made = [node(op, (a, a), (b,), **attributes) for a, b in pairwise(names)]
+    return model(*made, outputs=[value("y", F, None)])
+
+
+def forever(**more: Any) -> onnx.ModelProto:
+    """A Loop without an end; with `grow` its value doubles in each iteration."""
+    step = node("Concat", ("v", "v"), ("w",), axis=0) if more.get("grow") else node("Relu", ("v",), ("w",))
+    body = graph(
+        step, node("Identity", ("c",), ("d",)), inputs=[value("i", I64, ()), value("c", BOOL, ()), value("v", F, None)],
+        outputs=[value("d", BOOL, ()), value("w", F, None)], name="body")  # fmt: skip
+    true = node("Constant", (), ("t",), value=helper.make_tensor("", BOOL, [], [True]))
+    return model(true, node("Loop", ("", "t", "x"), body=body), outputs=[value("y", F, None)])
+
+
+def nested_loops(depth: int) -> onnx.ModelProto:
+    """Each iterates 2^40 times, the innermost one does the work."""
+    inner = node("Relu", ("x",), ("w0",))
+    for level in range(depth):
+        body = graph(
+            inner, node("Identity", (f"c{level}",), (f"d{level}",)), node("Identity", (f"w{level}",), (f"s{level}",)),
+            inputs=[value(f"i{level}", I64, ()), value(f"c{level}", BOOL, ())],
+            outputs=[value(f"d{level}", BOOL, ()), value(f"s{level}", F, None)], name=f"body{level}")  # fmt: skip
+        inner = node("Loop", ("m", ""), (f"w{level + 1}",), body=body)
+    last = node("Identity", (f"w{depth}",))
+    count = helper.make_tensor("m", I64, [], [1 << 40])
+    return model(inner, last, outputs=[value("y", F, None)], initializers=[count])
+
+
+def quantizing(scale: float) -> Callable[[], onnx.ModelProto]:
+    made = node("QuantizeLinear", ("x", "s"))
+    return lambda: model(made, outputs=[value("y", TensorProto.UINT8)], initializers=[weight("s", F, (), [scale])])
+
+
+def large_product() -> onnx.ModelProto:
+    """2^45 multiplications from a hundred bytes."""
+    shapes = constants(("a", [1 << 15, 1 << 15]))
+    made = node("ConstantOfShape", ("a",), ("w",)), node("MatMul", ("w", "w"))
+    return model(*made, outputs=[value("y", F, None)], initializers=shapes)
+
+
+def convolution(**attributes: Any) -> Callable[[], onnx.ModelProto]:
+    made = node("Conv", ("x", "w"), **attributes)
+    return lambda: model(made, inputs=[value("x", F, (1, 1, 4, 4))], outputs=[value("y", F, (None,) * 4)],
+                         initializers=[weight("w", F, (1, 1, 1, 1), [1])])  # fmt: skip
+
+
+BYTES = "bytes (tensor_bytes)"
+
+VALUES = {
+    "e02_expand_2e40": Case(wide(node("Expand", ("x", "s")), s=[1 << 39, 2]), "evaluate", BYTES),
+    "e03_tile_bomb": Case(tile_bomb, "evaluate", BYTES),
+    "e04_range_bomb": Case(range_bomb, "evaluate", BYTES),
+    "e05_pad_2e40": Case(wide(node("Pad", ("x", "p")), p=[0, 1 << 40]), "evaluate", BYTES),
+    "e05_resize_2e40": Case(
+        lambda: model(node("Resize", ("x", "", "s")), outputs=[value("y", F, None)],
+                      initializers=[weight("s", F, (1,), [float(1 << 40)])]), "evaluate", BYTES),
+    "e05_onehot_2e40": Case(
+        wide(node("OneHot", ("i", "n", "v")), code=I64, i=[0, 1], n=[1 << 40], v=[0, 1]), "evaluate", BYTES),
+    "e06_loop_grows": Case(lambda: forever(grow=True), "evaluate", BYTES),
+    "e06_nested_loops": Case(lambda: nested_loops(4), "evaluate", "iterations"),
+    "e09_scale_neg": Case(quantizing(-1.0), "check", "must be positive and finite, not -1.0"),
+    "e10_scale_inf": Case(quantizing(np.inf), "check", "must be positive and finite, not inf"),
+    "e11_scale_denormal": Case(quantizing(1e-44), "check", "must be at least 1.17"),
+    "e12_work": Case(large_product, "evaluate", ""),
+    "e13_conv_pads": Case(convolution(pads=[1 << 40, 0, 0, 0]), "evaluate", ""),
+    "e13_conv_stride_0": Case(convolution(strides=[0, 0]), "check", "the values must be 1 or more, not [0, 0]"),
+    "e13_conv_dilation": Case(convolution(dilations=[1 << 62, 1]), "evaluate", ""),
+    "e19_splitseq_zero": Case(
+        lambda: model(node("SplitToSequence", ("x", "s"), ("q",)), node("SequenceLength", ("q",)),
+                      outputs=[value("y", I64, ())], initializers=[helper.make_tensor("s", I64, [], [0])]),
+        "evaluate", ""),
+    "e20_rank_bomb": Case(wide(node("Expand", ("x", "s")), s=[1] * 1000), "evaluate", ""),
+    "e20_reshape_rank": Case(wide(node("Reshape", ("x", "s")), s=[1] * 100_000 + [2]), "evaluate", ""),
+    "e20_unsqueeze_rank": Case(wide(node("Unsqueeze", ("x", "s")), s=list(range(1, 1000))), "evaluate", ""),
+    "e22_pow2_add_chain": Case(lambda: doubling("Add", 2000), None),
+    "e22_concat_chain": Case(lambda: doubling("Concat", 60, axis=0), "evaluate", BYTES),
+    "e23_gather_far": Case(wide(node("Gather", ("x", "i")), i=[1 << 62]), "evaluate", ""),
+    "e24_reshape_wraps": Case(wide(node("Reshape", ("x", "s")), s=[1 << 33, 1 << 33]), "evaluate", ""),
+    "e25_bad_axis": Case(wide(node("Concat", ("x", "x"), axis=1 << 62)), "evaluate", ""),
+}  # fmt: skip
+
+
+# Bytes.
+
+PROTOBUF = {
+    "p04_wiretype": Case(lambda: GOOD + varint(7 << 3 | 0) + varint(5), None),
+    "p06_group": Case(lambda: GOOD + varint(30 << 3 | 3) * 200, "read", ""),
+    "p10_long_varint": Case(lambda: b"\x08" + b"\xff" * 20, "read", ""),
+    "p11_textproto": Case(lambda: b'ir_version: 8\ngraph { name: "g" }\n', "read", "must be an ONNX model"),
+    "p12_trailing_garbage": Case(lambda: GOOD + b"\0\0\0", "read", ""),
+    "p14_field_0": Case(lambda: b"\0\0" + GOOD, "read", ""),
+    "p15_many_fields": Case(lambda: GOOD + b"".join(varint(n << 3) + b"\1" for n in range(1000, 100_000)), None),
+    "p16_packed_length": Case(
+        lambda: GOOD + field(7, field(5, field(1, b"\xff" * 9 + b"\1") + field(4, b"123"))), "read", ""),
+}  # fmt: skip
+
+CASES = {**FILES, **TENSORS, **GRAPHS, **VALUES, **PROTOBUF}
