@@ -24,7 +24,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 from amaranth.hdl import UnusedElaboratable
 
-from . import commands
+from . import commands, onnx_commands
 from .errors import HwflowError
 from .flow import Settings
 from .report.console import Console
@@ -82,11 +82,11 @@ def cli() -> None:
 
 @cli.command()
 @model_options
-@click.option("--strict", is_flag=True, help="Take the word of the specification where exporters are known to break it.")
+@click.option("--strict", is_flag=True, help="Follow the word of the specification, also where exporters do not.")
 def check(**options: Any) -> None:
     """Check MODEL against the ONNX rules and say what hwflow cannot run.
 
-    The exit code is 0 for a valid ONNX file (with or without hardware for it), 1 for errors, 2 for what is no ONNX file.
+    The exit code is 0 for a valid ONNX file, with or without hardware for it, 1 for errors, 2 for what is no ONNX file.
     """
     run(commands.check, options)
 
@@ -164,12 +164,54 @@ def doctor(**options: Any) -> None:
     run(commands.doctor, options)
 
 
+@cli.group("onnx")
+def onnx_group() -> None:
+    """Work on ONNX files that has nothing to do with hardware."""
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+@onnx_group.command()
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@json_option
+def diff(as_json: bool, **options: Any) -> None:
+    """Say what changed from the model (or operator set) OLD to NEW, and which part of its version must grow.
+
+    The exit code is 0 where callers of OLD can go on with NEW, 1 for a breaking change.
+    """
+    finish(onnx_commands.diff(Console(quiet=as_json), **options), as_json)
+
+
+@onnx_group.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--external-data", is_flag=True, help="Put large weights into a file beside the model.")
+@json_option
+def convert(as_json: bool, **options: Any) -> None:
+    """Write the model SOURCE to TARGET: as text where it ends in .textproto, else binary."""
+    finish(onnx_commands.convert(Console(quiet=as_json), **options), as_json)
+
+
+@onnx_group.command()
+@click.argument("rule", required=False)
+@json_option
+def rules(as_json: bool, **options: Any) -> None:
+    """List the rules of ONNX and where they are enforced, or say what RULE is."""
+    finish(onnx_commands.rules(Console(quiet=as_json), **options), as_json)
+
+
 def run(command: Callable[[Console, Settings], Mapping[str, Any]], options: Mapping[str, Any]) -> None:
-    """Call `command` with the options as `Settings`, print its result as JSON where asked, and exit with its code."""
+    """Call `command` with the options as `Settings`, and finish with its result."""
     known = {field.name for field in dataclasses.fields(Settings)}
     settings = Settings(**{name: value for name, value in options.items() if name in known})
-    result = command(Console(quiet=options["as_json"]), settings)
-    if options["as_json"]:
+    finish(command(Console(quiet=options["as_json"]), settings), options["as_json"])
+
+
+def finish(result: Mapping[str, Any], as_json: bool) -> NoReturn:
+    """Print a result as JSON where asked, and exit with its code."""
+    if as_json:
         click.echo(json.dumps(result, indent=1))
     sys.exit(int(result.get("exit_code", 0)))
 

@@ -150,7 +150,7 @@ def initializers_as_stated(document: Document) -> Iterator[Finding]:
 
 
 def _contradiction(stated: pb.TypeProto, element: int, dims: Iterable[int]) -> str:
-    """"float[3, ?], not float[4, 4]"; empty where both agree as far as the file says."""
+    """ "float[3, ?], not float[4, 4]"; empty where both agree as far as the file says."""
     kind = stated.WhichOneof("value")
     if kind is None:
         return ""

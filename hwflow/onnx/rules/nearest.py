@@ -21,7 +21,7 @@ class Nearest:
         self._left = self.GUESSES
 
     def guess(self, wrong: str, names: Iterable[str]) -> str:
-        """"perhaps 'conv1_out' or 'conv2_out' is meant, else ", or nothing."""
+        """ "perhaps 'conv1_out' or 'conv2_out' is meant, else ", or nothing."""
         if self._left <= 0:
             return ""
         self._left -= 1

@@ -23,11 +23,15 @@ def value(name: str, element: int = F, shape: Sequence[Any] | None = (2,)) -> on
     return helper.make_tensor_value_info(name, element, shape)
 
 
-def weight(name: str, element: int = F, dims: Sequence[int] = (2,), numbers: Sequence[Any] = (1, 2)) -> onnx.TensorProto:
+def weight(
+    name: str, element: int = F, dims: Sequence[int] = (2,), numbers: Sequence[Any] = (1, 2)
+) -> onnx.TensorProto:
     return helper.make_tensor(name, element, dims, numbers)
 
 
-def node(op: str = "Relu", inputs: Iterable[str] = ("x",), outputs: Iterable[str] = ("y",), **more: Any) -> onnx.NodeProto:
+def node(
+    op: str = "Relu", inputs: Iterable[str] = ("x",), outputs: Iterable[str] = ("y",), **more: Any
+) -> onnx.NodeProto:
     return helper.make_node(op, list(inputs), list(outputs), **more)
 
 

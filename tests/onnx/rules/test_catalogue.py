@@ -58,7 +58,11 @@ def test_findings_name_rules_of_the_catalogue() -> None:
     folder = Path(inspect.getfile(check)).parent / "rules"
     for path in folder.glob("*.py"):
         for found in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(found, ast.Call) and ast.unparse(found.func) in ("error", "lenient", "warning") and found.args:
+            if (
+                isinstance(found, ast.Call)
+                and ast.unparse(found.func) in ("error", "lenient", "warning")
+                and found.args
+            ):
                 rule = found.args[0]
                 if isinstance(rule, ast.Constant):
                     assert rule.value in CATALOGUE, f"{path.name}: {rule.value}"

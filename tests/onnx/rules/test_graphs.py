@@ -12,7 +12,18 @@ from onnx import TensorProto, helper
 from hwflow.errors import HwflowError
 from hwflow.onnx import evaluate, infer, loads
 from tests.onnx.rules.protos import (
-    document, error_of, errors, findings, graph, leniently, model, node, value, warned, warnings, weight,
+    document,
+    error_of,
+    errors,
+    findings,
+    graph,
+    leniently,
+    model,
+    node,
+    value,
+    warned,
+    warnings,
+    weight,
 )  # fmt: skip
 
 SORT = "sort the nodes: each behind those that write what it reads"
@@ -46,13 +57,15 @@ def test_a_cycle_is_printed() -> None:
     )
     assert error_of(proto) == (
         "graph/node[1] 'second' (Add): the graph must have no cycle, not second -> third -> d -> second; "
-        "export the model again [GR-01]")
+        "export the model again [GR-01]"
+    )
 
 
 @pytest.mark.rule("GR-01", "ND-06")
 def test_a_node_that_reads_what_it_writes() -> None:
     assert error_of(model(node(inputs=("y",), name="n"))) == (
-        "graph/node[0] 'n' (Relu): the graph must have no cycle, not n -> n; export the model again [GR-01]")
+        "graph/node[0] 'n' (Relu): the graph must have no cycle, not n -> n; export the model again [GR-01]"
+    )
 
 
 @pytest.mark.rule("GR-01")
@@ -92,13 +105,16 @@ def test_graphs_have_names() -> None:
     inner = with_condition(conditional(branch(node(outputs=("t",)), name=""), branch(node(outputs=("t",)))))
     assert leniently(inner) == (
         "graph/node[0] 'y' (If)/attribute 'then_branch': the graph must have a name, not none; give it one "
-        "[GR-02 W-graph-name]")
+        "[GR-02 W-graph-name]"
+    )
 
 
 @pytest.mark.rule("GR-03")
 def test_nodes_without_inputs_and_outputs() -> None:
-    assert "graph/node[0] '?' (Relu): the node must have an input or an output, not neither; remove it [GR-03]" in errors(
-        model(node(inputs=(), outputs=()), node()))
+    assert (
+        "graph/node[0] '?' (Relu): the node must have an input or an output, not neither; remove it [GR-03]"
+        in errors(model(node(inputs=(), outputs=()), node()))
+    )
     constant = helper.make_node("Constant", [], ["y"], value_floats=[1.0, 2.0])
     assert errors(model(constant)) == [], "no input is fine"
 
@@ -109,7 +125,8 @@ def test_nodes_are_sorted() -> None:
     assert findings(model(*nodes)) == ()
     assert error_of(model(*reversed(nodes))) == (
         "graph/node[0] 'n' (Relu): 'a' must be written before it is read, not later by graph/node[1] 'm' (Relu); "
-        f"{SORT} [GR-04]")
+        f"{SORT} [GR-04]"
+    )
 
 
 @pytest.mark.rule("GR-04")
@@ -117,7 +134,8 @@ def test_nodes_of_subgraphs_are_sorted() -> None:
     unsorted = branch(node(inputs=("a",), outputs=("t",)), node(outputs=("a",)))
     assert errors(with_condition(conditional(unsorted, branch(node(outputs=("t",)))))) == [
         "graph/node[0] 'y' (If)/attribute 'then_branch'/node[0] 't' (Relu): 'a' must be written before it is read, not "
-        f"later by graph/node[0] 'y' (If)/attribute 'then_branch'/node[1] 'a' (Relu); {SORT} [GR-04]"]
+        f"later by graph/node[0] 'y' (If)/attribute 'then_branch'/node[1] 'a' (Relu); {SORT} [GR-04]"
+    ]
 
 
 @pytest.mark.rule("GR-06")
@@ -149,8 +167,9 @@ def test_weights_that_may_be_overridden() -> None:
     parts = {"inputs": [value("x"), value("w"), value("v")], "initializers": [weight("w"), weight("v"), weight("u")]}
     sums = node("Sum", ("x", "w", "v", "u"))
     assert warned(model(sums, **parts)) == (
-        "graph: 2 of 3 initializers are inputs too, not constants: 'w', ...; remove them from the inputs, unless callers "
-        "override them; hardware takes them as constants [GR-09 W-overridable-init]")
+        "graph: 2 of 3 initializers are inputs too, not constants: 'w', ...; remove them from the inputs, unless "
+        "callers override them; hardware takes them as constants [GR-09 W-overridable-init]"
+    )
     assert not any("GR-09" in text for text in warnings(model(sums, ir=3, opset=8, **parts)))
 
 
@@ -159,14 +178,17 @@ def test_before_ir_4_initializers_are_inputs() -> None:
     proto = model(node("Add", ("x", "w")), initializers=[weight("w")], ir=3, opset=8)
     assert leniently(proto) == (
         "graph/initializer 'w': the initializer must be an input too in IR version 3, not a constant; "
-        "state IR version 4 or later [GR-10 W-init-no-input]")
+        "state IR version 4 or later [GR-10 W-init-no-input]"
+    )
     proto.graph.input.append(value("w"))
     assert findings(proto) == ()
     assert findings(model(node("Add", ("x", "w")), initializers=[weight("w")], ir=4, opset=9)) == ()
 
 
 def sparse(name: str) -> onnx.SparseTensorProto:
-    return helper.make_sparse_tensor(weight(name, numbers=[1.0], dims=[1]), weight("", TensorProto.INT64, [1], [0]), [2])
+    return helper.make_sparse_tensor(
+        weight(name, numbers=[1.0], dims=[1]), weight("", TensorProto.INT64, [1], [0]), [2]
+    )
 
 
 @pytest.mark.rule("GR-11")
@@ -174,9 +196,11 @@ def test_initializers_have_names_of_their_own() -> None:
     adds = node("Sum", ("x", "v", "w"))
     assert findings(model(adds, initializers=[weight("v"), weight("w")])) == ()
     assert error_of(model(adds, initializers=[weight("v"), weight("w"), weight("v")])) == (
-        "graph/initializer[2]: 'v' must be one initializer, not two; remove one of them [GR-11]")
+        "graph/initializer[2]: 'v' must be one initializer, not two; remove one of them [GR-11]"
+    )
     assert error_of(model(adds, initializers=[weight("v"), weight("w"), weight("")])) == (
-        "graph/initializer[2]: the initializer must have a name, not none; name it or remove it [GR-11]")
+        "graph/initializer[2]: the initializer must have a name, not none; name it or remove it [GR-11]"
+    )
     both = model(adds, initializers=[weight("v"), weight("w")])
     both.graph.sparse_initializer.append(sparse("w"))
     assert error_of(both) == "graph/initializer[2]: 'w' must be one initializer, not two; remove one of them [GR-11]"
@@ -198,12 +222,16 @@ def test_initializers_as_stated(where: str, stated: onnx.ValueInfoProto, shown: 
     proto = model(node("Add", ("x", "w")), initializers=[weight("w")])
     getattr(proto.graph, where).append(stated)
     place = {"input": "input[1]", "output": "output[1]", "value_info": "value_info[0]"}[where]
-    assert (f"graph/{place}: the initializer 'w' must be of the stated type {shown}; export the model again [GR-12]"
-            in errors(proto))
+    assert (
+        f"graph/{place}: the initializer 'w' must be of the stated type {shown}; export the model again [GR-12]"
+        in errors(proto)
+    )
 
 
 @pytest.mark.rule("GR-12")
-@pytest.mark.parametrize("stated", [value("w"), value("w", shape=("n",)), value("w", shape=(-1,)), value("w", shape=None)])
+@pytest.mark.parametrize(
+    "stated", [value("w"), value("w", shape=("n",)), value("w", shape=(-1,)), value("w", shape=None)]
+)
 def test_what_is_stated_may_be_open(stated: onnx.ValueInfoProto) -> None:
     proto = model(node("Add", ("x", "w")), initializers=[weight("w")])
     proto.graph.value_info.append(stated)
@@ -225,7 +253,8 @@ def test_what_no_output_needs_does_not_matter() -> None:
 def test_outputs_are_defined() -> None:
     assert error_of(model(node(outputs=("result",)), outputs=[value("resultt")])) == (
         "graph/output[0]: 'resultt' must be a value of the graph, not undefined; perhaps 'result' is meant, else "
-        "export the model again [GR-14]")
+        "export the model again [GR-14]"
+    )
     assert findings(model(node(), outputs=[value("y"), value("x")])) == (), "an input may be an output"
     assert findings(model(node(), outputs=[value("w")], initializers=[weight("w")])) == (), "an initializer too"
 
@@ -234,15 +263,18 @@ def test_outputs_are_defined() -> None:
 def test_an_output_twice() -> None:
     assert warned(model(outputs=[value("y"), value("y")])) == (
         "graph/output[1]: 'y' should be one output, not two; remove one of them, or copy it with Identity "
-        "[GR-14 W-dup-output]")
+        "[GR-14 W-dup-output]"
+    )
 
 
 @pytest.mark.rule("GR-15")
 def test_inputs_have_names_of_their_own() -> None:
     assert error_of(model(inputs=[value("x"), value("x")])) == (
-        "graph/input[1]: 'x' must be one input, not two; export the model again [GR-15]")
+        "graph/input[1]: 'x' must be one input, not two; export the model again [GR-15]"
+    )
     assert error_of(model(inputs=[value("x"), value("")])) == (
-        "graph/input[1]: the input must have a name, not none; export the model again [GR-15]")
+        "graph/input[1]: the input must have a name, not none; export the model again [GR-15]"
+    )
 
 
 @pytest.mark.rule("GR-16")
@@ -253,11 +285,13 @@ def test_stated_types_of_other_values() -> None:
     proto.graph.value_info.append(value("a"))
     assert warned(proto) == (
         "graph/value_info[1]: the type of 'a' must be stated once, not twice; remove one of them "
-        "[GR-16 W-value-info-twice]")
+        "[GR-16 W-value-info-twice]"
+    )
     proto.graph.value_info[1].name = "b"
     assert warned(proto) == (
         "graph/value_info[1]: a stated type must be that of a value of the graph, not of 'b'; "
-        "remove it; it has no effect [GR-16 W-value-info-unknown]")
+        "remove it; it has no effect [GR-16 W-value-info-unknown]"
+    )
 
 
 @pytest.mark.rule("GR-16", "GR-21")
@@ -280,8 +314,10 @@ def test_the_main_graph_states_types(where: str) -> None:
     assert error_of(proto) == f"graph/{where}[0]: the {where} '{name}' must have a type, not none; state it [GR-17]"
     proto = model()
     getattr(proto.graph, where)[0].type.tensor_type.elem_type = 0
-    assert (f"graph/{where}[0]: the {where} '{name}' must have an element type, not an undefined one; state it [GR-17]"
-            in errors(proto))
+    assert (
+        f"graph/{where}[0]: the {where} '{name}' must have an element type, not an undefined one; state it [GR-17]"
+        in errors(proto)
+    )
     proto.graph.output[0].name = ""
     assert any("the output must have a name, not none" in text for text in errors(proto))
 
@@ -294,7 +330,8 @@ def test_the_main_graph_states_ranks(where: str) -> None:
     name = {"input": "x", "output": "y"}[where]
     assert leniently(proto) == (
         f"graph/{where}[0]: the {where} '{name}' must have a rank, not an unknown shape; "
-        "state a shape; its dims may be open [GR-18 W-no-rank]")
+        "state a shape; its dims may be open [GR-18 W-no-rank]"
+    )
     proto = model()
     dim = getattr(proto.graph, where)[0].type.tensor_type.shape.dim[0]
     dim.ClearField("dim_value")
@@ -311,7 +348,8 @@ def test_subgraphs_may_leave_types_out() -> None:
     inner.output[0].name = ""
     assert error_of(with_condition(conditional(inner, branch(node(outputs=("t",)))))) == (
         "graph/node[0] 'y' (If)/attribute 'then_branch'/output[0]: the output must have a name, not none; "
-        "export the model again [GR-20]")
+        "export the model again [GR-20]"
+    )
 
 
 @pytest.mark.rule("GR-19")
@@ -336,7 +374,8 @@ def test_empty_graphs() -> None:
     del proto.graph.node[:]
     assert findings(proto) == (), "no nodes: an input is an output"
     assert warned(model(outputs=[])) == (
-        "graph: the graph should have an output, not none; list what it computes as outputs [GR-23 W-no-outputs]")
+        "graph: the graph should have an output, not none; list what it computes as outputs [GR-23 W-no-outputs]"
+    )
 
 
 @pytest.mark.rule("GR-01", "GR-11", "NM-14")
@@ -358,7 +397,9 @@ def test_time_is_linear(kind: str) -> None:
             proto, expected = model(initializers=[weight("w")] * count), 101
         case "subgraphs":
             inner = branch(node(outputs=("t",)))
-            many = [helper.make_node("If", ["c"], [f"y{i}"], then_branch=inner, else_branch=inner) for i in range(count)]
+            many = [
+                helper.make_node("If", ["c"], [f"y{i}"], then_branch=inner, else_branch=inner) for i in range(count)
+            ]
             proto, expected = with_condition(*many, outputs=[value("y0")]), 0
     found = errors(proto)
     assert len(found) == expected

@@ -12,7 +12,17 @@ from hwflow.onnx.document import Document
 from hwflow.onnx.releases import IR_VERSIONS
 from hwflow.onnx.rules.catalogue import CATALOGUE
 from tests.onnx.rules.protos import (
-    document, error_of, errors, findings, graph, leniently, model, node, value, warned, weight,
+    document,
+    error_of,
+    errors,
+    findings,
+    graph,
+    leniently,
+    model,
+    node,
+    value,
+    warned,
+    weight,
 )  # fmt: skip
 
 
@@ -37,7 +47,7 @@ def test_a_good_model_has_no_findings() -> None:
 @pytest.mark.rule("IR-02")
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"no model at all", model().SerializeToString()[:-7]])
 def test_other_bytes_are_no_model(data: bytes) -> None:
-    with pytest.raises(HwflowError, match="must be an? .*ONNX model"):
+    with pytest.raises(HwflowError, match=r"must be an? .*ONNX model"):
         loads(data)
     assert loads(model().SerializeToString()).graph.name == "g"
 
@@ -64,7 +74,8 @@ def test_ir_version(proto: onnx.ModelProto, message: str) -> None:
 @pytest.mark.rule("VER-04")
 def test_ir_version_is_a_plain_number() -> None:
     assert error_of(changed(ir_version=(1 << 48) + 2)) == (
-        f"model: the IR version must be a plain number, not the semantic version 1.0.2; {_KNOWN} [VER-04]")
+        f"model: the IR version must be a plain number, not the semantic version 1.0.2; {_KNOWN} [VER-04]"
+    )
 
 
 @pytest.mark.rule("IR-03", "IR-04", "VER-10")
@@ -99,7 +110,8 @@ def test_descriptions_are_free_text(text: str) -> None:
 def test_control_characters_are_escaped_in_messages() -> None:
     assert error_of(model(node(inputs=("a\x1b[31m\n",)))) == (
         r"graph/node[0] 'y' (Relu): 'a\x1b[31m\n' must be a value of the graph, not undefined; "
-        "export the model again [NM-14]")
+        "export the model again [NM-14]"
+    )
 
 
 @pytest.mark.rule("IR-09")
@@ -108,7 +120,8 @@ def test_domain_of_the_model() -> None:
         (found,) = check(document(changed(domain=domain)))
         assert str(found) == (
             f"model: the domain of the model must be a reverse-DNS name like com.acme, not '{domain}'; "
-            "set ModelProto.domain [IR-09 W-model-domain]")
+            "set ModelProto.domain [IR-09 W-model-domain]"
+        )
         assert found.severity is Severity.WARNING
         (strictly,) = check(document(changed(domain=domain)), strict=True)
         assert strictly.severity is Severity.ERROR
@@ -139,11 +152,13 @@ def test_metadata() -> None:
     assert findings(proto) == ()
     proto.metadata_props.add(key="a", value="2")
     assert error_of(proto) == (
-        "model/metadata_props[2]: metadata property 'a' must be there once, not twice; remove one of them [IR-12]")
+        "model/metadata_props[2]: metadata property 'a' must be there once, not twice; remove one of them [IR-12]"
+    )
     proto.metadata_props[2].key = ""
     assert warned(proto) == (
         "model/metadata_props[2]: the key of a metadata property must be a name, not empty; "
-        "name it or leave it out [IR-12 W-metadata-key]")
+        "name it or leave it out [IR-12 W-metadata-key]"
+    )
 
 
 @pytest.mark.rule("IR-13")
@@ -161,8 +176,10 @@ def test_agreed_keys_of_metadata_are_kept_as_text() -> None:
 def test_training_is_told() -> None:
     proto = model()
     proto.training_info.add().algorithm.CopyFrom(graph(name="step"))
-    assert "model: inference uses the graph only, not the 1 training algorithm of the file; nothing to do; training has "\
+    assert (
+        "model: inference uses the graph only, not the 1 training algorithm of the file; nothing to do; training has "
         "calls of its own [IR-14 W-training-ignored]" in map(str, findings(proto))
+    )
     assert errors(proto) == []
 
 
@@ -195,7 +212,8 @@ def test_texts_are_utf8() -> None:
     found = check(Document(pb.ModelProto.FromString(data)))
     assert [str(one) for one in found] == [
         r"NodeProto.op_type: names must be UTF-8 text, not b'Re\xff\xfelu'; "
-        "the file is damaged, export the model again [TY-03]"]
+        "the file is damaged, export the model again [TY-03]"
+    ]
 
 
 @pytest.mark.rule("VER-11")

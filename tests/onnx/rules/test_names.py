@@ -9,7 +9,15 @@ from onnx import TensorProto, helper
 
 from hwflow.onnx import evaluate, loads
 from tests.onnx.rules.protos import (
-    error_of, errors, findings, graph, leniently, model, node, value, weight,
+    error_of,
+    errors,
+    findings,
+    graph,
+    leniently,
+    model,
+    node,
+    value,
+    weight,
 )  # fmt: skip
 
 SORT = "sort the nodes: each behind those that write what it reads"
@@ -26,7 +34,9 @@ def choice(then: onnx.GraphProto, other: onnx.GraphProto | None = None) -> onnx.
     return helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other or branch())
 
 
-def chosen(then: onnx.GraphProto, other: onnx.GraphProto | None = None, *more: onnx.NodeProto, **parts) -> onnx.ModelProto:
+def chosen(
+    then: onnx.GraphProto, other: onnx.GraphProto | None = None, *more: onnx.NodeProto, **parts
+) -> onnx.ModelProto:
     return model(choice(then, other), *more, inputs=[value("x"), value("c", TensorProto.BOOL, ())], **parts)
 
 
@@ -42,7 +52,8 @@ def test_names_are_c_identifiers(name: str) -> None:
     shown = name.replace("\x00", r"\x00")
     assert leniently(model(node(outputs=(name,)), node(inputs=(name,)))) == (
         f"graph: names must be C identifiers, not '{shown}' (1 of 4 are not); "
-        "nothing to do for hwflow; rename them for other tools [NM-01 W-name]")
+        "nothing to do for hwflow; rename them for other tools [NM-01 W-name]"
+    )
 
 
 @pytest.mark.rule("NM-01")
@@ -56,8 +67,13 @@ def test_every_kind_of_name_counts() -> None:
 def test_kinds_of_names_do_not_clash() -> None:
     """A node, the graph, an operator, an attribute and a dim, all named like values."""
     x, y = value("x", shape=("x", "y")), value("y", shape=("x", "y"))
-    proto = model(node("LeakyRelu", outputs=("Relu",), name="x", alpha=0.5), node(inputs=("Relu",), name="alpha"),
-                  inputs=[x], outputs=[y], name="x")
+    proto = model(
+        node("LeakyRelu", outputs=("Relu",), name="x", alpha=0.5),
+        node(inputs=("Relu",), name="alpha"),
+        inputs=[x],
+        outputs=[y],
+        name="x",
+    )
     assert findings(proto) == ()
 
 
@@ -66,7 +82,8 @@ def test_names_of_nodes() -> None:
     nodes = [node(outputs=("a",), name="n"), node(inputs=("a",), name="n")]
     assert leniently(model(*nodes)) == (
         "graph/node[1] 'n' (Relu): the name of the node must be its own, not that of node[0] too; "
-        "rename one of them; onnxruntime refuses the model [NM-03 W-dup-node]")
+        "rename one of them; onnxruntime refuses the model [NM-03 W-dup-node]"
+    )
     inner = branch(node(outputs=("t",), name="n"))
     assert findings(chosen(inner, inner)) == (), "graphs have names of their own"
     assert findings(model(node(outputs=("a",)), node(inputs=("a",)))) == (), "no name is no name twice"
@@ -96,10 +113,12 @@ def test_sites_of_definition_and_use(source: str, use: str) -> None:
 def test_a_value_is_defined_once() -> None:
     assert error_of(model(node(outputs=("x",)), node())) == (
         "graph/node[0] 'x' (Relu): 'x' must be written once, not also by input or initializer 'x'; "
-        "export the model again [NM-05]")
+        "export the model again [NM-05]"
+    )
     assert error_of(model(node(outputs=("w",)), node(), initializers=[weight("w")])) == (
         "graph/node[0] 'w' (Relu): 'w' must be written once, not also by input or initializer 'w'; "
-        "export the model again [NM-05]")
+        "export the model again [NM-05]"
+    )
     both = model(node("Add", ("x", "w")), inputs=[value("x"), value("w")], initializers=[weight("w")])
     assert errors(both) == [], "an initializer is the default of an input"
 
@@ -108,10 +127,12 @@ def test_a_value_is_defined_once() -> None:
 def test_a_value_is_written_by_one_node() -> None:
     assert error_of(model(node(name="m"), node(name="n"))) == (
         "graph/node[1] 'n' (Relu): 'y' must be written once, not also by graph/node[0] 'm' (Relu); "
-        "export the model again [NM-06]")
+        "export the model again [NM-06]"
+    )
     assert error_of(model(node("Split", outputs=("y", "y"), name="n"), opset=13)) == (
         "graph/node[0] 'n' (Split): 'y' must be written once, not also by graph/node[0] 'n' (Split); "
-        "export the model again [NM-06]")
+        "export the model again [NM-06]"
+    )
     left_out = node("Dropout", outputs=("y", ""))
     assert findings(model(left_out)) == (), "empty names are no values"
 
@@ -122,7 +143,8 @@ def test_nodes_of_subgraphs_hide_nothing() -> None:
         inner = branch(node(outputs=(hidden,)), node(outputs=("t",)))
         assert errors(chosen(inner))[0] == (
             f"{THEN}/node[0] '{hidden}' (Relu): '{hidden}' must be a name of its own, not that of an outer value; "
-            "rename the inner value [NM-07]")
+            "rename the inner value [NM-07]"
+        )
     later = chosen(branch(node(outputs=("z",)), node(inputs=("z",), outputs=("t",))), None, node(outputs=("z",)))
     assert findings(later) == (), "what is written later is not seen inside"
 
@@ -148,7 +170,8 @@ def test_inputs_of_subgraphs_hide_nothing() -> None:
     hiding = loop(inputs=("i", "k", "x"))
     assert leniently(hiding) == (
         "graph/node[0] 'y' (Loop)/attribute 'body': 'x' must be a name of its own, not that of an outer value; "
-        "rename the inner value; the inner one counts [NM-08 W-shadow]")
+        "rename the inner value; the inner one counts [NM-08 W-shadow]"
+    )
     np.testing.assert_array_equal(run(hiding), X * 4)
     initializer = chosen(branch(node(inputs=("x",), outputs=("t",)), initializers=[weight("x", numbers=[5, 6])]))
     assert "NM-08 W-shadow" in leniently(initializer)
@@ -165,15 +188,22 @@ def test_siblings_may_use_the_same_names() -> None:
 
 @pytest.mark.rule("NM-09", "NM-14")
 def test_names_of_a_subgraph_stay_inside() -> None:
-    leak = chosen(branch(node(outputs=("inner",)), node(inputs=("inner",), outputs=("t",))), None,
-                  node(inputs=("inner",), outputs=("z",)))
+    leak = chosen(
+        branch(node(outputs=("inner",)), node(inputs=("inner",), outputs=("t",))),
+        None,
+        node(inputs=("inner",), outputs=("z",)),
+    )
     assert error_of(leak) == (
-        "graph/node[1] 'z' (Relu): 'inner' must be a value of the graph, not undefined; export the model again [NM-14]")
-    sibling = chosen(branch(node(outputs=("inner",)), node(inputs=("inner",), outputs=("t",))),
-                     branch(node(inputs=("inner",), outputs=("t",))))
+        "graph/node[1] 'z' (Relu): 'inner' must be a value of the graph, not undefined; export the model again [NM-14]"
+    )
+    sibling = chosen(
+        branch(node(outputs=("inner",)), node(inputs=("inner",), outputs=("t",))),
+        branch(node(inputs=("inner",), outputs=("t",))),
+    )
     assert error_of(sibling) == (
         "graph/node[0] 'y' (If)/attribute 'else_branch'/node[0] 't' (Relu): 'inner' must be a value of the graph, "
-        "not undefined; export the model again [NM-14]")
+        "not undefined; export the model again [NM-14]"
+    )
 
 
 @pytest.mark.rule("NM-10")
@@ -189,11 +219,13 @@ def test_outer_values_are_written_before() -> None:
     late = chosen(branch(node(inputs=("z",), outputs=("t",))), None, node(outputs=("z",)))
     assert error_of(late) == (
         f"{THEN}/node[0] 't' (Relu): the outer value 'z' must be written before the node that holds this graph, not by "
-        f"graph/node[1] 'z' (Relu); {SORT} [NM-10]")
+        f"graph/node[1] 'z' (Relu); {SORT} [NM-10]"
+    )
     own = chosen(branch(node(inputs=("y",), outputs=("t",))))
     assert error_of(own) == (
         f"{THEN}/node[0] 't' (Relu): the outer value 'y' must be written before the node that holds this graph, not by "
-        f"graph/node[0] 'y' (If); {SORT} [NM-10]")
+        f"graph/node[0] 'y' (If); {SORT} [NM-10]"
+    )
 
 
 @pytest.mark.rule("NM-10")
@@ -209,7 +241,8 @@ def test_two_levels_out() -> None:
 def test_inputs_of_subgraphs_have_no_defaults() -> None:
     assert error_of(loop(initializers=[weight("s")])) == (
         "graph/node[0] 'y' (Loop)/attribute 'body'/input[2]: 's' must be an input or an initializer of a subgraph, "
-        "not both; remove one of them [NM-11]")
+        "not both; remove one of them [NM-11]"
+    )
     old = loop(initializers=[weight("s")])
     old.ir_version = 3
     assert not any("NM-11" in text for text in errors(old)), "each initializer had to be an input"
@@ -219,7 +252,8 @@ def test_inputs_of_subgraphs_have_no_defaults() -> None:
 def test_outputs_of_subgraphs_are_written_inside() -> None:
     assert error_of(chosen(branch(node(outputs=("u",)), outputs=[value("x")]))) == (
         f"{THEN}/output[0]: the output 'x' must be written in the subgraph, not outside of it; "
-        "copy the outer value with Identity [NM-12]")
+        "copy the outer value with Identity [NM-12]"
+    )
     copied = chosen(branch(helper.make_node("Identity", ["x"], ["t"])))
     assert findings(copied) == ()
     np.testing.assert_array_equal(run(copied), X)
@@ -242,8 +276,9 @@ def test_a_node_writes_an_output_by_its_name() -> None:
 def test_undefined_values(name: str, guess: str) -> None:
     proto = model(node(outputs=("hidden_1",)), node(outputs=("hidden_2",)), node(inputs=(name,), name="n"))
     assert error_of(proto) == (
-        f"graph/node[2] 'n' (Relu): '{name}' must be a value of the graph, not undefined; {guess}export the model again "
-        "[NM-14]")
+        f"graph/node[2] 'n' (Relu): '{name}' must be a value of the graph, not undefined; {guess}"
+        "export the model again [NM-14]"
+    )
     assert findings(model(node("Clip", ("x", "", "")))) == (), "an input that is left out is no name"
 
 
@@ -257,7 +292,8 @@ def test_functions_see_their_own_values() -> None:
     assert findings(calling("a")) == ()
     assert error_of(calling("x")) == (
         "function 'com.acme.F'/node[0] 'b' (Add): 'x' must be a value of the function, not undefined; "
-        "export the model again [FN-04]")
+        "export the model again [FN-04]"
+    )
 
 
 @pytest.mark.rule("TR-09")
@@ -270,13 +306,16 @@ def test_a_training_algorithm_continues_the_main_graph() -> None:
     assert trained(node(inputs=("h",), outputs=("t",))) == []
     assert trained(node(inputs=("h",), outputs=("t",)), node(outputs=("y",))) == [
         "training_info[0]/algorithm: 'y' must be a name of its own, not that of an outer value; rename the inner value "
-        "[TR-09 W-training-name]"]
+        "[TR-09 W-training-name]"
+    ]
     assert trained(node(inputs=("z",), outputs=("t",))) == [
         "training_info[0]/algorithm/node[0] 't' (Relu): 'z' must be a value of the graph, not undefined; "
-        "export the model again [NM-14]"]
+        "export the model again [NM-14]"
+    ]
     assert trained(node(outputs=("t",)), output="h") == [
         "training_info[0]/algorithm/output[0]: 'h' should be a value of the algorithm, not of the main graph; "
-        "copy it with Identity [TR-09 W-training-output]"]
+        "copy it with Identity [TR-09 W-training-output]"
+    ]
     reading_the_algorithm = model(node(inputs=("t",)))
     reading_the_algorithm.training_info.add().algorithm.CopyFrom(graph(node(outputs=("t",)), outputs=[value("t")]))
     assert any("'t' must be a value of the graph, not undefined" in text for text in errors(reading_the_algorithm))

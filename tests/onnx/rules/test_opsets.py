@@ -13,7 +13,15 @@ from hwflow.onnx.ops import OPERATORS
 from hwflow.onnx.schemas import NEWEST, SCHEMAS, Schema, find_schema, removed_at, versions_of
 from hwflow.onnx.schemas.table import resolve
 from tests.onnx.rules.protos import (
-    error_of, errors, findings, graph, leniently, model, node, value, warned,
+    error_of,
+    errors,
+    findings,
+    graph,
+    leniently,
+    model,
+    node,
+    value,
+    warned,
 )  # fmt: skip
 
 REPLACE = "replace it in the model before the export"
@@ -27,8 +35,9 @@ def custom(domain: str = "com.other", op: str = "Fast", **more) -> onnx.NodeProt
 @pytest.mark.rule("IR-05")
 def test_an_unknown_operator_set_that_is_not_used() -> None:
     assert warned(model(imports=[("", 17), ("com.other", 3)])) == (
-        "opset_import 'com.other': an operator set that hwflow does not know must be used by a node, not only imported; "
-        "remove the import [IR-05 W-opset-unused]")
+        "opset_import 'com.other': an operator set that hwflow does not know must be used by a node, not only "
+        "imported; remove the import [IR-05 W-opset-unused]"
+    )
     assert findings(model(imports=[("", 17), ("ai.onnx.ml", 3)])) == (), "a known one may wait"
 
 
@@ -36,7 +45,8 @@ def test_an_unknown_operator_set_that_is_not_used() -> None:
 def test_operator_sets_are_imported() -> None:
     proto = model(node(outputs=("a",)), node(inputs=("a",)), imports=())
     assert error_of(proto) == (
-        "model: the model must import an operator set, not none; add opset_import of version 1 to 28 [IR-06]")
+        "model: the model must import an operator set, not none; add opset_import of version 1 to 28 [IR-06]"
+    )
 
 
 @pytest.mark.rule("IR-07")
@@ -46,18 +56,21 @@ def test_before_ir_3_the_default_operator_set_is_implied() -> None:
         assert findings(model(old, imports=(), ir=ir)) == ()
         assert leniently(model(old, opset=1, ir=ir)) == (
             f"model: a model of IR version {ir} must import no operator set, not 1; state IR version 3 or later "
-            "[IR-07 W-ir1-opset]")
+            "[IR-07 W-ir1-opset]"
+        )
     late = model(node("HardSwish"), imports=(), ir=1)
     assert error_of(late) == (
         "graph/node[0] 'y' (HardSwish): the operator must exist in operator set 1, not only from 14 on; "
-        "export the model with opset 14 or later [OS-08]")
+        "export the model with opset 14 or later [OS-08]"
+    )
 
 
 @pytest.mark.rule("IR-07", "OS-08")
 def test_only_an_operator_set_of_others() -> None:
     assert findings(model(custom(), imports=[("com.other", 1)]))[0].code == "W-custom-operator"
     assert error_of(model(node(), imports=[("com.microsoft", 1)])) == (
-        "graph/node[0] 'y' (Relu): operator set 'ai.onnx' must be imported, not missing; add it to opset_import [OS-08]")
+        "graph/node[0] 'y' (Relu): operator set 'ai.onnx' must be imported, not missing; add it to opset_import [OS-08]"
+    )
 
 
 @pytest.mark.rule("IR-18")
@@ -65,7 +78,8 @@ def test_operators_of_others_are_told() -> None:
     proto = model(custom(), imports=[("", 17), ("com.other", 3)])
     assert warned(proto) == (
         "graph/node[0] 'y' (Fast): the operator must be one that hwflow knows, not 'com.other.Fast'; "
-        f"{RUN_HERE} [IR-18 W-custom-operator]")
+        f"{RUN_HERE} [IR-18 W-custom-operator]"
+    )
     read = loads(proto.SerializeToString())
     assert read.graph.nodes[0].domain == "com.other"
     with pytest.raises(HwflowError, match=r"com\.other\.Fast"):
@@ -79,7 +93,8 @@ def test_operators_that_are_not_evaluated_are_told(monkeypatch: pytest.MonkeyPat
     proto = model()
     assert warned(proto) == (
         "graph/node[0] 'y' (Relu): the operator must be one that hwflow evaluates, not ai.onnx.Relu:14; "
-        f"{RUN_HERE} [IR-19 W-not-evaluated]")
+        f"{RUN_HERE} [IR-19 W-not-evaluated]"
+    )
     with pytest.raises(HwflowError, match=r"ai\.onnx\.Relu:14"):
         require_valid(loads(proto.SerializeToString()))
 
@@ -87,9 +102,10 @@ def test_operators_that_are_not_evaluated_are_told(monkeypatch: pytest.MonkeyPat
 @pytest.mark.rule("OS-04")
 def test_domains_of_operator_sets() -> None:
     proto = model(custom("Acme Inc"), imports=[("", 17), ("Acme Inc", 1)])
-    assert [str(found) for found in findings(proto)][0] == (
+    assert str(findings(proto)[0]) == (
         "opset_import 'Acme Inc': the domain must be a reverse-DNS name like com.acme, not 'Acme Inc'; "
-        "rename it where the operator set is defined [OS-04 W-opset-domain]")
+        "rename it where the operator set is defined [OS-04 W-opset-domain]"
+    )
     assert errors(proto) == []
     fine = model(custom("org.others"), imports=[("", 17), ("org.others", 1)])
     assert [found.code for found in findings(fine)] == ["W-custom-operator"]
@@ -130,19 +146,23 @@ def test_an_import_without_a_version() -> None:
     proto = model()
     proto.opset_import[0].ClearField("version")
     assert errors(proto)[0] == (
-        "opset_import 'ai.onnx': the version must be given, not left out; export the model again [VER-12]")
+        "opset_import 'ai.onnx': the version must be given, not left out; export the model again [VER-12]"
+    )
 
 
 @pytest.mark.rule("OS-06")
 def test_both_names_of_the_default_operator_set() -> None:
     """onnx takes only one of the two mixtures; here both mean the same."""
     assert findings(model(node(domain="ai.onnx"), imports=[("ai.onnx", 17)])) == ()
-    for imported, used, shown in (("ai.onnx", "", "'ai.onnx' where it is imported and ''"),
-                                  ("", "ai.onnx", "'' where it is imported and 'ai.onnx'")):
+    for imported, used, shown in (
+        ("ai.onnx", "", "'ai.onnx' where it is imported and ''"),
+        ("", "ai.onnx", "'' where it is imported and 'ai.onnx'"),
+    ):
         proto = model(node(domain=used), imports=[(imported, 17)])
         assert warned(proto) == (
             f"model: the default operator set must be written in one way, not {shown} in 1 nodes; "
-            "write '' everywhere; both mean the same [OS-06 W-domain-alias]")
+            "write '' everywhere; both mean the same [OS-06 W-domain-alias]"
+        )
         x = np.array([-1, 2], np.float32)
         np.testing.assert_array_equal(evaluate(loads(proto.SerializeToString()), {"x": x})["y"], [0, 2])
 
@@ -151,13 +171,16 @@ def test_both_names_of_the_default_operator_set() -> None:
 def test_a_domain_is_imported_in_one_version() -> None:
     assert error_of(model(imports=[("", 17), ("", 13)])) == (
         "opset_import 'ai.onnx': operator set 'ai.onnx' must have one version, not 17 and 13; export the model again "
-        "[OS-07]")
+        "[OS-07]"
+    )
     assert leniently(model(imports=[("", 17), ("", 17)])) == (
         "opset_import 'ai.onnx': operator set 'ai.onnx' must be imported once, not twice; remove one of them "
-        "[OS-07 W-opset-twice]")
+        "[OS-07 W-opset-twice]"
+    )
     assert warned(model(imports=[("", 17), ("ai.onnx", 17)])) == (
         "opset_import 'ai.onnx': the default operator set must have one name, not two; export the model again "
-        "[OS-06 W-domain-alias]")
+        "[OS-06 W-domain-alias]"
+    )
 
 
 @pytest.mark.rule("OS-08")
@@ -169,8 +192,8 @@ def test_a_domain_is_imported_in_one_version() -> None:
         ("relu", f"the operator must be one of operator set 'ai.onnx', not 'relu'; perhaps 'Selu' or 'Relu' is meant, "
                  f"else {REPLACE} [OS-08]"),
         ("Zzzzz", f"the operator must be one of operator set 'ai.onnx', not 'Zzzzz'; {REPLACE} [OS-08]"),
-        ("LinearRegressor", "the operator must be one of operator set 'ai.onnx', not 'LinearRegressor'; perhaps that of "
-                            f"'ai.onnx.ml' is meant, else {REPLACE} [OS-08]"),
+        ("LinearRegressor", "the operator must be one of operator set 'ai.onnx', not 'LinearRegressor'; perhaps that "
+                            f"of 'ai.onnx.ml' is meant, else {REPLACE} [OS-08]"),
         ("Swish", "the operator must exist in operator set 17, not only from 24 on; export the model with opset 24 or "
                   "later [OS-08]"),
     ],
@@ -183,7 +206,8 @@ def test_operators_that_are_not_in_their_set(op: str, message: str) -> None:
 def test_a_domain_that_is_not_imported() -> None:
     assert error_of(model(custom())) == (
         "graph/node[0] 'y' (Fast): operator set 'com.other' must be imported, not missing; add it to opset_import "
-        "[OS-08]")
+        "[OS-08]"
+    )
 
 
 @pytest.mark.rule("OS-08")
@@ -191,11 +215,14 @@ def test_a_domain_that_is_not_imported() -> None:
 def test_quantization_tools_forget_the_import(domain: str) -> None:
     quant = node("BipolarQuant", ("x", "s"), domain=domain)
     proto = model(quant, inputs=[value("x"), value("s", shape=())])
-    assert [(f.severity.value, f.code) for f in findings(proto) if f.rule == "OS-08"] == [("warning", "W-opset-missing")]
+    assert [(f.severity.value, f.code) for f in findings(proto) if f.rule == "OS-08"] == [
+        ("warning", "W-opset-missing")
+    ]
     assert errors(proto) == []
     assert [text for text in errors(proto, strict=True) if "OS-08" in text] == [
         f"graph/node[0] 'y' (BipolarQuant): operator set '{domain}' must be imported, not missing; add it to "
-        "opset_import [OS-08 W-opset-missing]"]
+        "opset_import [OS-08 W-opset-missing]"
+    ]
 
 
 @pytest.mark.rule("OS-10")
@@ -205,7 +232,8 @@ def test_an_operator_that_was_taken_away() -> None:
     assert errors(model(upsample, inputs=inputs, opset=9)) == []
     assert error_of(model(upsample, inputs=inputs, opset=10)) == (
         "graph/node[0] 'y' (Upsample): the operator must exist in operator set 10, not be removed since 10; "
-        "export the model with another operator, or with an opset below 10 [OS-10]")
+        "export the model with another operator, or with an opset below 10 [OS-10]"
+    )
 
 
 @pytest.mark.rule("OS-11")
@@ -216,7 +244,8 @@ def test_an_operator_that_was_taken_away() -> None:
 def test_experimental_operators(op: str) -> None:
     assert warned(model(node(op))) == (
         f"graph/node[0] 'y' ({op}): the operator must be a stable one, not experimental; "
-        "replace it: no release promises what it does [OS-11 W-experimental]")
+        "replace it: no release promises what it does [OS-11 W-experimental]"
+    )
 
 
 def inside(where: str, inner: onnx.NodeProto) -> onnx.ModelProto:
@@ -248,7 +277,8 @@ def test_versions_in_functions() -> None:
     body = helper.make_function("com.acme", "Body", ["x"], ["y"], [node()], [helper.make_opsetid("", 99)])
     proto = model(custom("com.acme", "Body"), imports=[("", 17), ("com.acme", 1)], functions=[body])
     assert errors(proto)[0] == (
-        f"function 'com.acme.Body'/opset_import 'ai.onnx': the version must be 1 to 28, not 99; {CONVERT} [OS-05]")
+        f"function 'com.acme.Body'/opset_import 'ai.onnx': the version must be 1 to 28, not 99; {CONVERT} [OS-05]"
+    )
 
 
 # The table of schemas, and how a version is found in it.
@@ -294,8 +324,9 @@ def test_every_version_of_the_default_operator_set_changes_something() -> None:
 def test_the_table_is_that_of_onnx() -> None:
     wanted = {(s.domain, s.name, s.since_version) for s in onnx.defs.get_all_schemas_with_history()}
     held = {(one.domain, one.name, one.since) for versions in SCHEMAS.values() for one in versions}
-    assert {entry for entry in held if entry[0] in ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")} == {
-        entry for entry in wanted if entry[0] != "ai.onnx.training"}
+    assert {
+        entry for entry in held if entry[0] in ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
+    } == {entry for entry in wanted if entry[0] != "ai.onnx.training"}
 
 
 @pytest.mark.rule("OS-19")

@@ -50,9 +50,11 @@ def test_plain_numbers() -> None:
 
 
 @pytest.mark.rule("VER-03")
-@pytest.mark.parametrize("text", ["1.2.3-rc1", "1.2.3+build5", "1.2", "1.2.3.4", "01.2.3", "v1.2.3", "1.2.-3", "١.2.3", ""])
+@pytest.mark.parametrize(
+    "text", ["1.2.3-rc1", "1.2.3+build5", "1.2", "1.2.3.4", "01.2.3", "v1.2.3", "1.2.-3", "١.2.3", ""]
+)
 def test_other_texts_are_no_version(text: str) -> None:
-    with pytest.raises(ValueError, match="a version must be MAJOR.MINOR.PATCH in digits"):
+    with pytest.raises(ValueError, match=r"a version must be MAJOR.MINOR.PATCH in digits"):
         SemanticVersion.parse(text)
 
 
@@ -123,7 +125,7 @@ def test_identity_of_operators(text: str, operator: OperatorId) -> None:
 @pytest.mark.rule("OS-12")
 @pytest.mark.parametrize("text", ["Conv:11", "com.acme.Conv", "com.acme.Conv:0", "com.acme.Conv:x", "com.acme.:1", ""])
 def test_no_identity(text: str) -> None:
-    with pytest.raises(ValueError, match="an operator must be named DOMAIN.NAME:VERSION"):
+    with pytest.raises(ValueError, match=r"an operator must be named DOMAIN.NAME:VERSION"):
         OperatorId.parse(text)
 
 
@@ -155,6 +157,7 @@ def test_least_ir_of_an_operator_set() -> None:
 def test_an_operator_set_newer_than_the_format() -> None:
     assert warned(model(opset=17, ir=4)) == (
         "opset_import 'ai.onnx' version 17: the IR version must be 8 or later for this operator set, not 4; "
-        "state IR version 8 [VER-18 W-ir-too-old]")
+        "state IR version 8 [VER-18 W-ir-too-old]"
+    )
     assert findings(model(opset=17, ir=8)) == ()
     assert findings(model(opset=9, ir=14)) == ()

@@ -1,0 +1,105 @@
+"""What the commands `hwflow onnx ...` do: work on ONNX files that has nothing to do with hardware.
+
+As in `hwflow.commands`, a command prints for people and returns the same facts as plain data.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from . import onnx
+from .errors import HwflowError
+from .onnx.diff import Bump, Change, compare_models, largest, next_version
+from .onnx.diff_sets import compare_operator_sets
+from .onnx.opset_document import MAGIC, load_operator_set
+from .onnx.rules.catalogue import CATALOGUE, CONFLICTS, RuleEntry
+from .onnx.versions import version_text
+from .report.console import Console
+
+__all__ = ["convert", "diff", "rules"]
+
+Result = Mapping[str, Any]
+
+
+def diff(console: Console, old: Path, new: Path) -> Result:
+    """The changes from one model or operator set document to another; exit code 1 for a breaking one."""
+    kinds = {_is_operator_set(path) for path in (old, new)}
+    if len(kinds) > 1:
+        raise HwflowError(f"{old} and {new} must be two models or two operator sets, not one of each")
+    if kinds == {True}:
+        changes = compare_operator_sets(load_operator_set(old), load_operator_set(new))
+        facts: dict[str, Any] = {}
+    else:
+        models = onnx.load(old), onnx.load(new)
+        changes = compare_models(*models)
+        facts = _versions(models[0].model_version, models[1].model_version, largest(changes))
+    bump = largest(changes)
+    for change in sorted(changes, key=lambda change: -change.bump):
+        console.say(str(change))
+    console.say(_summary(old, new, changes, facts))
+    return {
+        "exit_code": int(bump is Bump.MAJOR),
+        "bump": bump.name.lower(),
+        "changes": [{**asdict(change), "bump": change.bump.name.lower()} for change in changes],
+        **facts,
+    }
+
+
+def _is_operator_set(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return MAGIC.encode() in file.read(len(MAGIC) + 2)
+    except OSError:
+        return False  # loading it says what is wrong
+
+
+def _versions(old: int, new: int, bump: Bump) -> dict[str, Any]:
+    return {"old_version": version_text(old), "new_version": version_text(new), "needed": str(next_version(old, bump))}
+
+
+def _summary(old: Path, new: Path, changes: tuple[Change, ...], facts: Mapping[str, Any]) -> str:
+    if not changes:
+        return f"{new}: nothing that matters to its version differs from {old}"
+    bump = largest(changes)
+    kind = "breaking" if bump is Bump.MAJOR else "compatible"
+    if not facts:
+        return f"{new}: {kind} changes"
+    return (
+        f"{new}: {kind}; as a {bump.name.lower()} change of version {facts['old_version']} it should have "
+        f"version {facts['needed']}, and has {facts['new_version']}"
+    )
+
+
+def convert(console: Console, source: Path, target: Path, external_data: bool) -> Result:
+    """Write a model again: binary or text by the suffix of the file, its weights inside or beside it."""
+    model = onnx.load(source)
+    onnx.save(model, target, external=True if external_data else None)
+    console.say(f"{target}: written, {target.stat().st_size} bytes" + (" and its data beside it" * external_data))
+    return {"exit_code": 0, "path": str(target), "bytes": target.stat().st_size}
+
+
+def rules(console: Console, rule: str | None) -> Result:
+    """The catalogue of rules, or one of them."""
+    if rule is None:
+        entries = tuple(CATALOGUE.values())
+        rows = [(entry.rule, entry.level.value, entry.checked, entry.title) for entry in entries]
+        console.table("rules of ONNX", ("rule", "level", "where", "what"), rows)
+        return {"exit_code": 0, "rules": [_facts(entry) for entry in entries]}
+    entry = CATALOGUE.get(rule.upper())
+    if entry is None:
+        close = difflib.get_close_matches(rule.upper(), CATALOGUE, n=3)
+        guess = f"; did you mean {', '.join(close)}?" if close else ""
+        raise HwflowError(f"the rule must be one that `hwflow onnx rules` lists, not '{rule}'{guess}")
+    console.say(f"{entry.rule} ({entry.level.value}): {entry.title}; enforced in: {entry.checked}")
+    if conflict := CONFLICTS.get(entry.rule):
+        console.say(f"  {conflict}")
+    return {"exit_code": 0, **_facts(entry)}
+
+
+def _facts(entry: RuleEntry) -> dict[str, str]:
+    return {"rule": entry.rule, "level": entry.level.value, "checked": entry.checked, "title": entry.title,
+            "conflict": CONFLICTS.get(entry.rule, "")}  # fmt: skip
