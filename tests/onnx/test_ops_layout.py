@@ -204,7 +204,6 @@ def test_top_k(same_as_onnxruntime, largest, axis) -> None:
          "the new shape must keep 6 elements, not be [4, 2] for an input of [2, 3]"),
         ("Reshape", (2, 3), [ints(-1, -1)], {},
          "the new shape must keep 6 elements, not be [-1, -1] for an input of [2, 3]"),
-        ("Transpose", (2, 3), [], {"perm": [0, 0]}, "'perm' must hold 0 to 1 once each, not [0, 0]"),
         ("Squeeze", (2, 3), [ints(1)], {}, "the axes to remove must have 1 element, not the axes [1] of [2, 3]"),
         ("Gather", (2, 3), [ints(2)], {}, "the indices must be -2 to 1, not 2 to 2"),
         ("Slice", (2, 3), [ints(0), ints(1), ints(0), ints(0)], {},

@@ -105,6 +105,7 @@ def reals(*values: float) -> np.ndarray:
         ("Reshape", [X, ints(2, 3, 0)], {}, "0 in the new shape must stand for a dim of [2, 3], not be in [2, 3, 0]"),
         ("Reshape", [X, ints(0, -1)], {"allowzero": 1},
          "the new shape must keep 6 elements, not be [0, -1] for an input of [2, 3]"),
+        ("Transpose", [X], {"perm": (0, 0)}, "'perm' must hold 0 to 1 once each, not [0, 0]"),
         ("Unsqueeze", [X, ints(0, -4)], {}, "'axes' must name each axis once, not be [0, -4]"),
         ("DepthToSpace", [X], {"blocksize": 2},
          "the input must be [N, C, H, W] with a 'blocksize' of 1 or more and mode DCR or CRD, "

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from hwflow.onnx.ops.base import INT, Arr, Call, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import checked_indices
 
 __all__ = ["OPERATORS"]
@@ -88,10 +88,7 @@ def _gather_nd(call: Call, x: Arr, indices: Arr) -> Arr:
 
 
 OPERATORS: Table = {
-    ("", "Gather"): (Operator(1, _gather, _gather_shapes, (2, 2), {"axis": INT}),),
-    ("", "GatherElements"): (Operator(11, _gather_elements, _gather_elements_shapes, (2, 2), {"axis": INT}),),
-    ("", "GatherND"): (
-        Operator(11, _gather_nd, _gather_nd_shapes, (2, 2)),
-        Operator(12, _gather_nd, _gather_nd_shapes, (2, 2), {"batch_dims": INT}),
-    ),
+    ("", "Gather"): (Operator(1, _gather, _gather_shapes),),
+    ("", "GatherElements"): (Operator(11, _gather_elements, _gather_elements_shapes),),
+    ("", "GatherND"): (Operator(11, _gather_nd, _gather_nd_shapes),),
 }

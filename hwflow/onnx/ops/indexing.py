@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from hwflow.onnx.ops.base import INT, Arr, Call, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import filled, one_integer, zero_of
 from hwflow.onnx.ops.shapes import as_first, by_running
 
@@ -127,16 +127,11 @@ def _trilu(call: Call, x: Arr, k: Arr | None = None) -> Arr:
 
 
 OPERATORS: Table = {
-    ("", "Shape"): (
-        Operator(1, _shape, _shape_shapes),
-        Operator(15, _shape, _shape_shapes, attributes={"start": INT, "end": INT}),
-    ),
+    ("", "Shape"): (Operator(1, _shape, _shape_shapes),),
     ("", "Size"): (Operator(1, _size, _size_shapes),),
-    ("", "Compress"): (Operator(9, _compress, _compress_shapes, (2, 2), {"axis": INT}, constant=(1,)),),
+    ("", "Compress"): (Operator(9, _compress, _compress_shapes, constant=(1,)),),
     ("", "NonZero"): (Operator(9, _non_zero, by_running(_non_zero), constant=(0,)),),
-    ("", "OneHot"): (Operator(9, _one_hot, _one_hot_shapes, (3, 3), {"axis": INT}, constant=(1,)),),
-    ("", "ReverseSequence"): (
-        Operator(10, _reverse_sequence, as_first, (2, 2), {"batch_axis": INT, "time_axis": INT}),
-    ),
-    ("", "Trilu"): (Operator(14, _trilu, as_first, (1, 2), {"upper": INT}),),
+    ("", "OneHot"): (Operator(9, _one_hot, _one_hot_shapes, constant=(1,)),),
+    ("", "ReverseSequence"): (Operator(10, _reverse_sequence, as_first),),
+    ("", "Trilu"): (Operator(14, _trilu, as_first),),
 }

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from hwflow.onnx.ops.base import FLOAT, INT, INTS, Arr, Call, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import checked_axes, integers
 from hwflow.onnx.ops.shapes import as_first, by_running
 
@@ -132,28 +132,22 @@ def _space_to_depth(call: Call, x: Arr) -> Arr:
     return moved.reshape(n, c * size**2, h // size, w // size)
 
 
-_AXES = {"axes": INTS}
-
 OPERATORS: Table = {
     ("", "Identity"): (Operator(1, _identity, as_first),),
-    ("", "Dropout"): (
-        Operator(7, _dropout, _dropout_shapes, attributes={"ratio": FLOAT}, outputs=(1, 2)),
-        Operator(12, _dropout, _dropout_shapes, (1, 3), {"seed": INT}, outputs=(1, 2)),
-    ),
-    ("", "Flatten"): (Operator(1, _flatten, by_running(_flatten), attributes={"axis": INT}),),
+    ("", "Dropout"): (Operator(7, _dropout, _dropout_shapes),),
+    ("", "Flatten"): (Operator(1, _flatten, by_running(_flatten)),),
     ("", "Reshape"): (
         Operator(1, _reshape_1, by_running(_reshape_1)),
-        Operator(5, _reshape, by_running(_reshape), (2, 2), constant=(1,)),
-        Operator(14, _reshape, by_running(_reshape), (2, 2), {"allowzero": INT}, constant=(1,)),
+        Operator(5, _reshape, by_running(_reshape), constant=(1,)),
     ),
-    ("", "Transpose"): (Operator(1, _transpose, by_running(_transpose), attributes={"perm": INTS}),),
+    ("", "Transpose"): (Operator(1, _transpose, by_running(_transpose)),),
     ("", "Squeeze"): (
-        Operator(1, _squeeze, by_running(_squeeze), attributes=_AXES),
-        Operator(13, _squeeze, by_running(_squeeze), (1, 2), constant=(1,)),
+        Operator(1, _squeeze, by_running(_squeeze)),
+        Operator(13, _squeeze, by_running(_squeeze), constant=(1,)),
     ),
     ("", "Unsqueeze"): (
-        Operator(1, _unsqueeze, by_running(_unsqueeze), attributes=_AXES, required=("axes",)),
-        Operator(13, _unsqueeze, by_running(_unsqueeze), (2, 2), constant=(1,)),
+        Operator(1, _unsqueeze, by_running(_unsqueeze)),
+        Operator(13, _unsqueeze, by_running(_unsqueeze), constant=(1,)),
     ),
     ("", "DepthToSpace"): (Operator(1, _depth_to_space, by_running(_depth_to_space)),),
     ("", "SpaceToDepth"): (Operator(1, _space_to_depth, by_running(_space_to_depth)),),

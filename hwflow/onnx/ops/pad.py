@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.onnx.ops.base import FLOAT, INTS, STRING, Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.elements import checked_axes, filled, integers
 
 __all__ = ["OPERATORS"]
@@ -133,16 +133,11 @@ def _center_crop_pad_shapes(call: Call, x: Known, shape: Known) -> Known:
     return Known(x.dtype, _padded_shape(call, x, _centered(call, x, shape.value)))
 
 
-_MODE = {"mode": STRING}
-
 OPERATORS: Table = {
     ("", "Pad"): (
-        Operator(
-            1, _pad_1, _pad_1_shapes, attributes={**_MODE, "paddings": INTS, "value": FLOAT}, required=("paddings",)
-        ),
-        Operator(2, _pad_2, _pad_2_shapes, attributes={**_MODE, "pads": INTS, "value": FLOAT}, required=("pads",)),
-        Operator(11, _pad, _pad_shapes, (2, 3), _MODE, constant=(1,)),
-        Operator(18, _pad, _pad_shapes, (2, 4), _MODE, constant=(1, 3)),
+        Operator(1, _pad_1, _pad_1_shapes),
+        Operator(2, _pad_2, _pad_2_shapes),
+        Operator(11, _pad, _pad_shapes, constant=(1, 3)),
     ),
-    ("", "CenterCropPad"): (Operator(18, _center_crop_pad, _center_crop_pad_shapes, (2, 2), constant=(1,)),),
+    ("", "CenterCropPad"): (Operator(18, _center_crop_pad, _center_crop_pad_shapes, constant=(1,)),),
 }

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from hwflow.onnx.ops.base import ANY, INT, INTS, Arr, Call, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import integers, one_integer
 from hwflow.onnx.ops.shapes import by_running
 
@@ -122,21 +122,11 @@ def _tile_shapes(call: Call, x: Known, repeats: Known) -> Known:
 
 
 OPERATORS: Table = {
-    ("", "Expand"): (Operator(8, _expand, by_running(_expand), (2, 2), constant=(1,)),),
-    ("", "Concat"): (
-        Operator(1, _concat, _concat_shapes, (1, ANY), {"axis": INT}),
-        Operator(4, _concat, _concat_shapes, (1, ANY), {"axis": INT}, ("axis",)),
-    ),
-    ("", "Split"): (
-        Operator(1, _split, by_running(_split), (1, 2), {"axis": INT, "split": INTS}, outputs=(1, ANY), constant=(1,)),
-        Operator(2, _split, by_running(_split), (1, 1), {"axis": INT, "split": INTS}, outputs=(1, ANY)),
-        Operator(13, _split, by_running(_split), (1, 2), {"axis": INT}, outputs=(1, ANY), constant=(1,)),
-        Operator(
-            18, _split, by_running(_split), (1, 2), {"axis": INT, "num_outputs": INT}, outputs=(1, ANY), constant=(1,)
-        ),
-    ),
+    ("", "Expand"): (Operator(8, _expand, by_running(_expand), constant=(1,)),),
+    ("", "Concat"): (Operator(1, _concat, _concat_shapes),),
+    ("", "Split"): (Operator(1, _split, by_running(_split), constant=(1,)),),
     ("", "Tile"): (
-        Operator(1, _tile_1, _tile_1_shapes, (3, 3), constant=(1, 2)),
-        Operator(6, _tile, _tile_shapes, (2, 2), constant=(1,)),
+        Operator(1, _tile_1, _tile_1_shapes, constant=(1, 2)),
+        Operator(6, _tile, _tile_shapes, constant=(1,)),
     ),
 }

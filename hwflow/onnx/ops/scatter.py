@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.onnx.ops.base import INT, STRING, Arr, Call, Operator, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import checked_indices
 from hwflow.onnx.ops.shapes import as_first
 
@@ -96,18 +96,9 @@ def _tensor_scatter(call: Call, cache: Arr, update: Arr, starts: Arr | None = No
     return result
 
 
-_AXIS = {"axis": INT}
-_REDUCED = {"reduction": STRING}
-
 OPERATORS: Table = {
-    ("", "Scatter"): (Operator(9, _scatter_elements, as_first, (3, 3), _AXIS),),
-    ("", "ScatterElements"): (
-        Operator(11, _scatter_elements, as_first, (3, 3), _AXIS),
-        Operator(16, _scatter_elements, as_first, (3, 3), {**_AXIS, **_REDUCED}),
-    ),
-    ("", "ScatterND"): (
-        Operator(11, _scatter_nd, as_first, (3, 3)),
-        Operator(16, _scatter_nd, as_first, (3, 3), _REDUCED),
-    ),
-    ("", "TensorScatter"): (Operator(24, _tensor_scatter, as_first, (2, 3), {**_AXIS, "mode": STRING}),),
+    ("", "Scatter"): (Operator(9, _scatter_elements, as_first),),
+    ("", "ScatterElements"): (Operator(11, _scatter_elements, as_first),),
+    ("", "ScatterND"): (Operator(11, _scatter_nd, as_first),),
+    ("", "TensorScatter"): (Operator(24, _tensor_scatter, as_first),),
 }

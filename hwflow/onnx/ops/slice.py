@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwflow.onnx.ops.base import INTS, Arr, Call, Operator, Table
+from hwflow.onnx.ops.base import Arr, Call, Operator, Table
 from hwflow.onnx.ops.elements import checked_axes, integers
 from hwflow.onnx.ops.shapes import by_running
 
@@ -48,13 +48,7 @@ def _python_slice(start: int, end: int, step: int, size: int) -> slice:
 
 OPERATORS: Table = {
     ("", "Slice"): (
-        Operator(
-            1,
-            _slice_1,
-            by_running(_slice_1),
-            attributes={"starts": INTS, "ends": INTS, "axes": INTS},
-            required=("starts", "ends"),
-        ),
-        Operator(10, _slice, by_running(_slice), (3, 5), constant=(1, 2, 3, 4)),
+        Operator(1, _slice_1, by_running(_slice_1)),
+        Operator(10, _slice, by_running(_slice), constant=(1, 2, 3, 4)),
     ),
 }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.onnx.ops.base import INT, Arr, Call, Kernel, Known, Operator, ShapeRule, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import one_integer
 from hwflow.onnx.ops.shapes import by_running
 
@@ -22,7 +22,7 @@ def _comparable(x: Arr) -> Arr:
     return x.astype(np.float32) if x.dtype.kind == "V" else x
 
 
-def _arg(function: Callable[..., Any]) -> tuple[Kernel, ShapeRule]:
+def _arg(function: Callable[..., Any]) -> Operator:
     def shapes(call: Call, x: Known) -> Known:
         axis = axis_in(call, call.integer("axis", 0), x.ndim)
         kept = (1,) if call.integer("keepdims", 1) else ()
@@ -41,15 +41,7 @@ def _arg(function: Callable[..., Any]) -> tuple[Kernel, ShapeRule]:
             index = function(x, axis=axis)
         return np.asarray(index, np.int64).reshape(shape)
 
-    return kernel, shapes
-
-
-def _arg_versions(function: Callable[..., Any]) -> tuple[Operator, ...]:
-    kernel, shapes = _arg(function)
-    return (
-        Operator(1, kernel, shapes, attributes={"axis": INT, "keepdims": INT}),
-        Operator(12, kernel, shapes, attributes={"axis": INT, "keepdims": INT, "select_last_index": INT}),
-    )
+    return Operator(1, kernel, shapes)
 
 
 def _top_k_1(call: Call, x: Arr) -> tuple[Arr, Arr]:
@@ -128,22 +120,11 @@ def _row_keys(ranks: npt.NDArray[np.int64]) -> Arr:
 
 
 OPERATORS: Table = {
-    ("", "ArgMax"): _arg_versions(np.argmax),
-    ("", "ArgMin"): _arg_versions(np.argmin),
+    ("", "ArgMax"): (_arg(np.argmax),),
+    ("", "ArgMin"): (_arg(np.argmin),),
     ("", "TopK"): (
-        Operator(1, _top_k_1, _top_k_1_shapes, (1, 1), {"axis": INT, "k": INT}, ("k",), (2, 2)),
-        Operator(10, _top_k, _top_k_shapes, (2, 2), {"axis": INT}, outputs=(2, 2), constant=(1,)),
-        Operator(
-            11,
-            _top_k,
-            _top_k_shapes,
-            (2, 2),
-            {"axis": INT, "largest": INT, "sorted": INT},
-            outputs=(2, 2),
-            constant=(1,),
-        ),
+        Operator(1, _top_k_1, _top_k_1_shapes),
+        Operator(10, _top_k, _top_k_shapes, constant=(1,)),
     ),
-    ("", "Unique"): (
-        Operator(11, _unique, by_running(_unique), (1, 1), {"axis": INT, "sorted": INT}, outputs=(1, 4), constant=(0,)),
-    ),
+    ("", "Unique"): (Operator(11, _unique, by_running(_unique), constant=(0,)),),
 }
