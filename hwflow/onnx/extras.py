@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.types import text
 
 __all__ = ["has_unknown_fields", "overlay", "rest"]
 
@@ -186,18 +187,36 @@ def _rests(values: Iterable[Any], unknown: bool, key: str) -> list[Any]:
     for value, inner in found:
         if inner is not None:
             if "." not in key and value.HasField(key):
-                setattr(inner, key, getattr(value, key))
+                _set(inner, key, getattr(value, key))
             kept.append(inner)
     return kept
 
 
 def _keep(target: Message, name: str, value: Any) -> None:
+    _require_texts(value)
     if isinstance(value, Message):
         getattr(target, name).CopyFrom(value)
     elif hasattr(value, "MergeFrom"):  # a list
         getattr(target, name).MergeFrom(value)
     else:
-        setattr(target, name, value)
+        _set(target, name, value)
+
+
+def _require_texts(value: Any) -> None:
+    """Raise InvalidModel for a text inside that is no UTF-8; what is kept holds nothing else that is bytes."""
+    if isinstance(value, Message):
+        for _, inner in value.ListFields():
+            _require_texts(inner)
+    elif hasattr(value, "MergeFrom"):
+        for inner in value:
+            _require_texts(inner)
+    elif isinstance(value, bytes):
+        text(value)
+
+
+def _set(target: Message, name: str, value: Any) -> None:
+    """Texts that are no UTF-8 can be read from a message, as bytes, and not be put into one: they are refused."""
+    setattr(target, name, text(value) if isinstance(value, bytes) else value)
 
 
 def _unknown_bytes(proto: M) -> bytes:

@@ -33,6 +33,7 @@ _KNOWN: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\x93NUMPY", "a numpy array", "pass the model, not the data"),
     (0, b"\x1f\x8b", "compressed with gzip", "decompress it first"),
     (0, b"<", "HTML or XML", "download the file itself, not the page about it"),
+    (0, b"ir_version", "a model in text", "name it .textproto"),
     (0, b"{", "JSON", "save the model in ONNX's binary format"),
 )
 

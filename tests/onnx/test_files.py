@@ -78,6 +78,7 @@ def test_initializers_are_no_inputs(ir_version) -> None:
     onnx.checker.check_model(written)
 
 
+@pytest.mark.rule("OS-06")
 def test_both_names_of_the_default_domain() -> None:
     node = oh.make_node("Relu", ["x"], ["y"], domain="ai.onnx")
     info = [oh.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y")]
@@ -128,6 +129,7 @@ BAD = {
         b"<!DOCTYPE html><html>",
         "must be an ONNX model, not HTML or XML; download the file itself, not the page about it",
     ),
+    "model in text": (b"ir_version: 8", "must be an ONNX model, not a model in text; name it .textproto"),
     "text": (
         b"hello, this is no model",
         "must be an ONNX model, not a file that starts with b'hello, t'; export the model to ONNX first",
@@ -159,6 +161,10 @@ BAD = {
 }
 
 
+@pytest.mark.rule("IR-02")
+@pytest.mark.rule("IR-03")
+@pytest.mark.rule("IR-11")
+@pytest.mark.rule("LM-03")
 @pytest.mark.parametrize("name", BAD)
 def test_bad_file(tmp_path: Path, name) -> None:
     data, message = BAD[name]

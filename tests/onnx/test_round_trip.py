@@ -61,6 +61,9 @@ def test_the_full_model_uses_every_field() -> None:
 
 
 @pytest.mark.rule("IR-21")
+@pytest.mark.rule("DV-01")
+@pytest.mark.rule("QA-01")
+@pytest.mark.rule("TR-01")
 def test_full_model() -> None:
     require_same(again(full_model()), full_model())
 
@@ -143,10 +146,14 @@ def test_types(kind: onnx.TypeProto) -> None:
     require_same(again(model), model)
 
 
+@pytest.mark.rule("FN-02")
+@pytest.mark.rule("IR-10")
+@pytest.mark.rule("TR-01")
 def test_what_a_model_holds() -> None:
     """The parts that have fields of their own are read into them, not only kept."""
     model = hwflow.onnx.loads(full_model().SerializeToString())
     assert [f.key for f in model.functions] == [("test", "f", "one"), ("test", "f", "two")]
+    assert model.model_version == -5
     function = model.functions[0]
     assert (function.attributes, function.defaults, function.opsets) == (("alpha",), {"beta": 0.5}, {"": 20, "test": 3})
     assert function.nodes[0].attributes == {"s": AttributeRef("alpha", 1)}
@@ -246,3 +253,17 @@ def test_partial_types_are_kept() -> None:
     model = oh.make_model(onnx.GraphProto(name="g", input=[value]), ir_version=14)
     assert hwflow.onnx.loads(model.SerializeToString()).graph.inputs[0].type is None
     require_same(again(model), model)
+
+
+@pytest.mark.rule("TY-03")
+@pytest.mark.parametrize(
+    "found",
+    ["tensor w", "com.acme.key", "DATA_CHANNEL", "SCALE_TENSOR", "test", "IMAGE", "main_inner", "thing", "call"],
+)
+def test_texts_that_are_no_utf8(found) -> None:
+    """Found by fuzzing: also in what is only kept."""
+    data = full_model().SerializeToString()
+    damaged = data.replace(found.encode(), found.encode()[:-1] + b"\xff")
+    assert damaged != data
+    with pytest.raises(InvalidModel, match="names must be UTF-8 text, not b'"):
+        hwflow.onnx.loads(damaged)
