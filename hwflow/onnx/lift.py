@@ -23,7 +23,7 @@ _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 #: More fields than any real message of the kind has: give up before the walk takes longer than the parse would.
 _MOST_FIELDS, _MOST_TENSOR_FIELDS = 4_000_000, 128
 
-#: Number, start of the key, start and end of the value, of a field with a length; other fields have no value.
+#: Number, start of the key, start and end of the value (for a number of variable size: its end).
 _Field = tuple[int, int, int, int]
 
 
@@ -78,7 +78,7 @@ def _replace(
 
 
 def _fields(data: memoryview, start: int, end: int, most: int) -> Iterator[_Field]:
-    """The fields of a message; numbers have an empty value."""
+    """The fields of a message, each within it."""
     position = start
     for _ in range(most):
         if position >= end:
@@ -88,20 +88,16 @@ def _fields(data: memoryview, start: int, end: int, most: int) -> Iterator[_Fiel
         number, wire_type = tag >> 3, tag & 7
         if not 0 < number < 1 << 29:
             raise _Unusual
-        if wire_type == 2:
-            length, position = _varint(data, position, end)
-            value, position = position, position + length
-            yield number, key, value, position
-        elif wire_type == 0:
-            _, position = _varint(data, position, end)
-            yield number, key, position, position
-        elif wire_type in (1, 5):
-            position += 8 if wire_type == 1 else 4
-            yield number, key, position, position
-        else:
+        if wire_type not in (0, 1, 2, 5):
             raise _Unusual
+        length = {1: 8, 5: 4}.get(wire_type, 0)
+        if wire_type in (0, 2):
+            value, position = _varint(data, position, end)
+            length = value if wire_type == 2 else 0
+        start, position = position, position + length
         if position > end:
             raise _Unusual
+        yield number, key, start, position
     raise _Unusual
 
 

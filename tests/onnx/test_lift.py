@@ -161,6 +161,7 @@ HEAD = field(1, 8)
         (HEAD + field(7, field(5, TENSOR + varint(99 << 3 | 3) + varint(99 << 3 | 4) + field(9, RAW))), 0),
         # damaged: lengths that reach out of what they are in, field number 0, the end of a group
         (HEAD + field(7, varint(5 << 3 | 2) + varint(5000) + RAW[:4990]), 0),
+        (HEAD + field(7, varint(5 << 3 | 2) + varint(30_000) + TENSOR + field(9, RAW)), 0),
         (HEAD + field(7, field(5, TENSOR + varint(9 << 3 | 2) + varint(len(RAW) + 1) + RAW)), 0),
         (HEAD + field(7, field(5, TENSOR + field(9, RAW)))[:-1], 0),
         (HEAD + field(7, field(5, field(0, b"x") + TENSOR + field(9, RAW))), 0),
