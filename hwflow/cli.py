@@ -93,8 +93,9 @@ def check(**options: Any) -> None:
 
 @cli.command()
 @model_options
+@click.option("--svg", type=click.Path(path_type=Path), help="Write a picture of the graph to this file.")
 def info(**options: Any) -> None:
-    """Say what is in MODEL: inputs, outputs, operators, parameters, multiplications."""
+    """Say what is in MODEL: inputs, operators, parameters, multiplications, and where each node runs."""
     run(commands.info, options)
 
 

@@ -5,22 +5,25 @@ A result with "exit_code" sets the exit code of the process.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 from hwflow_sim.doctor import simulation_tools
 from hwflow_sim.tools import find_tools
 
 from . import onnx
-from .build import locked
+from .build import locked, write_atomically
 from .errors import HwflowError
 from .flow import Flow, Settings
 from .onnx import Severity
 from .onnx.files import read
 from .report import tables
 from .report.console import Console
+from .report.info import describe_model
+from .report.model import show_model
+from .report.picture import svg
 from .synth import list_boards, load_board, tool_status
 from .synth.toolchain import tools_of_family
 
@@ -73,33 +76,17 @@ def _without_hardware(flow: Flow) -> str:
 
 
 def info(console: Console, settings: Settings) -> Result:
-    """Inputs, outputs, operators, parameters and, where the model maps to hardware, its layers."""
+    """What is in a model and where its nodes run, whatever becomes of it; with --svg also as a picture."""
     flow = Flow(console, settings)
-    model = flow.source
-    graph = flow.model.graph
-    operators = Counter(node.op_type for node in model.graph.nodes)
-    parameters = sum(array.size for array in model.graph.initializers.values())
-    producer = f"{model.producer_name} {model.producer_version}".strip() or "not stated"
-    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in model.opsets.items())
-    console.say(f"{settings.model}: IR {model.ir_version}, opset {opsets}, producer {producer}")
-    for word, values in (("input", graph.inputs), ("output", graph.outputs)):
-        for value in values:
-            console.say(f"  {word} {value.name}: {tables.type_text(graph.types.get(value.name) or value.type)}")
-    console.say(f"  operators: {', '.join(f'{count} {name}' for name, count in sorted(operators.items()))}")
-    console.say(f"  parameters: {tables.number(parameters)}")
-    facts = {"ir_version": model.ir_version, "opsets": dict(model.opsets), "producer": producer,
-             "operators": dict(operators), "parameters": parameters}
-    try:
-        layers = flow.trial().graph
-    except HwflowError as problem:
-        console.say(f"  {problem}")
-        return {**facts, "layers": None, "problem": str(problem)}
-    console.table("layers in hardware", ("layer", "kind", "output", "multiplications a frame"),
-                  [(layer.name, layer.kind, str(layers.tensors[layer.output].frame),
-                    tables.number(layer.multiplications(layers))) for layer in layers.layers])
-    return {**facts, "layers": [
-        {"name": layer.name, "kind": layer.kind, "multiplications": layer.multiplications(layers)}
-        for layer in layers.layers]}
+    annotations = len(read(settings.model).proto.graph.quantization_annotation)
+    source, trial = flow.source, cache(flow.trial)
+    facts, types, found = describe_model(source, lambda: flow.model, trial, annotations)
+    show_model(console, str(settings.model), facts)
+    if settings.svg is not None:
+        write_atomically(settings.svg, svg(source.graph, types.values, found.nodes, settings.model.name))
+        console.say(f"picture: {settings.svg}")
+    facts["layers_in_hardware"] = None if found.problem else [layer.name for layer in trial().graph.layers]
+    return {**facts, "svg": None if settings.svg is None else str(settings.svg)}
 
 
 def quantize(console: Console, settings: Settings) -> Result:

@@ -52,6 +52,7 @@ class Settings:
     seed: int = 1
     waves: bool = False
     strict: bool = False
+    svg: Path | None = None
 
 
 @dataclass

@@ -1,0 +1,124 @@
+"""Where each node of a model would run: in hardware, on the host, nowhere, or not at all because it is a constant."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..errors import HwflowError
+from ..onnx import Model, simplify
+from ..onnx.calls import find
+from ..onnx.functions import Functions, graphs_of
+from ..onnx.limits import DEFAULT_LIMITS
+from ..onnx.model import Node
+from ..quantize import Quantized
+from ..quantize.graphs import host_prefix, host_suffix
+from ..quantize.operators import HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, QUANTIZERS
+from ..quantize.support import operators_without_hardware, unsupported
+
+__all__ = ["Place", "Places", "Where", "places"]
+
+
+class Where(enum.Enum):
+    """HOST: hwflow evaluates it.  NOWHERE: it has no such operator.  CONSTANT: done before anything runs."""
+
+    HARDWARE = "hardware"
+    HOST = "host"
+    NOWHERE = "nowhere"
+    CONSTANT = "constant"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node would run, and why not in hardware (empty where it does)."""
+
+    where: Where
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Places:
+    """One entry per node of the main graph.  `problem` says why the model as a whole is no hardware; None if it is."""
+
+    nodes: tuple[Place, ...]
+    problem: str | None
+
+
+def places(source: Model, static: Callable[[], Model], trial: Callable[[], Quantized]) -> Places:
+    """`source` as the file has it; `static` makes the model with static shapes, `trial` quantizes it.
+
+    Where these raise HwflowError the model cannot become hardware; its nodes still get what can be said of them.
+    """
+    functions = Functions(source.functions, DEFAULT_LIMITS)
+    missing = {index: reason for index, node in enumerate(source.graph.nodes)
+               if (reason := _missing(node, source.opsets, functions, 0))}
+    try:
+        model = simplify(static())
+    except HwflowError as error:
+        problem = str(error)
+        return Places(_without_shapes(source, missing), problem)
+    try:
+        quantized, trouble = trial(), None
+    except HwflowError as error:
+        quantized, trouble = None, str(error)
+    return Places(_with_shapes(source, model, missing, quantized), trouble)
+
+
+def _missing(node: Node, opsets: Mapping[str, int], functions: Functions, depth: int) -> str:
+    """Why a node cannot be evaluated; empty where it can."""
+    function = functions.called(node, opsets)
+    if function is not None:
+        inner, versions = list(function.nodes), function.opsets
+    else:
+        if find(node, opsets)[1] is None:
+            version = opsets.get(node.domain, "?")
+            return f"hwflow has no operator {node.domain or 'ai.onnx'}.{node.op_type} of operator set {version}"
+        inner, versions = [n for _, graph in graphs_of(node) for n in graph.nodes], opsets
+    if depth > DEFAULT_LIMITS.depth:
+        return "graphs and functions are nested too deeply"
+    return next((reason for n in inner if (reason := _missing(n, versions, functions, depth + 1))), "")
+
+
+def _without_shapes(source: Model, missing: Mapping[int, str]) -> tuple[Place, ...]:
+    """Of a model whose shapes are not known: only the operators tell."""
+    without = {problem.where: problem.why for problem in operators_without_hardware(source)}
+    found = []
+    for index, node in enumerate(source.graph.nodes):
+        if index in missing:
+            found.append(Place(Where.NOWHERE, missing[index]))
+        else:
+            found.append(Place(Where.HOST, without.get(node.label, "hardware needs static shapes")))
+    return tuple(found)
+
+
+def _with_shapes(
+    source: Model, model: Model, missing: Mapping[int, str], quantized: Quantized | None
+) -> tuple[Place, ...]:
+    graph = model.graph
+    kept = {name for node in graph.nodes for name in node.outputs if name}
+    reasons = {problem.where: problem.why for problem in unsupported(model)}
+    if quantized is None:
+        inside = host_prefix(graph, HOST_BEFORE & (QUANTIZERS | HOST_ONLY))
+        inside |= host_suffix(graph, HOST_AFTER & (LAYOUT | HOST_ONLY))
+        host = {(node.op_type, name) for node in graph.nodes for name in node.outputs if name in inside}
+    else:
+        programs = (quantized.prologue, quantized.epilogue)
+        host = {(node.op_type, name) for p in programs for node in p.graph.nodes for name in node.outputs}
+    found = []
+    for index, node in enumerate(source.graph.nodes):
+        if index in missing:
+            found.append(Place(Where.NOWHERE, missing[index]))
+        elif not kept.intersection(node.outputs) and not _calls(node, source):
+            found.append(Place(Where.CONSTANT, "constants, or names for the same value"))
+        elif node.label in reasons:
+            found.append(Place(Where.HOST, reasons[node.label]))
+        elif any((node.op_type, name) in host for name in node.outputs):
+            found.append(Place(Where.HOST, "around the hardware"))
+        else:
+            found.append(Place(Where.HARDWARE))
+    return tuple(found)
+
+
+def _calls(node: Node, source: Model) -> bool:
+    return any(function.key == (node.domain, node.op_type, node.overload) for function in source.functions)
