@@ -8,6 +8,7 @@ import numpy as np
 
 from hwflow.onnx.build import make_node
 from hwflow.onnx.calls import run
+from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.ops.base import Call, Known
 from hwflow.onnx.schemas import find_schema
@@ -17,17 +18,31 @@ __all__ = ["evaluated", "inferred"]
 NEWEST = 28
 
 
-def call_of(op: str, inputs: list[np.ndarray | None], attributes: dict[str, Any], outputs: int, opset: int) -> Call:
+def _call(
+    op: str,
+    inputs: tuple[np.ndarray | None, ...],
+    attributes: dict[str, Any],
+    outputs: int,
+    opset: int,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Call:
     names = [f"x{i}" if array is not None else "" for i, array in enumerate(inputs)]
     node = make_node(op, names, [f"y{i}" for i in range(outputs)], name="n", **attributes)
-    return Call(node, opset, "graph/node[0]", find_schema("", op, opset))
+    return Call(node, opset, "graph/node[0]", find_schema("", op, opset), Meter(limits))
 
 
-def evaluated(op: str, *inputs: np.ndarray | None, outputs: int = 1, opset: int = NEWEST, **attributes: Any) -> Any:
+def evaluated(
+    op: str,
+    *inputs: np.ndarray | None,
+    outputs: int = 1,
+    opset: int = NEWEST,
+    limits: Limits = DEFAULT_LIMITS,
+    **attributes: Any,
+) -> Any:
     """What the kernel gives: one array, or a tuple of several."""
     operator = find_operator("", op, opset)
     assert operator is not None
-    results = run(call_of(op, list(inputs), attributes, outputs, opset), operator, list(inputs))
+    results = run(_call(op, inputs, attributes, outputs, opset, limits), operator, list(inputs))
     return results if outputs > 1 else results[0]
 
 
@@ -42,5 +57,5 @@ def inferred(
         None if x is None else Known(x.dtype, x.shape, x if i in operator.constant else None)
         for i, x in enumerate(inputs)
     ]
-    results = operator.shapes(call_of(op, list(inputs), attributes, outputs, opset), *known)
+    results = operator.shapes(_call(op, inputs, attributes, outputs, opset), *known)
     return [(r.dtype, r.shape) for r in (results if isinstance(results, tuple) else (results,))][:outputs]

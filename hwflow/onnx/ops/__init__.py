@@ -17,6 +17,7 @@ from hwflow.onnx.ops import (
     einsum,
     gather,
     grid,
+    images,
     indexing,
     layout,
     losses,
@@ -106,6 +107,7 @@ OPERATORS: Table = {
     **detection.OPERATORS,
     **unpool.OPERATORS,
     **microsoft.OPERATORS,
+    **images.OPERATORS,
 }
 
 
