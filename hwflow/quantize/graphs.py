@@ -79,7 +79,8 @@ def apply(node: Node, opsets: Mapping[str, int], inputs: Mapping[str, Array]) ->
     feeds = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in inputs.items())
     single = replace(node, outputs=node.outputs[:1])
     graph = Graph("one node", (single,), feeds, (Value(single.outputs[0], None),), {})
-    return evaluate(Model(graph, 10, opsets), inputs)[single.outputs[0]]
+    result: Array = evaluate(Model(graph, 10, opsets), inputs)[single.outputs[0]]
+    return result
 
 
 def host_prefix(graph: Graph, allowed: frozenset[str]) -> set[str]:

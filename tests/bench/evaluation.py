@@ -109,7 +109,7 @@ def write_large(path: Path) -> None:
 
 
 #: Prints seconds and the growth of the peak memory in MB.
-_TIMED = """
+_TIMED = r"""
 import re, sys, time
 {imports}
 peak = lambda: int(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1]) / 1024
