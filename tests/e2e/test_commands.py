@@ -16,9 +16,14 @@ SMALL = ("small.onnx", "--data", "small.npz")
 def test_check(cli: Cli) -> None:
     done = cli("check", "small.onnx")
     assert done.code == 0
-    assert done.out == "small.onnx: 5 nodes, no error, no warning; all map to hardware: 3 layers\n"
+    assert done.out.splitlines()[-1] == (
+        "small.onnx: no error, 2 warnings; 5 nodes, all map to hardware: 3 layers")
     result = cli("check", "small.onnx", "--json").json
-    assert result == {"exit_code": 0, "findings": [], "layers": ["conv", "pool", "fc"]}
+    codes = [finding.pop("code") for finding in result["findings"]]
+    assert codes == ["W-model-domain", "W-ir-too-old"]
+    assert {key for finding in result.pop("findings") for key in finding} == {
+        "severity", "rule", "path", "message", "remedy"}
+    assert result == {"exit_code": 0, "valid": True, "errors": 0, "warnings": 2, "layers": ["conv", "pool", "fc"]}
 
 
 def test_info(cli: Cli) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx as oracle
 import pytest
 
 from hwflow import onnx
@@ -25,8 +27,8 @@ def convolution(shape: tuple[int | str, ...] = (1, 2, 4, 4), weights: np.ndarray
     y = b.node("Conv", x, w, name="conv", kernel_shape=[3, 3], pads=[1, 1, 1, 1])
     for operator in behind:
         y = b.node(operator, y, name=operator.lower())
-    b.output(y)
-    return onnx.dumps(b.model())
+    b.output(y, np.float32, None if behind else shape)
+    return onnx.dumps(replace(b.model(), domain="com.acme", ir_version=9))
 
 
 def one_bad_weight(value: float) -> np.ndarray:
@@ -73,23 +75,23 @@ def test_a_truncated_model(cli: Cli, kept: float) -> None:
 
 
 def test_every_operator_that_is_not_known_is_named_at_once(cli: Cli) -> None:
-    Path("m.onnx").write_bytes(convolution((1, 2, 4, 4), None, "Relu", "Foo", "Hardmax"))
+    Path("m.onnx").write_bytes(convolution((1, 2, 4, 4), None, "Relu", "Reluu", "Nonsense"))
     assert cli.refuses("sim", "m.onnx") == (
         "the model must follow the rules of ONNX and of hwflow, not break 2:\n"
-        "  graph/node[2] 'foo' (Foo): the operator must be one that hwflow knows, not 'Foo'; perhaps 'Floor' is meant, "
-        "else replace it in the model before the export, or cut the model in front of it [op-known]\n"
-        "  graph/node[3] 'hardmax' (Hardmax): the operator must be one that hwflow knows, not 'Hardmax'; replace it "
-        "in the model before the export, or cut the model in front of it [op-known]")
+        "  graph/node[2] 'reluu' (Reluu): the operator must be one of operator set 'ai.onnx', not 'Reluu'; perhaps "
+        "'Relu' or 'PRelu' is meant, else replace it in the model before the export [OS-08]\n"
+        "  graph/node[3] 'nonsense' (Nonsense): the operator must be one of operator set 'ai.onnx', not 'Nonsense'; "
+        "replace it in the model before the export [OS-08]")
 
 
 def test_unknown_operators_and_those_without_hardware_are_named_at_once(cli: Cli) -> None:
-    Path("m.onnx").write_bytes(convolution((1, 2, 4, 4), None, "Hardmax", "ReduceMax"))
+    Path("m.onnx").write_bytes(convolution((1, 2, 4, 4), None, "Nonsense", "ReduceMax"))
     besides = ("besides, it has operators without hardware:\n"
                "  'reducemax' (ReduceMax): operator ReduceMax has no hardware; replace it in the model before the "
                "export, or cut the model in front of it and run the rest on the host")
     assert cli.refuses("sim", "m.onnx") == (
-        "graph/node[1] 'hardmax' (Hardmax): the operator must be one that hwflow knows, not 'Hardmax'; replace it in "
-        f"the model before the export, or cut the model in front of it [op-known]\n{besides}")
+        "graph/node[1] 'nonsense' (Nonsense): the operator must be one of operator set 'ai.onnx', not 'Nonsense'; "
+        f"replace it in the model before the export [OS-08]\n{besides}")
     assert cli("check", "m.onnx").out.endswith(f"{besides}\n")
 
 
@@ -108,24 +110,54 @@ def test_every_operator_without_hardware_is_named_at_once(cli: Cli) -> None:
         "    use a model whose layers form one chain")
 
 
-def test_check_says_what_has_no_hardware_and_answers_no(cli: Cli) -> None:
+@pytest.mark.rule("OS-20")
+def test_check_tells_a_valid_file_from_one_that_maps_to_hardware(cli: Cli) -> None:
+    """Weights that are computed: allowed, because they are an input and no attribute, but hardware needs constants."""
     Path("m.onnx").write_bytes(convolution(constant=False))
     done = cli("check", "m.onnx")
-    assert done.code == 1
-    assert done.out.startswith("m.onnx: 1 node, no error, no warning; but 1 part of the model cannot become hardware:")
+    assert done.code == 0
+    assert done.out.startswith("m.onnx: no error, no warning; a valid ONNX file, but no hardware for it: 1 part of the "
+                               "model cannot become hardware:\n  'conv' (Conv): weights and bias must be constants")
     result = cli("check", "m.onnx", "--json")
-    assert result.code == result.json["exit_code"] == 1
+    assert result.code == result.json["exit_code"] == 0
+    assert result.json["valid"]
+    assert result.json["layers"] is None
     assert result.json["problem"].startswith("1 part of the model cannot become hardware:")
 
 
+def test_check_is_strict_where_that_is_asked_for(cli: Cli) -> None:
+    Path("m.onnx").write_bytes(convolution(("n", 2, 4, 4), None, "Relu"))
+    done = cli("check", "m.onnx")
+    assert done.code == 0
+    assert done.out.splitlines()[:-1] == [
+        "warning: graph/output[0]: the output 'relu_out' must have a rank, not an unknown shape; state a shape; its "
+        "dims may be open [GR-18 W-no-rank]"]
+    done = cli("check", "m.onnx", "--strict")
+    assert done.code == 1
+    assert done.out.splitlines()[-1] == "m.onnx: 1 error, no warning"
+
+
+def test_check_of_what_must_not_be_read(cli: Cli) -> None:
+    """A weight that lies outside of the model's folder: exit code 2, as for a file that is no model."""
+    proto = oracle.ModelProto.FromString(convolution())
+    oracle.external_data_helper.set_external_data(proto.graph.initializer[0], "../secret.bin")
+    proto.graph.initializer[0].ClearField("raw_data")
+    Path("m.onnx").write_bytes(proto.SerializeToString())
+    done = cli("check", "m.onnx")
+    assert done.code == 2
+    assert "[EX-02]" in done.out
+
+
 def test_check_lists_what_breaks_the_rules_and_answers_no(cli: Cli) -> None:
-    Path("m.onnx").write_bytes(convolution((1, 2, 4, 4), None, "Foo", "Bar"))
+    Path("m.onnx").write_bytes(convolution((1, 2, 4, 4), None, "Nonsense", "Humbug"))
     done = cli("check", "m.onnx")
     assert done.code == 1
-    assert done.out.splitlines()[-1] == "m.onnx: 2 errors, no warning"
+    assert done.out.splitlines()[-1] == "m.onnx: 2 errors, 1 warning"
     findings = cli("check", "m.onnx", "--json").json["findings"]
     assert [(f["severity"], f["rule"], f["path"]) for f in findings] == [
-        ("error", "op-known", "graph/node[1] 'foo' (Foo)"), ("error", "op-known", "graph/node[2] 'bar' (Bar)")]
+        ("warning", "GR-18", "graph/output[0]"),
+        ("error", "OS-08", "graph/node[1] 'nonsense' (Nonsense)"),
+        ("error", "OS-08", "graph/node[2] 'humbug' (Humbug)")]
 
 
 def test_weights_that_are_not_constant(cli: Cli) -> None:
@@ -136,8 +168,9 @@ def test_weights_that_are_not_constant(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("value, message", [
-    (np.nan, "constant 'w': the elements must be numbers, not NaN (1 of 36 are); train or export the model again "
-             "[constant-nan]"),
+    (np.nan, "1 part of the model cannot become hardware:\n"
+             "  tensor 'w': weights must be finite, not nan at [1, 0, 2, 1] (1 such entries; in 'conv' (Conv))\n"
+             "    train or export the model again"),
     (np.inf, "1 part of the model cannot become hardware:\n"
              "  tensor 'w': weights must be finite, not inf at [1, 0, 2, 1] (1 such entries; in 'conv' (Conv))\n"
              "    train or export the model again"),
