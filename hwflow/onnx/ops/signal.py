@@ -26,14 +26,14 @@ def _window(*factors: float) -> tuple[Kernel, ShapeRule]:
     """A window that is a sum of factor times cosine of 0, 1, 2... turns over its length."""
 
     def kernel(call: Call, size: Arr) -> Arr:
-        count, dtype = _count(call, size, "the size of the window"), _made_type(call)
+        count, dtype = _count(call, size, "the size of the window", 1), _made_type(call)
         call.check_size((count,), np.dtype(np.float64))
         turn = 2 * np.pi / max(1, count if call.integer("periodic") else count - 1)
         angles = np.arange(count) * turn
         return np.asarray(sum(f * np.cos(k * angles) for k, f in enumerate(factors))).astype(dtype)
 
     def shapes(call: Call, size: Known) -> Known:
-        return Known(_made_type(call), (_count(call, size.value, "the size of the window"),))
+        return Known(_made_type(call), (_count(call, size.value, "the size of the window", 1),))
 
     return kernel, shapes
 
