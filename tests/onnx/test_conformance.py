@@ -28,7 +28,6 @@ from onnx.backend.test.runner import Runner  # noqa: E402
 GROUPS = (*string.ascii_uppercase, "simple", "pytorch-converted", "pytorch-operator", "real", "node")
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 
-_IMAGE = "(ImageDecoder)"  # needs decoders of image formats, which are no arithmetic
 _RANDOM = "are not defined by ONNX and cannot be compared"  # numbers of a generator
 _GRADIENT = "(Gradient)"  # differentiates the graph in front of it; no file of an exporter has it
 
@@ -42,15 +41,6 @@ UNSUPPORTED = {
     "test_bernoulli_seed_expanded": _RANDOM,
     "test_gradient_of_add": _GRADIENT,
     "test_gradient_of_add_and_mul": _GRADIENT,
-    "test_image_decoder_decode_bmp_rgb": _IMAGE,
-    "test_image_decoder_decode_jpeg2k_rgb": _IMAGE,
-    "test_image_decoder_decode_jpeg_bgr": _IMAGE,
-    "test_image_decoder_decode_jpeg_grayscale": _IMAGE,
-    "test_image_decoder_decode_jpeg_rgb": _IMAGE,
-    "test_image_decoder_decode_png_rgb": _IMAGE,
-    "test_image_decoder_decode_pnm_rgb": _IMAGE,
-    "test_image_decoder_decode_tiff_rgb": _IMAGE,
-    "test_image_decoder_decode_webp_rgb": _IMAGE,
     # The runner takes the length of each array of a sequence; this one holds a scalar.
     "test_loop16_seq_none": "a sequence with a scalar cannot be compared",
 }

@@ -72,7 +72,7 @@ def test_what_cannot_be_decoded(data: bytes) -> None:
 def test_a_picture_that_claims_to_be_huge() -> None:
     pytest.importorskip("PIL")
     line = np.zeros((1, 10_000, 3), np.uint8)
-    with pytest.raises(LimitError, match="at most 1,000,000 .*, not 400,000,000"):
+    with pytest.raises(LimitError, match=r"at most 1,000,000 .*, not 400,000,000"):
         evaluated("ImageDecoder", stream(png(line, height=10_000)), limits=Limits(tensor_bytes=1_000_000))
     assert evaluated("ImageDecoder", stream(png(line, height=1 << 30))).size == 0
 
