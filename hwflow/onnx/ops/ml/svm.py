@@ -126,7 +126,7 @@ def _probabilities(call: Call, decisions: Floats, count: int) -> Floats:
 
 
 def _classifier(call: Call, x: Arr) -> tuple[Arr, Arr]:
-    """The label, and scores: probabilities with prob_a, else the decisions between the pairs of classes."""
+    """The label that wins most pairs; and probabilities (with prob_a), else the decisions between the pairs."""
     labels, rows = class_labels(call, "classlabels_ints"), _rows(call, x)
     sizes = integers(call, "vectors_per_class").tolist()
     count = len(labels)
@@ -136,13 +136,12 @@ def _classifier(call: Call, x: Arr) -> tuple[Arr, Arr]:
     if len(sizes) != count or count < 2 or min(sizes) < 0:
         raise call.error(f"'vectors_per_class' must be a number for each of {count} classes, not {sizes[:8]}")
     decisions = _decisions(call, rows, sizes)
+    chosen = pick_labels(call, labels, _votes(decisions, count).argmax(axis=1))
     if call.has("prob_a"):
-        scores = _probabilities(call, decisions, count)
-        return pick_labels(call, labels, scores.argmax(axis=1)), post_transform(call, scores).astype(_FLOAT32)
-    chosen = _votes(decisions, count).argmax(axis=1)
+        return chosen, post_transform(call, _probabilities(call, decisions, count)).astype(_FLOAT32)
     if count == 2:
-        return pick_labels(call, labels, chosen), binary_scores(call, decisions[:, 0], False).astype(_FLOAT32)
-    return pick_labels(call, labels, chosen), post_transform(call, decisions).astype(_FLOAT32)
+        return chosen, binary_scores(call, decisions[:, 0], complement=False).astype(_FLOAT32)
+    return chosen, post_transform(call, decisions).astype(_FLOAT32)
 
 
 def _linear_scores(call: Call, rows: Floats, count: int) -> Floats:
