@@ -58,7 +58,7 @@ class Document:
     @cached_property
     def files(self) -> ExternalFiles:
         """The files with external data; each is mapped once and verified once."""
-        return ExternalFiles(self.folder)
+        return ExternalFiles(self.folder, self.limits)
 
     def complete(self) -> pb.ModelProto:
         """A copy of the message with all weights of the file inside; external data stays external."""

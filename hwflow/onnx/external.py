@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.errors import SecurityError, TensorDataError
+from hwflow.onnx.errors import LimitError, SecurityError, TensorDataError
+from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["KEYS", "ExternalData", "ExternalFiles", "external_data"]
 
@@ -76,8 +77,9 @@ def _number(entries: dict[str, str], key: str, what: str) -> int | None:
 class ExternalFiles:
     """The data files of one model, each mapped once and its checksum computed once."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, limits: Limits = DEFAULT_LIMITS) -> None:
         self._folder = folder
+        self._limits = limits
         self._maps: dict[PurePosixPath, memoryview] = {}
         self._sums: dict[PurePosixPath, str] = {}
 
@@ -85,7 +87,8 @@ class ExternalFiles:
         """The `size` bytes of a tensor in its file, mapped read-only.
 
         Raises SecurityError where the location leaves the model's folder or is no plain file, TensorDataError where the
-        file is missing, shorter than the tensor needs, or not the one with the stated checksum.
+        file is missing, shorter than the tensor needs, or not the one with the stated checksum, LimitError where taking
+        the checksum would take very long.
         """
         data = external_data(tensor, what)
         if self._folder is None:
@@ -110,7 +113,13 @@ class ExternalFiles:
         if path not in self._maps:
             with os.fdopen(_open_inside(folder, path, data.location, what), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+                try:
+                    mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+                except (OSError, ValueError) as error:  # it has just become shorter, or cannot be mapped where it is
+                    raise TensorDataError(
+                        f"the external data of {what} must be in a file that can be mapped, "
+                        f"not {data.location[:200]!r} ({error}); copy the model and its data to a local disk"
+                    ) from None
                 self._maps[path] = memoryview(mapped)
         return self._maps[path]
 
@@ -118,6 +127,11 @@ class ExternalFiles:
         """ONNX gives the SHA-1 of the whole file, in hexadecimal."""
         if data.checksum is None:
             return
+        if len(mapped) > self._limits.total_bytes:  # a file with holes costs nothing to make
+            raise LimitError(
+                f"{what}: total_bytes must be at most {self._limits.total_bytes:,}, not {len(mapped):,} to verify "
+                f"{data.location!r}; if you trust the model, raise it with --limit total_bytes=NUMBER"
+            )
         if path not in self._sums:
             self._sums[path] = hashlib.sha1(mapped, usedforsecurity=False).hexdigest()
         found = self._sums[path]

@@ -6,7 +6,7 @@ import mmap
 import os
 import stat
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -60,7 +60,7 @@ def read(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> Do
     data = _read(path)
     if is_text(path):
         try:
-            data = memoryview(parse_text(bytes(data)))
+            data = memoryview(parse_text(data))
         except HwflowError as error:
             raise type(error)(f"{path}: {error}") from None
     return _parse(data, str(path), path.parent, limits)
@@ -95,7 +95,8 @@ def _read(path: Path) -> memoryview:
         if not stat.S_ISREG(status.st_mode):
             raise HwflowError(f"{path}: must be an ONNX file, not a pipe or a device; save the model to a file first")
         if status.st_size > _SMALL:
-            return memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
+            with suppress(OSError, ValueError):  # a file system that cannot map, or the file has just become shorter
+                return memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return memoryview(file.read())
     finally:

@@ -28,7 +28,7 @@ def is_text(path: PurePath) -> bool:
     return path.suffix.lower() in TEXT_SUFFIXES
 
 
-def parse_text(data: bytes) -> bytes:
+def parse_text(data: memoryview) -> bytes:
     """The binary form of a model in text, so that both go the same way from here.
 
     Raises FormatError for what is no ModelProto in text, LimitError for too much of it or too deep nesting.
@@ -37,10 +37,10 @@ def parse_text(data: bytes) -> bytes:
         raise LimitError(f"must be at most {MAX_TEXT_BYTES} bytes of text, not {len(data)}; use the binary format")
     proto = pb.ModelProto()
     try:
-        text_format.Parse(data.decode("utf-8"), proto)
+        text_format.Parse(bytes(data).decode("utf-8"), proto)
         return proto.SerializeToString()
     except UnicodeDecodeError as error:
-        found = data[error.start : error.end]
+        found = bytes(data[error.start : error.end])
         raise FormatError(f"must be UTF-8 text, not {found!r}; give a binary model the suffix .onnx") from None
     except text_format.ParseError as error:
         raise FormatError(f"must be a ModelProto in protobuf's text format, not: {error}; export it again") from None

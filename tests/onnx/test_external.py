@@ -226,6 +226,31 @@ def test_checksum_is_that_of_the_whole_file_and_taken_once(folder, monkeypatch) 
     assert len(calls) == 1
 
 
+@pytest.mark.rule("EX-07")
+@pytest.mark.rule("LM-02")
+def test_checksum_of_a_file_with_a_hole(folder) -> None:
+    """It takes no room on the disk and would take hours to read."""
+    with (folder / "hole.bin").open("wb") as file:
+        file.truncate(1 << 43)
+    np.testing.assert_array_equal(decode(folder, ("location", "hole.bin")), np.zeros(2, np.float32))
+    assert refused(LimitError, folder, ("location", "hole.bin"), ("checksum", "00")) == (
+        "initializer 'w': total_bytes must be at most 8,589,934,592, not 8,796,093,022,208 to verify 'hole.bin'; "
+        "if you trust the model, raise it with --limit total_bytes=NUMBER"
+    )
+
+
+@pytest.mark.rule("EX-05")
+def test_file_that_cannot_be_mapped(folder, monkeypatch) -> None:
+    def fail(*arguments, **options):
+        raise ValueError("mmap length is greater than file size")
+
+    monkeypatch.setattr("mmap.mmap", fail)
+    assert refused(TensorDataError, folder, ("location", "w.bin")) == (
+        "the external data of initializer 'w' must be in a file that can be mapped, not 'w.bin' "
+        "(mmap length is greater than file size); copy the model and its data to a local disk"
+    )
+
+
 def model_with_external(location: str = "w.bin") -> bytes:
     b = Builder()
     b.output(b.node("Add", b.input("x", np.float32, (2,)), b.constant("w", np.zeros(2, np.float32)), output="y"))

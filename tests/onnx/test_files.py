@@ -204,6 +204,16 @@ def test_flipped_bytes_never_crash() -> None:
             data[place] = old
 
 
+def test_file_system_that_cannot_map(tmp_path: Path, monkeypatch) -> None:
+    def fail(*arguments, **options):
+        raise OSError("no such device")
+
+    model = replace(small_model(), doc_string="long" * 50_000)
+    hwflow.onnx.save(model, tmp_path / "m.onnx")
+    monkeypatch.setattr("mmap.mmap", fail)
+    assert same(hwflow.onnx.load(tmp_path / "m.onnx"), model)
+
+
 def test_folder_and_missing_file(tmp_path: Path) -> None:
     with pytest.raises(HwflowError) as caught:
         hwflow.onnx.load(tmp_path)

@@ -211,7 +211,7 @@ def test_mutations(data) -> None:
 def test_time_is_linear(data) -> None:
     started = time.perf_counter()
     lift(memoryview(data))
-    assert time.perf_counter() - started < 5
+    assert time.perf_counter() - started < 20
 
 
 def test_values_by_decode_tensor() -> None:
