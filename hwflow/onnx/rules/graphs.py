@@ -90,7 +90,7 @@ def inputs_distinct(document: Document) -> Iterator[Finding]:
             seen.add(value.name)
         for index, value in enumerate(graph.output):
             if not value.name:
-                rule = "GR-20" if scope.kind == "subgraph" else "GR-17"
+                rule = "GR-20" if scope.kind == "subgraph" else "GR-14"
                 yield error(rule, f"{scope.path}/output[{index}]", "the output must have a name, not none")
 
 
