@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from hwflow.errors import HwflowError
-from hwflow.onnx import check, evaluate, infer
+from hwflow.onnx import check, dumps, evaluate, infer
 from hwflow.onnx.document import Document
-from hwflow.onnx.files import read
+from hwflow.onnx.files import read, read_bytes
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model, OptionalType, SequenceType, TensorType, Value
 from hwflow.onnx.reader import read_model
@@ -57,7 +57,9 @@ def feed(value: Value) -> Any:
     return numbers.astype(value.type.dtype).reshape(shape)
 
 
-def outcomes(open_document: Callable[[], Document], limits: Limits = DEFAULT_LIMITS) -> dict[str, str]:
+def outcomes(
+    open_document: Callable[[], Document], limits: Limits = DEFAULT_LIMITS, *, strict: bool = True, write: bool = False
+) -> dict[str, str]:
     """What each stage said: "ok", the class and text of an HwflowError, or the findings of check.
 
     Any other exception passes: it is what the tests look for.
@@ -77,13 +79,16 @@ def outcomes(open_document: Callable[[], Document], limits: Limits = DEFAULT_LIM
     if document is None:
         return found
     findings = check(document)
-    strict = check(document, strict=True)
     errors = [str(f) for f in findings if f.severity is Severity.ERROR]
     found["check"] = "\n".join(errors) or "ok"
-    found["strict"] = "\n".join(str(f) for f in strict if f.severity is Severity.ERROR) or "ok"
     found["warnings"] = "\n".join(str(f) for f in findings if f.severity is not Severity.ERROR)
+    if strict:
+        errors = [str(f) for f in check(document, strict=True) if f.severity is Severity.ERROR]
+        found["strict"] = "\n".join(errors) or "ok"
     model: Model | None = stage("load", lambda: read_model(document))
     if model is not None:
+        if write:
+            stage("write", lambda: read_bytes(dumps(model)))
         stage("infer", lambda: infer(model, limits=limits))
         stage("evaluate", lambda: evaluate(model, {v.name: feed(v) for v in model.graph.inputs}, limits=limits))
     return found
