@@ -65,6 +65,7 @@ class ChildOracle:
 def _serve() -> None:
     import onnxruntime
 
+    onnxruntime.set_default_logger_severity(4)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
