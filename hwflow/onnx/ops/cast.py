@@ -64,15 +64,20 @@ def _text(value: Any) -> str:
 
 
 def _read(x: Arr, dtype: np.dtype[Any]) -> Arr:
-    """The numbers that texts stand for; int64 (uint64) where an integer type is wanted and all texts are integers."""
+    """The numbers that texts stand for; int64 (uint64) where an integer type is wanted."""
     texts = [str(v) for v in x.reshape(-1)]
-    if dtype.kind in "iu" or dtype in SMALL_INTEGERS:
-        try:
-            wide = np.uint64 if dtype == np.uint64 else np.int64
-            return np.array([int(v) for v in texts], wide).reshape(x.shape)
-        except (ValueError, OverflowError):
-            pass  # 100.5 and 1e3 are read as floats
-    return np.array([float(v) for v in texts], np.float64).reshape(x.shape)
+    if dtype.kind not in "iu" and dtype not in SMALL_INTEGERS:
+        return np.array([float(v) for v in texts], np.float64).reshape(x.shape)
+    wide = np.uint64 if dtype == np.uint64 else np.int64
+    return np.array([_whole(v) for v in texts], wide).reshape(x.shape)
+
+
+def _whole(text: str) -> int:
+    """An integer, or what is left of 100.5 and 1e3 without fraction."""
+    try:
+        return int(text)
+    except ValueError:
+        return int(float(text))
 
 
 def _powers_of_two(x: Arr, saturate: bool, round_mode: str) -> Arr:
