@@ -27,6 +27,7 @@ from amaranth.hdl import UnusedElaboratable
 from . import commands, onnx_commands
 from .errors import HwflowError
 from .flow import Settings
+from .onnx.limits import parse_limits
 from .report.console import Console
 
 __all__ = ["main"]
@@ -59,6 +60,9 @@ def model_options(command: F) -> F:
                      help="Fix the shape of an input whose sizes the model leaves open."),
         click.option("--build", "build", type=click.Path(path_type=Path), default=Path("build"), show_default=True,
                      help="Where every intermediate result is written."),
+        click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER",
+                     callback=lambda _context, _parameter, texts: parse_limits(texts),
+                     help="Let a model that you trust ask for more: tensor_bytes, total_bytes, seconds, ..."),
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     ]
     for option in reversed(options):

@@ -37,7 +37,7 @@ def check(console: Console, settings: Settings) -> Result:
 
     The exit code judges the file alone: 0 valid, 1 with errors, 2 where it points at what must not be read.
     """
-    findings = onnx.check(read(settings.model), strict=settings.strict)
+    findings = onnx.check(read(settings.model, limits=settings.limits), strict=settings.strict)
     groups = {kind: [f for f in findings if f.severity is kind] for kind in (Severity.ERROR, Severity.WARNING)}
     for kind, group in groups.items():
         for finding in group:

@@ -24,6 +24,7 @@ from .dataset import Dataset, load_dataset
 from .errors import HwflowError
 from .generation import write_rtl
 from .layers.base import LayerGraph
+from .onnx.limits import DEFAULT_LIMITS, Limits
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.support import operators_without_hardware
 from .report.console import Console
@@ -53,6 +54,7 @@ class Settings:
     waves: bool = False
     strict: bool = False
     svg: Path | None = None
+    limits: Limits = DEFAULT_LIMITS
 
 
 @dataclass
@@ -69,13 +71,13 @@ class Flow:
     @cached_property
     def source(self) -> onnx.Model:
         """The model as the file has it."""
-        return onnx.load(self.settings.model)
+        return onnx.load(self.settings.model, limits=self.settings.limits)
 
     @cached_property
     def model(self) -> onnx.Model:
         """The model with every shape known and its constants folded."""
         try:
-            inferred = onnx.infer(self.source, dict(self.settings.input_shapes))
+            inferred = onnx.infer(self.source, dict(self.settings.input_shapes), self.settings.limits)
         except HwflowError as error:
             raise HwflowError(str(error) + self.without_hardware()) from None
         for note in inferred.notes:

@@ -7,9 +7,10 @@ import time
 import numpy as np
 import pytest
 
+from hwflow.cli import main
 from hwflow.errors import HwflowError
-from hwflow.onnx import Model, evaluate
-from hwflow.onnx.build import make_graph, make_model, make_node, tensor_type
+from hwflow.onnx import Model, evaluate, save
+from hwflow.onnx.build import Builder, make_graph, make_model, make_node, tensor_type
 from hwflow.onnx.errors import LimitError
 from hwflow.onnx.limits import Limits, Meter, parse_limits
 from hwflow.onnx.model import Value
@@ -104,3 +105,19 @@ def test_limits_of_the_command_line() -> None:
     for text in ("nodes", "nodes=", "nodes=-1", "nodes=nan", "seconds=inf", "what=3", "nodes=x"):
         with pytest.raises(HwflowError, match="--limit must be NAME=NUMBER with one of tensor_bytes, total_bytes"):
             parse_limits([text])
+
+
+def test_command_line_takes_limits(tmp_path, capsys) -> None:
+    b = Builder()
+    b.output(b.node("Add", b.input("x", np.float32, (4,)), b.constant("w", np.ones(4, np.float32))), np.float32, (4,))
+    save(b.model(), tmp_path / "m.onnx")
+    for texts, code in ((["tensor_bytes=15"], 2), (["tensor_bytes=16"], 0), (["tensor_bytes=15", "nodes=3"], 2)):
+        options = [word for text in texts for word in ("--limit", text)]
+        with pytest.raises(SystemExit) as ended:
+            main(["info", str(tmp_path / "m.onnx"), *options])
+        assert ended.value.code == code
+        assert ("raise it with --limit tensor_bytes=" in capsys.readouterr().err) is bool(code)
+    with pytest.raises(SystemExit) as ended:
+        main(["info", str(tmp_path / "m.onnx"), "--limit", "memory=1"])
+    assert ended.value.code == 2
+    assert "--limit must be NAME=NUMBER with one of tensor_bytes" in capsys.readouterr().err
