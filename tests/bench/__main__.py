@@ -1,4 +1,4 @@
-"""Run the measurements and write them into docs/results.md.
+"""Run the measurements and write them into docs/results.md and docs/onnx-conformance.md.
 
     python -m tests.bench [SECTION ...] [--models DIR] [--report FILE] [--folder DIR] [--list]
 
@@ -14,9 +14,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.sections import SECTIONS, Bench
+from tests.bench.onnx_sections import ONNX_SECTIONS
+from tests.bench.sections import SECTIONS as HARDWARE_SECTIONS
+from tests.bench.sections import Bench
 
-REPORT = Path(__file__).parents[2] / "docs" / "results.md"
+DOCS = Path(__file__).parents[2] / "docs"
+SECTIONS = {**HARDWARE_SECTIONS, **ONNX_SECTIONS}
+
+
+def report_of(section: str) -> Path:
+    """The page that a section stands in."""
+    return DOCS / ("onnx-conformance.md" if section in ONNX_SECTIONS else "results.md")
 
 
 def insert(report: str, section: str, text: str) -> str:
@@ -28,11 +36,11 @@ def insert(report: str, section: str, text: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Run the measurements and write them into docs/results.md.")
+    parser = argparse.ArgumentParser(description="Run the measurements and write them into the pages in docs/.")
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"all of: {', '.join(SECTIONS)}")
     parser.add_argument("--models", type=Path, default=os.environ.get("HWFLOW_MODELS"),
                         help="folder of third-party models with a manifest.yaml (default: $HWFLOW_MODELS)")
-    parser.add_argument("--report", type=Path, default=REPORT, help="the file to write into")
+    parser.add_argument("--report", type=Path, help="the file to write into (default: the section's page in docs/)")
     parser.add_argument("--folder", type=Path, help="where results of the tools are kept, so that a run can go on")
     parser.add_argument("--list", action="store_true", help="list the sections")
     options = parser.parse_args()
@@ -52,7 +60,8 @@ def main() -> int:
             print(f"== {name}", file=sys.stderr, flush=True)
             text = SECTIONS[name](bench)
             print(text, flush=True)
-            options.report.write_text(insert(options.report.read_text(), name, text))
+            report = options.report or report_of(name)
+            report.write_text(insert(report.read_text(), name, text))
     for failure in bench.failures:
         print(f"failed: {failure}", file=sys.stderr)
     return 1 if bench.failures else 0
