@@ -90,7 +90,7 @@ def hostile(bench: Bench) -> str:
     own = [(name, case.stage or "accepted", case.text) for name, case in CASES.items()]
     third = [(Path(name).stem, stage, " ".join(texts)) for name, (stage, *texts) in REFUSED.items()]
     third += [(Path(name).stem, "accepted", text) for name, text in ACCEPTED.items()]
-    count = f"{len(own)} files made in code and {len(third)} third-party ones. `pytest tests/onnx/test_hostile.py`: {line}"
+    count = f"{len(own)} files made in code, {len(third)} third-party ones. `pytest tests/onnx/test_hostile.py`: {line}"
     rows = [(name, stage, f"`{text}`" if text else "") for name, stage, text in (*own, *third)]
     return f"{count}\n\n{table(('file', 'refused by', 'part of the message'), rows)}"
 
