@@ -68,7 +68,7 @@ def _split(call: Call, x: Arr) -> tuple[Arr, Arr]:
     """The parts of each text along a new last axis, filled up with empty texts; and how many parts there are."""
     delimiter = call.text("delimiter", "") or None
     limit = call.integer("maxsplit") if call.has("maxsplit") else -1
-    parts = [str(text).split(delimiter, limit) if text or delimiter else [] for text in x.reshape(-1)]
+    parts = [(str(text) if delimiter else str(text).strip()).split(delimiter, limit) for text in x.reshape(-1)]
     parts = [[] if p == [""] else p for p in parts]
     width = max(map(len, parts), default=0)
     call.check_size((*x.shape, width), np.dtype(np.object_))
