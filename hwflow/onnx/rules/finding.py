@@ -53,6 +53,8 @@ _SHOWN = 100
 
 def quoted(text: str) -> str:
     """A text of the file for a message: in quotes, on one line, not longer than a message bears."""
+    if len(text) <= _SHOWN and text.isprintable():
+        return f"'{text}'"
     short = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 20]}...{text[-10:]}"
     return "'" + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in short) + "'"
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.document import Document
-from hwflow.onnx.rules.walk import NodePlace, Scope, canonical, nodes, scopes
+from hwflow.onnx.rules.walk import NodePlace, Scope, canonical, derived, nodes, scopes
 from hwflow.onnx.schemas import Schema, find_schema
 
 __all__ = ["Called", "FunctionKey", "attribute_of", "calls", "calls_in", "function_key", "local_functions"]
@@ -56,18 +57,21 @@ def resolve(place: NodePlace, functions: Mapping[FunctionKey, pb.FunctionProto])
     return Called(place, None, function)
 
 
-def calls(document: Document) -> Iterator[Called]:
+def calls(document: Document) -> Sequence[Called]:
     """Every node of every scope with what it calls."""
+    return derived(document, _calls)
+
+
+def _calls(document: Document) -> Sequence[Called]:
     functions = local_functions(document)
-    for place in nodes(document):
-        yield resolve(place, functions)
+    return [resolve(place, functions) for place in nodes(document)]
 
 
 def calls_in(document: Document) -> Iterator[tuple[Scope, list[Called]]]:
     """The same, scope by scope, outer ones first."""
-    functions = local_functions(document)
+    found = iter(calls(document))
     for scope in scopes(document):
-        yield scope, [resolve(NodePlace(scope, i, node), functions) for i, node in enumerate(scope.proto.node)]
+        yield scope, list(islice(found, len(scope.proto.node)))
 
 
 def attribute_of(node: pb.NodeProto, name: str) -> pb.AttributeProto | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.document import Document
 from hwflow.onnx.rules.finding import quoted
-from hwflow.onnx.rules.walk import NodePlace, Scope, scopes
+from hwflow.onnx.rules.walk import NodePlace, Scope, derived, scopes
 
 __all__ = ["Table", "initializer_names", "tables"]
 
@@ -65,6 +65,10 @@ def initializer_names(graph: pb.GraphProto) -> Iterator[str]:
 
 def tables(document: Document) -> list[Table]:
     """One for each scope, in the order of the walk.  A training algorithm continues the main graph (TR-09)."""
+    return derived(document, _tables)
+
+
+def _tables(document: Document) -> list[Table]:
     found: dict[int, Table] = {}
     main: Table | None = None
     for scope in scopes(document):

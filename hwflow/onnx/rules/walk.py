@@ -6,17 +6,20 @@ protobuf's own limit of 100 messages, which is 32 graphs deep; `Document` holds 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Union
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar, Union
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.document import Document
 from hwflow.onnx.rules.finding import quoted
 
-__all__ = ["NodePlace", "Scope", "TensorPlace", "canonical", "nodes", "remembered", "scopes", "tensors"]
+__all__ = ["NodePlace", "Scope", "TensorPlace", "canonical", "derived", "nodes", "remembered", "scopes", "tensors"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -51,17 +54,17 @@ class NodePlace:
     index: int
     proto: pb.NodeProto
 
-    @property
+    @cached_property
     def path(self) -> str:
         """As "graph/node[12] 'conv1' (Conv)"; a node without a name goes by its first output."""
         label = self.proto.name or next(filter(None, self.proto.output), "?")
         return f"{self.scope.path}/node[{self.index}] {quoted(label)} ({quoted(self.proto.op_type)[1:-1]})"
 
-    @property
+    @cached_property
     def domain(self) -> str:
         return canonical(self.proto.domain)
 
-    @property
+    @cached_property
     def opset(self) -> int | None:
         """The version of the node's operator set; None where it is not imported."""
         return self.scope.opsets.get(self.domain)
@@ -93,6 +96,7 @@ class _Walk:
     scopes: tuple[Scope, ...]
     nodes: tuple[NodePlace, ...]
     tensors: tuple[TensorPlace, ...]
+    derived: dict[str, Any] = field(default_factory=dict)
 
 
 _REMEMBERED: ContextVar[_Walk | None] = ContextVar("walk", default=None)
@@ -113,6 +117,18 @@ def remembered(document: Document) -> Iterator[None]:
 def _walk(document: Document) -> _Walk | None:
     walk = _REMEMBERED.get()
     return walk if walk is not None and walk.document is document else None
+
+
+def derived(document: Document, make: Callable[[Document], T]) -> T:
+    """What `make` finds in a document, which the rules that need it share."""
+    walk = _walk(document)
+    if walk is None:
+        return make(document)
+    name = f"{make.__module__}.{make.__qualname__}"
+    if name not in walk.derived:
+        walk.derived[name] = make(document)
+    found: T = walk.derived[name]
+    return found
 
 
 def scopes(document: Document) -> Iterable[Scope]:

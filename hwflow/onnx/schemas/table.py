@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,7 @@ def versions_of(domain: str, op_type: str) -> tuple[Schema, ...]:
     return SCHEMAS.get((domain, op_type), ())
 
 
+@lru_cache(maxsize=1 << 12)  # the same few operators over and over in large graphs
 def find_schema(domain: str, op_type: str, opset: int) -> Schema | None:
     """What a node means under version `opset` of its operator set.
 
