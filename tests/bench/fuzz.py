@@ -118,17 +118,9 @@ def _work(corpus: Sequence[bytes], seed: int, numbers: range, state: Any, result
     warnings.simplefilter("ignore")
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    found: Counter[str] = Counter()
     for number in numbers:
         state[0], state[1] = number, time.monotonic()
-        outcome, problem = verdict(damaged(corpus, seed, number))
-        if problem:
-            results.send((number, problem))
-        found[outcome] += not problem
-        if number % 64 == 0:
-            results.send(found)
-            found = Counter()
-    results.send(found)
+        results.send((number, *verdict(damaged(corpus, seed, number))))
     state[0] = -1
 
 
@@ -154,11 +146,11 @@ class _Worker:
     def drain(self, tally: Tally) -> None:
         with contextlib.suppress(EOFError, OSError):
             while self.results.poll():
-                found = self.results.recv()
-                if isinstance(found, Counter):
-                    tally.outcomes.update(found)
+                number, outcome, problem = self.results.recv()
+                if problem:
+                    tally.fail(number, problem)
                 else:
-                    tally.fail(*found)
+                    tally.outcomes[outcome] += 1
 
     def rest(self) -> range:
         """What is left behind the number at which the process ended."""
