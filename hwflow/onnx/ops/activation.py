@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from hwflow.onnx.ops.base import FLOAT, Arr, AttributeKind, Call, Known, Operator, Table
+from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
 from hwflow.onnx.ops.precision import is_float
 from hwflow.onnx.ops.shapes import as_first
 from hwflow.onnx.ops.special import erf
@@ -172,28 +171,28 @@ def _shrink(call: Call, x: Arr) -> Arr:
     return _like(x, np.where(w < -limit, w + bias, np.where(w > limit, w - bias, 0)))
 
 
-def _operator(kernel: Any, since: int = 1, attributes: Mapping[str, AttributeKind] | None = None) -> Operator:
-    return Operator(since, kernel, as_first, attributes=attributes or {})
+def _operator(kernel: Kernel, since: int = 1) -> Operator:
+    return Operator(since, kernel, as_first)
 
 
 OPERATORS: Table = {
     ("", "Relu"): (_operator(_relu),),
-    ("", "LeakyRelu"): (_operator(_leaky_relu, 1, {"alpha": FLOAT}),),
+    ("", "LeakyRelu"): (_operator(_leaky_relu),),
     ("", "ThresholdedRelu"): (_operator(_thresholded_relu, 10),),
     ("", "PRelu"): (
-        Operator(1, _prelu_1, _fits_channels, inputs=(2, 2)),
-        Operator(7, _prelu, _prelu_shapes, inputs=(2, 2)),
+        Operator(1, _prelu_1, _fits_channels),
+        Operator(7, _prelu, _prelu_shapes),
     ),
     ("", "Clip"): (
-        _operator(_clip_1, 1, {"min": FLOAT, "max": FLOAT}),
-        Operator(11, _clip, as_first, inputs=(1, 3)),
+        _operator(_clip_1),
+        Operator(11, _clip, as_first),
     ),
     ("", "Sigmoid"): (_operator(_sigmoid),),
     ("", "Swish"): (_operator(_swish, 24),),
     ("", "SwiGLU"): (Operator(28, _swiglu, _swiglu_shapes),),
-    ("", "HardSigmoid"): (_operator(_hard_sigmoid, 1, {"alpha": FLOAT, "beta": FLOAT}),),
+    ("", "HardSigmoid"): (_operator(_hard_sigmoid),),
     ("", "HardSwish"): (_operator(_hard_swish, 14),),
-    ("", "Elu"): (_operator(_elu, 1, {"alpha": FLOAT}),),
+    ("", "Elu"): (_operator(_elu),),
     ("", "Celu"): (_operator(_celu, 12),),
     ("", "Selu"): (_operator(_selu),),
     ("", "Softplus"): (_operator(_softplus),),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hwflow.onnx.ops.arithmetic_1 import legacy, same_shapes
-from hwflow.onnx.ops.base import ANY, INT, Arr, Call, Kernel, Known, Operator, Table
+from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
 from hwflow.onnx.ops.shapes import as_first, broadcast_shape, by_broadcast
 from hwflow.onnx.ops.special import erf
 from hwflow.onnx.ops.widening import in_float32, is_integer
@@ -79,7 +79,7 @@ def _unary(function: Callable[[Any], Any], since: int = 1) -> tuple[Operator, ..
 
 
 def _binary(kernel: Kernel) -> tuple[Operator, ...]:
-    return legacy(kernel), Operator(7, kernel, by_broadcast(kernel), inputs=(2, 2))
+    return legacy(kernel), Operator(7, kernel, by_broadcast(kernel))
 
 
 def _variadic(kernel: Kernel) -> tuple[Operator, ...]:
@@ -92,8 +92,8 @@ def _variadic(kernel: Kernel) -> tuple[Operator, ...]:
         return as_first(call, *operands)
 
     return (
-        Operator(1, old_kernel, old_shapes, inputs=(1, ANY)),
-        Operator(8, kernel, by_broadcast(kernel), inputs=(1, ANY)),
+        Operator(1, old_kernel, old_shapes),
+        Operator(8, kernel, by_broadcast(kernel)),
     )
 
 
@@ -103,7 +103,7 @@ OPERATORS: Table = {
     ("", "Mul"): _binary(elementwise(np.multiply)),
     ("", "Div"): _binary(elementwise(_divide)),
     ("", "Pow"): _binary(_power),
-    ("", "Mod"): (Operator(10, _mod, by_broadcast(_mod), inputs=(2, 2), attributes={"fmod": INT}),),
+    ("", "Mod"): (Operator(10, _mod, by_broadcast(_mod)),),
     ("", "Neg"): _unary(np.negative),
     ("", "Abs"): _unary(np.abs),
     ("", "Sqrt"): _unary(np.sqrt),

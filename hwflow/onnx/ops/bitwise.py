@@ -6,7 +6,7 @@ import numpy as np
 
 from hwflow.onnx.dtypes import ElementType, element_type, element_type_of, type_name
 from hwflow.onnx.ops.arithmetic import elementwise
-from hwflow.onnx.ops.base import STRING, Arr, Call, Kernel, Known, Operator, Table
+from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
 from hwflow.onnx.ops.shapes import as_first, broadcast_shape, by_broadcast
 from hwflow.onnx.ops.widening import SMALL_INTEGERS
 
@@ -67,9 +67,7 @@ def _binary(kernel: Kernel) -> tuple[Operator, ...]:
 
 
 OPERATORS: Table = {
-    ("", "BitShift"): (
-        Operator(11, _bit_shift, by_broadcast(_bit_shift), (2, 2), {"direction": STRING}, ("direction",)),
-    ),
+    ("", "BitShift"): (Operator(11, _bit_shift, by_broadcast(_bit_shift)),),
     ("", "BitwiseAnd"): _binary(elementwise(np.bitwise_and)),
     ("", "BitwiseOr"): _binary(elementwise(np.bitwise_or)),
     ("", "BitwiseXor"): _binary(elementwise(np.bitwise_xor)),

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from hwflow.onnx.dtypes import element_type
-from hwflow.onnx.ops.base import INT, STRING, Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.widening import SMALL_FLOATS, SMALL_INTEGERS, widened
 
 __all__ = ["OPERATORS", "convert"]
@@ -147,11 +147,6 @@ def _cast_like_shapes(call: Call, x: Known, target: Known) -> Known:
 
 
 OPERATORS: Table = {
-    ("", "Cast"): (
-        Operator(1, _cast_1, _cast_1_shapes, attributes={"to": STRING}, required=("to",)),
-        Operator(6, _cast, _cast_shapes, attributes={"to": INT}, required=("to",)),
-        Operator(19, _cast, _cast_shapes, attributes={"to": INT, "saturate": INT}, required=("to",)),
-        Operator(24, _cast, _cast_shapes, (1, 1), {"to": INT, "saturate": INT, "round_mode": STRING}, ("to",)),
-    ),
+    ("", "Cast"): (Operator(1, _cast_1, _cast_1_shapes), Operator(6, _cast, _cast_shapes)),
     ("", "CastLike"): (Operator(15, _cast_like, _cast_like_shapes),),
 }

@@ -6,7 +6,7 @@ import numpy as np
 
 from hwflow.onnx.ops.arithmetic import elementwise
 from hwflow.onnx.ops.arithmetic_1 import legacy
-from hwflow.onnx.ops.base import INT, Arr, Call, Kernel, Known, Operator, Table
+from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
 from hwflow.onnx.ops.shapes import broadcast_shape, by_broadcast
 from hwflow.onnx.ops.widening import widened
 
@@ -41,7 +41,7 @@ def _where_shapes(call: Call, condition: Known, x: Known, y: Known) -> Known:
 
 
 def _binary(kernel: Kernel, since: int = 7) -> tuple[Operator, ...]:
-    modern = Operator(since, kernel, by_broadcast(kernel), inputs=(2, 2))
+    modern = Operator(since, kernel, by_broadcast(kernel))
     return (legacy(kernel), modern) if since == 7 else (modern,)
 
 
@@ -56,6 +56,6 @@ OPERATORS: Table = {
     ("", "Xor"): _binary(elementwise(np.logical_xor)),
     ("", "Not"): (Operator(1, _not, _as_bool),),
     ("", "IsNaN"): (Operator(9, _is_nan, _as_bool),),
-    ("", "IsInf"): (Operator(10, _is_inf, _as_bool, attributes={"detect_negative": INT, "detect_positive": INT}),),
-    ("", "Where"): (Operator(9, _where, _where_shapes, inputs=(3, 3)),),
+    ("", "IsInf"): (Operator(10, _is_inf, _as_bool),),
+    ("", "Where"): (Operator(9, _where, _where_shapes),),
 }

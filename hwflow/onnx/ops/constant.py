@@ -9,21 +9,7 @@ import numpy as np
 
 from hwflow.onnx.dtypes import element_type
 from hwflow.onnx.model import SparseTensor
-from hwflow.onnx.ops.base import (
-    FLOAT,
-    FLOATS,
-    INT,
-    INTS,
-    STRING,
-    STRINGS,
-    TENSOR,
-    Arr,
-    AttributeKind,
-    Call,
-    Known,
-    Operator,
-    Table,
-)
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.cast import convert
 from hwflow.onnx.ops.shapes import by_running
 from hwflow.onnx.ops.widening import widened
@@ -31,14 +17,14 @@ from hwflow.onnx.ops.widening import widened
 __all__ = ["OPERATORS"]
 
 #: Attributes that may hold a Constant's value, and the element type that each gives.
-_VALUES: dict[str, tuple[AttributeKind, Any]] = {
-    "value": (TENSOR, None),
-    "value_float": (FLOAT, np.float32),
-    "value_floats": (FLOATS, np.float32),
-    "value_int": (INT, np.int64),
-    "value_ints": (INTS, np.int64),
-    "value_string": (STRING, np.object_),
-    "value_strings": (STRINGS, np.object_),
+_VALUES: dict[str, Any] = {
+    "value": None,
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_string": np.object_,
+    "value_strings": np.object_,
 }
 
 
@@ -51,7 +37,7 @@ def _constant(call: Call) -> Arr:
         if not isinstance(value, SparseTensor):
             raise call.error(f"attribute 'sparse_value' must be a sparse tensor, not {value!r}; export the model again")
         return _dense(call, value)
-    return np.asarray(value, _VALUES[given[0]][1])
+    return np.asarray(value, _VALUES[given[0]])
 
 
 def _dense(call: Call, sparse: SparseTensor) -> Arr:
@@ -122,17 +108,8 @@ def _ceiling(call: Call, value: Any) -> int:
 
 
 OPERATORS: Table = {
-    ("", "Constant"): (
-        Operator(1, _constant, by_running(_constant), (0, 0), {"value": TENSOR}, ("value",)),
-        Operator(11, _constant, by_running(_constant), (0, 0), {"value": TENSOR}),
-        Operator(12, _constant, by_running(_constant), (0, 0), {name: kind for name, (kind, _) in _VALUES.items()}),
-    ),
-    ("", "ConstantOfShape"): (
-        Operator(9, _constant_of_shape, by_running(_constant_of_shape), attributes={"value": TENSOR}, constant=(0,)),
-    ),
+    ("", "Constant"): (Operator(1, _constant, by_running(_constant)),),
+    ("", "ConstantOfShape"): (Operator(9, _constant_of_shape, by_running(_constant_of_shape), constant=(0,)),),
     ("", "EyeLike"): (Operator(9, _eye_like, _eye_like_shapes),),
-    ("", "Range"): (
-        Operator(11, _range, by_running(_range), (3, 3), constant=(0, 1, 2)),
-        Operator(27, _range, by_running(_range), (3, 3), {"stash_type": INT}, constant=(0, 1, 2)),
-    ),
+    ("", "Range"): (Operator(11, _range, by_running(_range), constant=(0, 1, 2)),),
 }

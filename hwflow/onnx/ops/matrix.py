@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from hwflow.onnx.ops.base import FLOAT, INT, Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.widening import widened
 
 __all__ = ["OPERATORS"]
@@ -105,14 +104,11 @@ def _determinant_shapes(call: Call, x: Known) -> Known:
     return Known(x.dtype, x.shape[:-2])
 
 
-_GEMM: dict[str, Any] = {"alpha": FLOAT, "beta": FLOAT, "transA": INT, "transB": INT}
-
 OPERATORS: Table = {
-    ("", "MatMul"): (Operator(1, _matmul, _matmul_shapes, inputs=(2, 2)),),
+    ("", "MatMul"): (Operator(1, _matmul, _matmul_shapes),),
     ("", "Gemm"): (
         Operator(1, _gemm_1, _gemm_1_shapes),
-        Operator(7, _gemm, _gemm_shapes, inputs=(3, 3), attributes=_GEMM),
-        Operator(11, _gemm, _gemm_shapes, inputs=(2, 3), attributes=_GEMM),
+        Operator(7, _gemm, _gemm_shapes),
     ),
     ("", "Det"): (Operator(11, _determinant, _determinant_shapes),),
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hwflow.onnx.ops.base import INT, INTS, Arr, Call, Kernel, Known, Operator, ShapeRule, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, Table, axis_in
 from hwflow.onnx.ops.shapes import as_first
 from hwflow.onnx.ops.widening import in_float32, widened
 
@@ -42,15 +42,11 @@ def _reduce(function: Callable[..., Any]) -> tuple[Kernel, ShapeRule]:
     return kernel, shapes
 
 
-_BY_ATTRIBUTE = {"axes": INTS, "keepdims": INT}
-_BY_INPUT = {"keepdims": INT, "noop_with_empty_axes": INT}
-
-
 def _versions(function: Callable[..., Any], axes_as_input: int = 18) -> tuple[Operator, ...]:
     kernel, shapes = _reduce(function)
     return (
-        Operator(1, kernel, shapes, attributes=_BY_ATTRIBUTE),
-        Operator(axes_as_input, kernel, shapes, inputs=(1, 2), attributes=_BY_INPUT, constant=(1,)),
+        Operator(1, kernel, shapes),
+        Operator(axes_as_input, kernel, shapes, constant=(1,)),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hwflow.onnx.ops.base import INT, Arr, Call, Kernel, Operator, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Kernel, Operator, Table, axis_in
 from hwflow.onnx.ops.shapes import as_first
 from hwflow.onnx.ops.widening import in_float32
 
@@ -54,7 +54,7 @@ def _versions(function: _OverAxis) -> tuple[Operator, ...]:
 
 
 def _operator(since: int, kernel: Kernel) -> Operator:
-    return Operator(since, kernel, as_first, attributes={"axis": INT})
+    return Operator(since, kernel, as_first)
 
 
 OPERATORS: Table = {
