@@ -75,14 +75,15 @@ class Windows:
         return padded
 
     def gather(self, padded: Arr) -> Arr:
-        """All windows as a view [..., *kernel, *outputs] of a padded array."""
+        """All windows as a view [..., *kernel, *outputs] of a padded array (of a copy where it is not contiguous)."""
+        padded = np.ascontiguousarray(padded)
         rank = len(self.kernel)
-        lead, steps = padded.shape[:-rank], padded.strides[-rank:]
+        steps = padded.strides[-rank:]
         inner = tuple(step * d for step, d in zip(steps, self.dilations, strict=True))
         outer = tuple(step * s for step, s in zip(steps, self.strides, strict=True))
-        return np.lib.stride_tricks.as_strided(
-            padded, lead + self.kernel + self.outputs, padded.strides[:-rank] + inner + outer, writeable=False
-        )
+        shape = padded.shape[:-rank] + self.kernel + self.outputs
+        # The constructor checks that the view stays inside of the array.
+        return np.ndarray(shape, padded.dtype, padded.data, strides=padded.strides[:-rank] + inner + outer)
 
     def counts(self, *, padding: bool) -> Arr:
         """How many elements of the input (and its padding) each window holds, as float64[*outputs]."""
