@@ -22,13 +22,17 @@ from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model
 from hwflow.onnx.reader import read_model
 from hwflow.onnx.text import format_text, is_text, parse_text
-from hwflow.onnx.wire import TOO_DEEP, is_nested_too_deep, why_not_onnx
+from hwflow.onnx.wire import TOO_DEEP, has_more_messages, is_nested_too_deep, why_not_onnx
 from hwflow.onnx.writer import write_model
 
 __all__ = ["dumps", "load", "loads", "read", "read_bytes", "save"]
 
 #: Smaller files are read, larger ones mapped.
 _SMALL = 1 << 16
+
+#: Without its large weights a file is smaller than that, or somebody counts what it consists of: two bytes can be a
+#: message, which takes some hundred bytes of memory and some microseconds to read.
+_UNCOUNTED = 1 << 20
 
 #: Initializers that fit into one file, whose limit is 2 GiB, with something to spare for the graph.
 _MAX_INSIDE = (1 << 31) - (1 << 26)
@@ -107,6 +111,11 @@ def _parse(data: memoryview, name: str, folder: Path | None, limits: Limits) -> 
     if not data:
         raise FormatError(f"{name}: must be an ONNX model, not empty; export or copy it again")
     message, lifted = lift(data)
+    if len(message) > _UNCOUNTED and has_more_messages(message, limits.messages):
+        raise LimitError(
+            f"{name}: a file must consist of at most {limits.messages:,} messages, not of more; "
+            f"if you trust the model, raise it with --limit messages=NUMBER"
+        )
     try:
         proto = pb.ModelProto.FromString(message)
     except UnicodeDecodeError:  # protobuf's Python implementation; the compiled one leaves the test to the reader

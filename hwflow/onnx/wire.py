@@ -6,11 +6,16 @@ first bytes, which is enough to tell the usual cases apart.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
 from typing import TypeAlias
+
+from google.protobuf.descriptor import Descriptor
 
 from hwflow.onnx import onnx_pb2 as pb
 
-__all__ = ["TOO_DEEP", "is_nested_too_deep", "why_not_onnx"]
+__all__ = ["TOO_DEEP", "has_more_messages", "is_nested_too_deep", "message_depths", "why_not_onnx"]
 
 Bytes: TypeAlias = bytes | memoryview
 
@@ -20,8 +25,8 @@ _MAX_DEPTH = 100
 #: What is said about more of them; a graph in a graph takes three.
 TOO_DEEP = f"must be nested at most {_MAX_DEPTH} messages (32 graphs) deep; simplify the model"
 
-#: Fields that the search for deep nesting looks at before it gives up.
-_MOST_FIELDS = 1_000_000
+#: Messages that the search for deep nesting looks at before it gives up.
+_MOST_MESSAGES = 1_000_000
 
 #: First bytes (at an offset) of what is often mistaken for an ONNX file, and what to do with it.
 _KNOWN: tuple[tuple[int, bytes, str, str], ...] = (
@@ -65,27 +70,41 @@ def why_not_onnx(data: Bytes) -> str:
     return "must be an ONNX model, not damaged inside; copy or export it again"
 
 
-def is_nested_too_deep(data: Bytes) -> bool:
-    """True where messages are nested deeper than protobuf parses; iterative, and it looks at each byte once at most."""
-    waiting = [(0, len(data), pb.ModelProto.DESCRIPTOR, 0)]
-    for _ in range(_MOST_FIELDS):
-        if not waiting:
-            return False
+def message_depths(data: Bytes) -> Iterator[int]:
+    """How deep each message inside of a ModelProto is nested; iterative, and it ends a message where it is damaged."""
+    waiting = [(0, len(data), pb.ModelProto.DESCRIPTOR, 1)]
+    while waiting:
         position, end, message, depth = waiting.pop()
-        if depth > _MAX_DEPTH:
-            return True
-        key, start = _varint(data, position)
-        after = _skip(data, start, key & 7) if key is not None else None
-        if key is None or after is None or after > end:
-            continue
-        if after < end:
-            waiting.append((after, end, message, depth))
-        field = message.fields_by_number.get(key >> 3)
-        if key & 7 == 2 and field is not None and field.message_type is not None:
-            length, inner = _varint(data, start)
-            if length:
-                waiting.append((inner, inner + length, field.message_type, depth + 1))
-    return False
+        inner = _inner(message)
+        while position < end:
+            key, start = _varint(data, position)
+            after = _skip(data, start, key & 7) if key is not None else None
+            if key is None or after is None or after > end:
+                break
+            kind = inner.get(key)
+            if kind is not None:
+                yield depth
+                length, first = _varint(data, start)
+                if length:
+                    waiting.append((first, after, kind, depth + 1))
+            position = after
+
+
+@cache
+def _inner(message: Descriptor) -> dict[int, Descriptor]:
+    """The kind of message in each field that holds one, by the field's key."""
+    fields = message.fields_by_number.items()
+    return {number << 3 | 2: field.message_type for number, field in fields if field.message_type is not None}
+
+
+def is_nested_too_deep(data: Bytes) -> bool:
+    """True where messages are nested deeper than protobuf parses."""
+    return any(depth > _MAX_DEPTH for depth in islice(message_depths(data), _MOST_MESSAGES))
+
+
+def has_more_messages(data: Bytes, most: int) -> bool:
+    """True where a ModelProto consists of more than `most` messages: each takes far more memory than its bytes."""
+    return sum(1 for _ in islice(message_depths(data), most + 1)) > most
 
 
 def _truncated(size: int, expected: int | None = None) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import os
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import onnx
@@ -18,6 +19,9 @@ from hwflow.onnx import Model, TensorType
 from hwflow.onnx.build import Builder
 from hwflow.onnx.errors import LimitError
 from hwflow.onnx.limits import Limits
+from hwflow.onnx.wire import has_more_messages, message_depths
+from tests.onnx.full_model import full_model
+from tests.onnx.protos import messages
 
 
 def small_model() -> Model:
@@ -323,6 +327,48 @@ def test_graphs_nested_too_deep() -> None:
     assert str(caught.value).endswith(
         "must not be nested deeper than 16 graphs; simplify the model, or raise it with --limit depth=NUMBER"
     )
+
+
+def test_messages_are_counted() -> None:
+    data = full_model(unknown=True).SerializeToString()
+    depths = list(message_depths(data))
+    assert len(depths) + 1 == sum(1 for _ in messages(full_model(unknown=True)))
+    assert max(depths) == 11  # a dim of a tensor in a sequence in an optional in a list of types
+    assert not has_more_messages(data, len(depths))
+    assert has_more_messages(data, len(depths) - 1)
+
+
+@pytest.mark.rule("LM-02")
+@pytest.mark.parametrize("inside", [field(1, b""), field(1, field(5, b"")), field(13, field(3, b""))])
+def test_too_many_messages(inside) -> None:
+    """Two bytes of a file would take hundreds of bytes of memory."""
+    data = b"\x08\x08" + field(7, inside * 600_000)
+    with pytest.raises(LimitError) as caught:
+        hwflow.onnx.loads(data, "m.onnx", limits=Limits(messages=500_000))
+    assert str(caught.value) == (
+        "m.onnx: a file must consist of at most 500,000 messages, not of more; "
+        "if you trust the model, raise it with --limit messages=NUMBER"
+    )
+
+
+@pytest.mark.rule("LM-02")
+def test_mutated_models() -> None:
+    """Whatever is changed: refused by a message, or read, and then what is written reads the same."""
+    random, data = Random(1), full_model(unknown=True).SerializeToString()
+    accepted = 0
+    for _ in range(400):
+        mutated = bytearray(data)
+        for _ in range(random.randint(1, 3)):
+            place = random.randrange(len(mutated))
+            if random.random() < 0.7:
+                mutated[place] = random.choice((0, 1, 127, 128, 255, mutated[place] ^ 1 << random.randrange(8)))
+            else:
+                mutated[place : place + random.randrange(4)] = random.randbytes(random.randrange(4))
+        with contextlib.suppress(HwflowError):
+            written = hwflow.onnx.dumps(hwflow.onnx.loads(bytes(mutated)))
+            assert hwflow.onnx.dumps(hwflow.onnx.loads(written)) == written
+            accepted += 1
+    assert 20 < accepted < 380
 
 
 def test_protobuf_without_its_compiled_part(run_python, tmp_path: Path) -> None:
