@@ -65,7 +65,7 @@ def size_of(value: Operand) -> int:
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, list):
-        return sum(map(size_of, value)) + 8 * len(value)
+        return sum([e.nbytes if type(e) is np.ndarray else size_of(e) for e in value]) + 8 * len(value)
     return 16 * len(value) if isinstance(value, dict) else 0
 
 

@@ -50,7 +50,8 @@ def _insert(call: Call, sequence: list[Arr], element: Arr, position: Arr | None 
     if position is not None and position.size == 1 and int(position.reshape(())) == size:
         position = None
     index = size if position is None else _index(call, position, size, size)
-    return _same_type(call, [*sequence[:index], element, *sequence[index:]])
+    _same_type(call, [*sequence[:1], element])  # the others were compared when they came in
+    return [*sequence[:index], element, *sequence[index:]]
 
 
 def _erase(call: Call, sequence: list[Arr], position: Arr | None = None) -> list[Arr]:
