@@ -158,32 +158,40 @@ class _Worker:
 
 
 def run(corpus: Sequence[bytes], seed: int, count: int, jobs: int, progress: bool = True) -> Tally:
-    """`count` inputs in `jobs` processes; one that crashes or hangs costs its input only."""
+    """`count` inputs in `jobs` processes; one that crashes or hangs costs its input only.  Ctrl-C ends it early."""
     tally, started = Tally(), time.monotonic()
     workers = [_Worker.start(corpus, seed, range(job, count, jobs)) for job in range(jobs)]
-    shown = 0.0
-    while workers:
-        wait([worker.process.sentinel for worker in workers], timeout=0.2)
-        for worker in list(workers):
-            worker.drain(tally)
-            late = time.monotonic() - worker.state[1] > DEADLINE
-            if worker.process.is_alive() and not late:
-                continue
-            workers.remove(worker)
-            if worker.process.is_alive():
-                worker.process.kill()
-            worker.process.join()
-            worker.drain(tally)
-            if worker.state[0] >= 0:
-                code = worker.process.exitcode
-                tally.fail(int(worker.state[0]), f"hang: after {DEADLINE} s" if late else f"crash: exit code {code}")
-                workers.append(_Worker.start(corpus, seed, worker.rest()))
-        if progress and time.monotonic() - shown > 5:
-            shown = time.monotonic()
-            done = sum(tally.outcomes.values())
-            speed = done / (shown - started)
-            print(f"{done} of {count}, {speed:.0f} a second, {tally.outcomes['failed']} failures", file=sys.stderr)
+    shown = started
+    try:
+        while workers:
+            wait([worker.process.sentinel for worker in workers], timeout=0.2)
+            workers = [left for worker in workers for left in _supervise(worker, corpus, seed, tally)]
+            if progress and time.monotonic() - shown > 5:
+                shown = time.monotonic()
+                done = sum(tally.outcomes.values())
+                speed = done / (shown - started)
+                print(f"{done} of {count}, {speed:.0f} a second, {tally.outcomes['failed']} failures", file=sys.stderr)
+    except KeyboardInterrupt:
+        for worker in workers:
+            worker.process.kill()
     return tally
+
+
+def _supervise(worker: _Worker, corpus: Sequence[bytes], seed: int, tally: Tally) -> Iterator[_Worker]:
+    """The worker as long as it works; another one behind the input at which it crashed or hung; nothing at its end."""
+    worker.drain(tally)
+    late = time.monotonic() - worker.state[1] > DEADLINE
+    if worker.process.is_alive() and not late:
+        yield worker
+        return
+    if worker.process.is_alive():
+        worker.process.kill()
+    worker.process.join()
+    worker.drain(tally)
+    if worker.state[0] >= 0:
+        text = f"hang: after {DEADLINE} s" if late else f"crash: exit code {worker.process.exitcode}"
+        tally.fail(int(worker.state[0]), text)
+        yield _Worker.start(corpus, seed, worker.rest())
 
 
 def save(tally: Tally, corpus: Sequence[bytes], seed: int, folder: Path) -> Iterator[str]:
