@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -35,7 +36,8 @@ BROADCASTING = {
     **dict.fromkeys(("Max", "Min", "Mean", "Sum"), 8),
 }  # fmt: skip
 
-Operands = Sequence[TensorFact | None]
+Operands: TypeAlias = Sequence[TensorFact | None]
+_Key: TypeAlias = tuple[int, ...]
 #: The operands in one world to the outputs.
 InWorld = Callable[[Sequence[Known | None]], tuple[Known, ...]]
 
@@ -152,7 +154,11 @@ def _in_all_worlds(rule: _Rule, operands: Operands, worlds: Worlds) -> list[Tens
             worlds.keep([world for world in worlds.alive if world in found])
         return _combined(found, worlds)
     results: list[TensorFact] | None = None
-    for bent in _bent(operands, worlds):
+    sizes = _open_sizes(operands, worlds)
+    for choice in itertools.chain(_single_choices(operands, sizes), _joint_choices(operands, sizes, worlds)):
+        if results is not None and len(choice) > 1:
+            break
+        bent = _bent(operands, choice, worlds)
         found, _ = _run(rule, bent, worlds)
         if sum(world >= SMALL for world in found) >= min(ENOUGH, len(worlds.large())):
             more = _loosely(found, bent, worlds)
@@ -175,21 +181,44 @@ def _combined(found: dict[int, tuple[Known, ...]], worlds: Worlds) -> list[Tenso
     return results
 
 
-def _bent(operands: Operands, worlds: Worlds) -> Iterator[list[TensorFact | None]]:
-    """The operands with an open size set to a constant or to another one, as a valid model may have meant it."""
-    shapes = [o.shape for o in operands if o is not None and o.shape is not None]
-    open_sizes = {worlds.key(d): d for shape in shapes for d in shape if not isinstance(worlds.reduced(d), int)}
-    constants: list[Size] = [1, *sorted({d for shape in shapes for d in shape if isinstance(d, int) and d > 1})]
-    choices: list[Mapping[tuple[int, ...], Size]] = [{key: c} for key in open_sizes for c in constants]
-    choices += [{b: open_sizes[a]} for a, b in itertools.combinations(open_sizes, 2)]
-    choices = [*choices[: _MAX_TRIES - 1], dict.fromkeys(open_sizes, worlds.fresh())]
-    for choice in choices:
-        yield [
-            o
-            if o is None or o.shape is None
-            else replace(o, shape=tuple(choice.get(worlds.key(d), d) for d in o.shape))
-            for o in operands
-        ]
+def _shapes(operands: Operands) -> list[tuple[Size, ...]]:
+    return [o.shape for o in operands if o is not None and o.shape is not None]
+
+
+def _open_sizes(operands: Operands, worlds: Worlds) -> dict[_Key, Size]:
+    return {worlds.key(d): d for s in _shapes(operands) for d in s if not isinstance(worlds.reduced(d), int)}
+
+
+def _single_choices(operands: Operands, sizes: Mapping[_Key, Size]) -> Iterator[Mapping[_Key, Size]]:
+    """One open size set to a constant or to another one, as a valid model may have meant it."""
+    constants = [1, *sorted({d for shape in _shapes(operands) for d in shape if isinstance(d, int) and d > 1})]
+    choices: list[Mapping[_Key, Size]] = [{key: c} for key in sizes for c in constants]
+    choices += [{b: sizes[a]} for a, b in itertools.combinations(sizes, 2)]
+    yield from choices[:_MAX_TRIES]
+
+
+def _joint_choices(
+    operands: Operands, sizes: Mapping[_Key, Size], worlds: Worlds
+) -> Iterator[Mapping[_Key, Size]]:
+    """All open sizes at once: those of one axis (counted from the last) are the same, or all are."""
+    shapes = _shapes(operands)
+    aligned: dict[_Key, Size] = {}
+    for axis in range(1, max(map(len, shapes), default=0) + 1):
+        here = [worlds.reduced(shape[-axis]) for shape in shapes if len(shape) >= axis]
+        best = min(here, key=lambda d: (not isinstance(d, int), worlds.text(d) is None))
+        aligned.update((worlds.key(d), best) for d in here if not isinstance(d, int))
+    if len(sizes) > 1:
+        yield aligned
+        yield dict.fromkeys(sizes, worlds.fresh())
+
+
+def _bent(operands: Operands, choice: Mapping[_Key, Size], worlds: Worlds) -> list[TensorFact | None]:
+    return [
+        o
+        if o is None or o.shape is None
+        else replace(o, shape=tuple(choice.get(worlds.key(d), d) for d in o.shape))
+        for o in operands
+    ]
 
 
 def _common(a: list[TensorFact], b: list[TensorFact], worlds: Worlds) -> list[TensorFact]:

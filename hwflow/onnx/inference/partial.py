@@ -103,6 +103,35 @@ def _cast_like(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFac
     return [TensorFact(like.dtype if like else None, x.shape if x else None)]
 
 
+def _resize(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
+    x, axes = operands[0], call.node.attributes.get("axes")
+    named = [a for a in axes if isinstance(a, int)] if isinstance(axes, tuple) else None
+    return None if x is None else [_open_axes(x, named, worlds)]
+
+
+def _affine_grid(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
+    theta, rank = operands[0], _length(_operand(operands, 1))
+    return None if theta is None or rank is None else [TensorFact(theta.dtype, (*_fresh(rank - 1, worlds), rank - 2))]
+
+
+def _col2im(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
+    x, image = operands[0], _length(_operand(operands, 1))
+    if x is None or x.shape is None or len(x.shape) != 3 or image is None:
+        return None
+    return [TensorFact(x.dtype, (x.shape[0], *_fresh(image + 1, worlds)))]
+
+
+def _dft(call: Call, operands: Operands, worlds: Worlds) -> list[TensorFact] | None:
+    """The last axis holds real and imaginary parts; another one changes by the length or where one side is left out."""
+    x, onesided = operands[0], bool(call.node.attributes.get("onesided"))
+    if x is None or x.shape is None or not x.shape:
+        return None
+    kept = _operand(operands, 1) is None and not onesided
+    rest = x.shape[:-1] if kept else _fresh(len(x.shape) - 1, worlds)
+    parts = 1 if onesided and call.node.attributes.get("inverse") else 2
+    return [TensorFact(x.dtype, (*rest, parts))]
+
+
 def _by_axes_input(position: int) -> Partial:
     """As Slice and Pad: the axes named by an input change, all of them where it is left out."""
 
@@ -236,12 +265,15 @@ _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", 
 
 #: By operator of the default domain.
 PARTIAL: Mapping[str, Partial] = {
+    "AffineGrid": _affine_grid,
     "Cast": _cast,
     "CastLike": _cast_like,
+    "Col2Im": _col2im,
     "Compress": _compress,
     "ConstantOfShape": _constant_of_shape,
     "CumProd": _unchanged,
     "CumSum": _unchanged,
+    "DFT": _dft,
     "Expand": _expand,
     "ImageDecoder": _image,
     "NonMaxSuppression": _boxes,
@@ -250,7 +282,7 @@ PARTIAL: Mapping[str, Partial] = {
     "Pad": _by_axes_input(3),
     "Range": _range,
     "Reshape": _reshape,
-    "Resize": _same_rank,
+    "Resize": _resize,
     "Shape": _shape,
     "Size": _size,
     "Slice": _by_axes_input(3),
