@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import checked_axes, integers
 from hwflow.onnx.ops.shapes import as_first, by_running
 
@@ -15,20 +13,6 @@ __all__ = ["OPERATORS"]
 
 def _identity(call: Call, x: Arr) -> Arr:
     return x
-
-
-def _dropout(call: Call, x: Arr, ratio: Arr | None = None, training: Arr | None = None) -> Arr | tuple[Arr, Arr]:
-    """Inference: the input unchanged, and a mask that keeps everything."""
-    if training is not None and bool(training.any()):
-        raise call.error("'training_mode' must be false, not true; export the model for inference")
-    if not call.wants(1):
-        return x
-    return x, np.broadcast_to(np.ones((), np.bool_ if call.opset >= 10 else x.dtype), x.shape)
-
-
-def _dropout_shapes(call: Call, x: Known, *others: Known | None) -> tuple[Known, ...]:
-    mask = Known(np.dtype(np.bool_) if call.opset >= 10 else x.dtype, x.shape)
-    return (Known(x.dtype, x.shape), mask) if call.wants(1) else (Known(x.dtype, x.shape),)
 
 
 def _flatten(call: Call, x: Arr) -> Arr:
@@ -134,7 +118,6 @@ def _space_to_depth(call: Call, x: Arr) -> Arr:
 
 OPERATORS: Table = {
     ("", "Identity"): (Operator(1, _identity, as_first),),
-    ("", "Dropout"): (Operator(7, _dropout, _dropout_shapes),),
     ("", "Flatten"): (Operator(1, _flatten, by_running(_flatten)),),
     ("", "Reshape"): (
         Operator(1, _reshape_1, by_running(_reshape_1)),
