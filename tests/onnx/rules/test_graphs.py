@@ -12,7 +12,6 @@ from onnx import TensorProto, helper
 from hwflow.errors import HwflowError
 from hwflow.onnx import evaluate, infer, loads
 from tests.onnx.rules.protos import (
-    document,
     error_of,
     errors,
     findings,
@@ -376,31 +375,3 @@ def test_empty_graphs() -> None:
     assert warned(model(outputs=[])) == (
         "graph: the graph should have an output, not none; list what it computes as outputs [GR-23 W-no-outputs]"
     )
-
-
-@pytest.mark.rule("GR-01", "GR-11", "NM-14")
-@pytest.mark.parametrize("kind", ["chain", "undefined", "reversed", "initializers", "subgraphs"])
-def test_time_is_linear(kind: str) -> None:
-    """A hundred thousand of anything is judged in seconds; quadratic time would take hours."""
-    count = 2_000 if kind == "subgraphs" else 30_000
-    chain = [node(inputs=(f"v{i}",), outputs=(f"v{i + 1}",)) for i in range(count)]
-    inputs, outputs = [value("v0")], [value(f"v{count}")]
-    match kind:
-        case "chain":
-            proto, expected = model(*chain, inputs=inputs, outputs=outputs), 0
-        case "undefined":
-            many = [node(inputs=(f"u{i}",), outputs=(f"v{i}",)) for i in range(count)]
-            proto, expected = model(*many, outputs=[value("v0")]), 101
-        case "reversed":
-            proto, expected = model(*reversed(chain), inputs=inputs, outputs=outputs), 101
-        case "initializers":
-            proto, expected = model(initializers=[weight("w")] * count), 101
-        case "subgraphs":
-            inner = branch(node(outputs=("t",)))
-            many = [
-                helper.make_node("If", ["c"], [f"y{i}"], then_branch=inner, else_branch=inner) for i in range(count)
-            ]
-            proto, expected = with_condition(*many, outputs=[value("y0")]), 0
-    found = errors(proto)
-    assert len(found) == expected
-    assert document(proto).proto.ByteSize() > 10_000
