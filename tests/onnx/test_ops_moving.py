@@ -192,6 +192,8 @@ def reals(*values: float) -> np.ndarray:
          "the indices must be -9 to 8, not 9 to 9"),
         ("MaxUnpool", [IMAGE, np.full((1, 1, 2, 2), -1)], {"kernel_shape": (2, 2)},
          "the indices must be 0 to 8, not -1 to -1"),
+        ("Col2Im", [TEXTS.reshape(1, 4, 1), ints(2, 2), ints(2, 2)], {},
+         "the elements must be numbers, not texts: what lies over each other is added"),
         ("Col2Im", [X.reshape(1, 3, 2), ints(4, 4), ints(2, 2)], {},
          "the input must be [N, C * 4, 9] for an image of [4, 4] in blocks of [2, 2], not [1, 3, 2]"),
     ],

@@ -163,8 +163,9 @@ def _max_roi_pool(call: Call, x: Arr, rois: Arr) -> Arr:
     for number, (image, (left, top, right, bottom)) in enumerate(zip(images, corners, strict=True)):
         rows = _bins(float(top), float(bottom), shape[2], x.shape[2])
         columns = _bins(float(left), float(right), shape[3], x.shape[3])
-        call.work(x.shape[1] * (x.shape[2] * x.shape[3] + shape[2] * shape[3]))
-        part = _bin_maxima(_bin_maxima(x[image], rows, 1), columns, 2)
+        part = x[image][:, rows[0, 0] : rows[-1, 1], columns[0, 0] : columns[-1, 1]]
+        call.work(part.size + result[number].size)
+        part = _bin_maxima(_bin_maxima(part, rows - rows[0, 0], 1), columns - columns[0, 0], 2)
         empty = (rows[:, 0] >= rows[:, 1]).reshape(-1, 1) | (columns[:, 0] >= columns[:, 1])
         result[number] = np.where(empty, x.dtype.type(0), part)
     return result
@@ -180,10 +181,10 @@ def _bins(start: float, end: float, bins: int, size: int) -> npt.NDArray[np.int6
 
 def _bin_maxima(x: Arr, bins: npt.NDArray[np.int64], axis: int) -> Arr:
     """The largest element of each bin along `axis`; anything for bins without elements."""
-    wide = x.astype(np.float32) if x.dtype.kind == "V" else x
-    border = np.full_like(wide[(*(slice(None),) * axis, slice(1))], -np.inf)
-    maxima = np.maximum.reduceat(np.concatenate([wide, border], axis), bins.reshape(-1), axis=axis)
-    return np.asarray(maxima[(*(slice(None),) * axis, slice(None, None, 2))]).astype(x.dtype)
+    border = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), -np.inf, x.dtype)
+    edges = np.clip(bins.reshape(-1), 0, x.shape[axis])
+    maxima = np.maximum.reduceat(np.concatenate([x, border], axis), edges, axis=axis)
+    return np.asarray(maxima[(*(slice(None),) * axis, slice(None, None, 2))])
 
 
 OPERATORS: Table = {
