@@ -7,7 +7,8 @@ functions that nodes call.  Running walks a list of steps over a dict of values;
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,6 +137,17 @@ class Body:
         return tuple(values[name] for name in self.outputs)
 
 
+@contextmanager
+def _in_stack() -> Iterator[None]:
+    """Nesting is limited by `Limits.depth`; who raises that limit may meet the interpreter's own."""
+    try:
+        yield
+    except RecursionError:
+        raise LimitError(
+            "graphs and functions must fit into the interpreter's stack, not be nested so deeply; lower --limit depth"
+        ) from None
+
+
 class Program:
     """A model that is ready to run.  Runs do not change it; several threads may run it at once."""
 
@@ -143,7 +155,8 @@ class Program:
         self._graph = model.graph
         self._limits = limits
         self._compiler = _Compiler(Functions(model.functions, limits), limits)
-        self._compiler.functions.require_bounded(model.graph.nodes, model.opsets, "the model")
+        with _in_stack():
+            self._compiler.functions.require_bounded(model.graph.nodes, model.opsets, "the model")
         self._opsets = model.opsets
         self._steps: dict[int, _Step] = {}
         self._plans: dict[tuple[str, ...], _Plan] = {}
@@ -160,13 +173,8 @@ class Program:
         plan, sizes, meter = self.plan(names), Sizes(), Meter(self._limits)
         values: _Values = dict(self._constants)
         values.update(check_feeds(self._graph, feeds, plan.reads.__contains__, sizes))
-        try:
-            with np.errstate(all="ignore"):
-                plan.run(values, meter)
-        except RecursionError:
-            raise LimitError(
-                "the graphs of the model must fit into the interpreter's stack, not be nested so deeply"
-            ) from None
+        with _in_stack(), np.errstate(all="ignore"):
+            plan.run(values, meter)
         if notes is not None:
             notes += sizes.notes + output_notes(self._graph.outputs, values, sizes)
         return {name: values[name] for name in names}
@@ -181,7 +189,8 @@ class Program:
             nodes = self._graph.nodes
             inputs = (value.name for value in (*self._graph.inputs, *self._graph.overridable))
             scope = _Scope("graph", self._opsets, frozenset((*inputs, *self._constants)), "graph")
-            needed, _ = self._compiler.needed(nodes, names, scope, self._steps)
+            with _in_stack():
+                needed, _ = self._compiler.needed(nodes, names, scope, self._steps)
             self._compiler.finish()
             self._plans[names] = _plan([self._steps[index] for index in needed], names)
         return self._plans[names]

@@ -182,6 +182,11 @@ def test_depth() -> None:
     np.testing.assert_array_equal(run(model_of(*chain(63))), -X)
 
 
+def test_depth_beyond_the_interpreter() -> None:
+    with pytest.raises(LimitError, match="must fit into the interpreter's stack, not be nested so deeply"):
+        run(model_of(*chain(5000)), limits=Limits(depth=10_000))
+
+
 def test_recursion() -> None:
     first, second = function("F", [call("G", ["a"], ["b"])]), function("G", [call("F", ["a"], ["b"])])
     with pytest.raises(InvalidModel, match=r"function 'own\.F' must not call itself, directly or through others"):
