@@ -9,7 +9,6 @@ from hwflow.onnx.ops import MAX_OPSET, OPERATORS, find_operator
 from hwflow.onnx.reader import MAX_IR_VERSION
 from hwflow.onnx.schemas import SCHEMAS
 
-
 #: The sets that are not previews.
 STANDARD = ("", "ai.onnx.ml")
 

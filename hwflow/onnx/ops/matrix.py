@@ -52,10 +52,10 @@ def _gemm(call: Call, a: Arr, b: Arr, c: Arr | None = None) -> Arr:
 
 
 def _scaled(x: Arr, factor: float) -> Arr:
-    """Integers times a fraction go through float64."""
+    """Integers times a fraction (or a factor that they cannot hold) go through float64."""
     if factor == 1:
         return x
-    if x.dtype.kind in "iu" and not float(factor).is_integer():
+    if x.dtype.kind in "iu" and not (factor.is_integer() and 0 <= factor < 1 << 31):
         return np.asarray(x * np.float64(factor))
     return np.asarray(x * x.dtype.type(factor))
 

@@ -71,9 +71,12 @@ def _matches(windows: _Ids, grams: _Ids) -> _Ids:
 def _tokens(pool: Sequence[int | str], x: Arr) -> tuple[_Ids, _Ids]:
     """The pool and the input as numbers; -1 for what is not in the pool."""
     numbers = {word: number for number, word in enumerate(dict.fromkeys(pool))}
-    words, inverse = np.unique(x.astype(np.str_) if x.dtype.kind in "OU" else x, return_inverse=True)
+    known = np.array([numbers[word] for word in pool], np.int64)
+    if x.dtype.kind in "OU":
+        return known, np.array([numbers.get(str(word), -1) for word in x.reshape(-1)], np.int64).reshape(x.shape)
+    words, inverse = np.unique(x, return_inverse=True)
     of_words = np.array([numbers.get(word, -1) for word in words.tolist()], np.int64)
-    return np.array([numbers[word] for word in pool], np.int64), of_words[inverse].reshape(x.shape)
+    return known, of_words[inverse].reshape(x.shape)
 
 
 def _counts(call: Call, rows: _Ids, pool_ids: _Ids, grams: list[_Ids], total: int) -> npt.NDArray[np.int64]:
@@ -104,7 +107,7 @@ def _tfidf(call: Call, x: Arr) -> Arr:
         raise call.error(
             f"there must be {total} 'ngram_indexes' and 'mode' TF, IDF or TFIDF, not {len(indexes)}, '{mode}'"
         )
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(x.shape[0] if x.ndim == 2 else 1, x.shape[-1])
     call.check_size((len(rows), total), np.dtype(np.int64))
     call.check_size(result.shape, result.dtype)
     pool_ids, ids = _tokens(pool, rows)

@@ -25,7 +25,9 @@ def _key(value: Any) -> Any:
 def _positions(x: Arr, keys: Sequence[Any]) -> npt.NDArray[np.int64]:
     """The position of each element in the keys (the last of equal ones), -1 where it is not there."""
     table = {_key(key): position for position, key in enumerate(keys)}
-    values, inverse = np.unique(x.astype(np.str_) if x.dtype.kind == "O" else x, return_inverse=True)
+    if _is_text(x):
+        return np.array([table.get(str(value), -1) for value in x.reshape(-1)], np.int64).reshape(x.shape)
+    values, inverse = np.unique(x, return_inverse=True)
     found = np.array([table.get(_key(value), -1) for value in values.tolist()], np.int64)
     return np.asarray(found[inverse].reshape(x.shape))
 
