@@ -10,7 +10,7 @@ from hwflow.onnx.document import Document
 from hwflow.onnx.rules.domains import attribute_values
 from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
 from hwflow.onnx.rules.signatures import Called, calls
-from hwflow.onnx.rules.walk import nodes, scopes
+from hwflow.onnx.rules.walk import NodePlace, nodes, scopes
 from hwflow.onnx.schemas import AttributeKind, versions_of
 
 __all__ = ["KINDS", "RULES", "attributes_allowed", "attributes_fit", "attributes_well_formed", "references"]
@@ -43,14 +43,19 @@ _MAY_BE_ABSENT = frozenset({AttributeKind.FLOAT, AttributeKind.INT, AttributeKin
 _STALE = frozenset({"consumed_inputs", "is_test", "spatial"})
 
 
-def _lists(document: Document) -> Iterator[tuple[str, bool, Iterable[pb.AttributeProto]]]:
-    """The defaults of each function and the attributes of each node: path, may they refer to a caller's, they."""
+def _lists(document: Document) -> Iterator[tuple[NodePlace | str, bool, Iterable[pb.AttributeProto]]]:
+    """The defaults of each function and the attributes of each node: where, may they refer to a caller's, they."""
     for scope in scopes(document):
         if isinstance(scope.proto, pb.FunctionProto):
             yield f"{scope.path}/attribute_proto", False, scope.proto.attribute_proto
     for place in nodes(document):
         if place.proto.attribute:
-            yield place.path, place.scope.outermost.kind == "function", place.proto.attribute
+            yield place, place.scope.outermost.kind == "function", place.proto.attribute
+
+
+def _path(place: NodePlace | str, name: str) -> str:
+    """Of an attribute; made only where there is something to say."""
+    return f"{place if isinstance(place, str) else place.path}/attribute {quoted(name)}"
 
 
 def fields_used(attribute: pb.AttributeProto) -> list[str]:
@@ -70,44 +75,42 @@ def kind_of(attribute: pb.AttributeProto) -> AttributeKind | None:
 def attributes_well_formed(document: Document) -> Iterator[Finding]:
     """Names are there and unique, and each attribute has the one value that its type announces."""
     ir_version = document.proto.ir_version
-    for path, _, attributes in _lists(document):
+    for place, _, attributes in _lists(document):
         seen: set[str] = set()
         for index, attribute in enumerate(attributes):
             name = attribute.name
-            where = f"{path}/attribute {quoted(name) if name else f'[{index}]'}"
             if not name:
+                where = _path(place, "").removesuffix("''") + f"[{index}]"
                 yield error("AT-03", where, "an attribute must have a name, not an empty one")
             elif name in seen:
-                yield error("AT-02", where, "an attribute must be there once, not twice")
+                yield error("AT-02", _path(place, name), "an attribute must be there once, not twice")
             seen.add(name)
-            yield from _value(attribute, ir_version, where)
+            if (problem := _value(attribute, ir_version)) is not None:
+                yield error(problem[0], _path(place, name), problem[1])
+            elif not all(map(_is_utf8, (attribute.s, *attribute.strings))):
+                bad = next(text for text in (attribute.s, *attribute.strings) if not _is_utf8(text))
+                message = f"a text should be UTF-8, not {bad[:40]!r}"
+                yield warning("AT-07", "W-attribute-bytes", _path(place, name), message)
 
 
-def _value(attribute: pb.AttributeProto, ir_version: int, where: str) -> Iterator[Finding]:
+def _value(attribute: pb.AttributeProto, ir_version: int) -> tuple[str, str] | None:
+    """The rule that the value of an attribute breaks, and the message."""
     used = fields_used(attribute)
     if not attribute.type and (ir_version >= 2 or not used):
-        yield error("AT-03", where, "the type of an attribute must be stated, not left out")
-        return
+        return "AT-03", "the type of an attribute must be stated, not left out"
     if attribute.ref_attr_name:
-        return  # see `references`
+        return None  # see `references`
     if len(used) > 1:
-        yield error("AT-05", where, f"an attribute must have one value, not {len(used)} in {' and '.join(used)}")
-        return
+        return "AT-05", f"an attribute must have one value, not {len(used)} in {' and '.join(used)}"
     kind = kind_of(attribute)
     if kind is None:
-        yield error("AT-03", where, f"the type of an attribute must be 1 to {max(KINDS)}, not {attribute.type}")
-    elif used and used != [FIELDS[kind]]:
+        return "AT-03", f"the type of an attribute must be 1 to {max(KINDS)}, not {attribute.type}"
+    if used and used != [FIELDS[kind]]:
         name = pb.AttributeProto.AttributeType.Name(attribute.type)
-        yield error(
-            "AT-04", where, f"the value of an attribute of type {name} must be in {FIELDS[kind]}, not {used[0]}"
-        )
-    elif not used and not kind.is_list and kind not in _MAY_BE_ABSENT:
-        yield error("AT-06", where, f"an attribute must have its {kind.value}, not no value")
-    elif kind in (AttributeKind.STRING, AttributeKind.STRINGS):
-        for text in (attribute.s, *attribute.strings):
-            if not _is_utf8(text):
-                yield warning("AT-07", "W-attribute-bytes", where, f"a text should be UTF-8, not {text[:40]!r}")
-                return
+        return "AT-04", f"the value of an attribute of type {name} must be in {FIELDS[kind]}, not {used[0]}"
+    if not used and not kind.is_list and kind not in _MAY_BE_ABSENT:
+        return "AT-06", f"an attribute must have its {kind.value}, not no value"
+    return None
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -120,20 +123,18 @@ def _is_utf8(text: bytes) -> bool:
 
 def references(document: Document) -> Iterator[Finding]:
     """Only nodes inside of functions take the value of an attribute from the function's caller, and then have none."""
-    for path, may_refer, attributes in _lists(document):
+    for place, may_refer, attributes in _lists(document):
         for attribute in attributes:
             referred = attribute.ref_attr_name
             if not referred:
                 continue
-            where = f"{path}/attribute {quoted(attribute.name)}"
             if not may_refer:
-                message = (
-                    f"an attribute outside of a function's nodes must have a value, not refer to {quoted(referred)}"
-                )
-                yield error("AT-12", where, message)
+                rule = "an attribute outside of a function's nodes must have a value"
+                message = f"{rule}, not refer to {quoted(referred)}"
+                yield error("AT-12", _path(place, attribute.name), message)
             elif used := fields_used(attribute):
                 message = f"an attribute that refers to {quoted(referred)} must have no value, not one in {used[0]}"
-                yield error("AT-12", where, message)
+                yield error("AT-12", _path(place, attribute.name), message)
 
 
 def attributes_fit(document: Document) -> Iterator[Finding]:
@@ -142,19 +143,19 @@ def attributes_fit(document: Document) -> Iterator[Finding]:
         schema = called.schema
         if schema is None:
             continue
-        path, given = called.place.path, set()
+        given = set()
         for attribute in called.proto.attribute:
             given.add(attribute.name)
-            where = f"{path}/attribute {quoted(attribute.name)}"
             wanted = schema.attributes.get(attribute.name)
             if wanted is None:
                 if attribute.name:
-                    yield _unknown(called, attribute.name, where)
+                    yield _unknown(called, attribute.name)
             elif (kind := kind_of(attribute)) is not None and kind is not wanted.kind:
-                yield error("AT-10", where, f"the attribute must be {_article(wanted.kind)}, not {_article(kind)}")
+                message = f"the attribute must be {_article(wanted.kind)}, not {_article(kind)}"
+                yield error("AT-10", _path(called.place, attribute.name), message)
         for name, wanted in schema.attributes.items():
             if wanted.required and name not in given:
-                yield error("AT-10", path, f"attribute '{name}' must be given, not left out")
+                yield error("AT-10", called.place.path, f"attribute '{name}' must be given, not left out")
 
 
 def _article(kind: AttributeKind) -> str:
@@ -163,8 +164,8 @@ def _article(kind: AttributeKind) -> str:
     return f"{'an' if kind is AttributeKind.INT else 'a'} {kind.value}"
 
 
-def _unknown(called: Called, name: str, where: str) -> Finding:
-    schema = called.schema
+def _unknown(called: Called, name: str) -> Finding:
+    schema, where = called.schema, _path(called.place, name)
     assert schema is not None
     known = ", ".join(sorted(schema.attributes)) or "none"
     message = f"the attributes of {schema.identifier} must be among {known}, not {quoted(name)}"
@@ -175,15 +176,15 @@ def _unknown(called: Called, name: str, where: str) -> Finding:
 
 def attributes_allowed(document: Document) -> Iterator[Finding]:
     """The values of attributes are among those that the operator's text allows; not-a-number is allowed but odd."""
-    for path, _, attributes in _lists(document):
+    for place, _, attributes in _lists(document):
         for attribute in attributes:
             if math.isnan(attribute.f) or any(map(math.isnan, attribute.floats)):
-                where = f"{path}/attribute {quoted(attribute.name)}"
-                yield warning("AT-11", "W-nan", where, "the value should be a number, not NaN")
+                message = "the value should be a number, not NaN"
+                yield warning("AT-11", "W-nan", _path(place, attribute.name), message)
     for called in calls(document):
         if called.schema is not None:
             for name, message in attribute_values(called.schema, called.proto):
-                yield error("AT-11", f"{called.place.path}/attribute '{name}'", message)
+                yield error("AT-11", _path(called.place, name), message)
 
 
 RULES = (attributes_well_formed, references, attributes_fit, attributes_allowed)

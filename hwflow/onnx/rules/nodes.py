@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hwflow.onnx.document import Document
 from hwflow.onnx.rules.finding import Finding, error, lenient, quoted
 from hwflow.onnx.rules.signatures import Called, attribute_of, calls
-from hwflow.onnx.rules.walk import nodes
+from hwflow.onnx.rules.walk import NodePlace, nodes
 from hwflow.onnx.schemas import ANY, Option, Parameter
 
 __all__ = ["RULES", "operands", "operators_named", "outputs_computed"]
@@ -26,9 +26,9 @@ def operands(document: Document) -> Iterator[Finding]:
         schema = called.schema
         if schema is None:
             continue
-        node, path = called.proto, called.place.path
-        yield from _operands("input", node.input, schema.inputs, schema.input_limits, path)
-        yield from _operands("output", node.output, schema.outputs, schema.output_limits, path)
+        node, place = called.proto, called.place
+        yield from _operands("input", node.input, schema.inputs, schema.input_limits, place)
+        yield from _operands("output", node.output, schema.outputs, schema.output_limits, place)
 
 
 def limits_text(limits: tuple[int, int]) -> str:
@@ -40,23 +40,23 @@ def limits_text(limits: tuple[int, int]) -> str:
 
 
 def _operands(
-    what: str, names: Sequence[str], parameters: tuple[Parameter, ...], limits: tuple[int, int], path: str
+    what: str, names: Sequence[str], parameters: tuple[Parameter, ...], limits: tuple[int, int], place: NodePlace
 ) -> Iterator[Finding]:
     count = len(names)
     if not limits[0] <= count <= limits[1]:
         variadic = bool(parameters) and parameters[-1].option is Option.VARIADIC
         rule = "VA-02" if variadic else "OP-02" if count > limits[1] and not names[count - 1] else "ND-05"
-        yield error(rule, path, f"the number of {what}s must be {limits_text(limits)}, not {count}")
+        yield error(rule, place.path, f"the number of {what}s must be {limits_text(limits)}, not {count}")
         return
     for index, parameter in enumerate(parameters[:count]):
         if parameter.option is Option.SINGLE and not names[index]:
             message = f"{what} {index} ({parameter.name}) must be given, not left out"
-            yield error("OP-03", path, message)
+            yield error("OP-03", place.path, message)
         elif parameter.option is Option.VARIADIC and what == "input":
             empty = next((i for i in range(index, count) if not names[i]), None)
             if empty is not None:
                 message = f"{what} {empty} ({parameter.name}) must have a name, because it is variadic, not be left out"
-                yield lenient("VA-02", "W-variadic-empty", path, message)
+                yield lenient("VA-02", "W-variadic-empty", place.path, message)
 
 
 def outputs_computed(document: Document) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from hwflow.onnx.document import Document
 from hwflow.onnx.rules.elements import ELEMENTS, type_text
 from hwflow.onnx.rules.finding import Finding, error, quoted
 from hwflow.onnx.rules.signatures import Called, attribute_of, calls_in
-from hwflow.onnx.rules.walk import Scope
+from hwflow.onnx.rules.walk import NodePlace, Scope
 from hwflow.onnx.schemas import Schema
 
 __all__ = ["RULES", "Types", "element_types", "operand_types"]
@@ -78,32 +78,33 @@ def operand_types(document: Document) -> Iterator[Finding]:
         schema = called.schema
         if schema is None:
             continue
-        path = called.place.path
-        bad = list(_inputs_fit(schema, called.proto, inputs, path))
+        bad = list(_inputs_fit(schema, called.place, inputs))
         yield from bad
         if bad:  # the types of the outputs follow from those of the inputs
             continue
         for index, (name, found) in enumerate(zip(called.proto.output, _outputs(called, inputs), strict=True)):
             stated = types.stated.get(name) if name else None
             if stated and found and stated != found:
-                yield error("ND-05", path, f"output {index} {quoted(name)} must be {found}, not {stated} as stated")
+                message = f"output {index} {quoted(name)} must be {found}, not {stated} as stated"
+                yield error("ND-05", called.place.path, message)
 
 
-def _inputs_fit(schema: Schema, node: pb.NodeProto, inputs: Sequence[str | None], path: str) -> Iterator[Finding]:
+def _inputs_fit(schema: Schema, place: NodePlace, inputs: Sequence[str | None]) -> Iterator[Finding]:
     bound: dict[str, tuple[int, str]] = {}
     for index, found in enumerate(inputs):
         parameter = schema.input(index)
         if found is None or parameter is None:
             continue
-        what = f"input {index} ({parameter.name}) {quoted(node.input[index])}"
         allowed = schema.allowed(parameter)
+        first, wanted = bound.setdefault(parameter.type, (index, found)) if parameter.homogeneous else (index, found)
+        if found in allowed and wanted == found:
+            continue
+        what = f"input {index} ({parameter.name}) {quoted(place.proto.input[index])}"
         if found not in allowed:
             listed = ", ".join(sorted(allowed)) if len(allowed) <= 6 else f"one of the {len(allowed)} types it takes"
-            yield error("ND-05", path, f"{what} must be {listed}, not {found}", _REMEDY)
-        elif parameter.homogeneous and parameter.type in schema.types:
-            first, wanted = bound.setdefault(parameter.type, (index, found))
-            if wanted != found:
-                yield error("ND-05", path, f"{what} must be {wanted} as input {first}, not {found}", _REMEDY)
+            yield error("ND-05", place.path, f"{what} must be {listed}, not {found}", _REMEDY)
+        else:
+            yield error("ND-05", place.path, f"{what} must be {wanted} as input {first}, not {found}", _REMEDY)
 
 
 def _outputs(called: Called, inputs: Sequence[str | None]) -> list[str | None]:
