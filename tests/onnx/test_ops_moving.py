@@ -29,6 +29,8 @@ def test_64_axes() -> None:
     assert evaluated("Tile", x, np.array([1] * 63 + [3])).shape == (*x.shape[:-1], 6)
     assert evaluated("Pad", x, np.array([0] * 127 + [1])).shape == (*x.shape[:-1], 3)
     assert evaluated("Slice", x, np.array([1]), np.array([2]), np.array([-1])).shape == (*x.shape[:-1], 1)
+    assert evaluated("Expand", x, np.array([3, *x.shape[1:]])).shape == (3, *x.shape[1:])
+    assert evaluated("Mul", x, x).shape == x.shape
     assert evaluated("Unsqueeze", deep(63), np.array([0])).shape == x.shape
     with pytest.raises(HwflowError, match=r"^graph/node\[0\] 'n' \(Unsqueeze\): "):
         evaluated("Unsqueeze", x, np.array([0]))

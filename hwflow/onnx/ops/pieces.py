@@ -9,7 +9,7 @@ import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.elements import integers, one_integer
-from hwflow.onnx.ops.shapes import by_running
+from hwflow.onnx.ops.shapes import by_running, common_shape
 
 __all__ = ["OPERATORS"]
 
@@ -17,7 +17,7 @@ __all__ = ["OPERATORS"]
 def _expand(call: Call, x: Arr, shape: Arr) -> Arr:
     wanted = integers(shape)
     try:
-        result = np.broadcast_shapes(x.shape, wanted)
+        result = common_shape(x.shape, wanted)
     except ValueError:
         raise call.error(f"the shape must be one that {list(x.shape)} broadcasts to, not {list(wanted)}") from None
     call.check_size(result, x.dtype)

@@ -75,7 +75,8 @@ def _tensor_scatter(call: Call, cache: Arr, update: Arr, starts: Arr | None = No
     axis = axis_in(call, call.integer("axis", -2), cache.ndim)
     mode, longest = call.text("mode", "linear"), cache.shape[axis]
     expected = (*cache.shape[:axis], *update.shape[axis : axis + 1], *cache.shape[axis + 1 :])
-    if not axis or update.shape != expected or update.shape[axis] > longest or mode not in ("linear", "circular"):
+    fits = axis > 0 and update.ndim == cache.ndim and update.shape == expected and update.shape[axis] <= longest
+    if not fits or mode not in ("linear", "circular"):
         raise call.error(
             f"the update must have the shape of the cache {list(cache.shape)} with at most {longest} elements in "
             f"axis {axis}, which must not be 0, and mode linear or circular, not {list(update.shape)} and {mode!r}"

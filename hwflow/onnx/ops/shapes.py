@@ -8,7 +8,7 @@ import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, ShapeRule
 
-__all__ = ["as_first", "broadcast_shape", "by_broadcast", "by_running"]
+__all__ = ["as_first", "broadcast_shape", "by_broadcast", "by_running", "common_shape"]
 
 
 def as_first(call: Call, first: Known, *others: Known | None) -> Known:
@@ -16,11 +16,20 @@ def as_first(call: Call, first: Known, *others: Known | None) -> Known:
     return Known(first.dtype, first.shape)
 
 
+def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that all shapes broadcast to; numpy's own function stops at 32 axes.  Raises ValueError."""
+    rank = max(map(len, shapes), default=0)
+    dims = [set(column) - {1} for column in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True)]
+    if any(len(found) > 1 for found in dims):
+        raise ValueError("the shapes cannot be broadcast to a single one")
+    return tuple(found.pop() if found else 1 for found in dims)
+
+
 def broadcast_shape(call: Call, *operands: Known | Arr) -> tuple[int, ...]:
     """The common shape of the operands by numpy's (and ONNX's) rule."""
     shapes = [operand.shape for operand in operands]
     try:
-        return np.broadcast_shapes(*shapes)
+        return common_shape(*shapes)
     except ValueError:
         listed = " and ".join(str(list(shape)) for shape in shapes)
         raise call.error(f"the input shapes must fit together by broadcasting, not be {listed}") from None
