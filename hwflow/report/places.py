@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..errors import HwflowError
@@ -50,9 +50,13 @@ def places(source: Model, static: Callable[[], Model], trial: Callable[[], Quant
 
     Where these raise HwflowError the model cannot become hardware; its nodes still get what can be said of them.
     """
-    functions = Functions(source.functions, DEFAULT_LIMITS)
-    missing = {index: reason for index, node in enumerate(source.graph.nodes)
-               if (reason := _missing(node, source.opsets, functions, 0))}
+    look = _Missing(source)
+    try:
+        look.functions.require_bounded(source.graph.nodes, source.opsets, "graph")
+    except HwflowError as error:
+        return Places(tuple(Place(Where.NOWHERE, str(error)) for _ in source.graph.nodes), str(error))
+    reasons = {index: look.reason(node, source.opsets) for index, node in enumerate(source.graph.nodes)}
+    missing = {index: reason for index, reason in reasons.items() if reason}
     try:
         model = simplify(static())
     except HwflowError as error:
@@ -65,19 +69,28 @@ def places(source: Model, static: Callable[[], Model], trial: Callable[[], Quant
     return Places(_with_shapes(source, model, missing, quantized), trouble)
 
 
-def _missing(node: Node, opsets: Mapping[str, int], functions: Functions, depth: int) -> str:
-    """Why a node cannot be evaluated; empty where it can."""
-    function = functions.called(node, opsets)
-    if function is not None:
-        inner, versions = list(function.nodes), function.opsets
-    else:
+class _Missing:
+    """Why nodes cannot be evaluated.  Each function is looked at once, however often it is called."""
+
+    def __init__(self, source: Model) -> None:
+        self.functions = Functions(source.functions, DEFAULT_LIMITS)
+        self.bodies: dict[tuple[str, str, str], str] = {}
+
+    def reason(self, node: Node, opsets: Mapping[str, int]) -> str:
+        """Empty where the node can be evaluated."""
+        function = self.functions.called(node, opsets)
+        if function is not None:
+            if function.key not in self.bodies:
+                self.bodies[function.key] = ""  # while it is being looked at
+                self.bodies[function.key] = self.first(function.nodes, function.opsets)
+            return self.bodies[function.key]
         if find(node, opsets)[1] is None:
             version = opsets.get(node.domain, "?")
             return f"hwflow has no operator {node.domain or 'ai.onnx'}.{node.op_type} of operator set {version}"
-        inner, versions = [n for _, graph in graphs_of(node) for n in graph.nodes], opsets
-    if depth > DEFAULT_LIMITS.depth:
-        return "graphs and functions are nested too deeply"
-    return next((reason for n in inner if (reason := _missing(n, versions, functions, depth + 1))), "")
+        return next((found for _, graph in graphs_of(node) if (found := self.first(graph.nodes, opsets))), "")
+
+    def first(self, nodes: Iterable[Node], opsets: Mapping[str, int]) -> str:
+        return next((found for node in nodes if (found := self.reason(node, opsets))), "")
 
 
 def _without_shapes(source: Model, missing: Mapping[int, str]) -> tuple[Place, ...]:
