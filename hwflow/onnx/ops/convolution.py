@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hwflow.onnx.ops.base import INT, INTS, STRING, Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import working_type
 from hwflow.onnx.ops.windows import Windows, windows_of
 
@@ -115,20 +115,5 @@ def conv_shapes(call: Call, x: Known, w: Known, b: Known | None = None) -> Known
 
 
 OPERATORS: Table = {
-    ("", "Conv"): (
-        Operator(
-            1,
-            convolution,
-            conv_shapes,
-            inputs=(2, 3),
-            attributes={
-                "auto_pad": STRING,
-                "dilations": INTS,
-                "group": INT,
-                "kernel_shape": INTS,
-                "pads": INTS,
-                "strides": INTS,
-            },
-        ),
-    ),
+    ("", "Conv"): (Operator(1, convolution, conv_shapes),),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwflow.onnx.ops.base import FLOAT, INT, Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.precision import working_type
 
 __all__ = ["OPERATORS"]
@@ -67,13 +67,6 @@ def _shapes(call: Call, x: Known, scale: Known, bias: Known, mean: Known, varian
     return (Known(x.dtype, x.shape), *statistics, *statistics)
 
 
-_BATCH = {"epsilon": FLOAT, "momentum": FLOAT}
-
 OPERATORS: Table = {
-    ("", "BatchNormalization"): (
-        Operator(1, _batch_normalization, _shapes),
-        Operator(7, _batch_normalization, _shapes, (5, 5), {**_BATCH, "spatial": INT}, outputs=(1, 5)),
-        Operator(9, _batch_normalization, _shapes, (5, 5), _BATCH, outputs=(1, 5)),
-        Operator(14, _batch_normalization, _shapes, (5, 5), {**_BATCH, "training_mode": INT}, outputs=(1, 3)),
-    ),
+    ("", "BatchNormalization"): (Operator(1, _batch_normalization, _shapes),),
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hwflow.onnx.ops.base import FLOAT, INT, INTS, STRING, Arr, Call, Kernel, Known, Operator, ShapeRule, Table
+from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, Table
 from hwflow.onnx.ops.precision import is_float, working_type
 from hwflow.onnx.ops.windows import Windows, windows_of
 
@@ -134,33 +134,11 @@ def _global_shapes(call: Call, x: Known) -> Known:
     return Known(x.dtype, (*x.shape[:2], *(1 for _ in _spatial(call, x))))
 
 
-_POOL = {"auto_pad": STRING, "kernel_shape": INTS, "pads": INTS, "strides": INTS}
-_MAX = {**_POOL, "storage_order": INT}
-_KERNEL = ("kernel_shape",)
-_CEIL = {"ceil_mode": INT, "dilations": INTS}
-_COUNT = {**_POOL, "count_include_pad": INT}
-
 OPERATORS: Table = {
-    ("", "MaxPool"): (
-        Operator(1, _max_pool, _pool_shapes, attributes=_POOL, required=_KERNEL),
-        Operator(8, _max_pool, _max_shapes, attributes=_MAX, required=_KERNEL, outputs=(1, 2)),
-        Operator(10, _max_pool, _max_shapes, attributes={**_MAX, **_CEIL}, required=_KERNEL, outputs=(1, 2)),
-    ),
-    ("", "AveragePool"): (
-        Operator(1, _average, _pool_shapes, attributes=_POOL, required=_KERNEL),
-        Operator(7, _average, _pool_shapes, attributes=_COUNT, required=_KERNEL),
-        Operator(10, _average, _pool_shapes, attributes={**_COUNT, "ceil_mode": INT}, required=_KERNEL),
-        Operator(19, _average, _pool_shapes, attributes={**_COUNT, **_CEIL}, required=_KERNEL),
-    ),
-    ("", "LpPool"): (
-        Operator(1, _lp_pool, _pool_shapes, attributes={**_POOL, "p": FLOAT}),
-        Operator(2, _lp_pool, _pool_shapes, attributes={**_POOL, "p": INT}, required=_KERNEL),
-        Operator(18, _lp_pool, _pool_shapes, attributes={**_POOL, **_CEIL, "p": INT}, required=_KERNEL),
-    ),
+    ("", "MaxPool"): (Operator(1, _max_pool, _max_shapes),),
+    ("", "AveragePool"): (Operator(1, _average, _pool_shapes),),
+    ("", "LpPool"): (Operator(1, _lp_pool, _pool_shapes),),
     ("", "GlobalAveragePool"): (Operator(1, *_global(np.mean)),),
     ("", "GlobalMaxPool"): (Operator(1, *_global(np.max)),),
-    ("", "GlobalLpPool"): (
-        Operator(1, _global_lp, _global_shapes, attributes={"p": FLOAT}),
-        Operator(2, _global_lp, _global_shapes, attributes={"p": INT}),
-    ),
+    ("", "GlobalLpPool"): (Operator(1, _global_lp, _global_shapes),),
 }

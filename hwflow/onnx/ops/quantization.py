@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from hwflow.onnx.dtypes import element_type, type_name
-from hwflow.onnx.ops.base import INT, Arr, Call, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.precision import float_attribute, is_float, working_type
 
 __all__ = ["OPERATORS", "dequantized", "dynamic_quantized", "integer_range", "quantized", "saturated"]
@@ -186,23 +186,8 @@ def _dynamic_shapes(call: Call, x: Known) -> tuple[Known, Known, Known]:
     return Known(dtype, x.shape), Known(np.dtype(np.float32), ()), Known(dtype, ())
 
 
-_AXIS = {"axis": INT}
-_FLOAT8 = {"axis": INT, "saturate": INT}
-_BLOCKS = {**_FLOAT8, "block_size": INT, "output_dtype": INT}
-
 OPERATORS: Table = {
-    ("", "QuantizeLinear"): (
-        Operator(10, _quantize, _quantize_shapes, (2, 3)),
-        Operator(13, _quantize, _quantize_shapes, (2, 3), _AXIS),
-        Operator(19, _quantize, _quantize_shapes, (2, 3), _FLOAT8),
-        Operator(21, _quantize, _quantize_shapes, (2, 3), _BLOCKS),
-        Operator(23, _quantize, _quantize_shapes, (2, 3), {**_BLOCKS, "precision": INT}),
-    ),
-    ("", "DequantizeLinear"): (
-        Operator(10, _dequantize, _dequantize_shapes, (2, 3)),
-        Operator(13, _dequantize, _dequantize_shapes, (2, 3), _AXIS),
-        Operator(21, _dequantize, _dequantize_shapes, (2, 3), {"axis": INT, "block_size": INT}),
-        Operator(23, _dequantize, _dequantize_shapes, (2, 3), {"axis": INT, "block_size": INT, "output_dtype": INT}),
-    ),
+    ("", "QuantizeLinear"): (Operator(10, _quantize, _quantize_shapes),),
+    ("", "DequantizeLinear"): (Operator(10, _dequantize, _dequantize_shapes),),
     ("", "DynamicQuantizeLinear"): (Operator(11, _dynamic_quantize, _dynamic_shapes),),
 }

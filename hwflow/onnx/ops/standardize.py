@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hwflow.onnx.ops.base import FLOAT, INT, Arr, Call, Known, Operator, Table, axis_in
+from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.precision import float_attribute, working_type
 from hwflow.onnx.ops.shapes import as_first
 
@@ -177,10 +177,8 @@ def _mean_variance(call: Call, x: Arr) -> Arr:
     return np.asarray(centred / (spread + spread.dtype.type(1e-9))).astype(x.dtype, copy=False)
 
 
-_LAYER = {"axis": INT, "epsilon": FLOAT, "stash_type": INT}
-
 OPERATORS: Table = {
-    ("", "LayerNormalization"): (Operator(17, _layer_normalization, _layer_shapes, (2, 3), _LAYER, outputs=(1, 3)),),
+    ("", "LayerNormalization"): (Operator(17, _layer_normalization, _layer_shapes),),
     ("", "RMSNormalization"): (Operator(23, _rms_normalization, _rms_shapes),),
     ("", "InstanceNormalization"): (Operator(1, _instance_normalization, _instance_shapes),),
     ("", "GroupNormalization"): (Operator(18, _group_normalization, _group_shapes),),

@@ -150,4 +150,9 @@ _VERSIONS: Mapping[str, tuple[Operator, ...]] = {
     "MultiThreshold": (Operator(1, _multi_threshold, _float32_as_first),),
 }
 
-OPERATORS: Table = {(domain, name): versions for domain in DOMAINS for name, versions in _VERSIONS.items()}
+#: The other two domains have no second version.
+OPERATORS: Table = {
+    (domain, name): versions if domain == DOMAINS[0] else versions[:1]
+    for domain in DOMAINS
+    for name, versions in _VERSIONS.items()
+}
