@@ -178,6 +178,13 @@ def test_unary(op, opset, dtype) -> None:
     np.testing.assert_allclose(found64, wanted.astype(dtype).astype(np.float64), rtol=epsilon, atol=epsilon)
 
 
+@pytest.mark.parametrize("op", [op for op in UNARY if "consumed_inputs" in versions_of("", op)[0].attributes])
+def test_consumed_inputs_mean_nothing(op) -> None:
+    x = np.linspace(0.5, 0.9, 5, dtype=np.float32)
+    found, plain = (evaluated(case(op, 1, x, attributes=a))[0] for a in ({"consumed_inputs": (0,)}, {}))
+    assert found.tolist() == plain.tolist()
+
+
 @pytest.mark.parametrize(("op", "opset", "dtype"), typed(["Add", "Sub", "Mul", "Div", "Max", "Min", "Mod"]))
 def test_binary_types(op, opset, dtype) -> None:
     a, b = np.array([[7, 5, 0, 9]]).astype(dtype), np.array([[2, 5, 3, 4]]).astype(dtype)
