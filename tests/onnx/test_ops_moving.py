@@ -55,6 +55,12 @@ def test_texts() -> None:
     assert sampled.tolist() == [[[["c", ""]]]]
 
 
+def test_scalars_stay_tensors() -> None:
+    text, none = np.array("a", object), np.empty(0, np.int64)
+    for found in (evaluated("Slice", text, none, none), evaluated("Gather", TEXTS[0], np.array(1))):
+        assert (found.dtype, found.shape) == (np.object_, ())
+
+
 def test_not_a_number_is_one_element() -> None:
     """Not-a-number equals itself here, comes last, and is the largest of TopK, also in types that numpy cannot sort."""
     for dtype in (np.float32, ml_dtypes.bfloat16):

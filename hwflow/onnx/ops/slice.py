@@ -33,7 +33,7 @@ def _sliced(
     index = [slice(None)] * x.ndim
     for start, end, axis, step in zip(starts, ends, checked_axes(call, axes, x.ndim), steps, strict=True):
         index[axis] = _python_slice(start, end, step, x.shape[axis])
-    return x[tuple(index)]
+    return x[(*index, ...)]  # with the dots even a scalar stays an array
 
 
 def _python_slice(start: int, end: int, step: int, size: int) -> slice:
