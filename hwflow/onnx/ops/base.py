@@ -17,14 +17,6 @@ from hwflow.onnx.model import Array, Attribute, Graph, Node, Operand
 from hwflow.onnx.schemas import Schema
 
 __all__ = [
-    "ANY",
-    "FLOAT",
-    "FLOATS",
-    "INT",
-    "INTS",
-    "STRING",
-    "STRINGS",
-    "TENSOR",
     "Arr",
     "AttributeKind",
     "Call",
@@ -37,9 +29,6 @@ __all__ = [
 ]
 
 Arr: TypeAlias = npt.NDArray[Any]
-
-#: No upper limit on the number of inputs or outputs.
-ANY = 1 << 30
 
 
 class AttributeKind(enum.Enum):
@@ -73,9 +62,6 @@ _ITEMS: Mapping[AttributeKind, type[int | float | str]] = {
     AttributeKind.FLOATS: float,
     AttributeKind.STRINGS: str,
 }
-
-INT, FLOAT, STRING, TENSOR = AttributeKind.INT, AttributeKind.FLOAT, AttributeKind.STRING, AttributeKind.TENSOR
-INTS, FLOATS, STRINGS = AttributeKind.INTS, AttributeKind.FLOATS, AttributeKind.STRINGS
 
 
 class GraphRunner(Protocol):
@@ -192,11 +178,6 @@ class Operator:
     since: int
     kernel: Kernel
     shapes: ShapeRule | None
-    # The next four repeat the schema and go away; new operators leave them out and name `constant` by keyword.
-    inputs: tuple[int, int] = (1, 1)
-    attributes: Mapping[str, AttributeKind] = field(default_factory=dict)
-    required: tuple[str, ...] = ()
-    outputs: tuple[int, int] = (1, 1)
     constant: tuple[int, ...] = ()
 
 
