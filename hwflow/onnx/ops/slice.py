@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hwflow.onnx.ops.base import Arr, Call, Operator, Table
 from hwflow.onnx.ops.elements import checked_axes, integers
 from hwflow.onnx.ops.shapes import by_running
@@ -30,10 +32,11 @@ def _sliced(
             f"starts, ends, axes and steps must be of equal number with steps other than 0, "
             f"not {list(starts)}, {list(ends)}, {list(axes)}, {list(steps)}"
         )
-    index = [slice(None)] * x.ndim
+    index: list[Any] = [slice(None)] * x.ndim
     for start, end, axis, step in zip(starts, ends, checked_axes(call, axes, x.ndim), steps, strict=True):
         index[axis] = _python_slice(start, end, step, x.shape[axis])
-    return x[(*index, ...)]  # with the dots even a scalar stays an array
+    result: Arr = x[(*index, ...)]  # with the dots even a scalar stays an array
+    return result
 
 
 def _python_slice(start: int, end: int, step: int, size: int) -> slice:
