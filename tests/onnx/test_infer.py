@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hwflow.errors import HwflowError
-from hwflow.onnx import Model, TensorType, Value, evaluate, infer, require_valid
-from hwflow.onnx.build import Builder, tensor_type
+from hwflow.onnx import Model, TensorType, Value, evaluate, infer, require_valid, simplify
+from hwflow.onnx.build import Builder, make_graph, make_node, tensor_type
+from hwflow.onnx.errors import LimitError
+from hwflow.onnx.limits import Limits
+from hwflow.onnx.model import SparseTensor
 
 
 def shape_of(model: Model, name: str) -> tuple[int, ...]:
@@ -175,3 +180,70 @@ def test_a_file_that_states_another_shape() -> None:
 def test_inferring_twice_changes_nothing() -> None:
     once = infer(relu("batch", 3))
     assert infer(once) == once
+
+
+@pytest.mark.parametrize(("condition", "expected"), [(True, [-1, 2]), (False, [0, 2])])
+def test_a_branch_takes_the_place_of_a_constant_condition(condition: bool, expected: list[float]) -> None:
+    """With constants of its own, a name that the graph has too, and an output that is a value from around it."""
+    one = {"one": np.float32([1, 1])}
+    then = make_graph([make_node("Mul", ["x", "one"], ["h"])], [], [Value("h", None)], one, "then")
+    other = make_graph([make_node("Relu", ["x"], ["r"])], [], [Value("r", None)], name="else")
+    b = Builder()
+    x = b.input("x", np.float32, (2,))
+    chosen = b.node("If", b.constant("c", np.array(condition)), then_branch=then, else_branch=other, name="if")
+    b.output(b.node("Add", chosen, b.node("Sub", x, x, output="h"), output="y"))
+    model = infer(b.model())
+    assert [node.op_type for node in model.graph.nodes] == ["Mul" if condition else "Relu", "Sub", "Add"]
+    require_valid(model)
+    np.testing.assert_array_equal(evaluate(model, {"x": np.float32([-1, 2])})["y"], expected)
+
+
+def test_a_branch_that_is_a_constant() -> None:
+    other = make_graph([], [], [Value("k", tensor_type(np.float32, (2,)))], {"k": np.float32([1, 2])}, name="branch")
+    b = Builder()
+    chosen = b.node("If", b.constant("c", np.array(True)), then_branch=other, else_branch=other)
+    b.output(b.node("Add", b.input("x", np.float32, (2,)), chosen, output="y"))
+    model = simplify(infer(b.model()))
+    assert [node.op_type for node in model.graph.nodes] == ["Add"]
+    np.testing.assert_array_equal(evaluate(model, {"x": np.float32([3, 4])})["y"], [4, 6])
+
+
+def test_a_condition_that_is_computed() -> None:
+    other = make_graph([make_node("Relu", ["x"], ["r"])], [], [Value("r", None)], name="branch")
+    b = Builder()
+    b.input("x", np.float32, (2,))
+    b.output(b.node("If", b.input("c", np.bool_, ()), then_branch=other, else_branch=other, name="if", output="y"))
+    assert refused(b.model()).startswith("graph/node[0] 'if' (If): the outputs must be tensors whose shape follows")
+
+
+@pytest.mark.rule("GR-09")
+def test_inputs_with_a_default_are_constants() -> None:
+    b = Builder()
+    b.output(b.node("Add", b.input("x", np.float32, (2,)), b.constant("w", np.float32([1, 2])), output="y"))
+    model = b.model()
+    model = infer(replace(model, graph=replace(model.graph, overridable=(Value("w", tensor_type(np.float32, (2,))),))))
+    assert model.notes == ("inputs with a default are constants in hardware: 'w'",)
+    assert model.graph.overridable == ()
+
+
+def test_random_numbers_are_no_constants() -> None:
+    b = Builder()
+    b.output(b.node("Add", b.input("x", np.float32, (2,)), b.node("RandomNormal", shape=[2]), output="y"))
+    assert [node.op_type for node in infer(b.model()).graph.nodes] == ["RandomNormal", "Add"]
+
+
+def test_sparse_constants_become_dense() -> None:
+    b = Builder()
+    b.output(b.node("Add", b.input("x", np.float32, (3,)), "w", output="y"))
+    model = b.model()
+    sparse = SparseTensor(np.float32([5]), np.array([1]), (3,))
+    model = infer(replace(model, graph=replace(model.graph, sparse_initializers={"w": sparse})))
+    np.testing.assert_array_equal(model.graph.initializers["w"], np.float32([0, 5, 0]))
+
+
+@pytest.mark.rule("LM-02")
+def test_the_budget_of_constants_can_be_raised() -> None:
+    model = constant_of_shape(1 << 10)
+    with pytest.raises(LimitError, match="--limit folded_bytes=8192"):
+        infer(model, limits=replace(Limits(), folded_bytes=4096 + 8))
+    infer(model, limits=replace(Limits(), folded_bytes=1 << 14))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hwflow.onnx import PASSES, Model, evaluate, infer, require_valid, simplify
-from hwflow.onnx.build import Builder
+from hwflow.onnx.build import Builder, make_graph, make_node
+from hwflow.onnx.model import Training, Value
 
 X = np.array([-1, 2], np.float32)
 
@@ -91,3 +94,28 @@ def test_unused_parts() -> None:
 def test_passes_have_names() -> None:
     assert [step.name for step in PASSES] == ["remove-identities", "remove-unused"]
     assert all(step.description.endswith(".") for step in PASSES)
+
+
+def test_graphs_in_attributes_read_from_around() -> None:
+    """What a branch reads is renamed there too, and counts as used."""
+    then, other = (make_graph([make_node(op, ["k"], ["r"])], [], [Value("r", None)], name=op) for op in ("Abs", "Neg"))
+    b = Builder()
+    x, c = b.input("x", np.float32, (2,)), b.input("c", np.bool_, ())
+    b.node("Identity", b.node("Add", x, b.constant("w", X), output="h"), output="k")
+    b.output(b.node("If", c, then_branch=then, else_branch=other, output="y"))
+    model = b.model()
+    simple = simplify(model)
+    assert ops(simple) == ["Add", "If"]
+    assert list(simple.graph.initializers) == ["w"]
+    for condition in (True, False):
+        feeds = {"x": X, "c": np.array(condition)}
+        np.testing.assert_array_equal(evaluate(simple, feeds)["y"], evaluate(model, feeds)["y"])
+
+
+def test_what_training_reads_stays() -> None:
+    b = Builder()
+    b.constant("w", X)
+    b.output(b.node("Relu", b.input("x", np.float32, (2,)), output="y"))
+    algorithm = make_graph([make_node("Neg", ["w"], ["v"])], [], [Value("v", None)])
+    model = replace(b.model(), training=(Training(None, {}, algorithm, {"w": "v"}),))
+    assert list(simplify(model).graph.initializers) == ["w"]

@@ -198,3 +198,14 @@ def test_the_models_survive_their_file(tmp_path: Path) -> None:
     model = Qdq((1, 4)).qdq(0.1, 0).matmul(4, 3).qdq(0.1, 0).model()
     onnx.save(model, tmp_path / "model.onnx")
     assert quantize(onnx.load(tmp_path / "model.onnx")).graph == quantize(model).graph
+
+
+def test_a_product_of_columns() -> None:
+    b = Builder()
+    x, w = b.input("x", np.float32, (4, 1)), b.constant("w", np.ones((4, 5), np.float32))
+    y = b.node("Gemm", x, w, transA=1, name="g")
+    b.output(y, np.float32, (1, 5))
+    assert refusal(b.model())[1:] == [
+        "'g' (Gemm): transA has no hardware",
+        "export the model with the batch as the first axis",
+    ]
