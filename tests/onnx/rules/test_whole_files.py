@@ -1,4 +1,4 @@
-"""Files of other people: real ones are free of errors, hostile ones are judged and nothing fails, large ones in time."""
+"""Files of other people: real ones have no errors, hostile ones are judged and nothing fails, large ones in time."""
 
 from __future__ import annotations
 
