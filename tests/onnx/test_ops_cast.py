@@ -12,6 +12,7 @@ import pytest
 
 import hwflow.onnx
 from hwflow.onnx.build import Builder
+from hwflow.onnx.dtypes import ELEMENT_TYPES
 from hwflow.onnx.model import SparseTensor
 from hwflow.onnx.ops.special import erf, erf_inverse
 from tests.onnx.neural import Case, agree, case, draw, error_of, evaluated
@@ -40,6 +41,26 @@ def test_between_plain_types(oracle, source, to, opset) -> None:
     if source in (np.int16, np.int32, np.int64) and PLAIN[to] not in (np.float16, np.bool_):
         x = np.concatenate((x, np.array([-1, -200, 300, 32767], source)))
     agree(case("Cast", opset, x, to=to), oracle)
+
+
+REAL = [entry for entry in ELEMENT_TYPES if entry.dtype.kind != "c"]
+
+
+@pytest.mark.parametrize("to", REAL, ids=lambda entry: str(entry.dtype))
+def test_from_all_types(to) -> None:
+    """1 is in all of them, and text as well."""
+    for source in REAL:
+        x = np.array(["1"], object) if source.dtype.kind == "O" else np.array([1]).astype(source.dtype)
+        found = evaluated(case("Cast", 28, x, to=to.code))[0]
+        assert found.dtype == to.dtype
+        assert found.tolist() == (["1"] if to.dtype.kind == "O" else np.array([1]).astype(to.dtype).tolist())
+
+
+@pytest.mark.parametrize("to", [E4M3FN, E5M2])
+@pytest.mark.parametrize("given", [70_000, -70_000])
+def test_integers_saturate_too(to, given) -> None:
+    found = evaluated(case("Cast", 19, np.array([given], np.int32), to=to))[0].astype(np.float64)
+    assert found.tolist() == [np.copysign(LARGEST[to], given)]
 
 
 @pytest.mark.parametrize(("name", "code"), [("INT32", 6), ("FLOAT16", 10), ("BOOL", 9), ("DOUBLE", 11)])

@@ -9,7 +9,7 @@ import numpy as np
 
 from hwflow.onnx.dtypes import element_type
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
-from hwflow.onnx.ops.widening import SMALL_FLOATS, SMALL_INTEGERS, widened
+from hwflow.onnx.ops.widening import SMALL_INTEGERS, widened
 
 __all__ = ["OPERATORS", "convert"]
 
@@ -35,16 +35,16 @@ def convert(x: Arr, dtype: np.dtype[Any], saturate: bool = True, round_mode: str
         return x if x.dtype.kind in "OU" else _written(x)
     if x.dtype.kind in "OU":
         x = _read(x, dtype)
+    x = x.astype(np.int8) if x.dtype in SMALL_INTEGERS else widened(x)  # not all small types convert to each other
     if dtype == _EXPONENT_ONLY:
-        return _powers_of_two(widened(x).astype(np.float64), saturate, round_mode)
+        return _powers_of_two(x.astype(np.float64), saturate, round_mode)
     if dtype in _FLOAT8:
-        x = widened(x)
-        largest = _FLOAT8[dtype]
-        return (np.clip(x, -largest, largest) if saturate else x).astype(dtype)
-    if dtype in SMALL_INTEGERS and (x.dtype.kind == "f" or x.dtype in SMALL_FLOATS):
-        return widened(x).astype(np.int32).astype(dtype)
+        x = x if x.dtype.kind == "f" else x.astype(np.float64)
+        return (np.clip(x, -_FLOAT8[dtype], _FLOAT8[dtype]) if saturate else x).astype(dtype)
+    if dtype in SMALL_INTEGERS and x.dtype.kind == "f":
+        return x.astype(np.int32).astype(dtype)
     if dtype.kind == "b":
-        return np.asarray(widened(x) != 0)
+        return np.asarray(x != 0)
     return x.astype(dtype)
 
 

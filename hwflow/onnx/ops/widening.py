@@ -6,30 +6,19 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from hwflow.onnx.dtypes import ELEMENT_TYPES
 from hwflow.onnx.ops.base import Arr
+from hwflow.onnx.ops.precision import is_float
 
 __all__ = ["SMALL_FLOATS", "SMALL_INTEGERS", "in_float32", "is_integer", "widened"]
 
 #: Floats that numpy computes slowly or not at all.
-SMALL_FLOATS = frozenset(
-    np.dtype(kind)
-    for kind in (
-        np.float16,
-        ml_dtypes.bfloat16,
-        ml_dtypes.float8_e4m3fn,
-        ml_dtypes.float8_e4m3fnuz,
-        ml_dtypes.float8_e5m2,
-        ml_dtypes.float8_e5m2fnuz,
-        ml_dtypes.float8_e8m0fnu,
-        ml_dtypes.float4_e2m1fn,
-    )
-)
+SMALL_FLOATS = frozenset(e.dtype for e in ELEMENT_TYPES if is_float(e.dtype) and e.dtype.itemsize < 4)
 
 #: Integers below a byte, one to a byte in memory.
-SMALL_INTEGERS = frozenset(map(np.dtype, (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2)))
+SMALL_INTEGERS = frozenset(e.dtype for e in ELEMENT_TYPES if e.bits < 8 and e.dtype not in SMALL_FLOATS)
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:

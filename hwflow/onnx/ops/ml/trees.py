@@ -215,7 +215,8 @@ def _modern(call: Call, targets: int) -> Forest:
     roots = integers(call, "tree_roots")
     if not roots.size or roots.min() < 0 or roots.max() >= inner:
         raise call.error(f"'tree_roots' must be nodes below {inner}, not {roots[:8].tolist()}; export the model again")
-    missing = integers(call, "nodes_missing_value_tracks_true")
+    tracks = "nodes_missing_value_tracks_true"
+    missing = _of_length(call, tracks, integers(call, tracks), inner, optional=True)
     none = np.zeros(leaves, np.int64)
     return Forest(
         call=call,
@@ -224,7 +225,7 @@ def _modern(call: Call, targets: int) -> Forest:
         modes=np.concatenate((modes, none)),
         true=child("true"),
         false=child("false"),
-        missing_is_true=np.concatenate((_of_length(call, "missing", missing, inner, optional=True), none)) != 0,
+        missing_is_true=np.concatenate((missing, none)) != 0,
         leaf=np.arange(inner + leaves) >= inner,
         roots=roots,
         first_vote=np.concatenate((np.zeros(inner, np.int64), np.arange(leaves + 1))),
