@@ -5,7 +5,7 @@
     model = hwflow.onnx.simplify(hwflow.onnx.infer(model))
     outputs = hwflow.onnx.evaluate(model, {"input": x})
 
-`hwflow.onnx.build` makes models in code.
+`infer` wants or makes static shapes, `infer_types` carries open ones.  `hwflow.onnx.build` makes models in code.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from hwflow.onnx.check import check, require_valid
 from hwflow.onnx.evaluate import evaluate
 from hwflow.onnx.files import dumps, load, loads, save
 from hwflow.onnx.infer import infer
+from hwflow.onnx.inference import Types, infer_types
+from hwflow.onnx.inline import inline_functions
 from hwflow.onnx.model import Array, Attribute, Dim, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.passes import PASSES, Pass, simplify
 from hwflow.onnx.program import Program, prepare
@@ -32,11 +34,14 @@ __all__ = [
     "Program",
     "Severity",
     "TensorType",
+    "Types",
     "Value",
     "check",
     "dumps",
     "evaluate",
     "infer",
+    "infer_types",
+    "inline_functions",
     "load",
     "loads",
     "prepare",

@@ -11,7 +11,6 @@ from hwflow_rtl.io.board_top import BoardTop
 from ..accuracy import Accuracy
 from ..hls.plan import Plan, StagePlan
 from ..layers.base import LayerGraph
-from ..onnx.model import TensorType, ValueType
 from ..synth import Board, SynthesisReport, ToolStatus
 from .console import Console
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from hwflow_sim import RunResult
 
 __all__ = ["failure_lines", "number", "plan_facts", "say_accuracy", "show_plan", "show_simulation", "show_synthesis",
-           "show_tools", "simulation_facts", "type_text"]
+           "show_tools", "simulation_facts"]
 
 
 def number(value: int) -> str:
@@ -29,17 +28,6 @@ def number(value: int) -> str:
 
 def percent(value: float | None, digits: int = 1) -> str:
     return "" if value is None else f"{100 * value:.{digits}f} %"
-
-
-def type_text(type_: ValueType | None) -> str:
-    """An element type and a shape, as "float32[1, 3, 32, 32]"."""
-    if type_ is None:
-        return "not stated"
-    if not isinstance(type_, TensorType):
-        return str(type_)
-    if type_.shape is None:
-        return f"{type_.dtype}[unknown]"
-    return f"{type_.dtype}[{', '.join('?' if d is None else str(d) for d in type_.shape)}]"
 
 
 def folding_text(stage: StagePlan) -> str:
