@@ -230,9 +230,25 @@ def test_message(wanted, message) -> None:
         ("ConvTranspose", (draw(1, 1, 4, 4), draw(1, 1, 1, 1)), {"output_shape": [10**9] * 2}, "tensor_bytes"),
         ("MaxPool", (draw(1, 1, 4, 4),), {"kernel_shape": [1, 1], "pads": [0, 0, 10**9, 10**9]}, "tensor_bytes"),
         ("AveragePool", (draw(1, 1, 4),), {"kernel_shape": [10**9], "pads": [10**9, 10**9]}, "tensor_bytes"),
-        ("MaxPool", (draw(1, 1, 4),), {"kernel_shape": [10**8], "pads": [10**8, 10**8]}, "work"),
     ],
 )
 def test_hostile_sizes(op, inputs, attributes, limit) -> None:
     """Numbers in a file must not decide how much memory or time goes."""
     assert f"({limit})" in error_of(case(op, 11, *inputs, attributes=attributes))
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_kernel_far_beyond_the_input(op) -> None:
+    """Only those elements of the kernel cost time that meet the input."""
+    x = draw(1, 2, 5)
+    found = evaluated(case(op, 11, x, kernel_shape=[10**7], pads=[10**7 - 5, 1]))[0]
+    small = evaluated(case(op, 11, x, kernel_shape=[10], pads=[5, 1]))[0]
+    assert found.shape == small.shape == (1, 2, 2)
+    reduced = {"MaxPool": x.max(2), "AveragePool": x.mean(2), "LpPool": np.sqrt((x**2).sum(2))}[op]
+    np.testing.assert_allclose(found[..., 0], reduced, rtol=1e-5)
+    np.testing.assert_array_equal(found, small)
+
+
+def test_work_is_limited() -> None:
+    attributes = {"kernel_shape": [2 * 10**7], "pads": [2 * 10**7] * 2, "strides": [2 * 10**7 - 1]}
+    assert "(work)" in error_of(case("MaxPool", 11, draw(1, 1, 5), attributes=attributes))

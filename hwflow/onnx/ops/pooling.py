@@ -27,8 +27,8 @@ def _prepared(call: Call, x: Arr) -> Windows:
     windows = pool_windows(call, x)
     shape = (*x.shape[:2], *windows.outputs)
     call.check_size(shape, x.dtype)
-    # A step over few elements costs as much as about a thousand multiplications.
-    call.work(max(math.prod(shape), 1000) * math.prod(windows.kernel))
+    # A step over few elements costs as much as about a hundred thousand multiplications.
+    call.work(max(math.prod(shape), 100_000) * math.prod(map(len, windows.meeting)))
     return windows
 
 
@@ -36,10 +36,10 @@ def window_sums(call: Call, x: Arr) -> tuple[Arr, Windows]:
     """The sum of each window, in the order of its elements: quantized networks tell other orders of rounding apart."""
     windows = _prepared(call, x)
     padded = windows.pad(call, x, 0)
-    if math.prod(windows.outputs) == 1:  # sums that keep the order, in one step
+    if math.prod(windows.outputs) == 1 and math.prod(windows.kernel) <= x.size:  # sums that keep the order, in one step
         elements = windows.gather(padded).reshape(*x.shape[:2], -1)
         return np.add.accumulate(elements, axis=2)[..., -1].reshape(*x.shape[:2], *windows.outputs), windows
-    taps = windows.taps(padded)
+    taps = windows.taps(padded, windows.meeting)
     total = next(taps).copy()
     for plane in taps:
         total += plane
@@ -61,8 +61,8 @@ def _max_with_indices(call: Call, windows: Windows, x: Arr) -> tuple[Arr, Arr]:
     """The largest elements and where in the flattened input they stand; of equal ones the first."""
     order = "F" if call.integer("storage_order", 0) else "C"
     inside = np.arange(math.prod(windows.sizes), dtype=np.int64).reshape(windows.sizes, order=order)  # type: ignore[call-overload]
-    values = windows.taps(windows.pad(call, x, _lowest(x.dtype)))
-    places = windows.taps(windows.pad(call, inside, -1))
+    values = windows.taps(windows.pad(call, x, _lowest(x.dtype)), windows.meeting)
+    places = windows.taps(windows.pad(call, inside, -1), windows.meeting)
     best, found = next(values).copy(), np.broadcast_to(next(places), (*x.shape[:2], *windows.outputs)).copy()
     for value, place in zip(values, places, strict=True):
         # Padding (place -1) never wins, not even against the lowest value.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,11 +51,23 @@ class Windows:
         padded[(..., *inner)] = x
         return padded
 
-    def taps(self, padded: Arr) -> Iterator[Arr]:
-        """For each position in the kernel, a view [..., *outputs] of the elements that meet it."""
-        for position in np.ndindex(*self.kernel):
+    def taps(self, padded: Arr, positions: Sequence[range] = ()) -> Iterator[Arr]:
+        """For each position in the kernel (or each of `positions`), a view [..., *outputs] of the elements it meets."""
+        for position in itertools.product(*(positions or map(range, self.kernel))):
             index: tuple[Any, ...] = tuple(self.along(axis, p) for axis, p in enumerate(position))
             yield padded[(..., *index)]
+
+    @property
+    def meeting(self) -> tuple[range, ...]:
+        """The positions in the kernel that meet the input at all, at least one of each axis; others meet padding."""
+        ranges = []
+        for n, k, s, d, (begin, _), o in zip(
+            self.sizes, self.kernel, self.strides, self.dilations, self.pads, self.outputs, strict=True
+        ):
+            first = max(0, -(((o - 1) * s - begin) // d))
+            last = min(k - 1, (begin + n - 1) // d)
+            ranges.append(range(first, last + 1) if first <= last else range(1))
+        return tuple(ranges)
 
     def along(self, axis: int, position: int) -> slice:
         """The elements of one padded axis that meet a position of the kernel, one for each output."""
@@ -62,15 +75,13 @@ class Windows:
         return slice(start, start + (self.outputs[axis] - 1) * self.strides[axis] + 1, self.strides[axis])
 
     def reduce(self, function: np.ufunc, padded: Arr) -> Arr:
-        """All windows of `padded` reduced to [..., *outputs] by a function of two operands, axis after axis."""
+        """All windows reduced to [..., *outputs], axis by axis, by a function that the padding does not change."""
         rank = len(self.kernel)
-        for axis, length in enumerate(self.kernel):
+        for axis, (first, *others) in enumerate(self.meeting):
             planes = np.moveaxis(padded, padded.ndim - rank + axis, 0)
-            result = planes[self.along(axis, 0)]
-            if length > 1:
-                result = function(result, planes[self.along(axis, 1)])
-            for position in range(2, length):
-                function(result, planes[self.along(axis, position)], out=result)
+            result = planes[self.along(axis, first)]
+            for position in others:
+                result = function(result, planes[self.along(axis, position)])
             padded = np.moveaxis(result, 0, padded.ndim - rank + axis)
         return padded
 
