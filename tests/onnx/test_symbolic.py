@@ -86,6 +86,7 @@ class TestOperators:
         assert shape(of_node("Add", [None, 3], [None, 3]), "y") == (None, 3)
         assert shape(of_node("Add", ["", 3], ["", 3]), "y") == (None, 3)
 
+    @pytest.mark.rule("SH-01")
     @pytest.mark.rule("SH-02")
     @pytest.mark.rule("SH-03")
     def test_a_scalar_is_no_unknown_rank(self) -> None:

@@ -25,8 +25,8 @@ __all__ = ["BROADCASTING", "Contradiction", "by_rule"]
 MAX_ELEMENTS = 1 << 12
 #: For sizes of trial, which are not those of the model; rules allocate nothing.
 _UNLIMITED = Meter(replace(DEFAULT_LIMITS, tensor_bytes=1 << 80, total_bytes=1 << 80, seconds=1e9))
-#: How often operands are bent until a rule accepts them.
-_MAX_TRIES = 40
+#: How often operands of one node, and of all nodes, are bent until a rule accepts them.
+_MAX_TRIES, _MAX_ALL_TRIES = 40, 5_000
 
 #: Operators whose inputs broadcast each to the others, and the operator set since which they do.
 BROADCASTING = {
@@ -156,7 +156,8 @@ def _in_all_worlds(rule: _Rule, operands: Operands, worlds: Worlds) -> list[Tens
     results: list[TensorFact] | None = None
     sizes = _open_sizes(operands, worlds)
     for choice in itertools.chain(_single_choices(operands, sizes), _joint_choices(operands, sizes, worlds)):
-        if results is not None and len(choice) > 1:
+        worlds.bent += 1
+        if worlds.bent > _MAX_ALL_TRIES or (results is not None and len(choice) > 1):
             break
         bent = _bent(operands, choice, worlds)
         found, _ = _run(rule, bent, worlds)

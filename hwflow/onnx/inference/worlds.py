@@ -60,7 +60,10 @@ class Worlds:
     symbols: dict[str, tuple[int, ...]] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
     loose: set[str] = field(default_factory=set)
+    #: How often operands were bent; see `by_rule`.
+    bent: int = 0
     _taken: int = 0
+    _fresh: set[tuple[int, ...]] = field(default_factory=set)
     _texts: dict[tuple[int, ...], str | None] = field(default_factory=dict)
 
     def symbol(self, name: str) -> Size:
@@ -68,25 +71,29 @@ class Worlds:
         if name in self.loose:
             return self.fresh()
         if name not in self.symbols:
-            self.symbols[name] = self.fresh()
-            self._texts.clear()
+            self._name(self.fresh(), name)
         return self.symbols[name]
 
     def fresh(self) -> tuple[int, ...]:
         """A size that is related to no other."""
+        size = _numbers(self._taken)
         self._taken += 1
-        return _numbers(self._taken - 1)
+        self._fresh.add(size)
+        return size
+
+    def _name(self, size: tuple[int, ...], name: str) -> None:
+        self.symbols[name] = size
+        self._texts[self.key(size)] = name
 
     def call(self, size: Size, name: str) -> None:
         """A size that nothing explains goes by the name that the file gives it, unless that is another size's."""
         if not isinstance(size, tuple) or name in self.given or name in self.loose or self.text(size) is not None:
             return
         if name not in self.symbols:
-            self.symbols[name] = size
+            self._name(size, name)
         elif not self.same(self.symbols[name], size):
-            del self.symbols[name]
+            self._texts.pop(self.key(self.symbols.pop(name)), None)
             self.loose.add(name)
-        self._texts.clear()
 
     def large(self) -> list[int]:
         """Living worlds of large numbers."""
@@ -98,7 +105,7 @@ class Worlds:
     def keep(self, worlds: Sequence[int]) -> None:
         """Only these worlds are left."""
         self.alive = list(worlds)
-        self._texts.clear()
+        self._texts = {self.key(size): name for name, size in reversed(self.symbols.items())}
 
     def gather(self, numbers: Mapping[int, int]) -> Size:
         """The size that has these numbers in the living worlds."""
@@ -126,15 +133,12 @@ class Worlds:
             return size
         key = self.key(size)
         if key not in self._texts:
-            self._texts[key] = self._explain(key)
+            self._texts[key] = None if size in self._fresh else self._explain(key)
         return self._texts[key]
 
     def _explain(self, key: tuple[int, ...]) -> str | None:
-        named = [(name, self.key(size)) for name, size in self.symbols.items()]
-        for name, numbers in named:
-            if numbers == key:
-                return name
-        usable = [(name, numbers) for name, numbers in named if len(set(numbers)) > 1][:_MAX_SYMBOLS]
+        earliest = itertools.islice(self.symbols.items(), _MAX_SYMBOLS)
+        usable = [(name, numbers) for name, size in earliest if len(set(numbers := self.key(size))) > 1]
         if len(key) < _MIN_POINTS:
             return None
         for factors, numbers in _products(usable):
