@@ -236,7 +236,7 @@ def test_mean_variance(oracle, opset) -> None:
         (case("LayerNormalization", 17, draw(2, 3), draw(3), axis=2),
          "the axis must be -2 to 1, not 2; export the model again"),
         (case("LayerNormalization", 17, draw(1, 3), draw(2, 3)),
-         "scale and bias must broadcast to the input [1, 3], not make it [2, 3]"),
+         "scale and bias must broadcast to the input [1, 3], not have the shape [2, 3]"),
         (case("LpNormalization", 22, draw(2, 3), p=3), "'p' must be 1 or 2, not 3; export the model again"),
         (case("LRN", 13, draw(2, 3), size=0), "'size' must be 1 or more and the input have channels, not 0 and [2, 3]"),
     ],

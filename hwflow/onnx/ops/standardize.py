@@ -41,50 +41,48 @@ def _stash(call: Call) -> tuple[np.dtype[Any], np.dtype[Any]]:
 def _layer_normalization(call: Call, x: Arr, scale: Arr, bias: Arr | None = None) -> tuple[Arr, Arr, Arr]:
     """Over all axes from 'axis' on; scale and bias broadcast to x."""
     named, wide = _stash(call)
+    _check_broadcast(call, x, scale, bias)
     axes = tuple(range(axis_in(call, call.integer("axis"), x.ndim), x.ndim))
     normal, mean, inverse = standardized(x.astype(wide, copy=False), axes, call.number("epsilon"))
     y = normal.astype(x.dtype, copy=False) * scale
     y = np.asarray(y if bias is None else y + bias).astype(x.dtype, copy=False)
-    _same_shape(call, y, x)
     return y, mean.astype(named, copy=False), inverse.astype(named, copy=False)
 
 
 def _layer_shapes(call: Call, x: Known, scale: Known, bias: Known | None = None) -> tuple[Known, Known, Known]:
     first, (named, _) = axis_in(call, call.integer("axis"), x.ndim), _stash(call)
-    for given in (scale, bias):
-        if given is not None:
-            _same_shape(call, Known(x.dtype, _broadcast(call, x, given)), x)
+    _check_broadcast(call, x, scale, bias)
     statistics = Known(named, (*x.shape[:first], *(1,) * (x.ndim - first)))
     return Known(x.dtype, x.shape), statistics, statistics
 
 
-def _broadcast(call: Call, x: Known, given: Known) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(x.shape, given.shape)
-    except ValueError:
-        raise call.error(
-            f"scale and bias must broadcast to the input {list(x.shape)}, not have the shape {list(given.shape)}"
-        ) from None
-
-
-def _same_shape(call: Call, y: Arr | Known, x: Arr | Known) -> None:
-    if y.shape != x.shape:
-        raise call.error(f"scale and bias must broadcast to the input {list(x.shape)}, not make it {list(y.shape)}")
+def _check_broadcast(call: Call, x: Arr | Known, *parameters: Arr | Known | None) -> None:
+    """Refuse a scale or bias that does not broadcast to the shape of x."""
+    for given in parameters:
+        if given is None:
+            continue
+        try:
+            fits = np.broadcast_shapes(x.shape, given.shape) == x.shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise call.error(
+                f"scale and bias must broadcast to the input {list(x.shape)}, not have the shape {list(given.shape)}"
+            )
 
 
 def _rms_normalization(call: Call, x: Arr, scale: Arr) -> Arr:
     """Over all axes from 'axis' on; the output has the type of the scale."""
     wide = _stash(call)[1]
+    _check_broadcast(call, x, scale)
     axes = tuple(range(axis_in(call, call.integer("axis"), x.ndim), x.ndim))
     normal = root_mean_square(x.astype(wide, copy=False), axes, call.number("epsilon")).astype(x.dtype, copy=False)
-    y = np.asarray(normal.astype(scale.dtype, copy=False) * scale)
-    _same_shape(call, y, x)
-    return y
+    return np.asarray(normal.astype(scale.dtype, copy=False) * scale)
 
 
 def _rms_shapes(call: Call, x: Known, scale: Known) -> Known:
     axis_in(call, call.integer("axis"), x.ndim)
-    _same_shape(call, Known(x.dtype, _broadcast(call, x, scale)), x)
+    _check_broadcast(call, x, scale)
     return Known(scale.dtype, x.shape)
 
 
