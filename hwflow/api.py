@@ -24,7 +24,7 @@ from .dataset import Dataset, load_dataset
 from .flow import budget_of
 from .generation import write_rtl
 from .onnx import Finding, Model
-from .onnx.files import read
+from .onnx.container.files import read
 from .onnx.model import Array
 from .quantize import Quantized, quantize
 from .simulation import compile_plan, run_plan

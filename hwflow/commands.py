@@ -18,7 +18,7 @@ from .build import locked, write_atomically
 from .errors import HwflowError
 from .flow import Flow, Settings
 from .onnx import Severity
-from .onnx.files import read
+from .onnx.container.files import read
 from .report import tables
 from .report.console import Console
 from .report.info import describe_model

@@ -13,11 +13,11 @@ from typing import Any
 
 from . import onnx
 from .errors import HwflowError
-from .onnx.diff import Bump, Change, compare_models, largest, next_version
-from .onnx.diff_sets import compare_operator_sets
-from .onnx.opset_document import MAGIC, load_operator_set
+from .onnx.container.opset_document import MAGIC, load_operator_set
 from .onnx.rules.catalogue import CATALOGUE, CONFLICTS, RuleEntry
-from .onnx.versions import version_text
+from .onnx.versioning.diff import Bump, Change, compare_models, largest, next_version
+from .onnx.versioning.diff_sets import compare_operator_sets
+from .onnx.versioning.semantic import version_text
 from .report.console import Console
 
 __all__ = ["convert", "diff", "rules"]

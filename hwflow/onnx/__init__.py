@@ -11,15 +11,15 @@
 from __future__ import annotations
 
 from hwflow.onnx.check import check, require_valid
-from hwflow.onnx.evaluate import evaluate
-from hwflow.onnx.files import dumps, load, loads, save
-from hwflow.onnx.infer import infer
+from hwflow.onnx.container.files import dumps, load, loads, save
 from hwflow.onnx.inference import Types, infer_types
-from hwflow.onnx.inline import inline_functions
+from hwflow.onnx.inference.static import infer
 from hwflow.onnx.model import Array, Attribute, Dim, Graph, Model, Node, TensorType, Value
-from hwflow.onnx.passes import PASSES, Pass, simplify
-from hwflow.onnx.program import Program, prepare
+from hwflow.onnx.rewrite.inline import inline_functions
+from hwflow.onnx.rewrite.passes import PASSES, Pass, simplify
 from hwflow.onnx.rules.finding import Finding, Severity
+from hwflow.onnx.run.evaluate import evaluate
+from hwflow.onnx.run.program import Program, prepare
 
 __all__ = [
     "PASSES",

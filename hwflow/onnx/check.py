@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from hwflow.errors import HwflowError
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
+from hwflow.onnx.container.writer import write_model
 from hwflow.onnx.model import Model
 from hwflow.onnx.rules import (
     attributes,
@@ -29,7 +30,6 @@ from hwflow.onnx.rules import (
 )
 from hwflow.onnx.rules.finding import Finding, Rule, Severity
 from hwflow.onnx.rules.walk import remembered
-from hwflow.onnx.writer import write_model
 
 __all__ = ["RULES", "check", "require_valid"]
 

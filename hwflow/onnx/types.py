@@ -1,7 +1,8 @@
 """Types of values: TypeProto to `ValueType` and back, and the notation of operator schemas.
 
-What a TypeProto has besides (denotations) is kept by `hwflow.onnx.extras`.  Types nest at most as deep as protobuf's
-limit of 100 messages lets them, so recursion is safe for whatever was parsed; for what is made in code a limit is here.
+What a TypeProto has besides (denotations) is kept by `hwflow.onnx.container.extras`.  Types nest at most as deep as
+protobuf's limit of 100 messages lets them, so recursion is safe for whatever was parsed; for what is made in code a
+limit is here.
 """
 
 from __future__ import annotations

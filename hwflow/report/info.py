@@ -14,11 +14,11 @@ import numpy as np
 from ..errors import HwflowError
 from ..onnx import Model
 from ..onnx.dtypes import element_type_of
-from ..onnx.functions import function_path, graphs_of
 from ..onnx.inference import Types, infer_types
-from ..onnx.inline import inline_functions
 from ..onnx.model import Array, Graph, Node, TensorType, Value, ValueType
-from ..onnx.versions import version_text
+from ..onnx.rewrite.inline import inline_functions
+from ..onnx.run.functions import function_path, graphs_of
+from ..onnx.versioning.semantic import version_text
 from ..quantize import Quantized
 from .macs import macs_of
 from .places import Places, places

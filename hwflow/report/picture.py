@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from ..onnx.model import Graph, ValueType
-from ..onnx.renaming import reads
+from ..onnx.rewrite.renaming import reads
 from .layout import Drawing, draw
 from .places import Place
 from .texts import clean, shortened, type_text

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from ..errors import HwflowError
 from ..onnx import Model, simplify
-from ..onnx.calls import find
-from ..onnx.functions import Functions, graphs_of
 from ..onnx.limits import DEFAULT_LIMITS
 from ..onnx.model import Node
+from ..onnx.run.calls import find
+from ..onnx.run.functions import Functions, graphs_of
 from ..quantize import Quantized
 from ..quantize.graphs import host_prefix, host_suffix
 from ..quantize.operators import HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, QUANTIZERS

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..onnx import Model
 from ..onnx.dtypes import element_type_of
-from ..onnx.functions import graphs_of
 from ..onnx.inference import Types
 from ..onnx.model import Array, Node, TensorType
+from ..onnx.run.functions import graphs_of
 
 __all__ = ["quantization_of"]
 

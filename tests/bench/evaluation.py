@@ -136,7 +136,7 @@ def loading() -> tuple[Row, float, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "large.onnx"
         write_large(path)
-        imports = "from hwflow.onnx import Severity, check\nfrom hwflow.onnx.files import read"
+        imports = "from hwflow.onnx import Severity, check\nfrom hwflow.onnx.container.files import read"
         work = "assert all(found.severity is not Severity.ERROR for found in check(read(sys.argv[1])))"
         ours = child(imports, work, str(path))
         theirs = child("import onnx", "onnx.checker.check_model(onnx.load(sys.argv[1]))", str(path))

@@ -26,7 +26,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
 
-from hwflow.onnx.files import read_bytes
+from hwflow.onnx.container.files import read_bytes
 from hwflow.onnx.limits import Limits
 from tests.bench.mutate import mutate
 from tests.onnx.hostile_models import CASES

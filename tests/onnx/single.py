@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from hwflow.onnx.build import make_node
-from hwflow.onnx.calls import run
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.ops.base import Call, Known
+from hwflow.onnx.run.calls import run
 from hwflow.onnx.schemas import find_schema
 
 __all__ = ["evaluated", "inferred"]

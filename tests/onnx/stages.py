@@ -26,11 +26,11 @@ import numpy as np
 
 from hwflow.errors import HwflowError
 from hwflow.onnx import check, dumps, evaluate, infer
-from hwflow.onnx.document import Document
-from hwflow.onnx.files import read, read_bytes
+from hwflow.onnx.container.document import Document
+from hwflow.onnx.container.files import read, read_bytes
+from hwflow.onnx.container.reader import read_model
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model, OptionalType, SequenceType, TensorType, Value
-from hwflow.onnx.reader import read_model
 from hwflow.onnx.rules.finding import Severity
 
 MEMORY = 4 << 30

@@ -14,11 +14,11 @@ from onnx import TensorProto, helper
 
 from hwflow.onnx import Model, load, loads, save
 from hwflow.onnx.build import Builder
-from hwflow.onnx.diff import Bump, compare_models, compare_schemas, largest, next_version
-from hwflow.onnx.diff_sets import compare_operator_sets
-from hwflow.onnx.opset_document import OperatorEntry, OperatorSet, write_operator_set
+from hwflow.onnx.container.opset_document import OperatorEntry, OperatorSet, write_operator_set
 from hwflow.onnx.schemas import find_schema, versions_of
-from hwflow.onnx.versions import SemanticVersion, pack
+from hwflow.onnx.versioning.diff import Bump, compare_models, compare_schemas, largest, next_version
+from hwflow.onnx.versioning.diff_sets import compare_operator_sets
+from hwflow.onnx.versioning.semantic import SemanticVersion, pack
 from tests.e2e.command import Cli
 
 T = TensorProto

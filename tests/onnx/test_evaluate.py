@@ -20,7 +20,7 @@ from hwflow.onnx.ops.base import Operator
 
 X = np.array([[-1, 2]], np.float32)
 
-evaluation = importlib.import_module("hwflow.onnx.evaluate")  # the package has a function of that name
+evaluation = importlib.import_module("hwflow.onnx.run.evaluate")  # the package has a function of that name
 
 
 def chain() -> Model:

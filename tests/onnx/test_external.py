@@ -17,10 +17,10 @@ import hwflow.onnx
 from hwflow.errors import HwflowError
 from hwflow.onnx import Model, onnx_pb2
 from hwflow.onnx.build import Builder, make_graph, make_model
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
+from hwflow.onnx.container.tensors import decode_tensor
 from hwflow.onnx.errors import LimitError, SecurityError, TensorDataError
 from hwflow.onnx.limits import Limits
-from hwflow.onnx.tensors import decode_tensor
 from tests.onnx.full_model import full_model
 from tests.onnx.protos import canonical
 

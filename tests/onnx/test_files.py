@@ -17,9 +17,9 @@ import hwflow.onnx
 from hwflow.errors import HwflowError
 from hwflow.onnx import Model, TensorType
 from hwflow.onnx.build import Builder
+from hwflow.onnx.container.wire import has_more_messages, message_depths
 from hwflow.onnx.errors import LimitError
 from hwflow.onnx.limits import Limits
-from hwflow.onnx.wire import has_more_messages, message_depths
 from tests.onnx.full_model import full_model
 from tests.onnx.protos import messages
 

@@ -12,9 +12,9 @@ import pytest
 from hwflow.onnx import Model, Value, evaluate, infer, require_valid
 from hwflow.onnx.build import Builder, make_graph, make_node, tensor_type
 from hwflow.onnx.errors import InvalidModel, LimitError
-from hwflow.onnx.inline import inline_functions
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import AttributeRef, Function, Node
+from hwflow.onnx.rewrite.inline import inline_functions
 
 F = np.float32
 FLOAT, INT = 1, 2  # AttributeProto.AttributeType

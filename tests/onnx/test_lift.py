@@ -15,11 +15,11 @@ import hwflow.onnx
 from hwflow.errors import HwflowError
 from hwflow.onnx import Model, onnx_pb2
 from hwflow.onnx.build import Builder
-from hwflow.onnx.document import Document
-from hwflow.onnx.files import read, read_bytes
-from hwflow.onnx.lift import lift
-from hwflow.onnx.reader import read_model
-from hwflow.onnx.tensors import decode_tensor
+from hwflow.onnx.container.document import Document
+from hwflow.onnx.container.files import read, read_bytes
+from hwflow.onnx.container.lift import lift
+from hwflow.onnx.container.reader import read_model
+from hwflow.onnx.container.tensors import decode_tensor
 from tests.onnx.full_model import full_model
 
 LARGE = np.arange(4096, dtype=np.float32)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx.defs
 import pytest
 
+from hwflow.onnx.container.reader import MAX_IR_VERSION
 from hwflow.onnx.ops import MAX_OPSET, OPERATORS, find_operator
-from hwflow.onnx.reader import MAX_IR_VERSION
 from hwflow.onnx.schemas import SCHEMAS
 
 #: The sets that are not previews.

@@ -12,8 +12,7 @@ from onnx import onnx_operators_ml_pb2 as theirs
 
 import hwflow.onnx
 from hwflow.errors import HwflowError
-from hwflow.onnx.errors import FormatError, InvalidModel
-from hwflow.onnx.opset_document import (
+from hwflow.onnx.container.opset_document import (
     OperatorEntry,
     OperatorSet,
     load_operator_set,
@@ -21,6 +20,7 @@ from hwflow.onnx.opset_document import (
     require_distinct,
     write_operator_set,
 )
+from hwflow.onnx.errors import FormatError, InvalidModel
 from tests.onnx.full_model import full_model, unknown_field
 
 

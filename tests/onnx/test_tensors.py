@@ -10,12 +10,12 @@ import onnx.numpy_helper
 import pytest
 
 from hwflow.onnx import onnx_pb2
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
+from hwflow.onnx.container.tensors import decode_sparse, decode_tensor, encode_tensor
 from hwflow.onnx.dtypes import ELEMENT_TYPES, element_type_of
 from hwflow.onnx.errors import InvalidModel, LimitError, TensorDataError
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import SparseTensor
-from hwflow.onnx.tensors import decode_sparse, decode_tensor, encode_tensor
 
 
 def ours(tensor: onnx.TensorProto) -> onnx_pb2.TensorProto:

@@ -11,12 +11,12 @@ from typing import TypeAlias
 import numpy as np
 
 from hwflow.errors import HwflowError
-from hwflow.onnx.calls import describe, run
 from hwflow.onnx.errors import LimitError, Unsupported
 from hwflow.onnx.inference.facts import TensorFact, gathered, join
 from hwflow.onnx.inference.worlds import ENOUGH, SMALL, Size, Worlds
 from hwflow.onnx.limits import DEFAULT_LIMITS, Meter
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator
+from hwflow.onnx.run.calls import describe, run
 from hwflow.onnx.schemas import Schema
 
 __all__ = ["BROADCASTING", "Contradiction", "by_rule"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hwflow.onnx.inference.facts import Fact, Holder, TensorFact, Unknown, fact_of, refined, type_of
 from hwflow.onnx.inference.worlds import Worlds
 from hwflow.onnx.model import Dim, MapType, OptionalType, SequenceType, TensorType, ValueType
-from hwflow.onnx.operands import describe
+from hwflow.onnx.run.operands import describe
 
 __all__ = ["contradiction", "loose_name", "named", "shown", "type_words"]
 

@@ -6,9 +6,7 @@ from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
-from hwflow.onnx.calls import find
 from hwflow.onnx.errors import LimitError, Unsupported
-from hwflow.onnx.functions import Functions, function_path, instantiate
 from hwflow.onnx.inference.by_rule import Contradiction, by_rule
 from hwflow.onnx.inference.claims import contradiction, loose_name, named, shown
 from hwflow.onnx.inference.control import CONTROL
@@ -21,6 +19,8 @@ from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Function, Graph, Model, Node, TensorType, ValueType
 from hwflow.onnx.ops.base import Call, Operator
 from hwflow.onnx.rules.finding import Finding, error, warning
+from hwflow.onnx.run.calls import find
+from hwflow.onnx.run.functions import Functions, function_path, instantiate
 from hwflow.onnx.schemas import Schema
 
 __all__ = ["Types", "infer_types"]

@@ -6,6 +6,7 @@ The families are imported when the first operator is looked up: who only reads o
 from __future__ import annotations
 
 import functools
+import importlib
 
 from hwflow.onnx.ops.base import Operator, Table
 
@@ -14,112 +15,26 @@ __all__ = ["MAX_OPSET", "MIN_OPSET", "OPERATORS", "find_operator"]
 #: Versions of the default operator set whose meaning the kernels follow.
 MIN_OPSET, MAX_OPSET = 1, 28
 
+#: The families; each module has a table OPERATORS of its own.
+_FAMILIES = (
+    *("activation", "arithmetic", "attention", "bitwise", "cast", "compare", "constant", "control", "convolution"),
+    *("deform", "detection", "einsum", "gather", "grid", "images", "indexing", "layout", "losses", "matrix", "ml"),
+    *("normalization", "optional", "pad", "pieces", "pooling", "quantization", "quantized_matrix", "random"),
+    *("recurrent", "reduction", "regions", "resize", "scatter", "sequence", "sequence_mixing", "signal", "slice"),
+    *("softmax", "sort", "standardize", "text", "tfidf", "training", "transposed", "trigonometry", "unpool"),
+    *("custom.microsoft", "custom.qonnx"),
+)
+
 #: (domain, operator) to its versions, oldest first; made at the first use.
 OPERATORS: Table
 
 
 @functools.cache
 def _operators() -> Table:
-    from hwflow.onnx.ops import (
-        activation,
-        arithmetic,
-        attention,
-        bitwise,
-        cast,
-        compare,
-        constant,
-        control,
-        convolution,
-        deform,
-        detection,
-        einsum,
-        gather,
-        grid,
-        images,
-        indexing,
-        layout,
-        losses,
-        matrix,
-        ml,
-        normalization,
-        optional,
-        pad,
-        pieces,
-        pooling,
-        quantization,
-        quantized_matrix,
-        random,
-        recurrent,
-        reduction,
-        regions,
-        resize,
-        scatter,
-        sequence,
-        sequence_mixing,
-        signal,
-        slice,
-        softmax,
-        sort,
-        standardize,
-        text,
-        tfidf,
-        training,
-        transposed,
-        trigonometry,
-        unpool,
-    )
-    from hwflow.onnx.ops.custom import microsoft, qonnx
-
-    return {
-        **control.OPERATORS,
-        **optional.OPERATORS,
-        **sequence.OPERATORS,
-        **activation.OPERATORS,
-        **trigonometry.OPERATORS,
-        **softmax.OPERATORS,
-        **compare.OPERATORS,
-        **bitwise.OPERATORS,
-        **arithmetic.OPERATORS,
-        **cast.OPERATORS,
-        **constant.OPERATORS,
-        **convolution.OPERATORS,
-        **training.OPERATORS,
-        **signal.OPERATORS,
-        **sequence_mixing.OPERATORS,
-        **attention.OPERATORS,
-        **quantized_matrix.OPERATORS,
-        **transposed.OPERATORS,
-        **deform.OPERATORS,
-        **standardize.OPERATORS,
-        **recurrent.OPERATORS,
-        **indexing.OPERATORS,
-        **layout.OPERATORS,
-        **matrix.OPERATORS,
-        **einsum.OPERATORS,
-        **normalization.OPERATORS,
-        **pooling.OPERATORS,
-        **quantization.OPERATORS,
-        **reduction.OPERATORS,
-        **gather.OPERATORS,
-        **pad.OPERATORS,
-        **pieces.OPERATORS,
-        **scatter.OPERATORS,
-        **slice.OPERATORS,
-        **sort.OPERATORS,
-        **random.OPERATORS,
-        **losses.OPERATORS,
-        **text.OPERATORS,
-        **tfidf.OPERATORS,
-        **ml.OPERATORS,
-        **qonnx.OPERATORS,
-        **resize.OPERATORS,
-        **grid.OPERATORS,
-        **regions.OPERATORS,
-        **detection.OPERATORS,
-        **unpool.OPERATORS,
-        **microsoft.OPERATORS,
-        **images.OPERATORS,
-    }
+    table: dict[tuple[str, str], tuple[Operator, ...]] = {}
+    for family in _FAMILIES:
+        table.update(importlib.import_module(f"{__name__}.{family}").OPERATORS)
+    return table
 
 
 def __getattr__(name: str) -> Table:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hwflow.onnx.model import Graph, Operand, Value
-from hwflow.onnx.operands import size_of
 from hwflow.onnx.ops.base import Arr, Call, Operator, Table, axis_in
+from hwflow.onnx.run.operands import size_of
 
 __all__ = ["OPERATORS"]
 

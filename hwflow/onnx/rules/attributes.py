@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.domains import attribute_values
 from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
 from hwflow.onnx.rules.signatures import Called, calls

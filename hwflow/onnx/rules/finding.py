@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 
 __all__ = ["AGAIN", "Finding", "Rule", "Severity", "error", "lenient", "quoted", "warning"]
 

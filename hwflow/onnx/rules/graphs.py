@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.elements import ELEMENTS
 from hwflow.onnx.rules.finding import Finding, Rule, error, lenient, quoted, warning
 from hwflow.onnx.rules.symbols import initializer_names, tables

@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, quoted, warning
 from hwflow.onnx.rules.symbols import tables
 from hwflow.onnx.rules.walk import nodes

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hwflow.onnx.document import Document
-from hwflow.onnx.releases import NEWEST_IR
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, Rule, error, lenient, quoted, warning
-from hwflow.onnx.versions import is_plain, version_text
+from hwflow.onnx.versioning.releases import NEWEST_IR
+from hwflow.onnx.versioning.semantic import is_plain, version_text
 
 __all__ = ["RULES", "is_reverse_dns"]
 

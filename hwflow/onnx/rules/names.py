@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.cycles import find_cycles
 from hwflow.onnx.rules.finding import AGAIN, Finding, Rule, error, lenient, quoted, warning
 from hwflow.onnx.rules.nearest import Nearest

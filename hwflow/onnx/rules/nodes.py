@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, error, lenient, quoted
 from hwflow.onnx.rules.signatures import Called, attribute_of, calls
 from hwflow.onnx.rules.walk import NodePlace, nodes

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.elements import ELEMENTS, type_text
 from hwflow.onnx.rules.finding import Finding, error, quoted
 from hwflow.onnx.rules.signatures import Called, attribute_of, calls_in

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.ops import find_operator
-from hwflow.onnx.releases import least_ir
 from hwflow.onnx.rules.finding import AGAIN, Finding, Rule, error, lenient, quoted, warning
 from hwflow.onnx.rules.model import is_reverse_dns
 from hwflow.onnx.rules.nearest import Nearest
 from hwflow.onnx.rules.walk import NodePlace, canonical, nodes, scopes
 from hwflow.onnx.schemas import NEWEST, SCHEMAS, Schema, find_schema, removed_at, versions_of
-from hwflow.onnx.versions import is_plain
+from hwflow.onnx.versioning.releases import least_ir
+from hwflow.onnx.versioning.semantic import is_plain
 
 __all__ = ["RULES"]
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.walk import NodePlace, Scope, canonical, derived, nodes, scopes
 from hwflow.onnx.schemas import Schema, find_schema
 

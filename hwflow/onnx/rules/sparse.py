@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.elements import ELEMENTS
 from hwflow.onnx.rules.finding import Finding, error, quoted
 from hwflow.onnx.rules.tensors import MAX_RANK, element_count

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import quoted
 from hwflow.onnx.rules.walk import NodePlace, Scope, derived, scopes
 

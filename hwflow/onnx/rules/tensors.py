@@ -13,10 +13,10 @@ import numpy as np
 
 from hwflow.errors import HwflowError
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
+from hwflow.onnx.container.external import KEYS
 from hwflow.onnx.dtypes import ElementType
 from hwflow.onnx.errors import SecurityError
-from hwflow.onnx.external import KEYS
 from hwflow.onnx.rules.elements import ELEMENTS, entry_range
 from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
 from hwflow.onnx.rules.walk import TensorPlace, tensors

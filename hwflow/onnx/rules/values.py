@@ -11,12 +11,12 @@ import numpy as np
 
 from hwflow.errors import HwflowError
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
+from hwflow.onnx.container.tensors import decode_tensor
 from hwflow.onnx.model import Array
 from hwflow.onnx.rules.elements import ELEMENTS
 from hwflow.onnx.rules.finding import Finding, error, quoted, warning
 from hwflow.onnx.rules.walk import Scope, nodes, scopes, tensors
-from hwflow.onnx.tensors import decode_tensor
 
 __all__ = ["RULES", "constants_are_numbers", "quantization_parameters"]
 

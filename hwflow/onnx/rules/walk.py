@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, TypeVar, Union
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import quoted
 
 __all__ = ["NodePlace", "Scope", "TensorPlace", "canonical", "derived", "nodes", "remembered", "scopes", "tensors"]

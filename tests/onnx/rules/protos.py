@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from hwflow.onnx import check
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, Severity
 
 F = TensorProto.FLOAT

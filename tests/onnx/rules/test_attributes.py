@@ -13,7 +13,7 @@ from onnx import AttributeProto, TensorProto, helper
 
 from hwflow.onnx import evaluate, loads
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.attributes import FIELDS, KINDS, attributes_fit
 from hwflow.onnx.rules.domains import WORDS
 from hwflow.onnx.schemas import SCHEMAS, versions_of

@@ -8,9 +8,9 @@ import pytest
 from hwflow.errors import HwflowError
 from hwflow.onnx import Severity, check, dumps, load, loads, require_valid
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
-from hwflow.onnx.releases import IR_VERSIONS
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.catalogue import CATALOGUE
+from hwflow.onnx.versioning.releases import IR_VERSIONS
 from tests.onnx.rules.protos import (
     document,
     error_of,

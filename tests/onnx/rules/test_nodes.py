@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.operand_types import element_types
 from hwflow.onnx.schemas import ANY, SCHEMAS, Option
 from tests.onnx.rules.protos import F, document, errors, findings, graph, model, node, value, weight

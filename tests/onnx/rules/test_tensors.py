@@ -16,9 +16,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from hwflow.onnx import check, load, loads
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
+from hwflow.onnx.container.files import read
 from hwflow.onnx.errors import LimitError, SecurityError, TensorDataError
-from hwflow.onnx.files import read
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.rules.finding import Severity
 from tests.onnx.rules.protos import F, document, errors, findings, graph, model, node, value, warned

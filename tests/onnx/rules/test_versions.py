@@ -8,9 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
-from hwflow.onnx.releases import NEWEST_IR, RELEASES, first_release, least_ir
 from hwflow.onnx.schemas import NEWEST, find_schema
-from hwflow.onnx.versions import OperatorId, SemanticVersion, is_compatible, is_plain, pack, unpack, version_text
+from hwflow.onnx.versioning.releases import NEWEST_IR, RELEASES, first_release, least_ir
+from hwflow.onnx.versioning.semantic import (
+    OperatorId,
+    SemanticVersion,
+    is_compatible,
+    is_plain,
+    pack,
+    unpack,
+    version_text,
+)
 from tests.onnx.rules.protos import errors, findings, model, warned
 
 VERSIONS = st.builds(

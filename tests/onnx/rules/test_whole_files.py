@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 
 from hwflow.errors import HwflowError
 from hwflow.onnx import Severity, check
-from hwflow.onnx.files import read, read_bytes
+from hwflow.onnx.container.files import read, read_bytes
 from tests.onnx.rules.protos import value
 
 SHIPPED = Path(onnx.__file__).parent / "backend" / "test" / "data"
@@ -77,7 +77,7 @@ def seconds(code: str, path: Path) -> float:
 _HWFLOW = """
 import sys, time
 from hwflow.onnx import check
-from hwflow.onnx.files import read
+from hwflow.onnx.container.files import read
 start = time.perf_counter()
 check(read(sys.argv[1]))
 spent = time.perf_counter() - start

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.external import ExternalFiles
+from hwflow.onnx.container.external import ExternalFiles
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["Document", "Lifted"]

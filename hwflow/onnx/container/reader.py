@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
+from hwflow.onnx.container.extras import has_unknown_fields, rest
+from hwflow.onnx.container.tensors import decode_sparse, decode_tensor
 from hwflow.onnx.errors import InvalidModel, LimitError
-from hwflow.onnx.extras import has_unknown_fields, rest
 from hwflow.onnx.model import Array, Attribute, AttributeRef, Function, Graph, Model, Node, Training, Value, ValueType
-from hwflow.onnx.tensors import decode_sparse, decode_tensor
 from hwflow.onnx.types import text, value_type
 
 __all__ = ["MAX_IR_VERSION", "canonical_domain", "read_functions", "read_model"]

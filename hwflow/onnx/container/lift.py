@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 
-from hwflow.onnx.document import Lifted
+from hwflow.onnx.container.document import Lifted
 
 __all__ = ["lift"]
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.container.extras import overlay
+from hwflow.onnx.container.tensors import encode_sparse, encode_tensor, fill_tensor
 from hwflow.onnx.errors import InvalidModel
-from hwflow.onnx.extras import overlay
 from hwflow.onnx.model import (
     Array,
     Attribute,
@@ -29,7 +30,6 @@ from hwflow.onnx.model import (
     Training,
     Value,
 )
-from hwflow.onnx.tensors import encode_sparse, encode_tensor, fill_tensor
 from hwflow.onnx.types import type_proto
 
 __all__ = ["FillTensor", "write_functions", "write_model"]

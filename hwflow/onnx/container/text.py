@@ -11,9 +11,9 @@ from google.protobuf import text_format
 from google.protobuf.message import EncodeError
 
 from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.container.extras import has_unknown_fields
+from hwflow.onnx.container.wire import TOO_DEEP
 from hwflow.onnx.errors import FormatError, LimitError
-from hwflow.onnx.extras import has_unknown_fields
-from hwflow.onnx.wire import TOO_DEEP
 
 __all__ = ["MAX_TEXT_BYTES", "TEXT_SUFFIXES", "format_text", "is_text", "parse_text"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from hwflow.onnx.calls import find
 from hwflow.onnx.errors import InvalidModel, LimitError
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Attribute, AttributeRef, Function, Graph, Node
+from hwflow.onnx.run.calls import find
 
 __all__ = ["Functions", "function_path", "graphs_of", "instantiate"]
 

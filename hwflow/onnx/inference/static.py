@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hwflow.errors import HwflowError
-from hwflow.onnx.calls import describe, find, run
 from hwflow.onnx.check import require_valid
 from hwflow.onnx.errors import LimitError
-from hwflow.onnx.inline import inline_functions
-from hwflow.onnx.interface import contradictions, fixed_inputs
+from hwflow.onnx.inference.static_inputs import contradictions, fixed_inputs
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
-from hwflow.onnx.operands import dense
 from hwflow.onnx.ops.base import Call, Known, Operator
-from hwflow.onnx.renaming import Fresh, all_names, fresh_names, spliced
+from hwflow.onnx.rewrite.inline import inline_functions
+from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, spliced
+from hwflow.onnx.run.calls import describe, find, run
+from hwflow.onnx.run.operands import dense
 
 __all__ = ["infer"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hwflow.errors import HwflowError
-from hwflow.onnx.calls import describe
 from hwflow.onnx.errors import Unsupported
 from hwflow.onnx.model import Graph, TensorType, Value
 from hwflow.onnx.ops.base import Known
+from hwflow.onnx.run.calls import describe
 
 __all__ = ["contradictions", "fixed_inputs"]
 

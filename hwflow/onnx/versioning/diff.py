@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from hwflow.onnx.calls import describe
 from hwflow.onnx.dtypes import type_name
 from hwflow.onnx.model import (
     Dim,
@@ -28,8 +27,9 @@ from hwflow.onnx.model import (
     Value,
     ValueType,
 )
+from hwflow.onnx.run.calls import describe
 from hwflow.onnx.schemas import Parameter, Schema
-from hwflow.onnx.versions import SemanticVersion, unpack
+from hwflow.onnx.versioning.semantic import SemanticVersion, unpack
 
 __all__ = ["Bump", "Change", "compare_models", "compare_schemas", "largest", "next_version", "same"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hwflow.onnx.model import Model, Node
-from hwflow.onnx.renaming import reads, renamed
+from hwflow.onnx.rewrite.renaming import reads, renamed
 
 __all__ = ["PASSES", "Pass", "remove_identities", "remove_unused", "simplify"]
 

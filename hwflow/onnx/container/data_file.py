@@ -9,11 +9,11 @@ from typing import BinaryIO
 import numpy as np
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
+from hwflow.onnx.container.tensors import fill_tensor, raw_bytes
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.model import Array
 from hwflow.onnx.rules.walk import tensors
-from hwflow.onnx.tensors import fill_tensor, raw_bytes
 
 __all__ = ["DataFile"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hwflow.onnx.diff import Bump, Change, same
-from hwflow.onnx.opset_document import OperatorSet
+from hwflow.onnx.container.opset_document import OperatorSet
+from hwflow.onnx.versioning.diff import Bump, Change, same
 
 __all__ = ["compare_operator_sets"]
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from hwflow.onnx.calls import check_types, find, run_quietly
 from hwflow.onnx.errors import EvaluationError, LimitError, Unsupported
-from hwflow.onnx.feeds import Sizes, check_feeds, output_notes
-from hwflow.onnx.functions import Functions, function_path, graphs_of, instantiate
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Array, Function, Graph, Model, Node, Operand
-from hwflow.onnx.operands import dense, frozen, size_of
 from hwflow.onnx.ops.base import Call, GraphRunner, Operator
+from hwflow.onnx.run.calls import check_types, find, run_quietly
+from hwflow.onnx.run.feeds import Sizes, check_feeds, output_notes
+from hwflow.onnx.run.functions import Functions, function_path, graphs_of, instantiate
+from hwflow.onnx.run.operands import dense, frozen, size_of
 from hwflow.onnx.schemas import Schema
 
 __all__ = ["Program", "constants_of", "prepare"]

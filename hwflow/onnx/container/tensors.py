@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.document import Document
+from hwflow.onnx.container.document import Document
 from hwflow.onnx.dtypes import ElementType, element_type_of, find_element_type, type_name
 from hwflow.onnx.errors import LimitError, TensorDataError
 from hwflow.onnx.model import Array, SparseTensor

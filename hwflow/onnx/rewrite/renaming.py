@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from hwflow.onnx.functions import graphs_of
 from hwflow.onnx.model import Attribute, Graph, Node, Value
+from hwflow.onnx.run.functions import graphs_of
 
 __all__ = ["Fresh", "all_names", "fresh_names", "reads", "renamed", "spliced"]
 

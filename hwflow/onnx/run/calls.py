@@ -10,10 +10,10 @@ import numpy as np
 from hwflow.errors import HwflowError
 from hwflow.onnx.errors import EvaluationError, LimitError, TypeMismatch, Unsupported
 from hwflow.onnx.model import Model, Node, Operand
-from hwflow.onnx.operands import as_operand, describe, describe_operand, type_text
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.ops.base import Call, Operator
 from hwflow.onnx.ops.custom import qonnx
+from hwflow.onnx.run.operands import as_operand, describe, describe_operand, type_text
 from hwflow.onnx.schemas import Schema, find_schema
 from hwflow.onnx.schemas.schema import Option, Parameter
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model
-from hwflow.onnx.program import Program
+from hwflow.onnx.run.program import Program
 
 __all__ = ["evaluate"]
 

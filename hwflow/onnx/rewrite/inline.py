@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from hwflow.onnx.errors import InvalidModel, LimitError
-from hwflow.onnx.functions import Functions, function_path, graphs_of, instantiate
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Attribute, Function, Graph, Model, Node, Training
-from hwflow.onnx.renaming import Fresh, all_names, fresh_names, spliced
+from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, spliced
+from hwflow.onnx.run.functions import Functions, function_path, graphs_of, instantiate
 from hwflow.onnx.schemas import find_schema
 
 __all__ = ["inline_functions"]

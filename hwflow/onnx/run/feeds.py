@@ -28,7 +28,7 @@ from hwflow.onnx.model import (
     Value,
     ValueType,
 )
-from hwflow.onnx.operands import as_operand, dense, describe, describe_operand, frozen
+from hwflow.onnx.run.operands import as_operand, dense, describe, describe_operand, frozen
 
 __all__ = ["Sizes", "check_feeds", "output_notes"]
 

@@ -1,0 +1,1 @@
+"""Evaluation: models prepared once as programs, functions, feeds, training."""
