@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, Severity
 
 F = TensorProto.FLOAT
+I64, BOOL = TensorProto.INT64, TensorProto.BOOL
+#: The data of `tensor()`.
+BYTES = struct.pack("<2f", 1, 2)
 
 #: Findings that nearly every model has: a domain is hardly ever given.
 USUAL = frozenset({"W-model-domain"})
@@ -107,3 +111,17 @@ def warned(proto: onnx.ModelProto) -> str:
     assert findings(proto, strict=True) == (found,)
     assert found.severity is Severity.WARNING
     return str(found)
+
+
+def tensor(**fields: Any) -> TensorProto:
+    """A tensor of two floats without data; `fields` add and replace."""
+    return TensorProto(**{"name": "w", "data_type": F, "dims": [2]} | fields)
+
+
+def with_tensor(proto: TensorProto) -> onnx.ModelProto:
+    """No node reads the tensor: not every type has an operator."""
+    return model(initializers=[proto], ir=14, opset=28)
+
+
+def constant(**attributes: Any) -> onnx.NodeProto:
+    return helper.make_node("Constant", [], ["y"], **attributes)

@@ -9,7 +9,8 @@ from hwflow.onnx import check, dumps, evaluate, loads
 from hwflow.onnx.container.files import read_bytes
 from hwflow.onnx.errors import FormatError, LimitError
 from hwflow.onnx.limits import Limits
-from tests.onnx.hostile_models import GOOD, deep, deep_graphs, deep_type, doubling, field, forever, varint
+from tests.onnx.hostile_models import GOOD, deep, deep_graphs, deep_type, field, varint
+from tests.onnx.hostile_values import doubling, forever
 from tests.onnx.rules.protos import errors, findings, model, warned
 
 
