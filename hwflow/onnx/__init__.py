@@ -11,29 +11,35 @@
 from __future__ import annotations
 
 from hwflow.onnx.check import check, require_valid
-from hwflow.onnx.container.files import dumps, load, loads, save
+from hwflow.onnx.container.document import Document
+from hwflow.onnx.container.files import dumps, load, loads, read, save
 from hwflow.onnx.inference import Types, infer_types
 from hwflow.onnx.inference.static import infer
+from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Array, Attribute, Dim, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.rewrite.inline import inline_functions
 from hwflow.onnx.rewrite.passes import PASSES, Pass, simplify
 from hwflow.onnx.rules.finding import Finding, Severity
 from hwflow.onnx.run.evaluate import evaluate
 from hwflow.onnx.run.program import Program, prepare
+from hwflow.onnx.run.training import Trainer
 
 __all__ = [
     "PASSES",
     "Array",
     "Attribute",
     "Dim",
+    "Document",
     "Finding",
     "Graph",
+    "Limits",
     "Model",
     "Node",
     "Pass",
     "Program",
     "Severity",
     "TensorType",
+    "Trainer",
     "Types",
     "Value",
     "check",
@@ -45,6 +51,7 @@ __all__ = [
     "load",
     "loads",
     "prepare",
+    "read",
     "require_valid",
     "save",
     "simplify",

@@ -28,7 +28,7 @@ class Limits:
     nodes: int = 10_000_000  # executed, those of loops and functions counted every time
     iterations: int = 100_000  # of all loops together
     work: int = 10**12  # multiplications and the like of one run
-    seconds: float = 3600.0  # of one run
+    seconds: float = 300.0  # of one run
     messages: int = 2_000_000  # that a file consists of: nodes, attributes, dims and so on
     depth: int = 64  # of graphs in graphs and functions in functions
     inlined_nodes: int = 100_000  # that inlining of functions may make
