@@ -19,6 +19,7 @@ from pathlib import Path
 import filelock
 
 from .errors import HwflowError
+from .onnx.container.target import require_plain_target
 
 __all__ = ["cached_step", "code_fingerprint", "digest", "locked", "write_atomically"]
 
@@ -90,9 +91,10 @@ def replace_folder(new: Path, old: Path) -> None:
         os.rename(new, old)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write `text` to `path` under a temporary name and rename it."""
-    create_folder(path.parent)
+def write_atomically(path: Path, text: str, option: str = "--build") -> None:
+    """Write `text` to `path` under a temporary name and rename it; `option` is what names the place to the user."""
+    require_plain_target(path)
+    create_folder(path.parent, option)
     working = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         working.write_text(text, encoding="utf-8")
@@ -102,15 +104,16 @@ def write_atomically(path: Path, text: str) -> None:
         raise
 
 
-def create_folder(folder: Path) -> None:
-    """Make `folder`, or say why it cannot be written."""
+def create_folder(folder: Path, option: str = "--build") -> None:
+    """Make `folder`, or say why it cannot be written; `option` is what names it to the user."""
+    what = f"the build folder '{folder}'" if option == "--build" else f"the folder '{folder}'"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise HwflowError(f"the build folder '{folder}' must be writable: {error.strerror}; "
-                          "choose another one with --build") from None
+        reason = f"{what} must be writable: {error.strerror}; choose another one with {option}"
+        raise HwflowError(reason) from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise HwflowError(f"the build folder '{folder}' must be writable; choose another one with --build")
+        raise HwflowError(f"{what} must be writable; choose another one with {option}")
 
 
 @contextlib.contextmanager

@@ -52,6 +52,11 @@ def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, sizes
 
 
+limit_option = click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER",
+                            callback=lambda _context, _parameter, texts: parse_limits(texts),
+                            help="Let a model that you trust ask for more: tensor_bytes, total_bytes, seconds, ...")
+
+
 def model_options(command: F) -> F:
     """The options of every command that reads a model."""
     options = [
@@ -60,9 +65,7 @@ def model_options(command: F) -> F:
                      help="Fix the shape of an input whose sizes the model leaves open."),
         click.option("--build", "build", type=click.Path(path_type=Path), default=Path("build"), show_default=True,
                      help="Where every intermediate result is written."),
-        click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER",
-                     callback=lambda _context, _parameter, texts: parse_limits(texts),
-                     help="Let a model that you trust ask for more: tensor_bytes, total_bytes, seconds, ..."),
+        limit_option,
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     ]
     for option in reversed(options):
@@ -180,6 +183,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the re
 @onnx_group.command()
 @click.argument("old", type=click.Path(path_type=Path))
 @click.argument("new", type=click.Path(path_type=Path))
+@limit_option
 @json_option
 def diff(as_json: bool, **options: Any) -> None:
     """Say what changed from the model (or operator set) OLD to NEW, and which part of its version must grow.
@@ -193,6 +197,7 @@ def diff(as_json: bool, **options: Any) -> None:
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--external-data", is_flag=True, help="Put large weights into a file beside the model.")
+@limit_option
 @json_option
 def convert(as_json: bool, **options: Any) -> None:
     """Write the model SOURCE to TARGET: as text where it ends in .textproto, else binary."""

@@ -78,12 +78,12 @@ def _without_hardware(flow: Flow) -> str:
 def info(console: Console, settings: Settings) -> Result:
     """What is in a model and where its nodes run, whatever becomes of it; with --svg also as a picture."""
     flow = Flow(console, settings)
-    annotations = len(read(settings.model).proto.graph.quantization_annotation)
+    annotations = len(read(settings.model, limits=settings.limits).proto.graph.quantization_annotation)
     source, trial = flow.source, cache(flow.trial)
     facts, types, found = describe_model(source, lambda: flow.model, trial, annotations)
     show_model(console, str(settings.model), facts)
     if settings.svg is not None:
-        write_atomically(settings.svg, svg(source.graph, types.values, found.nodes, settings.model.name))
+        write_atomically(settings.svg, svg(source.graph, types.values, found.nodes, settings.model.name), "--svg")
         console.say(f"picture: {settings.svg}")
     facts["layers_in_hardware"] = None if found.problem else [layer.name for layer in trial().graph.layers]
     return {**facts, "svg": None if settings.svg is None else str(settings.svg)}

@@ -14,6 +14,7 @@ from typing import Any
 from . import onnx
 from .errors import HwflowError
 from .onnx.container.opset_document import MAGIC, load_operator_set
+from .onnx.limits import DEFAULT_LIMITS, Limits
 from .onnx.rules.catalogue import CATALOGUE, CONFLICTS, RuleEntry
 from .onnx.versioning.diff import Bump, Change, compare_models, largest, next_version
 from .onnx.versioning.diff_sets import compare_operator_sets
@@ -25,7 +26,7 @@ __all__ = ["convert", "diff", "rules"]
 Result = Mapping[str, Any]
 
 
-def diff(console: Console, old: Path, new: Path) -> Result:
+def diff(console: Console, old: Path, new: Path, limits: Limits = DEFAULT_LIMITS) -> Result:
     """The changes from one model or operator set document to another; exit code 1 for a breaking one."""
     kinds = {_is_operator_set(path) for path in (old, new)}
     if len(kinds) > 1:
@@ -34,7 +35,7 @@ def diff(console: Console, old: Path, new: Path) -> Result:
         changes = compare_operator_sets(load_operator_set(old), load_operator_set(new))
         facts: dict[str, Any] = {}
     else:
-        models = onnx.load(old), onnx.load(new)
+        models = onnx.load(old, limits=limits), onnx.load(new, limits=limits)
         changes = compare_models(*models)
         facts = _versions(models[0].model_version, models[1].model_version, largest(changes))
     bump = largest(changes)
@@ -51,6 +52,8 @@ def diff(console: Console, old: Path, new: Path) -> Result:
 
 def _is_operator_set(path: Path) -> bool:
     try:
+        if not path.is_file():  # opening a pipe would wait for whoever writes to it
+            return False
         with path.open("rb") as file:
             return MAGIC.encode() in file.read(len(MAGIC) + 2)
     except OSError:
@@ -74,9 +77,11 @@ def _summary(old: Path, new: Path, changes: tuple[Change, ...], facts: Mapping[s
     )
 
 
-def convert(console: Console, source: Path, target: Path, external_data: bool) -> Result:
+def convert(
+    console: Console, source: Path, target: Path, external_data: bool, limits: Limits = DEFAULT_LIMITS
+) -> Result:
     """Write a model again: binary or text by the suffix of the file, its weights inside or beside it."""
-    model = onnx.load(source)
+    model = onnx.load(source, limits=limits)
     onnx.save(model, target, external=True if external_data else None)
     console.say(f"{target}: written, {target.stat().st_size} bytes" + (" and its data beside it" * external_data))
     return {"exit_code": 0, "path": str(target), "bytes": target.stat().st_size}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat
@@ -18,6 +19,7 @@ from hwflow.onnx.container.data_file import DataFile
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.lift import lift
 from hwflow.onnx.container.reader import read_model
+from hwflow.onnx.container.target import require_plain_target
 from hwflow.onnx.container.text import format_text, is_text, parse_text
 from hwflow.onnx.container.wire import TOO_DEEP, has_more_messages, is_nested_too_deep, why_not_onnx
 from hwflow.onnx.container.writer import write_model
@@ -91,7 +93,7 @@ def _read(path: Path) -> memoryview:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         raise HwflowError(f"{path}: there is no such file; check the path") from None
     except OSError as error:
-        raise HwflowError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+        raise _unreadable(path, error) from None
     try:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
@@ -103,8 +105,15 @@ def _read(path: Path) -> memoryview:
                 return memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return memoryview(file.read())
+    except OSError as error:  # a damaged disk, a server that went away
+        raise _unreadable(path, error) from None
     finally:
         os.close(descriptor)
+
+
+def _unreadable(path: Path, error: OSError) -> HwflowError:
+    remedy = "its permissions" if error.errno in (errno.EACCES, errno.EPERM) else "the path and the disk"
+    return HwflowError(f"{path}: cannot be read ({error.strerror}); check {remedy}")
 
 
 def _parse(data: memoryview, name: str, folder: Path | None, limits: Limits) -> Document:
@@ -145,6 +154,11 @@ def save(
         raise HwflowError(
             f"{path}: the data file must be named beside the model, not {location!r}; choose another name"
         )
+    if location.encode("utf-8", "replace").decode("utf-8") != location:  # the model could not name it
+        raise HwflowError(f"{path}: the data file must have a UTF-8 name, not {location!r}; choose another name")
+    require_plain_target(path)
+    if location:
+        require_plain_target(path.with_name(location))
     try:
         _save(model, path, location, checksum)
     except OSError as error:

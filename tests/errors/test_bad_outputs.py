@@ -1,0 +1,89 @@
+"""Places where nothing can be written, and the other sides of the commands that write and compare ONNX files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hwflow import onnx
+from tests.e2e.command import Cli, process
+from tests.e2e.networks import small_network
+
+CONVERT = ("onnx", "convert")
+WRITERS = [
+    lambda model, target: ("onnx", "convert", model, target),
+    lambda model, target: ("onnx", "convert", model, target, "--external-data"),
+    lambda model, target: ("info", model, "--svg", target),
+]
+writers = pytest.mark.parametrize("words", WRITERS, ids=["convert", "external", "svg"])
+
+
+@writers
+def test_a_pipe_or_a_device_is_not_replaced(cli: Cli, model: Path, words) -> None:
+    """A pipe stands for /dev/null, which is not to be put at risk."""
+    os.mkfifo("pipe")
+    message = cli.refuses(*words(model, "pipe"))
+    assert message == "pipe: must be the name of a file to write, not a pipe or a device; choose another name"
+    assert Path("pipe").is_fifo()
+    Path("link").symlink_to("pipe")  # as /dev/stdout is one
+    cli.refuses(*words(model, "link"))
+    assert Path("link").is_symlink()
+    assert sorted(os.listdir()) == ["link", "pipe", "small.onnx"]
+
+
+@writers
+@pytest.mark.parametrize("target", ["", ".", "..", "/", "folder"])
+def test_a_folder_is_no_target(cli: Cli, model: Path, words, target: str) -> None:
+    Path("folder").mkdir()
+    message = cli.refuses(*words(model, target))
+    assert message == f"{target or '.'}: must be the name of a file to write, not a folder; add the file's name"
+
+
+def test_a_device_in_place_of_the_data(cli: Cli, model: Path) -> None:
+    os.mkfifo("b.onnx.data")
+    message = cli.refuses(*CONVERT, model, "b.onnx", "--external-data")
+    assert message.startswith("b.onnx.data: must be the name of a file to write, not a pipe or a device")
+    assert not Path("b.onnx").exists()
+
+
+def test_a_name_that_is_not_utf8(cli: Cli, model: Path) -> None:
+    target = os.fsdecode(b"n\xff.onnx")
+    done = process([*CONVERT, model, target, "--external-data"])
+    assert done.code == 2
+    assert "the data file must have a UTF-8 name" in done.message
+    assert cli(*CONVERT, model, target, "--json").code == 0, "the model itself may have any name"
+
+
+def test_a_file_in_place_of_the_folder_of_a_picture(cli: Cli, model: Path) -> None:
+    message = cli.refuses("info", model, "--svg", "small.onnx/a.svg")
+    assert message == "the folder 'small.onnx' must be writable: File exists; choose another one with --svg"
+
+
+def test_a_pipe_has_no_versions(cli: Cli, model: Path) -> None:
+    """Opening it would wait for somebody who writes."""
+    os.mkfifo("pipe")
+    assert cli.refuses("onnx", "diff", "pipe", model).startswith("pipe: must be an ONNX file, not a pipe or a device")
+    assert cli.refuses("onnx", "diff", model, "pipe").startswith("pipe: must be an ONNX file, not a pipe or a device")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs Linux")
+def test_a_file_that_fails_while_it_is_read(cli: Cli) -> None:
+    message = cli.refuses("check", "/proc/self/mem")
+    assert message == "/proc/self/mem: cannot be read (Input/output error); check the path and the disk"
+
+
+@pytest.mark.parametrize("words", [
+    ("check", "long.onnx"),
+    ("info", "long.onnx"),
+    ("onnx", "diff", "long.onnx", "long.onnx"),
+    ("onnx", "convert", "long.onnx", "copy.onnx"),
+], ids=lambda words: " ".join(words[:-1]))  # fmt: skip
+def test_a_limit_can_be_raised_as_the_message_says(cli: Cli, words: tuple[str, ...]) -> None:
+    """A metadata property is a message of its own; the file is above the size from which they are counted."""
+    network = small_network()
+    onnx.save(replace(network, metadata={f"key{i}": "x" * 1000 for i in range(1200)}), "long.onnx")
+    assert "--limit messages=NUMBER" in cli.refuses(*words, "--limit", "messages=1000")
+    assert cli(*words, "--limit", "messages=10000").code == 0
