@@ -16,10 +16,10 @@ from hwflow.onnx.rules import (
     functions,
     graphs,
     hardware,
+    inferred,
     model,
     names,
     nodes,
-    operand_types,
     opsets,
     sparse,
     tensors,
@@ -44,7 +44,6 @@ RULES: tuple[Rule, ...] = (
     *tensors.RULES,
     *sparse.RULES,
     *types.RULES,
-    *operand_types.RULES,
     *functions.RULES,
     *training.RULES,
     *values.RULES,
@@ -62,28 +61,33 @@ _PARTS = ("", "input", "output", "initializer", "sparse_initializer", "value_inf
 _PLACE = re.compile(rf"/({'|'.join(_PARTS[1:])})(?:\[(\d{{1,18}})\]|\b)")
 
 
-def check(source: Model | Document, *, strict: bool = False, most: int = _MOST) -> tuple[Finding, ...]:
+def check(
+    source: Model | Document, *, strict: bool = False, types: bool = True, most: int = _MOST
+) -> tuple[Finding, ...]:
     """Every violated rule, at every place, in the order of the file's parts.
 
     Violations that real exporters commit are warnings, in strict mode errors.  Of each rule the first `most` places are
     listed and the rest is counted, so that a damaged file gives no endless list.  A `Model` is checked as the file that
     it would become.
+
+    With `types` the types and shapes of all values are inferred in a model that is otherwise without errors, and
+    contradictions are errors: operands that do not suit their operator, types that the file states and that are others.
+    A model whose inference is beyond the limits of the document has one error that names the limit [LM-02].
     """
     document = source if isinstance(source, Document) else Document(write_model(source))
-    unreadable = tuple(texts.texts_readable(document))
-    if unreadable:  # names are compared and searched by every other rule
-        return tuple(_bounded(unreadable, strict, most))
-    with remembered(document):
-        found = [finding for rule in RULES for finding in _bounded(rule(document), strict, most)]
-    return tuple(sorted(found, key=_order))
+    found = list(_bounded(texts.texts_readable(document), most))
+    if not found:  # names are compared and searched by every other rule
+        with remembered(document):
+            found = [finding for rule in RULES for finding in _bounded(rule(document), most)]
+    if types and all(finding.severity is not Severity.ERROR for finding in found):
+        found.extend(_bounded(inferred.inferred_types(source), most))
+    return tuple(_final(finding, strict) for finding in sorted(found, key=_order))
 
 
-def _bounded(findings: Iterable[Finding], strict: bool, most: int) -> Iterator[Finding]:
-    """The findings of one rule function with their final severity, at most `most` of a kind, then how many more."""
+def _bounded(findings: Iterable[Finding], most: int) -> Iterator[Finding]:
+    """The findings of one rule function, at most `most` of a kind, then how many more."""
     count: Counter[tuple[Severity, str, str]] = Counter()
     for finding in findings:
-        if finding.severity is Severity.LENIENT:
-            finding = replace(finding, severity=Severity.ERROR if strict else Severity.WARNING)
         kind = finding.severity, finding.rule, finding.code
         count[kind] += 1
         if count[kind] <= most:
@@ -92,6 +96,12 @@ def _bounded(findings: Iterable[Finding], strict: bool, most: int) -> Iterator[F
         if number > most:
             message = f"and {number - most} more places that break this rule"
             yield Finding(severity, rule, "everywhere", message, "mend those above first", code)
+
+
+def _final(finding: Finding, strict: bool) -> Finding:
+    if finding.severity is not Severity.LENIENT:
+        return finding
+    return replace(finding, severity=Severity.ERROR if strict else Severity.WARNING)
 
 
 def _order(finding: Finding) -> tuple[int, int, list[tuple[int, int]]]:

@@ -333,6 +333,6 @@ class TestContradictions:
         b.output(b.node("Add", b.input("x", F, (2,)), b.input("z", I64, (2,)), output="y"))
         types = infer_types(b.model())
         assert [str(f) for f in types.findings] == [
-            "graph/node[0] 'Add_0' (Add): input 1 must be tensor(float) as input 0 is, not tensor(int64); "
+            "graph/node[0] 'Add_0' (Add): input 1 (B) 'z' must be tensor(float) as input 0, not tensor(int64); "
             "insert a Cast, or export the model again [ND-05]"
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwflow.onnx.inference.facts import Fact, Holder, TensorFact, Unknown, fact_of, refined, type_of
 from hwflow.onnx.inference.worlds import Worlds
-from hwflow.onnx.model import Dim, MapType, OptionalType, SequenceType, TensorType, ValueType
+from hwflow.onnx.model import Dim, MapType, OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
 from hwflow.onnx.run.operands import describe
 
 __all__ = ["contradiction", "loose_name", "named", "shown", "type_words"]
@@ -37,6 +37,8 @@ def _compatible(fact: Fact, claim: ValueType | None, worlds: Worlds) -> bool:
     if isinstance(fact, Unknown) or claim is None:
         return True
     if isinstance(fact, TensorFact):
+        if isinstance(claim, SparseTensorType):  # it says how the tensor is stored
+            claim = TensorType(claim.dtype, claim.shape)
         if not isinstance(claim, TensorType) or (fact.dtype is not None and fact.dtype != claim.dtype):
             return False
         if fact.shape is None or claim.shape is None:

@@ -21,7 +21,7 @@ from hwflow.onnx.ops.base import Call, Operator
 from hwflow.onnx.rules.finding import Finding, error, warning
 from hwflow.onnx.run.calls import find
 from hwflow.onnx.run.functions import Functions, function_path, instantiate
-from hwflow.onnx.schemas import Schema
+from hwflow.onnx.schemas import Option, Schema
 
 __all__ = ["Types", "infer_types"]
 
@@ -55,11 +55,25 @@ def infer_types(
     themselves.
     """
     functions = Functions(model.functions, limits)
-    functions.require_bounded(model.graph.nodes, model.opsets, "graph")
-    walk = _Inference(functions, Meter(limits), limits.inlined_nodes + 16 * len(model.graph.nodes))
+    graphs = {"graph": model.graph, **_training_graphs(model)}
+    for path, graph in graphs.items():
+        functions.require_bounded(graph.nodes, model.opsets, path)
+    nodes = sum(len(graph.nodes) for graph in graphs.values())
+    walk = _Inference(functions, Meter(limits), limits.inlined_nodes + 16 * nodes)
     facts = walk.main(model.graph, model.opsets, input_shapes or {})
+    for path, graph in _training_graphs(model).items():
+        walk.training(graph, facts if path.endswith("algorithm") else {}, path, model.opsets)
     claims = _claims(model.graph)
     return Types(_shown(facts, claims, walk.worlds), walk.inner_types(), tuple(dict.fromkeys(walk.findings)))
+
+
+def _training_graphs(model: Model) -> dict[str, Graph]:
+    """By path; an algorithm continues the main graph [TR-09]."""
+    found = {}
+    for index, training in enumerate(model.training):
+        graphs = {"initialization": training.initialization, "algorithm": training.algorithm}
+        found.update({f"training_info[{index}]/{kind}": graph for kind, graph in graphs.items() if graph is not None})
+    return found
 
 
 def _claims(graph: Graph | Function) -> dict[str, ValueType]:
@@ -85,6 +99,14 @@ class _Scope:
     opsets: Mapping[str, int]
 
 
+def _lacks(schema: Schema, operands: Sequence[Fact | None]) -> bool:
+    """Whether an input is left out that the operator needs."""
+    if len(operands) < schema.input_limits[0]:
+        return True
+    missing = [schema.input(position) for position, operand in enumerate(operands) if operand is None]
+    return any(parameter is not None and parameter.option is not Option.OPTIONAL for parameter in missing)
+
+
 @dataclass
 class _Inference:
     functions: Functions
@@ -105,8 +127,19 @@ class _Inference:
                 type_ = TensorType(type_.dtype, tuple(shapes[value.name]))
             facts[value.name] = fact_of(type_, self.worlds)
         self.worlds.given.update(self.worlds.symbols)
-        self.visit_all(graph.nodes, self.scope(graph, facts, "graph", opsets))
+        scope = self.scope(graph, facts, "graph", opsets)
+        for value in graph.inputs:
+            if value.name in scope.claims:
+                self.define(value.name, facts[value.name], scope, "GR-21", f"input '{value.name}'")
+        self.visit_all(graph.nodes, scope)
         return facts
+
+    def training(self, graph: Graph, facts: Mapping[str, Fact], path: str, opsets: Mapping[str, int]) -> None:
+        """A training graph, which may see the facts of the main graph."""
+        own: dict[str, Fact] = {value.name: fact_of(value.type, self.worlds) for value in graph.inputs}
+        scope = self.scope(graph, ChainMap(own, dict(facts)), path, opsets)
+        self.visit_all(graph.nodes, scope)
+        self.inner[path] = own, scope.claims
 
     def inner_types(self) -> dict[str, dict[str, ValueType]]:
         return {path: _shown(facts, claims, self.worlds) for path, (facts, claims) in self.inner.items()}
@@ -118,7 +151,8 @@ class _Inference:
         for name, array in graph.initializers.items():
             self.define(name, TensorFact(array.dtype, array.shape, array), scope, "GR-12", f"initializer '{name}'")
         for name, sparse in graph.sparse_initializers.items():
-            facts[name] = TensorFact(sparse.values.dtype, tuple(sparse.shape))
+            fact = TensorFact(sparse.values.dtype, tuple(sparse.shape))
+            self.define(name, fact, scope, "GR-12", f"sparse_initializer '{name}'")
         return scope
 
     def define(self, name: str, fact: Fact, scope: _Scope, rule: str, place: str) -> None:
@@ -163,14 +197,17 @@ class _Inference:
         if function is not None:
             return self.in_function(function, node, operands, path)
         call = Call(node, scope.opsets.get(node.domain, 0), place, schema, self.meter)
-        if schema is not None and (wrong := mismatch(schema, operands)) is not None:
+        if schema is not None and (wrong := mismatch(schema, node.inputs, operands)) is not None:
             self.findings.append(error("ND-05", path, wrong, "insert a Cast, or export the model again"))
-            return by_schema(call, operands, len(node.outputs))
+            return []
         control = None if node.domain else CONTROL.get(node.op_type)
         if control is not None:
+            earlier = len(self.findings)
 
             def body(name: str, graph: Graph, inputs: Sequence[Fact]) -> list[Fact]:
-                return self.in_graph(graph, inputs, scope, f"{path}/attribute '{name}'")
+                place = f"{path}/attribute '{name}'"
+                self.forget(earlier, place)
+                return self.in_graph(graph, inputs, scope, place)
 
             found = control(call, operands, self.worlds, body)
             return found if found is not None else by_schema(call, operands, len(node.outputs))
@@ -187,7 +224,7 @@ class _Inference:
             return [operands[0] or UNKNOWN]
         fallback = by_schema(call, operands, len(node.outputs))
         tensors = [o for o in operands if o is None or isinstance(o, TensorFact)]
-        if len(tensors) != len(operands) or (schema is not None and len(operands) < schema.input_limits[0]):
+        if len(tensors) != len(operands) or (schema is not None and _lacks(schema, operands)):
             return fallback
         found = None
         try:
@@ -204,11 +241,17 @@ class _Inference:
             return fallback
         return [refined(a, b, self.worlds) for a, b in zip(found, fallback, strict=False)]
 
+    def forget(self, count: int, path: str) -> None:
+        """Drop what an earlier round found in the graph at `path`, which is behind the first `count` findings."""
+        self.findings[count:] = [f for f in self.findings[count:] if not f.path.startswith(f"{path}/")]
+
     def in_graph(self, graph: Graph, inputs: Sequence[Fact], outer: _Scope, path: str) -> list[Fact]:
-        """The outputs of a graph in an attribute; what an earlier round found in it is replaced."""
-        self.findings = [finding for finding in self.findings if not finding.path.startswith(f"{path}/")]
+        """The outputs of a graph in an attribute for the facts of its inputs."""
         facts: dict[str, Fact] = {}
         for value, fact in zip(graph.inputs, inputs, strict=False):
+            if (wrong := contradiction(fact, value.type, self.worlds)) is not None:
+                where = f"{path}/input '{value.name}'"
+                self.findings.append(error("GR-16", where, f"the type of '{value.name}' must be {wrong}"))
             facts[value.name] = refined(fact, fact_of(value.type, self.worlds), self.worlds)
         for value in graph.inputs[len(inputs) :]:
             facts[value.name] = fact_of(value.type, self.worlds)

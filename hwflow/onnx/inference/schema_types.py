@@ -44,6 +44,9 @@ def spelled(fact: Fact) -> str | None:
     if isinstance(fact, Holder):
         inside = spelled(fact.element)
         return None if inside is None else f"{'optional' if fact.optional else 'seq'}({inside})"
+    if isinstance(fact, MapType) and isinstance(fact.value, TensorType):
+        key, value = _SPELLED.get(fact.key), _SPELLED.get(fact.value.dtype)
+        return None if key is None or value is None else f"map({key},{value})"
     return None
 
 
@@ -111,7 +114,7 @@ def _by_attribute(call: Call, schema: Schema, allowed: frozenset[str]) -> Fact:
     return TensorFact(dtype, None) if all_tensors else UNKNOWN
 
 
-def mismatch(schema: Schema, operands: Sequence[Fact | None]) -> str | None:
+def mismatch(schema: Schema, names: Sequence[str], operands: Sequence[Fact | None]) -> str | None:
     """What is wrong with the types of the inputs: one that the operator does not take, or two that must be equal."""
     first: dict[str, tuple[int, str]] = {}
     for position, operand in enumerate(operands):
@@ -119,14 +122,13 @@ def mismatch(schema: Schema, operands: Sequence[Fact | None]) -> str | None:
         text = None if operand is None else spelled(operand)
         if parameter is None or text is None:
             continue
+        what = f"input {position} ({parameter.name}) '{names[position]}'"
         allowed = schema.allowed(parameter)
         if text not in allowed:
-            listed = ", ".join(sorted(allowed)[:8]) + (", ..." if len(allowed) > 8 else "")
-            return f"input {position} must be {listed}, not {text}"
-        if parameter.type in schema.types and (parameter.option is not Option.VARIADIC or parameter.homogeneous):
+            listed = ", ".join(sorted(allowed)) if len(allowed) <= 6 else f"one of the {len(allowed)} types it takes"
+            return f"{what} must be {listed}, not {text}"
+        if parameter.type in schema.types and parameter.homogeneous:
             place, other = first.setdefault(parameter.type, (position, text))
             if other != text:
-                return f"input {position} must be {other} as input {place} is, not {text}"
+                return f"{what} must be {other} as input {place}, not {text}"
     return None
-
-

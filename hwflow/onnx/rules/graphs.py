@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
-from hwflow.onnx.rules.elements import ELEMENTS
 from hwflow.onnx.rules.finding import Finding, Rule, error, lenient, quoted, warning
 from hwflow.onnx.rules.symbols import initializer_names, tables
 from hwflow.onnx.rules.walk import Scope, nodes, scopes
@@ -136,50 +135,6 @@ def not_empty(document: Document) -> Iterator[Finding]:
         yield warning("GR-23", "W-no-outputs", "graph", text, "list what it computes as outputs")
 
 
-def initializers_as_stated(document: Document) -> Iterator[Finding]:
-    """GR-12: an initializer has the type that the graph states for its name."""
-    for scope, graph in _graphs(document):
-        weights = {tensor.name: (tensor.data_type, tensor.dims) for tensor in graph.initializer}
-        weights |= {sparse.values.name: (sparse.values.data_type, sparse.dims) for sparse in graph.sparse_initializer}
-        for kind, values in (("input", graph.input), ("output", graph.output), ("value_info", graph.value_info)):
-            for index, value in enumerate(values):
-                weight = weights.get(value.name)
-                if weight is not None and (text := _contradiction(value.type, *weight)):
-                    text = f"the initializer {quoted(value.name)} must be of the stated type {text}"
-                    yield error("GR-12", f"{scope.path}/{kind}[{index}]", text)
-
-
-def _contradiction(stated: pb.TypeProto, element: int, dims: Iterable[int]) -> str:
-    """ "float[3, ?], not float[4, 4]"; empty where both agree as far as the file says."""
-    kind = stated.WhichOneof("value")
-    if kind is None:
-        return ""
-    sizes = list(dims)
-    if kind not in ("tensor_type", "sparse_tensor_type"):
-        return f"{kind.removesuffix('_type')}, not {_shown(element, sizes)}"
-    tensor = getattr(stated, kind)
-    wanted = [_size(dim) for dim in tensor.shape.dim]
-    fits = not tensor.HasField("shape") or (
-        len(wanted) == len(sizes) and all(w is None or w == s for w, s in zip(wanted, sizes, strict=True))
-    )
-    if fits and tensor.elem_type in (0, element):
-        return ""
-    return f"{_shown(tensor.elem_type, wanted if tensor.HasField('shape') else None)}, not {_shown(element, sizes)}"
-
-
-def _size(dim: pb.TensorShapeProto.Dimension) -> int | None:
-    """None for a dim that is open; some exporters write -1 for that."""
-    return dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
-
-
-def _shown(element: int, sizes: list[int] | list[int | None] | None) -> str:
-    name = ELEMENTS[element].name if element in ELEMENTS else f"element type {element}"
-    if sizes is None:
-        return f"{name} of unknown rank"
-    shown = ["?" if size is None else str(size) for size in sizes[:9]] + ["..."] * (len(sizes) > 9)
-    return f"{name}[{', '.join(shown)}]"
-
-
 RULES: tuple[Rule, ...] = (
     named,
     nodes_connected,
@@ -188,7 +143,6 @@ RULES: tuple[Rule, ...] = (
     not_empty,
     initializers_distinct,
     initializers_are_inputs,
-    initializers_as_stated,
     weights_overridable,
     stated_types_of_values,
 )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TypeAlias
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
-from hwflow.onnx.rules.walk import NodePlace, Scope, canonical, derived, nodes, scopes
+from hwflow.onnx.rules.walk import NodePlace, canonical, derived, nodes
 from hwflow.onnx.schemas import Schema, find_schema
 
-__all__ = ["Called", "FunctionKey", "attribute_of", "calls", "calls_in", "function_key", "local_functions"]
+__all__ = ["Called", "FunctionKey", "attribute_of", "calls", "function_key", "local_functions"]
 
 #: Domain ("" for the default one), name, overload.
 FunctionKey: TypeAlias = tuple[str, str, str]
@@ -65,13 +64,6 @@ def calls(document: Document) -> Sequence[Called]:
 def _calls(document: Document) -> Sequence[Called]:
     functions = local_functions(document)
     return [resolve(place, functions) for place in nodes(document)]
-
-
-def calls_in(document: Document) -> Iterator[tuple[Scope, list[Called]]]:
-    """The same, scope by scope, outer ones first."""
-    found = iter(calls(document))
-    for scope in scopes(document):
-        yield scope, list(islice(found, len(scope.proto.node)))
 
 
 def attribute_of(node: pb.NodeProto, name: str) -> pb.AttributeProto | None:

@@ -149,7 +149,7 @@ def test_texts_that_are_not_utf8() -> None:
     bad = AttributeProto(name="value_string", type=AttributeProto.STRING, s=b"\xff\xfe")
     proto = with_attributes(bad, op="Constant")
     proto.graph.node[0].ClearField("input")
-    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.STRING
+    proto.graph.output[0].CopyFrom(value("y", TensorProto.STRING, ()))
     assert warned(proto) == (
         "graph/node[0] 'y' (Constant)/attribute 'value_string': a text should be UTF-8, not b'\\xff\\xfe'; "
         "export the model again [AT-07 W-attribute-bytes]"

@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx import FunctionProto, TensorProto, helper
 
-from hwflow.onnx import evaluate, loads
-from tests.onnx.rules.protos import error_of, errors, findings, graph, leniently, model, node, value, warned
+from hwflow.onnx import check, evaluate, loads
+from tests.onnx.rules.protos import document, error_of, errors, findings, graph, leniently, model, node, value, warned
 
 
 def function(
@@ -99,7 +99,8 @@ def test_functions_are_not_nested_too_deep() -> None:
         names = ["Foo", *(f"F{i}" for i in range(1, length))]
         return calling(*(nested(a, b) for a, b in pairwise(names)), function(names[-1]))
 
-    assert errors(chain(100)) == []
+    assert errors(chain(60)) == []
+    assert "must be at most 64 deep in each other (depth)" in error_of(chain(100)), "the default limit of inference"
     assert "functions must call each other at most 100 deep, not 101" in error_of(chain(101))
     start = time.monotonic()
     assert "not 5000" in error_of(chain(5000))
@@ -238,10 +239,13 @@ def test_what_inlining_would_make_is_counted() -> None:
         return calling(*(nested(a, b, b) for a, b in pairwise(names)), function(names[-1]))
 
     assert findings(doubling(10)) == ()
-    assert warned(doubling(18)) == (
+    large = doubling(18)
+    found = check(document(large), types=False)
+    assert [str(f) for f in found if f.rule == "FN-12"] == [
         "model: inlined_nodes should be at most 100,000, not 393,215 as inlining of all functions would make; "
         "if you trust the model and inline it, raise it with --limit inlined_nodes=NUMBER [FN-12 W-functions-large]"
-    )
+    ]
+    assert "[LM-02]" in error_of(large), "nor are the types inferred"
     assert error_of(doubling(41)) == (
         "model: nodes must be at most 10,000,000 after inlining of all functions, not more; "
         "if you trust the model, raise it with --limit nodes=NUMBER [FN-12]"

@@ -25,6 +25,8 @@ from tests.onnx.rules.protos import (
     weight,
 )  # fmt: skip
 
+#: Where the two elements of a weight are that is stored as a sparse tensor.
+INDICES = weight("", TensorProto.INT64, (2,), [0, 1])
 SORT = "sort the nodes: each behind those that write what it reads"
 X = np.array([-1, 2], np.float32)
 
@@ -210,21 +212,34 @@ def test_initializers_have_names_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("stated", "shown"),
     [
-        (value("w", TensorProto.INT8), "int8[2], not float[2]"),
-        (value("w", shape=(3,)), "float[3], not float[2]"),
-        (value("w", shape=(2, "n")), "float[2, ?], not float[2]"),
-        (value("w", TensorProto.INT8, None), "int8 of unknown rank, not float[2]"),
-        (helper.make_tensor_sequence_value_info("w", 1, [2]), "sequence, not float[2]"),
+        (value("w", TensorProto.INT8), "int8[2]"),
+        (value("w", shape=(3,)), "float32[3]"),
+        (value("w", shape=(2, "n")), "float32[2, n]"),
+        (value("w", TensorProto.INT8, None), "int8 of unknown rank"),
+        (helper.make_tensor_sequence_value_info("w", 1, [2]), "a sequence of float32[2]"),
     ],
 )
-def test_initializers_as_stated(where: str, stated: onnx.ValueInfoProto, shown: str) -> None:
+@pytest.mark.parametrize("sparse", [False, True])
+def test_initializers_as_stated(where: str, stated: onnx.ValueInfoProto, shown: str, sparse: bool) -> None:
     proto = model(node("Add", ("x", "w")), initializers=[weight("w")])
+    if sparse:
+        proto.graph.ClearField("initializer")
+        proto.graph.sparse_initializer.add().CopyFrom(helper.make_sparse_tensor(weight("w"), INDICES, [2]))
     getattr(proto.graph, where).append(stated)
-    place = {"input": "input[1]", "output": "output[1]", "value_info": "value_info[0]"}[where]
+    place = "sparse_initializer" if sparse else "initializer"
     assert (
-        f"graph/{place}: the initializer 'w' must be of the stated type {shown}; export the model again [GR-12]"
-        in errors(proto)
-    )
+        f"graph/{place} 'w': the type of 'w' must be float32[2], not {shown} as the file states; "
+        f"export the model again [GR-12]"
+    ) in errors(proto)
+
+
+@pytest.mark.rule("GR-12")
+@pytest.mark.parametrize("shape", [(2,), ("n",), None])
+def test_a_sparse_type_says_how_it_is_stored(shape: tuple[int | str, ...] | None) -> None:
+    proto = model(node("Add", ("x", "w")))
+    proto.graph.sparse_initializer.add().CopyFrom(helper.make_sparse_tensor(weight("w"), INDICES, [2]))
+    proto.graph.value_info.append(helper.make_sparse_tensor_value_info("w", TensorProto.FLOAT, shape))
+    assert errors(proto) == []
 
 
 @pytest.mark.rule("GR-12")
@@ -335,7 +350,8 @@ def test_the_main_graph_states_ranks(where: str) -> None:
     dim = getattr(proto.graph, where)[0].type.tensor_type.shape.dim[0]
     dim.ClearField("dim_value")
     assert findings(proto) == (), "an open dim is a known rank"
-    del getattr(proto.graph, where)[0].type.tensor_type.shape.dim[:]
+    for stated in (proto.graph.input[0], proto.graph.output[0]):
+        del stated.type.tensor_type.shape.dim[:]
     assert findings(proto, strict=True) == (), "a scalar has a rank"
 
 
