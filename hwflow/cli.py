@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import io
 import json
 import os
 import signal
@@ -230,6 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point of `hwflow`; always raises SystemExit.  `arguments` are those of the process if None."""
     if arguments is None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it started ends too
+        for stream in (sys.stdout, sys.stderr):  # a file's name may have what the terminal's encoding has not
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else list(arguments)
     # Amaranth complains of hardware that is made and not used: after a failure that is no news.
     warnings.filterwarnings("ignore", category=UnusedElaboratable)

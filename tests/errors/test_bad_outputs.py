@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hwflow import onnx
-from tests.e2e.command import Cli, process
+from tests.e2e.command import Cli, environment, process
 from tests.e2e.networks import small_network
 
 CONVERT = ("onnx", "convert")
@@ -55,6 +55,15 @@ def test_a_name_that_is_not_utf8(cli: Cli, model: Path) -> None:
     assert done.code == 2
     assert "the data file must have a UTF-8 name" in done.message
     assert cli(*CONVERT, model, target, "--json").code == 0, "the model itself may have any name"
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [("ascii:strict", "\\u2603\\udcff"), ("utf-8:strict", "\u2603\\udcff")])
+def test_a_name_that_the_terminal_cannot_show(cli: Cli, model: Path, encoding: str, shown: str) -> None:
+    name = os.fsdecode("\u2603".encode() + b"\xff.onnx")
+    model.rename(name)
+    done = process(["check", name], env=environment(PYTHONIOENCODING=encoding))
+    assert done.code == 0, done
+    assert f"\n{shown}.onnx: no error" in done.out
 
 
 def test_a_file_in_place_of_the_folder_of_a_picture(cli: Cli, model: Path) -> None:
