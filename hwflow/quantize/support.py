@@ -8,6 +8,7 @@ import numpy as np
 
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.ops import find_operator
+from hwflow.onnx.rewrite.passes import is_identity
 from hwflow.quantize.graphs import consumers, dynamic_inputs, host_prefix, host_suffix
 from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, KNOWN, LAYOUT, MATRIX, QUANTIZERS
 from hwflow.quantize.problems import Problem
@@ -43,7 +44,7 @@ def unsupported(model: Model) -> list[Problem]:
         if node.outputs[0] in weights:
             found.extend(_of_constant(node, graph))
             continue
-        found.extend(_of_node(node, graph, before, after, weights))
+        found.extend(_of_node(node, model, before, after, weights))
     return found
 
 
@@ -70,7 +71,8 @@ def _dequantized_constants(graph: Graph) -> set[str]:
     return names
 
 
-def _of_node(node: Node, graph: Graph, before: set[str], after: set[str], weights: set[str]) -> Iterator[Problem]:
+def _of_node(node: Node, model: Model, before: set[str], after: set[str], weights: set[str]) -> Iterator[Problem]:
+    graph = model.graph
     if node.domain or node.op_type not in KNOWN:
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         yield Problem.of(
@@ -78,6 +80,9 @@ def _of_node(node: Node, graph: Graph, before: set[str], after: set[str], weight
             f"operator {operator} has no hardware",
             NO_HARDWARE,
         )
+        return
+    if node.op_type == "Dropout" and not is_identity(node, model):
+        yield Problem.of(node, "drops elements at random, as in training", "export the model for inference")
         return
     dynamic = [name for name in dynamic_inputs(node, graph) if name not in weights]
     if node.op_type in MATRIX:

@@ -79,6 +79,46 @@ def test_identities(make, expected) -> None:
     assert named <= set(simple.graph.types)
 
 
+TRAINING = np.array(True)
+
+
+@pytest.mark.parametrize(
+    ("opset", "training", "attributes", "drops"),
+    [
+        (6, None, {}, True),
+        (6, None, {"is_test": 1}, False),
+        (7, None, {}, False),
+        (12, None, {}, False),
+        (12, ~TRAINING, {}, False),
+        (12, TRAINING, {}, True),
+    ],
+)
+def test_dropout_stays_where_it_drops(opset, training, attributes, drops) -> None:
+    b = Builder()
+    x = b.input("x", np.float32, (100,))
+    more = [] if training is None else ["", b.constant("t", training)]
+    b.output(b.node("Neg", b.node("Dropout", x, *more, **attributes), output="y"))
+    model = b.model(opset=opset)
+    simple = simplify(model)
+    assert ops(simple) == ["Dropout", "Neg"][not drops :]
+    ones = {"x": np.ones(100, np.float32)}
+    np.testing.assert_array_equal(evaluate(simple, ones)["y"], evaluate(model, ones)["y"])
+    assert (evaluate(model, ones)["y"] == 0).any() == drops
+
+
+@pytest.mark.parametrize("default", [None, ~TRAINING])
+def test_dropout_stays_where_the_caller_may_train(default) -> None:
+    b = Builder()
+    x, t = b.input("x", np.float32, (2,)), b.input("t", np.bool_, ())
+    b.output(b.node("Dropout", x, "", t, output="y"))
+    model = b.model(opset=13)
+    if default is not None:
+        graph = replace(model.graph, inputs=model.graph.inputs[:1], overridable=model.graph.inputs[1:],
+                        initializers={"t": default})  # fmt: skip
+        model = replace(model, graph=graph)
+    assert ops(simplify(model)) == ["Dropout"]
+
+
 def test_unused_parts() -> None:
     b = Builder()
     x = b.input("x", np.float32, (2,))

@@ -209,3 +209,13 @@ def test_a_product_of_columns() -> None:
         "'g' (Gemm): transA has no hardware",
         "export the model with the batch as the first axis",
     ]
+
+
+def test_dropout_in_training() -> None:
+    b = Builder()
+    x = b.node("Dropout", b.input("x", np.float32, (1, 4)), "", b.constant("t", np.array(True)), name="d")
+    b.output(b.node("Gemm", x, b.constant("w", np.ones((4, 5), np.float32))), np.float32, (1, 5))
+    assert refusal(b.model())[1:] == [
+        "'d' (Dropout): drops elements at random, as in training",
+        "export the model for inference",
+    ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hwflow.onnx.model import Model, Node
 from hwflow.onnx.rewrite.renaming import reads, renamed
 
-__all__ = ["PASSES", "Pass", "remove_identities", "remove_unused", "simplify"]
+__all__ = ["PASSES", "Pass", "is_identity", "remove_identities", "remove_unused", "simplify"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def simplify(model: Model) -> Model:
 
 
 def remove_identities(model: Model) -> Model:
-    """Without Identity nodes and Dropout nodes (which do nothing in inference); their readers read their input.
+    """Without Identity nodes and Dropout nodes that drop nothing; their readers read their input.
 
     A node stays where it joins an input or a constant to an output of the graph, because both names must exist, and
     where its mask is read.  Graphs in attributes read what takes the place of a node, but keep their own nodes.
@@ -41,7 +41,7 @@ def remove_identities(model: Model) -> Model:
     kept: list[Node] = []
     for node in graph.nodes:
         node = renamed(node, names) if any(name in names for name in reads(node)) else node
-        if not _does_nothing(node, read):
+        if any(name in read for name in node.outputs[1:] if name) or not is_identity(node, model):
             kept.append(node)
             continue
         source, result = node.inputs[0], node.outputs[0]
@@ -59,10 +59,21 @@ def remove_identities(model: Model) -> Model:
     return replace(model, graph=replace(graph, nodes=tuple(kept), types=types))
 
 
-def _does_nothing(node: Node, read: set[str]) -> bool:
-    if node.domain or node.op_type not in ("Identity", "Dropout"):
-        return False
-    return not any(name in read for name in node.outputs[1:] if name)
+def is_identity(node: Node, model: Model) -> bool:
+    """True for a node of the main graph whose first output is its first input: Identity, or Dropout in inference.
+
+    Before operator set 7 Dropout drops unless `is_test` says otherwise; from 12 on it does where its third input is
+    true, which only a constant excludes.
+    """
+    if node.domain or node.op_type != "Dropout":
+        return not node.domain and node.op_type == "Identity"
+    if model.opsets.get("", 0) < 7:
+        return bool(node.attributes.get("is_test"))
+    if len(node.inputs) < 3 or not node.inputs[2]:
+        return True
+    training = model.graph.initializers.get(node.inputs[2])
+    fed = any(value.name == node.inputs[2] for value in model.graph.overridable)
+    return training is not None and not fed and not training.any()
 
 
 def remove_unused(model: Model) -> Model:
@@ -101,6 +112,6 @@ def _state(model: Model) -> set[str]:
 
 #: In the order in which `simplify` runs them.
 PASSES: tuple[Pass, ...] = (
-    Pass("remove-identities", "Leave out Identity and Dropout.", remove_identities),
+    Pass("remove-identities", "Leave out Identity, and Dropout in inference.", remove_identities),
     Pass("remove-unused", "Leave out what no output depends on.", remove_unused),
 )
