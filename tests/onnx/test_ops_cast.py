@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 import hwflow.onnx
 from hwflow.onnx.build import Builder
 from hwflow.onnx.dtypes import ELEMENT_TYPES
+from hwflow.onnx.errors import LimitError
 from hwflow.onnx.model import SparseTensor
 from hwflow.onnx.ops.special import erf, erf_inverse
 from tests.onnx.neural import Case, agree, case, draw, error_of, evaluated
 from tests.onnx.oracle import ChildOracle
+from tests.onnx.single import inferred
 
 FLOAT, UINT8, INT32, INT64, STRING, BOOL, HALF, DOUBLE, BFLOAT16 = 1, 2, 6, 7, 8, 9, 10, 11, 16
 E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ, E8M0 = 17, 18, 19, 20, 24
@@ -187,6 +190,16 @@ def test_constants() -> None:
 @pytest.mark.parametrize(("start", "limit", "delta"), [(0, 10, 3), (10, 0, -2), (5, 5, 1), (0, -5, 2), (1, 2, 7)])
 def test_range(oracle, dtype, start, limit, delta) -> None:
     agree(case("Range", 11, *(np.array(v, dtype) for v in (start, limit, delta))), oracle)
+
+
+def test_the_rule_of_range_makes_no_numbers() -> None:
+    """10^8 numbers take 800 MB; of 10^12 not even the shape is given, because no tensor may be that large."""
+    tracemalloc.start()
+    assert inferred("Range", np.array(0), np.array(10**8), np.array(1)) == [(np.int64, (10**8,))]
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    with pytest.raises(LimitError, match="must be at most"):
+        inferred("Range", np.array(0), np.array(10**12), np.array(1))
 
 
 def test_range_of_large_integers_is_exact() -> None:

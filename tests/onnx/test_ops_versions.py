@@ -244,6 +244,7 @@ def draws() -> list[Case]:
         case("Pow", 7, abs(x), np.array(2.5, np.float32)),
         *(case("Pow", opset, np.array([2, 3], a), np.array([3, 2], b)) for opset in (12, 13, 15)
           for a in (np.int32, np.int64, np.float32) for b in (np.float32, np.int32, np.int64, np.float64)),
+        case("Pow", 13, np.array([5.3, 2.7], np.float32), np.array([2, 3.5], np.float16)),  # in the type of the base
         *(case("Mod", opset, np.array([7, -7, 7, -7], d), np.array([3, 3, -3, -3], d), fmod=f)
           for opset in (10, 13) for d in (np.int8, np.int64) for f in (0, 1)),
         case("Mod", 13, np.array([5.5, -5.5, 5.5], np.float32), np.array([2, 2, -2], np.float32), fmod=1),
@@ -307,6 +308,7 @@ def without_oracle() -> list[Case]:
         *(case("PRelu", o, x, np.array([0.5], np.float32), expected=np.where(x < 0, x / 2, x)) for o in (1, 6)),
         *(case("PRelu", o, x, np.array([1, 2, 3], np.float32),
                expected=np.where(x < 0, x * np.array([[1], [2], [3]], np.float32), x)) for o in (1, 6)),
+        *(case("PRelu", o, x[:, :0], np.zeros(0, np.float32), expected=x[:, :0]) for o in (1, 6)),
         case("Selu", 1, x, expected=(np.float32(1.0507) * np.where(x > 0, x, np.float32(1.6732) * (np.exp(x) - 1)))),
         case("CumProd", 26, np.array([[1, 2, 3]], np.int32), np.array(1), expected=np.array([[1, 2, 6]], np.int32)),
         case("CumProd", 26, np.array([1, 2, 3], np.int32), np.array(0), exclusive=1, reverse=1,

@@ -105,8 +105,6 @@ def by_rule(call: Call, operator: Operator, operands: Operands, worlds: Worlds) 
         operand = operands[position] if position < len(operands) else None
         if operand is not None and operand.elements is None:
             return None
-    if call.node.op_type == "Range":  # its rule makes the numbers
-        call = replace(call, meter=Meter(replace(DEFAULT_LIMITS, tensor_bytes=8 * MAX_ELEMENTS)))
     if all(o is None or o.is_static for o in operands):
         return _static(_Rule(call, operator, call), operands)
     rule = _Rule(replace(call, meter=_UNLIMITED), operator, call)
@@ -120,11 +118,7 @@ def by_rule(call: Call, operator: Operator, operands: Operands, worlds: Worlds) 
 def _static(rule: _Rule, operands: Operands) -> list[TensorFact] | None:
     try:
         return [TensorFact(k.dtype, k.shape, k.value) for k in rule(_in_world(operands, 0))]
-    except LimitError:
-        if rule.call.node.op_type == "Range":
-            return None
-        raise
-    except Unsupported:
+    except (LimitError, Unsupported):
         raise
     except HwflowError as error:
         raise Contradiction(str(error)) from None

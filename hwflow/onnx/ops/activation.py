@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
-from hwflow.onnx.ops.precision import is_float
+from hwflow.onnx.ops.precision import in_float32, is_float, widened
 from hwflow.onnx.ops.shapes import as_first
 from hwflow.onnx.ops.special import erf
-from hwflow.onnx.ops.widening import in_float32, widened
 
 __all__ = ["OPERATORS"]
 
@@ -53,7 +52,7 @@ def _fits_into(call: Call, slope: Arr | Known, x: Arr | Known) -> None:
 def _prelu_1(call: Call, x: Arr, slope: Arr) -> Arr:
     """Before operator set 7 the slope is one number, or one for each channel (axis 1)."""
     _fits_channels(call, Known(x.dtype, x.shape), Known(slope.dtype, slope.shape))
-    return _prelu(call, x, slope.reshape(-1, *(1,) * (x.ndim - 2)) if slope.size > 1 else slope.reshape(()))
+    return _prelu(call, x, slope.reshape(-1, *(1,) * (x.ndim - 2)) if slope.size != 1 else slope.reshape(()))
 
 
 def _fits_channels(call: Call, x: Known, slope: Known) -> Known:

@@ -10,9 +10,9 @@ import numpy as np
 
 from hwflow.onnx.ops.arithmetic_1 import legacy, same_shapes
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
+from hwflow.onnx.ops.precision import in_float32, is_integer, widened
 from hwflow.onnx.ops.shapes import as_first, broadcast_shape, by_broadcast
 from hwflow.onnx.ops.special import erf
-from hwflow.onnx.ops.widening import in_float32, is_integer
 
 __all__ = ["OPERATORS", "elementwise"]
 
@@ -48,7 +48,7 @@ def _power(call: Call, base: Arr, exponent: Arr) -> Arr:
     """The result has the type of the base; integers with a negative or fractional exponent go through float64."""
     _allowed(call, exponent, base)
     if not is_integer(base.dtype):
-        return in_float32(np.power)(base, exponent).astype(base.dtype)
+        return np.asarray(np.power(widened(base), widened(exponent))).astype(base.dtype)
     if is_integer(exponent.dtype) and bool(np.all(exponent >= 0)):  # modulo 2^64, then modulo 2^bits
         return np.asarray(np.power(base.astype(np.uint64), exponent.astype(np.uint64))).astype(base.dtype)
     return np.asarray(np.power(base.astype(np.float64), exponent.astype(np.float64))).astype(base.dtype)

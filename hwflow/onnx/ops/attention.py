@@ -93,10 +93,10 @@ def _attention(
     if past_key is not None and past_value is not None:
         key, value = np.concatenate((past_key, key), axis=2), np.concatenate((past_value, value), axis=2)
     scale = call.number("scale", 1 / math.sqrt(s.size))
-    mode, shown = call.integer("qk_matmul_output_mode", 0), []
+    mode, shown = call.integer("qk_matmul_output_mode"), []
     scores = _scores(s, _split(q, s.heads), key, scale)
     shown.append(scores)
-    if cap := call.number("softcap", 0.0):
+    if cap := call.number("softcap"):
         scores = np.tanh(scores / scores.dtype.type(cap)) * scores.dtype.type(cap)
     shown.append(scores)
     allowed, added = _masks(call, s, mask, lengths, scores.dtype)
@@ -158,7 +158,7 @@ def _masks(
         before = (lengths - s.queries).reshape(-1, 1, 1, 1)
         allowed = allowed & (at < lengths.reshape(-1, 1, 1, 1))
     ahead = at - before - np.arange(s.queries)[:, None]
-    if call.integer("is_causal", 0):
+    if call.integer("is_causal"):
         allowed = allowed & (ahead <= 0)
     for name, distance in (("left_window_size", -ahead), ("right_window_size", ahead)):
         if (bound := call.integer(name, -1)) >= 0:

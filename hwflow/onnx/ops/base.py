@@ -76,8 +76,8 @@ class GraphRunner(Protocol):
 class Call:
     """One node under evaluation: its attributes with their defaults, and the version of its operator set.
 
-    `schema` gives defaults of attributes.  `run_graph` is there while a model is evaluated, not while types are
-    inferred.
+    `schema` gives defaults of attributes; those of callers are for versions whose schema has none.  `run_graph` is
+    there while a model is evaluated, not while types are inferred.
     """
 
     node: Node
@@ -132,8 +132,9 @@ class Call:
         return self._get(name, AttributeKind.TENSOR, default)  # type: ignore[no-any-return]
 
     def _get(self, name: str, kind: AttributeKind, default: Any) -> Any:
-        if default is None and self.schema is not None and name in self.schema.attributes:
-            default = self.schema.attributes[name].default
+        stated = None if self.schema is None else self.schema.attributes.get(name)
+        if stated is not None and stated.default is not None:
+            default = stated.default
         value = self.node.attributes.get(name, default)
         if value is None:
             raise self.error(f"attribute '{name}' must be given, not left out; export the model again")

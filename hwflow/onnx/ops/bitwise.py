@@ -7,8 +7,8 @@ import numpy as np
 from hwflow.onnx.dtypes import ElementType, element_type, element_type_of, type_name
 from hwflow.onnx.ops.arithmetic import elementwise
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
+from hwflow.onnx.ops.precision import SMALL_INTEGERS
 from hwflow.onnx.ops.shapes import as_first, broadcast_shape, by_broadcast
-from hwflow.onnx.ops.widening import SMALL_INTEGERS
 
 __all__ = ["OPERATORS"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hwflow.onnx.dtypes import element_type
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
-from hwflow.onnx.ops.widening import SMALL_INTEGERS, widened
+from hwflow.onnx.ops.precision import SMALL_INTEGERS, widened
 
 __all__ = ["OPERATORS", "convert"]
 

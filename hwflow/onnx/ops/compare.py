@@ -7,8 +7,8 @@ import numpy as np
 from hwflow.onnx.ops.arithmetic import elementwise
 from hwflow.onnx.ops.arithmetic_1 import legacy
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, Table
+from hwflow.onnx.ops.precision import widened
 from hwflow.onnx.ops.shapes import broadcast_shape, by_broadcast
-from hwflow.onnx.ops.widening import widened
 
 __all__ = ["OPERATORS"]
 

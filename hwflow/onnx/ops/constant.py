@@ -11,8 +11,8 @@ from hwflow.onnx.dtypes import element_type
 from hwflow.onnx.model import SparseTensor
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.cast import convert
+from hwflow.onnx.ops.precision import widened
 from hwflow.onnx.ops.shapes import by_running
-from hwflow.onnx.ops.widening import widened
 
 __all__ = ["OPERATORS"]
 
@@ -86,7 +86,23 @@ def _eye_like_shapes(call: Call, x: Known) -> Known:
 
 
 def _range(call: Call, start: Arr, limit: Arr, delta: Arr) -> Arr:
-    """Small floats are computed in float32; the count is that of the type's own division."""
+    """Small floats are computed in float32."""
+    count = _count(call, start, limit, delta)
+    call.check_size((count,), start.dtype)
+    first, step = (widened(given).reshape(())[()] for given in (start, delta))
+    return np.asarray(first + np.arange(count).astype(first.dtype) * step).astype(start.dtype)
+
+
+def _range_shapes(call: Call, start: Known, limit: Known, delta: Known) -> Known:
+    values = [given.value for given in (start, limit, delta) if given.value is not None]
+    assert len(values) == 3  # `constant` of the operator
+    count = _count(call, *values)
+    call.check_size((count,), start.dtype)
+    return Known(start.dtype, (count,))
+
+
+def _count(call: Call, start: Arr, limit: Arr, delta: Arr) -> int:
+    """How many numbers there are: by the division of the type itself."""
     for name, given in (("start", start), ("limit", limit), ("delta", delta)):
         if given.size != 1:
             raise call.error(f"input '{name}' must be one number, not have the shape {list(given.shape)}")
@@ -94,11 +110,8 @@ def _range(call: Call, start: Arr, limit: Arr, delta: Arr) -> Arr:
     if not step or not all(math.isfinite(v) for v in (first, last, step)):
         raise call.error(f"'start', 'limit' and 'delta' (not 0) must be finite, not {first}, {last}, {step}")
     if start.dtype.kind in "iu":
-        count = max(0, -((int(first) - int(last)) // int(step)))
-    else:
-        count = max(0, _ceiling(call, (last - first) / step))
-    call.check_size((count,), start.dtype)
-    return np.asarray(first + np.arange(count).astype(first.dtype) * step).astype(start.dtype)
+        return max(0, -((int(first) - int(last)) // int(step)))
+    return max(0, _ceiling(call, (last - first) / step))
 
 
 def _ceiling(call: Call, value: Any) -> int:
@@ -111,5 +124,5 @@ OPERATORS: Table = {
     ("", "Constant"): (Operator(1, _constant, by_running(_constant)),),
     ("", "ConstantOfShape"): (Operator(9, _constant_of_shape, by_running(_constant_of_shape), constant=(0,)),),
     ("", "EyeLike"): (Operator(9, _eye_like, _eye_like_shapes),),
-    ("", "Range"): (Operator(11, _range, by_running(_range), constant=(0, 1, 2)),),
+    ("", "Range"): (Operator(11, _range, _range_shapes, constant=(0, 1, 2)),),
 }

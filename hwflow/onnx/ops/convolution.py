@@ -21,7 +21,7 @@ BLOCK_BYTES = 1 << 22
 
 def conv_windows(call: Call, x: Arr | Known, w: Arr | Known) -> Windows:
     """The windows of x [n, c, *sizes] under weights [m, c / groups, *kernel]."""
-    groups = call.integer("group", 1)
+    groups = call.integer("group")
     if x.ndim < 3 or w.ndim != x.ndim:
         raise call.error(
             f"input and weights must have the same rank of 3 or more, not be {list(x.shape)} and {list(w.shape)}"
@@ -53,7 +53,7 @@ def check_bias(call: Call, b: Arr | Known | None, channels: int) -> None:
 
 def convolve(call: Call, x: Arr, w: Arr, fill: object = 0) -> Arr:
     """x [n, c, *sizes], w [m, c / groups, *kernel] of the same type to [n, m, *outputs]; `fill` is the padding."""
-    windows, groups = conv_windows(call, x, w), call.integer("group", 1)
+    windows, groups = conv_windows(call, x, w), call.integer("group")
     shape = (x.shape[0], w.shape[0], *windows.outputs)
     call.check_size(shape, x.dtype)
     call.work(math.prod(shape) * math.prod(w.shape[1:]))

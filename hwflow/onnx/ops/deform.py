@@ -16,7 +16,7 @@ __all__ = ["OPERATORS"]
 
 
 def _windows(call: Call, x: Arr | Known, w: Arr | Known, offset: Arr | Known, mask: Arr | Known | None) -> Windows:
-    windows, groups = conv_windows(call, x, w), call.integer("offset_group", 1)
+    windows, groups = conv_windows(call, x, w), call.integer("offset_group")
     if groups < 1 or x.shape[1] % groups:
         raise call.error(f"'offset_group' must divide the {x.shape[1]} channels, not be {groups}")
     taps = groups * math.prod(windows.kernel)
@@ -34,12 +34,12 @@ def _deform_conv(
     mask [n, offset groups * taps, *outputs] to [n, m, *outputs]."""
     windows, wide = _windows(call, x, w, offset, mask), working_type(x.dtype)
     check_bias(call, b, w.shape[0])
-    (n, c), rank, parts = x.shape[:2], len(windows.kernel), call.integer("offset_group", 1)
+    (n, c), rank, parts = x.shape[:2], len(windows.kernel), call.integer("offset_group")
     taps, pixels = math.prod(windows.kernel), math.prod(windows.outputs)
     call.check_size((n, w.shape[0], pixels), wide)
     call.check_size((c, taps, pixels), np.dtype(np.float64))
     call.work(n * pixels * taps * (math.prod(w.shape[:2]) + (c << rank)))
-    rows = w.astype(wide, copy=False).reshape(call.integer("group", 1), -1, w.shape[1] * taps)
+    rows = w.astype(wide, copy=False).reshape(call.integer("group"), -1, w.shape[1] * taps)
     still = _places(windows)
     y = np.empty((n, w.shape[0], *windows.outputs), wide)
     for sample in range(n):

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
-from hwflow.onnx.ops.widening import widened
+from hwflow.onnx.ops.precision import widened
+from hwflow.onnx.ops.shapes import common_shape
 
 __all__ = ["OPERATORS"]
 
@@ -31,7 +32,7 @@ class _Sizes:
 
     def broadcast(self, call: Call, shape: tuple[int, ...]) -> None:
         try:
-            self.ellipsis = np.broadcast_shapes(self.ellipsis, shape)
+            self.ellipsis = common_shape(self.ellipsis, shape)
         except ValueError:
             listed = f"{list(self.ellipsis)} and {list(shape)}"
             raise call.error(f"the axes of '...' must fit together by broadcasting, not be {listed}") from None

@@ -14,19 +14,19 @@ __all__ = ["OPERATORS"]
 
 def _gather(call: Call, x: Arr, indices: Arr) -> Arr:
     """Whole slices of one axis."""
-    axis = axis_in(call, call.integer("axis", 0), x.ndim)
+    axis = axis_in(call, call.integer("axis"), x.ndim)
     call.check_size((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
     # A single element comes without its array, and a text then without its type.
     return np.asarray(np.take(x, checked_indices(call, indices, x.shape[axis]), axis=axis), x.dtype)
 
 
 def _gather_shapes(call: Call, x: Known, indices: Known) -> Known:
-    axis = axis_in(call, call.integer("axis", 0), x.ndim)
+    axis = axis_in(call, call.integer("axis"), x.ndim)
     return Known(x.dtype, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
 
 def _elements_axis(call: Call, x: Arr | Known, indices: Arr | Known) -> int:
-    axis = axis_in(call, call.integer("axis", 0), x.ndim)
+    axis = axis_in(call, call.integer("axis"), x.ndim)
     fits = indices.ndim == x.ndim and all(
         n <= d for i, (n, d) in enumerate(zip(indices.shape, x.shape, strict=True)) if i != axis
     )

@@ -72,7 +72,7 @@ def _depth(call: Call, depth: Arr | None) -> int:
 def _one_hot(call: Call, indices: Arr, depth: Arr, values: Arr) -> Arr:
     """A new axis that holds the first value, and the second where the index points to."""
     count = _depth(call, depth)
-    axis = axis_in(call, call.integer("axis", -1), indices.ndim + 1)
+    axis = axis_in(call, call.integer("axis"), indices.ndim + 1)
     if values.shape != (2,):
         raise call.error(f"the values must be two, off and on, not a tensor of {list(values.shape)}")
     shape = (*indices.shape[:axis], count, *indices.shape[axis:])
@@ -88,7 +88,7 @@ def _one_hot(call: Call, indices: Arr, depth: Arr, values: Arr) -> Arr:
 
 
 def _one_hot_shapes(call: Call, indices: Known, depth: Known, values: Known) -> Known:
-    axis = axis_in(call, call.integer("axis", -1), indices.ndim + 1)
+    axis = axis_in(call, call.integer("axis"), indices.ndim + 1)
     shape = (*indices.shape[:axis], _depth(call, depth.value), *indices.shape[axis:])
     call.check_size(shape, values.dtype)
     return Known(values.dtype, shape)
@@ -120,7 +120,7 @@ def _trilu(call: Call, x: Arr, k: Arr | None = None) -> Arr:
     diagonal = 0 if k is None else one_integer(call, k, "k")
     distance = np.arange(columns) - np.arange(rows).reshape(rows, 1)
     diagonal = min(max(diagonal, -rows - 1), columns + 1)
-    kept = distance >= diagonal if call.integer("upper", 1) else distance <= diagonal
+    kept = distance >= diagonal if call.integer("upper") else distance <= diagonal
     result = x.copy()
     result[..., ~kept] = zero_of(x.dtype)
     return result

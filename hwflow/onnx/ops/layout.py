@@ -17,7 +17,7 @@ def _identity(call: Call, x: Arr) -> Arr:
 
 def _flatten(call: Call, x: Arr) -> Arr:
     """Two axes: those before `axis` and those from it on.  `axis` may be the rank itself."""
-    axis = call.integer("axis", 1)
+    axis = call.integer("axis")
     if axis != x.ndim:
         axis = axis_in(call, axis, x.ndim)
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))

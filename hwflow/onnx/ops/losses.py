@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
+from hwflow.onnx.ops.precision import widened
 from hwflow.onnx.ops.softmax import log_softmax
-from hwflow.onnx.ops.widening import widened
 
 __all__ = ["OPERATORS"]
 

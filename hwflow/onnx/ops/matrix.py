@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
-from hwflow.onnx.ops.widening import widened
+from hwflow.onnx.ops.precision import widened
+from hwflow.onnx.ops.shapes import common_shape
 
 __all__ = ["OPERATORS"]
 
@@ -30,7 +31,7 @@ def _matmul_shapes(call: Call, a: Known, b: Known) -> Known:
     try:
         if not a.shape or not b.shape or left[-1] != right[-2]:
             raise ValueError
-        lead = np.broadcast_shapes(left[:-2], right[:-2])
+        lead = common_shape(left[:-2], right[:-2])
     except ValueError:
         raise call.error(f"the matrices must fit together, not be {list(a.shape)} and {list(b.shape)}") from None
     rows = left[-2:-1] if a.ndim > 1 else ()
@@ -41,8 +42,8 @@ def _matmul_shapes(call: Call, a: Known, b: Known) -> Known:
 def _gemm(call: Call, a: Arr, b: Arr, c: Arr | None = None) -> Arr:
     """alpha * a' b' + beta * c, with a' and b' transposed where the attributes say so."""
     result = _gemm_shapes(call, _known(a), _known(b), None if c is None else _known(c))
-    left = widened(a.T if call.integer("transA", 0) else a)
-    right = widened(b.T if call.integer("transB", 0) else b)
+    left = widened(a.T if call.integer("transA") else a)
+    right = widened(b.T if call.integer("transB") else b)
     call.check_size(result.shape, result.dtype)
     call.work(math.prod(result.shape) * left.shape[1])
     y = _scaled(left @ right, call.number("alpha"))
@@ -63,8 +64,8 @@ def _scaled(x: Arr, factor: float) -> Arr:
 def _gemm_shapes(call: Call, a: Known, b: Known, c: Known | None = None) -> Known:
     if a.ndim != 2 or b.ndim != 2:
         raise call.error(f"the inputs must be matrices, not have the shapes {list(a.shape)} and {list(b.shape)}")
-    rows, inner = a.shape[::-1] if call.integer("transA", 0) else a.shape
-    inner_b, columns = b.shape[::-1] if call.integer("transB", 0) else b.shape
+    rows, inner = a.shape[::-1] if call.integer("transA") else a.shape
+    inner_b, columns = b.shape[::-1] if call.integer("transB") else b.shape
     if inner != inner_b:
         raise call.error(f"the matrices must fit together, not be {list(a.shape)} and {list(b.shape)} before transA/B")
     if c is not None:

@@ -59,7 +59,7 @@ def _padded_shape(call: Call, x: Arr | Known, widths: _Widths) -> tuple[int, ...
 
 def _padded(call: Call, x: Arr, widths: _Widths, value: Any) -> Arr:
     shape = _padded_shape(call, x, widths)
-    mode = call.text("mode", "constant")
+    mode = call.text("mode")
     if mode == "constant":
         return _surrounded(call, x, shape, widths, value)
     if mode not in ("reflect", "edge", "wrap"):

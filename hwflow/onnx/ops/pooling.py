@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, Table
-from hwflow.onnx.ops.precision import is_float, working_type
+from hwflow.onnx.ops.precision import is_float, widened
 from hwflow.onnx.ops.windows import Windows, windows_of
 
 __all__ = ["OPERATORS", "pool_windows", "window_sums"]
@@ -83,7 +83,7 @@ def _average(call: Call, x: Arr) -> Arr:
 
     The padding counts in the divisor only with count_include_pad; what ceil_mode adds never does.
     """
-    total, windows = window_sums(call, x.astype(working_type(x.dtype), copy=False))
+    total, windows = window_sums(call, widened(x))
     counts = windows.counts(padding=bool(call.integer("count_include_pad", 0)))
     return np.asarray(total / counts.astype(total.dtype)).astype(x.dtype, copy=False)
 
@@ -102,7 +102,7 @@ def _powers(call: Call, x: Arr) -> tuple[Arr, float]:
     p = call.number("p") if call.opset < 2 else call.integer("p")
     if not p > 0:
         raise call.error(f"'p' must be more than 0, not {p}; export the model again")
-    wide = np.abs(x.astype(working_type(x.dtype), copy=False))
+    wide = np.abs(widened(x))
     return np.square(wide) if p == 2 else wide**p, p
 
 
@@ -112,7 +112,7 @@ def _pool_shapes(call: Call, x: Known) -> Known:
 
 def _global(function: Any) -> tuple[Kernel, ShapeRule]:
     def kernel(call: Call, x: Arr) -> Arr:
-        wide = x.astype(working_type(x.dtype), copy=False)
+        wide = widened(x)
         return np.asarray(function(wide, axis=_spatial(call, x), keepdims=True)).astype(x.dtype, copy=False)
 
     return kernel, _global_shapes

@@ -1,32 +1,70 @@
-"""The element types that kernels compute in: sums of narrow floats are wrong in their own type."""
+"""The element types that kernels compute in: floats of fewer than 32 bits in float32, rounded once at the end."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hwflow.onnx.dtypes import ELEMENT_TYPES, element_type
-from hwflow.onnx.ops.base import Call
+from hwflow.onnx.ops.base import Arr, Call
 
-__all__ = ["float_attribute", "is_float", "working_type"]
+__all__ = [
+    "SMALL_FLOATS",
+    "SMALL_INTEGERS",
+    "float_attribute",
+    "in_float32",
+    "is_float",
+    "is_integer",
+    "widened",
+    "working_type",
+]
 
-
-_NARROW = frozenset(
-    entry.dtype for entry in ELEMENT_TYPES if entry.dtype.kind == "V" and "float" in entry.dtype.name
+#: Floats that numpy computes slowly or not at all; those of `ml_dtypes` have a kind of their own in numpy.
+SMALL_FLOATS = frozenset(
+    e.dtype
+    for e in ELEMENT_TYPES
+    if e.dtype.itemsize < 4 and (e.dtype.kind == "f" or (e.dtype.kind == "V" and "float" in e.dtype.name))
 )
+
+#: Integers below a byte, one to a byte in memory.
+SMALL_INTEGERS = frozenset(e.dtype for e in ELEMENT_TYPES if e.bits < 8 and e.dtype not in SMALL_FLOATS)
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """True for float types of any width; those of `ml_dtypes` have a kind of their own in numpy."""
-    if dtype.kind == "f":
-        return True
-    return dtype in _NARROW
+    """True for float types of any width."""
+    return dtype.kind == "f" or dtype in SMALL_FLOATS
+
+
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    """True for integers of any size, bool not among them."""
+    return dtype.kind in "iu" or dtype in SMALL_INTEGERS
 
 
 def working_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """float32 for narrower floats; other types stay."""
-    return np.dtype(np.float32) if is_float(dtype) and dtype.itemsize < 4 else dtype
+    return np.dtype(np.float32) if dtype in SMALL_FLOATS else dtype
+
+
+def widened(x: Arr) -> Arr:
+    """The same values in the working type: the array itself where that is its own."""
+    return x.astype(working_type(x.dtype), copy=False)
+
+
+def in_float32(function: Callable[..., Any]) -> Callable[..., Arr]:
+    """`function` of arrays, computed in float32 for smaller floats; a float result gets the small type back."""
+
+    @functools.wraps(function)
+    def computed(*operands: Arr, **how: Any) -> Arr:
+        small = next((x.dtype for x in operands if x.dtype in SMALL_FLOATS), None)
+        if small is None:
+            return np.asarray(function(*operands, **how))
+        result = np.asarray(function(*(widened(x) for x in operands), **how))
+        return result.astype(small) if result.dtype == np.float32 else result
+
+    return computed
 
 
 def float_attribute(call: Call, name: str, default: np.dtype[Any]) -> np.dtype[Any]:

@@ -14,6 +14,7 @@ import numpy as np
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.convolution import check_bias, conv_shapes, convolve
 from hwflow.onnx.ops.quantization import saturated
+from hwflow.onnx.ops.shapes import common_shape
 
 __all__ = ["OPERATORS", "centred", "exact_matmul", "matmul_shape", "one_or_each", "requantized"]
 
@@ -45,7 +46,7 @@ def matmul_shape(call: Call, a: Arr | Known, b: Arr | Known) -> tuple[int, ...]:
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[max(0, b.ndim - 2)]:
         raise call.error(f"the matrices must fit together, not have the shapes {list(a.shape)} and {list(b.shape)}")
     try:
-        return (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *rows, *columns)
+        return (*common_shape(a.shape[:-2], b.shape[:-2]), *rows, *columns)
     except ValueError:
         raise call.error(
             f"the matrices must fit together, not have the shapes {list(a.shape)} and {list(b.shape)}"
@@ -75,7 +76,7 @@ def one_or_each(call: Call, parameter: Arr, x: Arr, axis: int | None) -> Arr:
         return parameter.reshape(())
     if parameter.ndim == 1 and axis is not None and -axis <= x.ndim and len(parameter) == x.shape[axis]:
         return parameter.reshape(-1, *(1,) * (-axis - 1))
-    if parameter.ndim == x.ndim > 1 and np.broadcast_shapes(parameter.shape, x.shape) == x.shape:
+    if parameter.ndim == x.ndim > 1 and common_shape(parameter.shape, x.shape) == x.shape:
         return parameter
     raise call.error(
         f"scale and zero point must be one number or one for each row or column of {list(x.shape)}, "

@@ -13,8 +13,8 @@ import numpy as np
 from hwflow.onnx.dtypes import element_type
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.cast import convert
+from hwflow.onnx.ops.precision import widened
 from hwflow.onnx.ops.softmax import softmax
-from hwflow.onnx.ops.widening import widened
 
 __all__ = ["OPERATORS"]
 

@@ -234,7 +234,7 @@ def _lstm_cell(call: Call, weights: _Weights, functions: tuple[Activation, ...],
     hidden = weights.r.shape[1]
     r = np.ascontiguousarray(weights.r.reshape(-1, hidden).T)
     p_i, p_o, p_f = weights.peepholes
-    coupled = bool(call.integer("input_forget", 0))
+    coupled = bool(call.integer("input_forget"))
 
     def step(x: Arr, states: tuple[Arr, ...]) -> tuple[Arr, ...]:
         state, cell = states

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, Table, axis_in
+from hwflow.onnx.ops.precision import in_float32, widened
 from hwflow.onnx.ops.shapes import as_first
-from hwflow.onnx.ops.widening import in_float32, widened
 
 __all__ = ["OPERATORS"]
 

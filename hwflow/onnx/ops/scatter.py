@@ -33,7 +33,7 @@ def _written(call: Call, rows: Arr, place: npt.NDArray[np.int64], updates: Arr) 
 
 def _scatter_elements(call: Call, x: Arr, indices: Arr, updates: Arr) -> Arr:
     """Single elements: their place in one axis is the index, in the others that of the index itself."""
-    axis = axis_in(call, call.integer("axis", 0), x.ndim)
+    axis = axis_in(call, call.integer("axis"), x.ndim)
     fits = indices.shape == updates.shape and indices.ndim == x.ndim
     if not fits or any(n > d for i, (n, d) in enumerate(zip(indices.shape, x.shape, strict=True)) if i != axis):
         raise call.error(
@@ -72,8 +72,8 @@ def _scatter_nd(call: Call, x: Arr, indices: Arr, updates: Arr) -> Arr:
 
 def _tensor_scatter(call: Call, cache: Arr, update: Arr, starts: Arr | None = None) -> Arr:
     """A run of elements along one axis, from another place on for each sample of the batch."""
-    axis = axis_in(call, call.integer("axis", -2), cache.ndim)
-    mode, longest = call.text("mode", "linear"), cache.shape[axis]
+    axis = axis_in(call, call.integer("axis"), cache.ndim)
+    mode, longest = call.text("mode"), cache.shape[axis]
     expected = (*cache.shape[:axis], *update.shape[axis : axis + 1], *cache.shape[axis + 1 :])
     fits = axis > 0 and update.ndim == cache.ndim and update.shape == expected and update.shape[axis] <= longest
     if not fits or mode not in ("linear", "circular"):

@@ -22,13 +22,13 @@ def _rotary(call: Call, x: Arr, cos: Arr, sin: Arr, positions: Arr | None = None
     [maximum, half] with the positions [batch, positions] to take from it.
     """
     split = _rotary_split(call, x)
-    dims = call.integer("rotary_embedding_dim", 0) or split.shape[3]
+    dims = call.integer("rotary_embedding_dim") or split.shape[3]
     if dims < 0 or dims > split.shape[3] or dims % 2:
         raise call.error(f"'rotary_embedding_dim' must be even and at most the head size {split.shape[3]}, not {dims}")
     wide = working_type(x.dtype)
     c, s = (_angles(call, table, positions, split, dims).astype(wide, copy=False) for table in (cos, sin))
     turned, rest = split[..., :dims].astype(wide, copy=False), split[..., dims:]
-    interleaved = bool(call.integer("interleaved", 0))
+    interleaved = bool(call.integer("interleaved"))
     a, b = (turned[..., 0::2], turned[..., 1::2]) if interleaved else np.split(turned, 2, axis=-1)
     real, imaginary = c * a - s * b, s * a + c * b
     if interleaved:

@@ -13,7 +13,7 @@ import numpy as np
 from hwflow.onnx.dtypes import element_type
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Known, Operator, ShapeRule, Table, axis_in
 from hwflow.onnx.ops.elements import one_integer
-from hwflow.onnx.ops.precision import working_type
+from hwflow.onnx.ops.precision import widened, working_type
 
 __all__ = ["OPERATORS"]
 
@@ -69,7 +69,7 @@ def _dft(call: Call, x: Arr, length: Arr | None, axis: int) -> Arr:
 
 def _complex(x: Arr) -> Arr:
     """Pairs as complex numbers, the last axis taken away; real numbers stay real."""
-    wide = x.astype(working_type(x.dtype), copy=False)
+    wide = widened(x)
     if x.shape[-1] == 1:
         return wide[..., 0]
     return np.asarray(wide[..., 0] + 1j * wide[..., 1])

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Kernel, Operator, Table, axis_in
+from hwflow.onnx.ops.precision import in_float32
 from hwflow.onnx.ops.shapes import as_first
-from hwflow.onnx.ops.widening import in_float32
 
 __all__ = ["OPERATORS", "log_softmax", "softmax"]
 

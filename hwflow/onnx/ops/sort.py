@@ -24,12 +24,12 @@ def _comparable(x: Arr) -> Arr:
 
 def _arg(function: Callable[..., Any]) -> Operator:
     def shapes(call: Call, x: Known) -> Known:
-        axis = axis_in(call, call.integer("axis", 0), x.ndim)
-        kept = (1,) if call.integer("keepdims", 1) else ()
+        axis = axis_in(call, call.integer("axis"), x.ndim)
+        kept = (1,) if call.integer("keepdims") else ()
         return Known(_INT64, (*x.shape[:axis], *kept, *x.shape[axis + 1 :]))
 
     def kernel(call: Call, x: Arr) -> Arr:
-        axis = axis_in(call, call.integer("axis", 0), x.ndim)
+        axis = axis_in(call, call.integer("axis"), x.ndim)
         size, shape = x.shape[axis], shapes(call, Known(x.dtype, x.shape)).shape
         call.check_size(shape, _INT64)
         x = _comparable(x)
@@ -54,7 +54,7 @@ def _top_k(call: Call, x: Arr, k: Arr) -> tuple[Arr, Arr]:
 
 
 def _top_shape(call: Call, x: Arr | Known, count: int) -> tuple[int, ...]:
-    axis = axis_in(call, call.integer("axis", -1), x.ndim)
+    axis = axis_in(call, call.integer("axis"), x.ndim)
     if not 0 <= count <= x.shape[axis]:
         raise call.error(f"k must be one number from 0 to {x.shape[axis]}, not {count}")
     return (*x.shape[:axis], count, *x.shape[axis + 1 :])
@@ -63,7 +63,7 @@ def _top_shape(call: Call, x: Arr | Known, count: int) -> tuple[int, ...]:
 def _top(call: Call, x: Arr, count: int) -> tuple[Arr, Arr]:
     """The k largest (or smallest) in order; of equal elements the one with the lower index comes first."""
     shape = _top_shape(call, x, count)
-    axis = axis_in(call, call.integer("axis", -1), x.ndim)
+    axis = axis_in(call, call.integer("axis"), x.ndim)
     call.check_size(x.shape, _INT64)
     call.work(x.size)
     keys = _comparable(x)
@@ -100,7 +100,7 @@ def _unique(call: Call, x: Arr) -> tuple[Arr, ...]:
         keys = _row_keys(np.moveaxis(keys.reshape(x.shape), axis, 0))
     _, first, inverse, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     inverse = inverse.reshape(-1)
-    if not call.integer("sorted", 1):
+    if not call.integer("sorted"):
         order = np.argsort(first)
         first, counts, inverse = first[order], counts[order], np.argsort(order)[inverse]
     chosen = np.take(x, first, axis=axis)

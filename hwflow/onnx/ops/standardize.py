@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
-from hwflow.onnx.ops.precision import float_attribute, working_type
-from hwflow.onnx.ops.shapes import as_first
+from hwflow.onnx.ops.precision import float_attribute, widened, working_type
+from hwflow.onnx.ops.shapes import as_first, common_shape
 
 __all__ = ["OPERATORS", "root_mean_square", "standardized"]
 
@@ -62,7 +62,7 @@ def _check_broadcast(call: Call, x: Arr | Known, *parameters: Arr | Known | None
         if given is None:
             continue
         try:
-            fits = np.broadcast_shapes(x.shape, given.shape) == x.shape
+            fits = common_shape(x.shape, given.shape) == x.shape
         except ValueError:
             fits = False
         if not fits:
@@ -158,7 +158,7 @@ def _lp_normalization(call: Call, x: Arr) -> Arr:
     p, axis = call.integer("p"), axis_in(call, call.integer("axis"), x.ndim)
     if p not in (1, 2):
         raise call.error(f"'p' must be 1 or 2, not {p}; export the model again")
-    values = x.astype(working_type(x.dtype), copy=False)
+    values = widened(x)
     if p == 1:
         norm = np.sum(np.abs(values), axis=axis, keepdims=True)
     else:
@@ -169,7 +169,7 @@ def _lp_normalization(call: Call, x: Arr) -> Arr:
 def _mean_variance(call: Call, x: Arr) -> Arr:
     """(x - mean) / (standard deviation + 1e-9), the constant of the operator's definition as a function."""
     axes = tuple(axis_in(call, axis, x.ndim) for axis in call.integers("axes"))
-    values = x.astype(working_type(x.dtype), copy=False)
+    values = widened(x)
     centred = values - np.mean(values, axis=axes, keepdims=True)
     spread = np.sqrt(np.mean(centred * centred, axis=axes, keepdims=True))
     return np.asarray(centred / (spread + spread.dtype.type(1e-9))).astype(x.dtype, copy=False)

@@ -17,7 +17,7 @@ __all__ = ["OPERATORS"]
 
 def _windows(call: Call, x: Arr | Known, w: Arr | Known) -> Windows:
     """The windows of the output that input elements add to: `outputs` are the input's sizes, `sizes` the output's."""
-    groups = call.integer("group", 1)
+    groups = call.integer("group")
     if x.ndim < 3 or w.ndim != x.ndim:
         raise call.error(
             f"input and weights must have the same rank of 3 or more, not be {list(x.shape)} and {list(w.shape)}"
@@ -47,7 +47,7 @@ def _windows(call: Call, x: Arr | Known, w: Arr | Known) -> Windows:
 def _sizes_and_pads(call: Call, windows: Windows) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
     """The output's sizes and what is cut away in front and behind; a negative cut behind adds zeros."""
     rank = len(windows.kernel)
-    auto = call.text("auto_pad", "NOTSET")
+    auto = call.text("auto_pad")
     if auto not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise call.error(f"'auto_pad' must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, not {auto!r}")
     added = per_axis(call, "output_padding", rank, 0)
@@ -81,7 +81,7 @@ def _output_shape(call: Call, rank: int) -> tuple[int, ...]:
 
 def _conv_transpose(call: Call, x: Arr, w: Arr, b: Arr | None = None) -> Arr:
     """x [n, c, *sizes], w [c, m / groups, *kernel], b [m] to [n, m, *outputs]."""
-    windows, groups, wide = _windows(call, x, w), call.integer("group", 1), working_type(x.dtype)
+    windows, groups, wide = _windows(call, x, w), call.integer("group"), working_type(x.dtype)
     n, m = x.shape[0], w.shape[1] * groups
     check_bias(call, b, m)
     taps, pixels = math.prod(windows.kernel), math.prod(windows.outputs)
@@ -116,7 +116,7 @@ def _conv_transpose(call: Call, x: Arr, w: Arr, b: Arr | None = None) -> Arr:
 
 
 def _shapes(call: Call, x: Known, w: Known, b: Known | None = None) -> Known:
-    windows, channels = _windows(call, x, w), w.shape[1] * call.integer("group", 1)
+    windows, channels = _windows(call, x, w), w.shape[1] * call.integer("group")
     check_bias(call, b, channels)
     return Known(x.dtype, (x.shape[0], channels, *windows.sizes))
 

@@ -15,7 +15,7 @@ from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.cells import named_activation, sigmoid
 from hwflow.onnx.ops.convolution import conv_shapes, convolution
 from hwflow.onnx.ops.custom import microsoft_quantized
-from hwflow.onnx.ops.precision import working_type
+from hwflow.onnx.ops.precision import widened, working_type
 from hwflow.onnx.ops.quantized_matrix import matmul_shape
 from hwflow.onnx.ops.shapes import as_first, broadcast_shape
 from hwflow.onnx.ops.special import erf
@@ -114,7 +114,7 @@ def _fast_gelu(call: Call, x: Arr, bias: Arr | None = None) -> Arr:
 
 
 def _quick_gelu(call: Call, x: Arr) -> Arr:
-    wide = x.astype(working_type(x.dtype), copy=False)
+    wide = widened(x)
     return np.asarray(wide * sigmoid(wide * wide.dtype.type(call.number("alpha")))).astype(x.dtype, copy=False)
 
 
