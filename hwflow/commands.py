@@ -19,6 +19,7 @@ from .errors import HwflowError
 from .flow import Flow, Settings
 from .onnx import Severity
 from .onnx.container.files import read
+from .onnx.container.target import require_plain_target, same_file
 from .report import tables
 from .report.console import Console
 from .report.info import describe_model
@@ -77,6 +78,10 @@ def _without_hardware(flow: Flow) -> str:
 
 def info(console: Console, settings: Settings) -> Result:
     """What is in a model and where its nodes run, whatever becomes of it; with --svg also as a picture."""
+    if settings.svg is not None:
+        require_plain_target(settings.svg)
+        if same_file(settings.svg, settings.model):
+            raise HwflowError(f"{settings.svg}: must not be the model itself; choose another name with --svg")
     flow = Flow(console, settings)
     annotations = len(read(settings.model, limits=settings.limits).proto.graph.quantization_annotation)
     source, trial = flow.source, cache(flow.trial)

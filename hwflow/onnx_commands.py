@@ -13,9 +13,12 @@ from typing import Any
 
 from . import onnx
 from .errors import HwflowError
+from .onnx.container.files import read
 from .onnx.container.opset_document import MAGIC, load_operator_set
+from .onnx.container.target import same_file
 from .onnx.limits import DEFAULT_LIMITS, Limits
 from .onnx.rules.catalogue import CATALOGUE, CONFLICTS, RuleEntry
+from .onnx.rules.walk import tensors
 from .onnx.versioning.diff import Bump, Change, compare_models, largest, next_version
 from .onnx.versioning.diff_sets import compare_operator_sets
 from .onnx.versioning.semantic import version_text
@@ -82,9 +85,22 @@ def convert(
 ) -> Result:
     """Write a model again: binary or text by the suffix of the file, its weights inside or beside it."""
     model = onnx.load(source, limits=limits)
+    if target.exists() or external_data:
+        _require_apart(source, target, limits)
     onnx.save(model, target, external=True if external_data else None)
     console.say(f"{target}: written, {target.stat().st_size} bytes" + (" and its data beside it" * external_data))
     return {"exit_code": 0, "path": str(target), "bytes": target.stat().st_size}
+
+
+def _require_apart(source: Path, target: Path, limits: Limits) -> None:
+    """Refuse to write over the weights of the source, unless the source itself is replaced as well."""
+    if same_file(source, target):
+        return
+    document = read(source, limits=limits)
+    locations = {e.value for place in tensors(document) for e in place.proto.external_data if e.key == "location"}
+    for path in (target, target.parent / f"{target.name}.data"):
+        if any(same_file(path, source.parent / location) for location in locations):
+            raise HwflowError(f"{path}: must not be the file that has the weights of {source}; choose another name")
 
 
 def rules(console: Console, rule: str | None) -> Result:

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hwflow import onnx
@@ -19,6 +20,14 @@ WRITERS = [
     lambda model, target: ("info", model, "--svg", target),
 ]
 writers = pytest.mark.parametrize("words", WRITERS, ids=["convert", "external", "svg"])
+
+
+def big_network() -> onnx.Model:
+    """The small network with weights that are large enough for a file of their own."""
+    network = small_network()
+    constants = network.graph.initializers.items()
+    weights = {name: np.tile(array, (100, *[1] * (array.ndim - 1))) for name, array in constants}
+    return replace(network, graph=replace(network.graph, initializers=weights))
 
 
 @writers
@@ -47,6 +56,31 @@ def test_a_device_in_place_of_the_data(cli: Cli, model: Path) -> None:
     message = cli.refuses(*CONVERT, model, "b.onnx", "--external-data")
     assert message.startswith("b.onnx.data: must be the name of a file to write, not a pipe or a device")
     assert not Path("b.onnx").exists()
+
+
+def test_the_weights_of_the_source_are_not_written_over(cli: Cli, model: Path) -> None:
+    """The source would go on with the weights of others, or with a model for weights, and nobody would notice."""
+    onnx.save(big_network(), "a.onnx", external="b.onnx.data")
+    before = Path("b.onnx.data").read_bytes()
+    message = "must not be the file that has the weights of a.onnx; choose another name"
+    assert cli.refuses(*CONVERT, "a.onnx", "b.onnx", "--external-data") == f"b.onnx.data: {message}"
+    assert cli.refuses(*CONVERT, "a.onnx", "b.onnx.data") == f"b.onnx.data: {message}"
+    assert Path("b.onnx.data").read_bytes() == before
+    assert not Path("b.onnx").exists()
+
+
+def test_a_model_with_its_weights_beside_it_is_replaced(cli: Cli) -> None:
+    onnx.save(big_network(), "a.onnx", external=True)
+    before = onnx.dumps(onnx.load("a.onnx"))
+    assert cli(*CONVERT, "a.onnx", "a.onnx", "--external-data").code == 0
+    assert onnx.dumps(onnx.load("a.onnx")) == before
+
+
+def test_the_picture_does_not_take_the_place_of_the_model(cli: Cli, model: Path) -> None:
+    before = model.read_bytes()
+    message = cli.refuses("info", model, "--svg", model)
+    assert message == "small.onnx: must not be the model itself; choose another name with --svg"
+    assert model.read_bytes() == before
 
 
 def test_a_name_that_is_not_utf8(cli: Cli, model: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hwflow.errors import HwflowError
 
-__all__ = ["require_plain_target"]
+__all__ = ["require_plain_target", "same_file"]
 
 
 def require_plain_target(path: Path) -> None:
@@ -20,3 +20,11 @@ def require_plain_target(path: Path) -> None:
         raise HwflowError(f"{path}: must be the name of a file to write, not a folder; add the file's name")
     if not stat.S_ISREG(mode):
         raise HwflowError(f"{path}: must be the name of a file to write, not a pipe or a device; choose another name")
+
+
+def same_file(a: Path, b: Path) -> bool:
+    """True where both are names of one file, by whatever links."""
+    try:
+        return a.samefile(b)
+    except (OSError, ValueError):
+        return False  # one of them does not exist
