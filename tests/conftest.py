@@ -7,6 +7,8 @@ It is no part of the project; tests that need it are skipped, and say so, where 
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,9 @@ def _models(config: pytest.Config) -> tuple[Path | None, str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Behind `&` and nohup a shell starts programs that ignore Ctrl-C, and so would those that the tests interrupt.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     folder, sentence = _models(config)
     if config.getoption("--models") and folder is None:
         raise pytest.UsageError(f"--models (or HWFLOW_MODELS) must name a folder of models; {sentence}")
