@@ -13,6 +13,7 @@ from hwflow.onnx.inference.control import CONTROL
 from hwflow.onnx.inference.facts import UNKNOWN, Fact, TensorFact, fact_of, refined
 from hwflow.onnx.inference.holders import HOLDERS
 from hwflow.onnx.inference.partial import PARTIAL
+from hwflow.onnx.inference.repeats import Repeats
 from hwflow.onnx.inference.schema_types import by_schema, mismatch
 from hwflow.onnx.inference.worlds import Worlds
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
@@ -115,6 +116,7 @@ class _Inference:
     worlds: Worlds = field(default_factory=Worlds)
     findings: list[Finding] = field(default_factory=list)
     visits: int = 0
+    repeats: Repeats = field(default_factory=Repeats)
     inner: dict[str, tuple[Mapping[str, Fact], Mapping[str, ValueType]]] = field(default_factory=dict)
 
     def main(
@@ -189,13 +191,25 @@ class _Inference:
                     fact = results[position] if position < len(results) else UNKNOWN
                     self.define(name, fact, scope, "GR-21" if name in scope.outputs else "GR-16", where)
 
-    def visit(self, node: Node, scope: _Scope, place: str, path: str) -> list[Fact]:
+    def visit(self, node: Node, scope: _Scope, place: str, path: str) -> Sequence[Fact]:
         """The facts of a node's outputs."""
         operands = [scope.facts.get(name, UNKNOWN) if name else None for name in node.inputs]
-        schema, operator = find(node, scope.opsets)
         function = self.functions.called(node, scope.opsets)
         if function is not None:
             return self.in_function(function, node, operands, path)
+        key = self.repeats.key(node, scope.opsets.get(node.domain, 0), operands, self.worlds)
+        found = self.repeats.find(key)
+        if found is None:
+            before = self.worlds.made, len(self.findings)
+            found = self.of_node(node, operands, scope, place, path)
+            if before == (self.worlds.made, len(self.findings)):
+                self.repeats.keep(key, operands, found)
+        return found
+
+    def of_node(
+        self, node: Node, operands: Sequence[Fact | None], scope: _Scope, place: str, path: str
+    ) -> Sequence[Fact]:
+        schema, operator = find(node, scope.opsets)
         call = Call(node, scope.opsets.get(node.domain, 0), place, schema, self.meter)
         if schema is not None and (wrong := mismatch(schema, node.inputs, operands)) is not None:
             self.findings.append(error("ND-05", path, wrong, "insert a Cast, or export the model again"))

@@ -81,6 +81,11 @@ class Worlds:
         self._fresh.add(size)
         return size
 
+    @property
+    def made(self) -> int:
+        """How many unrelated sizes there are so far."""
+        return self._taken
+
     def _name(self, size: tuple[int, ...], name: str) -> None:
         self.symbols[name] = size
         self._texts[self.key(size)] = name
@@ -116,7 +121,9 @@ class Worlds:
 
     def key(self, size: Size) -> tuple[int, ...]:
         """Equal for sizes that are equal in all living worlds."""
-        return (size,) * len(self.alive) if isinstance(size, int) else tuple(size[world] for world in self.alive)
+        if isinstance(size, int):
+            return (size,) * len(self.alive)
+        return size if len(self.alive) == WORLDS else tuple(size[world] for world in self.alive)
 
     def same(self, a: Size, b: Size) -> bool:
         return a == b or self.key(a) == self.key(b)
@@ -128,10 +135,11 @@ class Worlds:
 
     def text(self, size: Size) -> Dim:
         """A number, an expression, or None."""
-        size = self.reduced(size)
         if isinstance(size, int):
             return size
         key = self.key(size)
+        if len(set(key)) == 1:
+            return key[0]
         if key not in self._texts:
             self._texts[key] = None if size in self._fresh else self._explain(key)
         return self._texts[key]

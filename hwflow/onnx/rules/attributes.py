@@ -10,7 +10,7 @@ from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.domains import attribute_values
 from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
 from hwflow.onnx.rules.signatures import Called, calls
-from hwflow.onnx.rules.walk import NodePlace, nodes, scopes
+from hwflow.onnx.rules.walk import NodePlace, scopes, with_attributes
 from hwflow.onnx.schemas import AttributeKind, versions_of
 
 __all__ = ["KINDS", "RULES", "attributes_allowed", "attributes_fit", "attributes_well_formed", "references"]
@@ -48,9 +48,8 @@ def _lists(document: Document) -> Iterator[tuple[NodePlace | str, bool, Iterable
     for scope in scopes(document):
         if isinstance(scope.proto, pb.FunctionProto):
             yield f"{scope.path}/attribute_proto", False, scope.proto.attribute_proto
-    for place in nodes(document):
-        if place.proto.attribute:
-            yield place, place.scope.outermost.kind == "function", place.proto.attribute
+    for place in with_attributes(document):
+        yield place, place.scope.outermost.kind == "function", place.proto.attribute
 
 
 def _path(place: NodePlace | str, name: str) -> str:
@@ -182,7 +181,7 @@ def attributes_allowed(document: Document) -> Iterator[Finding]:
                 message = "the value should be a number, not NaN"
                 yield warning("AT-11", "W-nan", _path(place, attribute.name), message)
     for called in calls(document):
-        if called.schema is not None:
+        if called.schema is not None and (called.proto.attribute or called.schema.name == "Constant"):
             for name, message in attribute_values(called.schema, called.proto):
                 yield error("AT-11", _path(called.place, name), message)
 

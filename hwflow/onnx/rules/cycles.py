@@ -13,8 +13,8 @@ def find_cycles(table: Table) -> list[list[int]]:
     One of them at least where there are any; breaking those that are found may show others.
     """
     sources = [
-        [order for name in node.input if (order := table.order.get(name, START)) != START]
-        for node in table.scope.proto.node
+        [order for name in node.inputs if (order := table.order.get(name, START)) != START]
+        for node in table.nodes
     ]
     alive = _cannot_be_sorted(sources)
     return _walk_backwards(sources, alive)

@@ -29,7 +29,7 @@ def named(document: Document) -> Iterator[Finding]:
 def nodes_connected(document: Document) -> Iterator[Finding]:
     """GR-03: a node without inputs and outputs does nothing."""
     for place in nodes(document):
-        if not any(place.proto.input) and not any(place.proto.output):
+        if not any(place.inputs) and not any(place.outputs):
             text = "the node must have an input or an output, not neither"
             yield error("GR-03", place.path, text, "remove it")
 

@@ -11,7 +11,7 @@ from hwflow.errors import HwflowError
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.reader import read_model
 from hwflow.onnx.errors import LimitError
-from hwflow.onnx.inference import infer_types
+from hwflow.onnx.inference.infer_types import infer_types
 from hwflow.onnx.limits import DEFAULT_LIMITS
 from hwflow.onnx.model import Model
 from hwflow.onnx.rules.finding import AGAIN, Finding, error

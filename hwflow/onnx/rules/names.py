@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
@@ -11,7 +11,7 @@ from hwflow.onnx.rules.cycles import find_cycles
 from hwflow.onnx.rules.finding import AGAIN, Finding, Rule, error, lenient, quoted, warning
 from hwflow.onnx.rules.nearest import Nearest
 from hwflow.onnx.rules.symbols import START, Table, initializer_names, tables
-from hwflow.onnx.rules.walk import NodePlace, Scope, scopes
+from hwflow.onnx.rules.walk import NodePlace, Scope, nodes_in, scopes
 
 __all__ = ["RULES"]
 
@@ -21,8 +21,8 @@ _SORT = "sort the nodes: each behind those that write what it reads"
 
 def names_are_identifiers(document: Document) -> Iterator[Finding]:
     """NM-01: one finding a scope, because hardly an exporter follows the rule."""
-    for scope in scopes(document):
-        names = list(_defined_names(scope))
+    for scope, nodes in nodes_in(document):
+        names = list(_defined_names(scope, nodes))
         wrong = [name for name in names if not _IDENTIFIER.fullmatch(name)]
         if wrong:
             text = f"names must be C identifiers, not {quoted(wrong[0])}"
@@ -30,7 +30,7 @@ def names_are_identifiers(document: Document) -> Iterator[Finding]:
             yield lenient("NM-01", "W-name", scope.path, text, "nothing to do for hwflow; rename them for other tools")
 
 
-def _defined_names(scope: Scope) -> Iterator[str]:
+def _defined_names(scope: Scope, nodes: Sequence[NodePlace]) -> Iterator[str]:
     proto = scope.proto
     if isinstance(proto, pb.FunctionProto):
         yield from proto.input
@@ -38,19 +38,20 @@ def _defined_names(scope: Scope) -> Iterator[str]:
         yield from (value.name for value in proto.input)
         yield from initializer_names(proto)
     yield from filter(None, [proto.name])
-    for node in proto.node:
-        yield from filter(None, (node.name, *node.output))
+    for node in nodes:
+        yield from filter(None, (node.name, *node.outputs))
 
 
 def nodes_distinct(document: Document) -> Iterator[Finding]:
     """NM-03: names of nodes are unique in a graph; nodes without a name are fine (ND-01)."""
-    for scope in scopes(document):
+    for _, nodes in nodes_in(document):
         seen: dict[str, int] = {}
-        for index, node in enumerate(scope.proto.node):
-            if node.name and seen.setdefault(node.name, index) != index:
-                text = f"the name of the node must be its own, not that of node[{seen[node.name]}] too"
-                path = NodePlace(scope, index, node).path
-                yield lenient("NM-03", "W-dup-node", path, text, "rename one of them; onnxruntime refuses the model")
+        for place in nodes:
+            name = place.name
+            if name and seen.setdefault(name, place.number) != place.number:
+                text = f"the name of the node must be its own, not that of node[{seen[name]}] too"
+                remedy = "rename one of them; onnxruntime refuses the model"
+                yield lenient("NM-03", "W-dup-node", place.path, text, remedy)
 
 
 def defined_once(document: Document) -> Iterator[Finding]:
@@ -102,8 +103,8 @@ def defined_before_use(document: Document) -> Iterator[Finding]:
     nearest = Nearest()
     for table in tables(document):
         late: dict[int, list[str]] = {}
-        for index, node in enumerate(table.scope.proto.node):
-            for name in filter(None, node.input):
+        for index, node in enumerate(table.nodes):
+            for name in filter(None, node.inputs):
                 order = table.order.get(name)
                 if order is None:
                     if not table.sees(name):
@@ -149,8 +150,8 @@ def _unsorted(table: Table, late: dict[int, list[str]]) -> Iterator[Finding]:
 
 def _shown(table: Table, cycle: list[int]) -> str:
     """As "a -> b -> a", from a node to one that reads from it."""
-    protos = [table.scope.proto.node[index] for index in cycle]
-    labels = [quoted(proto.name or next(filter(None, proto.output), "?"))[1:-1] for proto in protos]
+    nodes = [table.nodes[index] for index in cycle]
+    labels = [quoted(node.name or next(filter(None, node.outputs), "?"))[1:-1] for node in nodes]
     if len(labels) > 10:
         labels = [*labels[:6], f"({len(labels) - 8} more)", *labels[-2:]]
     return " -> ".join([*labels, labels[0]])

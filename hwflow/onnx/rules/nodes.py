@@ -16,7 +16,7 @@ __all__ = ["RULES", "operands", "operators_named", "outputs_computed"]
 def operators_named(document: Document) -> Iterator[Finding]:
     """Each node names its operator."""
     for place in nodes(document):
-        if not place.proto.op_type:
+        if not place.op_type:
             yield error("ND-03", place.path, "a node must name its operator in op_type, not leave it empty")
 
 
@@ -26,9 +26,16 @@ def operands(document: Document) -> Iterator[Finding]:
         schema = called.schema
         if schema is None:
             continue
-        node, place = called.proto, called.place
-        yield from _operands("input", node.input, schema.inputs, schema.input_limits, place)
-        yield from _operands("output", node.output, schema.outputs, schema.output_limits, place)
+        place = called.place
+        if _complete(place.inputs, schema.input_limits) and _complete(place.outputs, schema.output_limits):
+            continue
+        yield from _operands("input", place.inputs, schema.inputs, schema.input_limits, place)
+        yield from _operands("output", place.outputs, schema.outputs, schema.output_limits, place)
+
+
+def _complete(names: Sequence[str], limits: tuple[int, int]) -> bool:
+    """Whether the number is right and none is left out; so it is with nearly all nodes."""
+    return limits[0] <= len(names) <= limits[1] and "" not in names
 
 
 def limits_text(limits: tuple[int, int]) -> str:
@@ -65,12 +72,12 @@ def outputs_computed(document: Document) -> Iterator[Finding]:
     From the texts of BatchNormalization (until 6 and from 14 on) and Dropout (until 6): in test mode there is only Y.
     """
     for called in calls(document):
-        if called.schema is None or called.schema.domain or len(called.proto.output) < 2:
+        if called.schema is None or called.schema.domain or len(called.place.outputs) < 2:
             continue
         mode = _test_mode(called)
         if mode is None:
             continue
-        for index, name in enumerate(called.proto.output):
+        for index, name in enumerate(called.place.outputs):
             if index and name:
                 message = f"output {index} {quoted(name)} must not be named because {mode}: it is not computed"
                 yield error("OP-05", called.place.path, message, "remove the name, or export the model for training")

@@ -145,17 +145,20 @@ def format_new_enough(document: Document) -> Iterator[Finding]:
 def operators_known(document: Document) -> Iterator[Finding]:
     """IR-18, IR-19, OS-08, OS-10, OS-11, OS-14: each node calls an operator of an imported set, wherever it stands."""
     functions = {(canonical(f.domain), f.name) for f in document.proto.functions}
-    nearest = Nearest()
+    nearest, fine = Nearest(), set[tuple[str, str, int | None]]()
     for place in nodes(document):
-        domain, name, opset = place.domain, place.proto.op_type, place.opset
-        if not name or (domain, name) in functions:
+        domain, name, opset = place.domain, place.op_type, place.opset
+        if not name or (domain, name) in functions or (domain, name, opset) in fine:
             continue  # an empty name and the call of a function have rules of their own
         if opset is None and domain in _UNIMPORTED:
             text = f"operator set {_shown(domain)} must be imported, not missing"
             yield lenient("OS-08", "W-opset-missing", place.path, text, "add it to opset_import")
             opset = NEWEST[domain]
         if opset is not None:
-            yield from _operator(place, opset, nearest)
+            found = list(_operator(place, opset, nearest))
+            yield from found
+            if not found and place.opset is not None:
+                fine.add((domain, name, opset))
         elif place.scope.opsets:  # else opsets_given says it once for all nodes
             text = f"operator set {_shown(domain)} must be imported, not missing"
             yield error("OS-08", place.path, text, "add it to opset_import")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
@@ -17,8 +16,7 @@ __all__ = ["Called", "FunctionKey", "attribute_of", "calls", "function_key", "lo
 FunctionKey: TypeAlias = tuple[str, str, str]
 
 
-@dataclass(frozen=True)
-class Called:
+class Called(NamedTuple):
     """A node and what it calls.  Both are None for an operator that is unknown or not imported: other rules say so."""
 
     place: NodePlace

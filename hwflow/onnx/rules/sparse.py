@@ -13,7 +13,7 @@ from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.elements import ELEMENTS
 from hwflow.onnx.rules.finding import Finding, error, quoted
 from hwflow.onnx.rules.tensors import MAX_RANK, element_count
-from hwflow.onnx.rules.walk import NodePlace, scopes
+from hwflow.onnx.rules.walk import scopes, with_attributes
 
 __all__ = ["RULES", "sparse_tensors"]
 
@@ -36,11 +36,10 @@ def _places(document: Document) -> Iterator[tuple[str, pb.SparseTensorProto]]:
         else:
             for default in scope.proto.attribute_proto:
                 yield from _of_attribute(default, f"{scope.path}/attribute_proto {quoted(default.name)}")
-        for index, node in enumerate(scope.proto.node):
-            for attribute in node.attribute:
-                if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
-                    place = NodePlace(scope, index, node).path
-                    yield from _of_attribute(attribute, f"{place}/attribute {quoted(attribute.name)}")
+    for place in with_attributes(document):
+        for attribute in place.proto.attribute:
+            if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
+                yield from _of_attribute(attribute, f"{place.path}/attribute {quoted(attribute.name)}")
 
 
 def _of_attribute(attribute: pb.AttributeProto, path: str) -> Iterator[tuple[str, pb.SparseTensorProto]]:

@@ -6,13 +6,13 @@ a namespace of their own: a node, an attribute or a dim may have the name of a v
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import quoted
-from hwflow.onnx.rules.walk import NodePlace, Scope, derived, scopes
+from hwflow.onnx.rules.walk import NodePlace, Scope, derived, nodes_in
 
 __all__ = ["Table", "initializer_names", "tables"]
 
@@ -29,6 +29,7 @@ class Table:
     """
 
     scope: Scope
+    nodes: Sequence[NodePlace]
     order: dict[str, int] = field(default_factory=dict)
     again: list[tuple[int, str]] = field(default_factory=list)
     outer: Table | None = None
@@ -54,7 +55,7 @@ class Table:
         return f"input or initializer {quoted(name)}" if index == START else self.node(index).path
 
     def node(self, index: int) -> NodePlace:
-        return NodePlace(self.scope, index, self.scope.proto.node[index])
+        return self.nodes[index]
 
 
 def initializer_names(graph: pb.GraphProto) -> Iterator[str]:
@@ -71,13 +72,13 @@ def tables(document: Document) -> list[Table]:
 def _tables(document: Document) -> list[Table]:
     found: dict[int, Table] = {}
     main: Table | None = None
-    for scope in scopes(document):
+    for scope, nodes in nodes_in(document):
         if scope.outer is not None:
-            table = Table(scope, outer=found[id(scope.outer)], before=scope.at)
+            table = Table(scope, nodes, outer=found[id(scope.outer)], before=scope.at)
         elif scope.kind == "algorithm" and main is not None:
-            table = Table(scope, outer=main, before=len(main.scope.proto.node))
+            table = Table(scope, nodes, outer=main, before=len(main.nodes))
         else:
-            table = Table(scope)
+            table = Table(scope, nodes)
         _fill(table)
         found[id(scope)] = table
         main = table if scope.kind == "graph" else main
@@ -92,8 +93,8 @@ def _fill(table: Table) -> None:
         order.update(dict.fromkeys((value.name for value in proto.input), START))
         order.update(dict.fromkeys(initializer_names(proto), START))
     order.pop("", None)
-    for index, node in enumerate(proto.node):
-        for name in filter(None, node.output):
+    for index, node in enumerate(table.nodes):
+        for name in filter(None, node.outputs):
             if name in order:
                 table.again.append((index, name))
             else:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, error
@@ -14,30 +15,20 @@ from hwflow.onnx.rules.finding import Finding, error
 __all__ = ["texts_readable"]
 
 
-class _Fields(NamedTuple):
-    """Names of the fields of a message that are texts or hold some."""
+class _Kind(enum.Enum):
+    """What the value of a field is made of."""
 
-    texts: tuple[str, ...]
-    text_lists: tuple[str, ...]
-    messages: tuple[str, ...]
-    message_lists: tuple[str, ...]
-
-
-def _is_list(field: FieldDescriptor) -> bool:
-    found = field.is_repeated  # a property that types-protobuf does not know
-    return bool(found)
+    TEXT = enum.auto()
+    MESSAGE = enum.auto()
+    OTHER = enum.auto()
 
 
 @cache
-def _fields(message: Descriptor) -> _Fields:
-    texts = [f for f in message.fields if f.type == FieldDescriptor.TYPE_STRING]
-    messages = [f for f in message.fields if f.type == FieldDescriptor.TYPE_MESSAGE]
-    return _Fields(
-        tuple(f.name for f in texts if not _is_list(f)),
-        tuple(f.name for f in texts if _is_list(f)),
-        tuple(f.name for f in messages if not _is_list(f)),
-        tuple(f.name for f in messages if _is_list(f)),
-    )
+def _kind(field: FieldDescriptor) -> tuple[_Kind, bool]:
+    """And whether it is a list of that."""
+    kinds = {FieldDescriptor.TYPE_STRING: _Kind.TEXT, FieldDescriptor.TYPE_MESSAGE: _Kind.MESSAGE}
+    is_list = field.is_repeated  # a property that types-protobuf does not know
+    return kinds.get(field.type, _Kind.OTHER), bool(is_list)
 
 
 def texts_readable(document: Document) -> Iterator[Finding]:
@@ -45,17 +36,14 @@ def texts_readable(document: Document) -> Iterator[Finding]:
     waiting: list[Any] = [document.proto]
     while waiting:
         message = waiting.pop()
-        fields = _fields(message.DESCRIPTOR)
-        for name in fields.texts:
-            if type(value := getattr(message, name)) is bytes:
-                yield _finding(message, name, value)
-        for name in fields.text_lists:
-            for value in getattr(message, name):
-                if type(value) is bytes:
-                    yield _finding(message, name, value)
-        waiting.extend(getattr(message, name) for name in fields.messages if message.HasField(name))
-        for name in fields.message_lists:
-            waiting.extend(getattr(message, name))
+        for field, value in message.ListFields():
+            kind, is_list = _kind(field)
+            if kind is _Kind.TEXT:
+                for text in value if is_list else (value,):
+                    if type(text) is bytes:
+                        yield _finding(message, field.name, text)
+            elif kind is _Kind.MESSAGE:
+                waiting.extend(value if is_list else (value,))
 
 
 def _finding(message: Any, name: str, value: bytes) -> Finding:

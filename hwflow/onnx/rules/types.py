@@ -9,7 +9,7 @@ from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.elements import ELEMENTS
 from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
-from hwflow.onnx.rules.walk import nodes, scopes, tensors
+from hwflow.onnx.rules.walk import scopes, tensors, with_attributes
 
 __all__ = ["RULES", "dimensions", "types_known", "types_of_ir_version"]
 
@@ -36,7 +36,7 @@ def _stated(document: Document) -> Iterator[tuple[str, bool, pb.TypeProto]]:
             for index, value in enumerate(values):
                 if value.HasField("type"):
                     yield f"{scope.path}/{part}[{index}] {quoted(value.name)}", main, value.type
-    for place in nodes(document):
+    for place in with_attributes(document):
         for attribute in place.proto.attribute:
             found = [attribute.tp] if attribute.HasField("tp") else []
             for proto in (*found, *attribute.type_protos):
@@ -147,7 +147,7 @@ def _dated(document: Document) -> Iterator[tuple[str, int, str]]:
         element = ELEMENTS.get(place.proto.data_type)
         if element is not None:
             yield f"the element type {element.name}", element.since, place.path
-    for node in nodes(document):
+    for node in with_attributes(document):
         for attribute in node.proto.attribute:
             if attribute.type in _ATTRIBUTES:
                 name = pb.AttributeProto.AttributeType.Name(attribute.type)

@@ -102,10 +102,10 @@ def quantization_parameters(document: Document) -> Iterator[Finding]:
     """Constant scales are positive, finite and normal; constant zero points are whole numbers."""
     constants: _Constants | None = None
     for place in nodes(document):
-        for scale, zero in _PARAMETERS.get((place.domain, place.proto.op_type), ()):
+        for scale, zero in _PARAMETERS.get((place.domain, place.op_type), ()):
             constants = constants or _Constants(document)
             for position, problem in ((scale, _scale), (zero, _zero_point)):
-                name = place.proto.input[position] if position < len(place.proto.input) else ""
+                name = place.inputs[position] if position < len(place.inputs) else ""
                 tensor = constants.find(place.scope, name) if name else None
                 array = _decoded(document, tensor) if tensor is not None else None
                 if array is not None and array.dtype.kind != "O" and (message := problem(array, quoted(name))):

@@ -6,18 +6,30 @@ protobuf's own limit of 100 messages, which is 32 graphs deep; `Document` holds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, TypeVar, Union
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar, Union
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import quoted
 
-__all__ = ["NodePlace", "Scope", "TensorPlace", "canonical", "derived", "nodes", "remembered", "scopes", "tensors"]
+__all__ = [
+    "NodePlace",
+    "Scope",
+    "TensorPlace",
+    "canonical",
+    "derived",
+    "nodes",
+    "nodes_in",
+    "remembered",
+    "scopes",
+    "tensors",
+    "with_attributes",
+]
 
 T = TypeVar("T")
 
@@ -46,28 +58,27 @@ class Scope:
         return scope
 
 
-@dataclass(frozen=True)
-class NodePlace:
-    """Node number `index` of a scope."""
+class NodePlace(NamedTuple):
+    """Node number `number` of a scope.
+
+    What many rules ask for is read from the message once: `name`, `inputs`, `outputs`, `op_type`, `domain` ("ai.onnx"
+    written as ""), and `opset`, the version of the node's operator set, None where it is not imported.
+    """
 
     scope: Scope
-    index: int
+    number: int
     proto: pb.NodeProto
+    name: str
+    op_type: str
+    domain: str
+    opset: int | None
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
 
-    @cached_property
+    @property
     def path(self) -> str:
         """As "graph/node[12] 'conv1' (Conv)"; a node without a name goes by its first output."""
-        label = self.proto.name or next(filter(None, self.proto.output), "?")
-        return f"{self.scope.path}/node[{self.index}] {quoted(label)} ({quoted(self.proto.op_type)[1:-1]})"
-
-    @cached_property
-    def domain(self) -> str:
-        return canonical(self.proto.domain)
-
-    @cached_property
-    def opset(self) -> int | None:
-        """The version of the node's operator set; None where it is not imported."""
-        return self.scope.opsets.get(self.domain)
+        return _node_path(self.scope, self.number, self.proto)
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,18 @@ def canonical(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
+def _place(scope: Scope, index: int, node: pb.NodeProto) -> NodePlace:
+    domain = canonical(node.domain)
+    opset = scope.opsets.get(domain)
+    names = tuple(node.input), tuple(node.output)
+    return NodePlace(scope, index, node, node.name, node.op_type, domain, opset, *names)
+
+
+def _node_path(scope: Scope, index: int, node: pb.NodeProto) -> str:
+    label = node.name or next(filter(None, node.output), "?")
+    return f"{scope.path}/node[{index}] {quoted(label)} ({quoted(node.op_type)[1:-1]})"
+
+
 def _imports(entries: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
     return {canonical(entry.domain): entry.version for entry in entries}
 
@@ -94,7 +117,7 @@ class _Walk:
 
     document: Document
     scopes: tuple[Scope, ...]
-    nodes: tuple[NodePlace, ...]
+    nodes: tuple[tuple[NodePlace, ...], ...]
     tensors: tuple[TensorPlace, ...]
     derived: dict[str, Any] = field(default_factory=dict)
 
@@ -106,7 +129,7 @@ _REMEMBERED: ContextVar[_Walk | None] = ContextVar("walk", default=None)
 def remembered(document: Document) -> Iterator[None]:
     """Inside, all rules share one walk over the document, which must not change meanwhile."""
     found = tuple(_scopes(document))
-    walk = _Walk(document, found, tuple(_nodes(found)), tuple(_tensors(found)))
+    walk = _Walk(document, found, tuple(map(_nodes, found)), tuple(_tensors(found)))
     token = _REMEMBERED.set(walk)
     try:
         yield
@@ -139,8 +162,22 @@ def scopes(document: Document) -> Iterable[Scope]:
 
 def nodes(document: Document) -> Iterable[NodePlace]:
     """Every node of every scope."""
+    return chain.from_iterable(places for _, places in nodes_in(document))
+
+
+def nodes_in(document: Document) -> Iterable[tuple[Scope, tuple[NodePlace, ...]]]:
+    """Every scope with its nodes."""
     walk = _walk(document)
-    return walk.nodes if walk else _nodes(_scopes(document))
+    return zip(walk.scopes, walk.nodes, strict=True) if walk else ((s, _nodes(s)) for s in _scopes(document))
+
+
+def with_attributes(document: Document) -> Sequence[NodePlace]:
+    """Every node that has attributes."""
+    return derived(document, _with_attributes)
+
+
+def _with_attributes(document: Document) -> Sequence[NodePlace]:
+    return [place for place in nodes(document) if place.proto.attribute]
 
 
 def tensors(document: Document) -> Iterable[TensorPlace]:
@@ -174,16 +211,14 @@ def _inner(scope: Scope) -> Iterator[Scope]:
         for attribute in node.attribute:
             found = [attribute.g] if attribute.HasField("g") else []
             for number, graph in enumerate((*found, *attribute.graphs)):
-                place = NodePlace(scope, index, node).path
+                place = _node_path(scope, index, node)
                 entry = "" if attribute.HasField("g") and number == 0 else f"[{number - len(found)}]"
                 path = f"{place}/attribute {quoted(attribute.name)}{entry}"
                 yield Scope(graph, path, "subgraph", scope.opsets, scope, index)
 
 
-def _nodes(found: Iterable[Scope]) -> Iterator[NodePlace]:
-    for scope in found:
-        for index, node in enumerate(scope.proto.node):
-            yield NodePlace(scope, index, node)
+def _nodes(scope: Scope) -> tuple[NodePlace, ...]:
+    return tuple(_place(scope, index, node) for index, node in enumerate(scope.proto.node))
 
 
 def _tensors(found: Iterable[Scope]) -> Iterator[TensorPlace]:
@@ -201,7 +236,7 @@ def _tensors(found: Iterable[Scope]) -> Iterator[TensorPlace]:
                 if any(attribute.HasField(field) for field in ("t", "sparse_tensor")) or (
                     attribute.tensors or attribute.sparse_tensors
                 ):
-                    place = NodePlace(scope, index, node).path
+                    place = _node_path(scope, index, node)
                     yield from _in_attribute(attribute, f"{place}/attribute {quoted(attribute.name)}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 __all__ = ["ANY", "AttributeKind", "AttributeSchema", "Option", "Parameter", "Schema"]
@@ -91,12 +92,12 @@ class Schema:
         """As the specification writes it: "com.acme.FastConv:3", "ai.onnx.Conv:11"."""
         return f"{self.domain or 'ai.onnx'}.{self.name}:{self.since}"
 
-    @property
+    @cached_property
     def input_limits(self) -> tuple[int, int]:
         """The smallest and the largest number of inputs; those behind the last required one may be left off."""
         return _limits(self.inputs)
 
-    @property
+    @cached_property
     def output_limits(self) -> tuple[int, int]:
         """The smallest and the largest number of outputs."""
         return _limits(self.outputs)
