@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from hwflow.onnx.schemas.schema import AttributeKind, AttributeSchema, Option, Parameter, Schema
 
@@ -17,16 +17,43 @@ _FOLDER = Path(__file__).parent
 _PARAMETER = re.compile(r"(?P<name>[^?*:]*)(?P<option>[?*]?)(?P<minimum>\d*)(?P<mixed>~?):(?P<type>.+)")
 
 
-def read_table(path: Path) -> tuple[dict[tuple[str, str], tuple[Schema, ...]], dict[str, int]]:
-    """The schemas of a table by (domain, operator), oldest version first, and the newest version of each domain."""
-    table = json.loads(path.read_text(encoding="utf-8"))
-    sets = [frozenset(names) for names in table["type_sets"]]
-    found: dict[tuple[str, str], tuple[Schema, ...]] = {}
-    for row in table["schemas"]:
-        schema = _schema(row, sets)
-        key = schema.domain, schema.name
-        found[key] = (*found.get(key, ()), schema)
-    return found, table["newest"]
+#: (domain, operator)
+_Key: TypeAlias = tuple[str, str]
+#: A schema as the file has it, and the type sets of the file.
+_Row: TypeAlias = tuple[Mapping[str, Any], list[frozenset[str]]]
+
+
+class _Table(Mapping[_Key, tuple[Schema, ...]]):
+    """Schemas that are made from their rows when they are asked for: a model uses few of the hundreds."""
+
+    def __init__(self, rows: Mapping[_Key, list[_Row]]) -> None:
+        self._rows = rows
+        self._made: dict[_Key, tuple[Schema, ...]] = {}
+
+    def __getitem__(self, key: _Key) -> tuple[Schema, ...]:
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = tuple(_schema(row, sets) for row, sets in self._rows[key])
+        return found
+
+    def __iter__(self) -> Iterator[_Key]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def read_table(*paths: Path) -> tuple[Mapping[_Key, tuple[Schema, ...]], dict[str, int]]:
+    """The schemas of tables by (domain, operator), oldest version first, and the newest version of each domain."""
+    rows: dict[_Key, list[_Row]] = {}
+    newest: dict[str, int] = {}
+    for path in paths:
+        table = json.loads(path.read_text(encoding="utf-8"))
+        sets = [frozenset(names) for names in table["type_sets"]]
+        for row in table["schemas"]:
+            rows.setdefault((row["domain"], row["name"]), []).append((row, sets))
+        newest.update(table["newest"])
+    return _Table(rows), newest
 
 
 def _schema(row: Mapping[str, Any], sets: list[frozenset[str]]) -> Schema:
@@ -63,18 +90,8 @@ def resolve(versions: tuple[Schema, ...], opset: int) -> Schema | None:
     return held[-1] if held else None
 
 
-def _read() -> tuple[dict[tuple[str, str], tuple[Schema, ...]], dict[str, int]]:
-    schemas: dict[tuple[str, str], tuple[Schema, ...]] = {}
-    newest: dict[str, int] = {}
-    for name in ("standard.json", "other.json"):
-        more, versions = read_table(_FOLDER / name)
-        schemas.update(more)
-        newest.update(versions)
-    return schemas, newest
-
-
 #: (domain, operator) to its versions, oldest first; and the newest version of each domain's operator set.
-SCHEMAS, NEWEST = _read()
+SCHEMAS, NEWEST = read_table(_FOLDER / "standard.json", _FOLDER / "other.json")
 
 
 def versions_of(domain: str, op_type: str) -> tuple[Schema, ...]:
