@@ -152,7 +152,10 @@ class Flow:
 
     def trial(self) -> Quantized:
         """The model quantized without its data, only to learn what maps to hardware."""
-        return self.quantized if self.settings.data else quantize(self.model, None)
+        try:
+            return self.quantized if self.settings.data else quantize(self.model, None)
+        except MemoryError:  # a valid model may be larger than any hardware
+            raise HwflowError("the model needs more memory than this machine has") from None
 
     @cached_property
     def frames(self) -> Frames:

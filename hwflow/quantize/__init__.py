@@ -71,6 +71,7 @@ def quantize(
     notes = [note for note in inferred.notes if note not in model.notes]
     model = simplify(inferred)
     raise_all(unsupported(model))
+    _require_values(model)
     if not _is_quantized(model):
         model = _to_qdq(model, calibration, notes, progress)
     qdq = model
@@ -80,6 +81,17 @@ def quantize(
     graph, before, after = _import(model)
     notes.append(_host_note(before, after))
     return Quantized(graph, before, after, tuple(notes), qdq)
+
+
+def _require_values(model: Model) -> None:
+    """Hardware has something to read, and every tensor has elements whose range can be measured."""
+    graph = model.graph
+    if not graph.inputs:
+        raise HwflowError("the model must have an input, not none; what it gives is constant and needs no hardware")
+    for value in graph.inputs:
+        shape = list((value.tensor and value.tensor.shape) or ())
+        if 0 in shape:
+            raise HwflowError(f"input '{value.name}' must have elements, not the shape {shape}; export it with another")
 
 
 def _is_quantized(model: Model) -> bool:

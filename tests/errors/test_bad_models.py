@@ -195,6 +195,50 @@ def test_a_batch_that_is_not_one(cli: Cli) -> None:
         "    fix the batch to 1, or reshape the input on the host")
 
 
+def relu(shape: tuple[int, ...]) -> bytes:
+    values = [oracle.helper.make_tensor_value_info(name, 1, shape) for name in ("x", "y")]
+    return graph_bytes([oracle.helper.make_node("Relu", ["x"], ["y"])], values[:1], values[1:])
+
+
+def graph_bytes(nodes, inputs, outputs, constants=()) -> bytes:
+    graph = oracle.helper.make_graph(nodes, "g", inputs, outputs, initializer=list(constants))
+    imports = [oracle.helper.make_opsetid("", 17)]
+    return oracle.helper.make_model(graph, ir_version=8, opset_imports=imports).SerializeToString()
+
+
+def test_a_model_without_inputs(cli: Cli) -> None:
+    """A valid file: what it gives is constant."""
+    value = oracle.helper.make_tensor("w", 1, [2, 3], np.ones(6))
+    node = oracle.helper.make_node("Identity", ["w"], ["y"])
+    output = oracle.helper.make_tensor_value_info("y", 1, [2, 3])
+    Path("m.onnx").write_bytes(graph_bytes([node], [], [output], [value]))
+    message = "the model must have an input, not none; what it gives is constant and needs no hardware"
+    checked = cli("check", "m.onnx")
+    assert checked.code == 0
+    assert message in checked.out
+    assert cli("info", "m.onnx", "--json").json["problem"] == message
+    assert cli.refuses("build", "m.onnx") == message
+
+
+def test_an_input_without_elements(cli: Cli) -> None:
+    """An axis of zero is legal, and there is nothing to measure."""
+    weights = oracle.helper.make_tensor("w", 1, [0, 3], [])
+    node = oracle.helper.make_node("MatMul", ["x", "w"], ["y"])
+    values = [oracle.helper.make_tensor_value_info(name, 1, (1, size)) for name, size in (("x", 0), ("y", 3))]
+    Path("m.onnx").write_bytes(graph_bytes([node], values[:1], values[1:], [weights]))
+    message = "input 'x' must have elements, not the shape [1, 0]; export it with another"
+    assert cli("check", "m.onnx", "--json").json["problem"] == message
+    assert cli.refuses("build", "m.onnx") == message
+
+
+def test_a_valid_model_that_is_larger_than_the_machine(cli: Cli) -> None:
+    Path("m.onnx").write_bytes(relu((1, 1, 10_000_000, 10_000_000)))
+    checked = cli("check", "m.onnx", "--json")
+    assert checked.code == 0
+    assert checked.json["valid"]
+    assert cli("info", "m.onnx").code == 0
+
+
 def test_a_shape_that_is_not_known(cli: Cli) -> None:
     Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
     assert cli.refuses("sim", "m.onnx") == (
