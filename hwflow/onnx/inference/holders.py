@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from hwflow.onnx.inference.by_rule import Contradiction
 from hwflow.onnx.inference.facts import UNKNOWN, Fact, Holder, TensorFact, fact_of, join
 from hwflow.onnx.inference.schema_types import attribute_dtype
 from hwflow.onnx.inference.worlds import Size, Worlds
@@ -84,10 +85,12 @@ def _part(split: Fact, whole: Size, worlds: Worlds) -> Size:
     sizes = split.elements if isinstance(split, TensorFact) else None
     if not isinstance(sizes, np.ndarray) or not sizes.size:
         return worlds.fresh()
-    first = int(sizes.reshape(-1)[0])
+    first, least = int(sizes.reshape(-1)[0]), 0 if sizes.ndim else 1
+    if int(sizes.min()) < least:
+        raise Contradiction(f"'split' must be {least} or more, not {int(sizes.min())}")
     if sizes.ndim:
         return first if bool((sizes == first).all()) else worlds.fresh()
-    return first if isinstance(whole, int) and first > 0 and whole % first == 0 else worlds.fresh()
+    return first if isinstance(whole, int) and whole % first == 0 else worlds.fresh()
 
 
 def _concat_from_sequence(call: Call, operands: Sequence[Fact | None], worlds: Worlds) -> list[Fact]:

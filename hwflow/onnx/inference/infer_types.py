@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hwflow.onnx.errors import LimitError, Unsupported
@@ -231,29 +232,38 @@ class _Inference:
         self, call: Call, schema: Schema | None, operator: Operator | None, operands: Sequence[Fact | None], path: str
     ) -> list[Fact]:
         node = call.node
-        holder = HOLDERS.get((node.domain, node.op_type))
-        if holder is not None and (schema is None or len(operands) >= schema.input_limits[0]):
-            return holder(call, operands, self.worlds)
         if node.op_type == "Identity" and not node.domain and len(operands) == 1:
             return [operands[0] or UNKNOWN]
         fallback = by_schema(call, operands, len(node.outputs))
-        tensors = [o for o in operands if o is None or isinstance(o, TensorFact)]
-        if len(tensors) != len(operands) or (schema is not None and _lacks(schema, operands)):
+        if schema is not None and _lacks(schema, operands):
             return fallback
-        found = None
         try:
-            found = by_rule(call, operator, tensors, self.worlds) if operator is not None else None
-        except Unsupported:
-            pass
+            found = self.by_operator(call, operator, operands)
         except Contradiction as wrong:
             prefix = f"{call.path} {node.label}: "
             self.findings.append(error("SH-08", path, str(wrong).removeprefix(prefix)))
-            return fallback
-        if found is None and not node.domain and node.op_type in PARTIAL and tensors:
-            found = PARTIAL[node.op_type](call, tensors, self.worlds)
+            found = None
         if found is None:
             return fallback
         return [refined(a, b, self.worlds) for a, b in zip(found, fallback, strict=False)]
+
+    def by_operator(
+        self, call: Call, operator: Operator | None, operands: Sequence[Fact | None]
+    ) -> Sequence[Fact] | None:
+        """None where nothing but the schema helps.  Raises Contradiction where no sizes suit the operator."""
+        node = call.node
+        holder = HOLDERS.get((node.domain, node.op_type))
+        if holder is not None:
+            return holder(call, operands, self.worlds)
+        tensors = [o for o in operands if o is None or isinstance(o, TensorFact)]
+        if len(tensors) != len(operands):
+            return None
+        found = None
+        with suppress(Unsupported):
+            found = by_rule(call, operator, tensors, self.worlds) if operator is not None else None
+        if found is None and not node.domain and node.op_type in PARTIAL and tensors:
+            found = PARTIAL[node.op_type](call, tensors, self.worlds)
+        return found
 
     def forget(self, count: int, path: str) -> None:
         """Drop what an earlier round found in the graph at `path`, which is behind the first `count` findings."""
