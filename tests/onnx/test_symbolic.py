@@ -319,6 +319,22 @@ class TestContradictions:
         assert codes(types) == [("SH-09", Severity.WARNING)]
         assert "the dim 'm' of 'y' must be one size everywhere, not also n" in str(types.findings[0])
 
+    @pytest.mark.parametrize(
+        ("op", "shapes", "attributes", "expected"),
+        [
+            ("Gemm", [("a", "b"), (1, "c"), ("d", 1)], {}, (None, None)),  # d is 1 or a
+            ("Conv", [(1, 3, 2, 5), (6, 3, None, None)], {}, (None, None, None, None)),  # 2 by 5 is the largest kernel
+            ("Concat", [(3, 4), ("a", "b"), ("c", "d")], {"axis": 0}, (None, None)),
+            ("LSTM", [("t", 1, 2), ("d", 4, 2), ("d", 4, 1)], {"hidden_size": 1}, ("t", 1, 1, 1)),
+            ("DFT", [("n", "s", "n")], {"axis": 1}, (None, "s", 2)),  # n is 1 or 2
+        ],
+    )
+    def test_sizes_that_would_suit_are_no_facts(self, op, shapes, attributes, expected) -> None:
+        """Several sizes of the file must be others than they seem; which ones, nobody knows."""
+        types = of_node(op, *shapes, **attributes)
+        assert codes(types) == []
+        assert shape(types, "y") == expected
+
     @pytest.mark.rule("SH-08")
     def test_ranks_and_sizes_that_do_not_fit(self) -> None:
         types = of_node("Concat", [2, 3], [2, 3, 1], axis=0)

@@ -157,8 +157,15 @@ def _in_all_worlds(rule: _Rule, operands: Operands, worlds: Worlds) -> list[Tens
         found, _ = _run(rule, bent, worlds)
         if sum(world >= SMALL for world in found) >= min(ENOUGH, len(worlds.large())):
             more = _loosely(found, bent, worlds)
+            if len(choice) > 1:
+                return [_sizes_unknown(fact, worlds) for fact in more]
             results = more if results is None else _common(results, more, worlds)
     return results
+
+
+def _sizes_unknown(fact: TensorFact, worlds: Worlds) -> TensorFact:
+    """Other sizes than those chosen at once may suit as well: what they say of the output's sizes is a guess."""
+    return TensorFact(fact.dtype, None if fact.shape is None else tuple(worlds.fresh() for _ in fact.shape))
 
 
 def _combined(found: dict[int, tuple[Known, ...]], worlds: Worlds) -> list[TensorFact]:
@@ -185,8 +192,11 @@ def _open_sizes(operands: Operands, worlds: Worlds) -> dict[_Key, Size]:
 
 
 def _single_choices(operands: Operands, sizes: Mapping[_Key, Size]) -> Iterator[Mapping[_Key, Size]]:
-    """One open size set to a constant or to another one, as a valid model may have meant it."""
-    constants = [1, *sorted({d for shape in _shapes(operands) for d in shape if isinstance(d, int) and d > 1})]
+    """One open size set to a constant or to another one, as a valid model may have meant it.
+
+    2 is among the constants because some operators want 1 or 2 (real and complex numbers), or allow any small one.
+    """
+    constants = [1, *sorted({2, *(d for shape in _shapes(operands) for d in shape if isinstance(d, int) and d > 1)})]
     choices: list[Mapping[_Key, Size]] = [{key: c} for key in sizes for c in constants]
     choices += [{b: sizes[a]} for a, b in itertools.combinations(sizes, 2)]
     yield from choices[:_MAX_TRIES]
