@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.onnx.model import Array, Dim, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.versioning.releases import least_ir
 
 __all__ = ["Builder", "make_graph", "make_model", "make_node", "tensor_type"]
 
-#: Version of the operator set and of the file format that models made in code have by default.
+#: Version of the operator set that models made in code have by default, and the least one of the file format.
 OPSET, IR_VERSION = 17, 8
 
 
@@ -61,15 +62,21 @@ def make_model(
     *,
     opset: int = OPSET,
     opsets: Mapping[str, int] | None = None,
-    ir_version: int = IR_VERSION,
+    ir_version: int | None = None,
     producer_name: str = "hwflow",
     metadata: Mapping[str, str] | None = None,
 ) -> Model:
-    """A model.  `opsets` adds other operator sets to version `opset` of the default one."""
+    """A model.  `opsets` adds other operator sets to version `opset` of the default one.
+
+    `ir_version` None is the least one that has these operator sets, but at least 8.
+    """
+    imports = {"": opset, **(opsets or {})}
+    if ir_version is None:
+        ir_version = max(IR_VERSION, *(least_ir(domain, version) or 0 for domain, version in imports.items()))
     return Model(
         graph=graph,
         ir_version=ir_version,
-        opsets={"": opset, **(opsets or {})},
+        opsets=imports,
         producer_name=producer_name,
         metadata=dict(metadata or {}),
     )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from hwflow.errors import HwflowError
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.writer import write_model
+from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model
 from hwflow.onnx.rules import (
     attributes,
@@ -62,7 +63,12 @@ _PLACE = re.compile(rf"/({'|'.join(_PARTS[1:])})(?:\[(\d{{1,18}})\]|\b)")
 
 
 def check(
-    source: Model | Document, *, strict: bool = False, types: bool = True, most: int = _MOST
+    source: Model | Document,
+    *,
+    strict: bool = False,
+    types: bool = True,
+    most: int = _MOST,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[Finding, ...]:
     """Every violated rule, at every place, in the order of the file's parts.
 
@@ -72,15 +78,16 @@ def check(
 
     With `types` the types and shapes of all values are inferred in a model that is otherwise without errors, and
     contradictions are errors: operands that do not suit their operator, types that the file states and that are others.
-    A model whose inference is beyond the limits of the document has one error that names the limit [LM-02].
+    A model whose inference is beyond the limits has one error that names the limit [LM-02].  `limits` are for a
+    `Model`; a `Document` has its own.
     """
-    document = source if isinstance(source, Document) else Document(write_model(source))
+    document = source if isinstance(source, Document) else Document(write_model(source), limits=limits)
     found = list(_bounded(texts.texts_readable(document), most))
     if not found:  # names are compared and searched by every other rule
         with remembered(document):
             found = [finding for rule in RULES for finding in _bounded(rule(document), most)]
     if types and all(finding.severity is not Severity.ERROR for finding in found):
-        found.extend(_bounded(inferred.inferred_types(source), most))
+        found.extend(_bounded(inferred.inferred_types(source, document.limits), most))
     return tuple(_final(finding, strict) for finding in sorted(found, key=_order))
 
 
@@ -112,12 +119,12 @@ def _order(finding: Finding) -> tuple[int, int, list[tuple[int, int]]]:
     return section, int(number[1]) if number else 0, places
 
 
-def require_valid(source: Model | Document) -> None:
+def require_valid(source: Model | Document, limits: Limits = DEFAULT_LIMITS) -> None:
     """Raise HwflowError with everything that keeps hwflow from evaluating the model: errors, operators that it lacks.
 
     One message, one line each; other warnings do not matter here, nor do types of outputs, which inference finds.
     """
-    errors = [finding for finding in check(source) if _prevents_evaluation(finding)]
+    errors = [finding for finding in check(source, limits=limits) if _prevents_evaluation(finding)]
     if len(errors) == 1:
         raise HwflowError(str(errors[0]))
     if errors:

@@ -41,7 +41,7 @@ def infer(
     Raises HwflowError for a model that `check` refuses, for any other open dim, for shapes that do not fit together or
     depend on data; LimitError for functions and constants beyond the limits.
     """
-    require_valid(model)
+    require_valid(model, limits)
     model = inline_functions(model, limits)
     graph = model.graph
     inputs, notes = fixed_inputs(graph, input_shapes or {})

@@ -12,16 +12,15 @@ from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.reader import read_model
 from hwflow.onnx.errors import LimitError
 from hwflow.onnx.inference.infer_types import infer_types
-from hwflow.onnx.limits import DEFAULT_LIMITS
+from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Model
 from hwflow.onnx.rules.finding import AGAIN, Finding, error
 
 __all__ = ["inferred_types"]
 
 
-def inferred_types(source: Model | Document) -> Iterator[Finding]:
+def inferred_types(source: Model | Document, limits: Limits) -> Iterator[Finding]:
     """Of a model without errors of another kind.  What is beyond the limits, or cannot be read, is one error."""
-    limits = source.limits if isinstance(source, Document) else DEFAULT_LIMITS
     try:
         model = read_model(source) if isinstance(source, Document) else source
         yield from infer_types(model, limits=limits).findings

@@ -13,6 +13,7 @@ import pytest
 from onnx import FunctionProto, TensorProto, helper
 
 from hwflow.onnx import check, evaluate, loads
+from hwflow.onnx.limits import Limits
 from tests.onnx.rules.protos import document, error_of, errors, findings, graph, leniently, model, node, value, warned
 
 
@@ -101,6 +102,7 @@ def test_functions_are_not_nested_too_deep() -> None:
 
     assert errors(chain(60)) == []
     assert "must be at most 64 deep in each other (depth)" in error_of(chain(100)), "the default limit of inference"
+    assert {f.rule for f in check(loads(chain(100).SerializeToString()), limits=Limits(depth=100))} == set()
     assert "functions must call each other at most 100 deep, not 101" in error_of(chain(101))
     start = time.monotonic()
     assert "not 5000" in error_of(chain(5000))

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from onnx.backend.test.case.node import collect_testcases
 
 from hwflow.errors import HwflowError
 from hwflow.onnx import Severity, check
@@ -28,6 +29,16 @@ def test_models_that_onnx_ships_have_no_errors() -> None:
     paths = sorted(SHIPPED.rglob("*.onnx"))
     assert len(paths) > 100
     assert {path.name: found for path in paths if (found := errors(path))} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the suite, which computes what it expects
+def test_the_cases_of_the_conformance_suite_have_no_errors() -> None:
+    cases = collect_testcases(None)
+    assert len(cases) > 1800
+    documents = {case.name: read_bytes(case.model.SerializeToString()) for case in cases}
+    found = {name: [f for f in check(document) if f.severity is Severity.ERROR] for name, document in documents.items()}
+    assert {name: errors for name, errors in found.items() if errors} == {}
 
 
 def test_third_party_models_have_no_errors(models_dir: Path) -> None:
