@@ -15,6 +15,8 @@ import rich.markup
 import rich.progress
 import rich.table
 
+from .texts import clean
+
 __all__ = ["Console"]
 
 #: Width of tables where the output is not a terminal.
@@ -41,14 +43,14 @@ class Console:
     def say(self, text: str) -> None:
         """A line of the result."""
         if not self.quiet:
-            self.out.print(rich.markup.escape(text), soft_wrap=True)
+            self.out.print(rich.markup.escape(harmless(text)), soft_wrap=True)
 
     def progress(self, text: str) -> None:
         """A line that says what happens now."""
-        self.err.print(f"[dim]{rich.markup.escape(text)}[/dim]")
+        self.err.print(f"[dim]{rich.markup.escape(harmless(text))}[/dim]")
 
     def fail(self, text: str) -> None:
-        self.err.print(f"[bold red]error:[/] {rich.markup.escape(text)}")
+        self.err.print(f"[bold red]error:[/] {rich.markup.escape(harmless(text))}")
 
     @contextlib.contextmanager
     def step(self, text: str) -> Iterator[None]:
@@ -86,6 +88,11 @@ class Console:
         for row in rows:
             table.add_row(*(rich.markup.escape(cell) for cell in row))
         self.out.print(table)
+
+
+def harmless(text: str) -> str:
+    """The text with its lines, where names from a file cannot move the cursor or change colours."""
+    return "\n".join(clean(line) for line in text.split("\n"))
 
 
 def is_number(text: str) -> bool:

@@ -130,3 +130,14 @@ def test_a_limit_can_be_raised_as_the_message_says(cli: Cli, words: tuple[str, .
     onnx.save(replace(network, metadata={f"key{i}": "x" * 1000 for i in range(1200)}), "long.onnx")
     assert "--limit messages=NUMBER" in cli.refuses(*words, "--limit", "messages=1000")
     assert cli(*words, "--limit", "messages=10000").code == 0
+
+
+def test_names_of_a_model_do_not_steer_the_terminal(cli: Cli, model: Path) -> None:
+    network = small_network()
+    onnx.save(replace(network, graph=replace(network.graph, name="\x1b[31m\x07\u202e")), "red.onnx")
+    value = replace(network.graph.inputs[0], name="\x1b[31m\x07\u202e")
+    onnx.save(replace(network, graph=replace(network.graph, inputs=(value,))), "input.onnx")
+    for other in ("red.onnx", "input.onnx"):
+        done = cli("onnx", "diff", model, other)
+        assert not {"\x1b", "\x07", "\u202e"} & set(done.out + done.err)
+    assert "\\x1b[31m" in cli("onnx", "diff", model, "input.onnx").out
