@@ -94,18 +94,22 @@ def _places(call: Call, points: _Reals, axis: int, size: int, padding: str, near
 
 
 def _inside(call: Call, place: _Reals, size: int, padding: str) -> _Reals:
-    """Places beyond the border moved inside, as far as the padding says so."""
-    if padding == "border":
-        return np.clip(place, 0, size - 1)
+    """Places beyond the border moved inside, as far as the padding says so.
+
+    The border is what the grid names -1 and 1: the middles of the outer elements, or their edges.
+    """
     if padding == "zeros":
         return place
     low, high = (0.0, size - 1.0) if call.integer("align_corners") else (-0.5, size - 0.5)
     span = high - low
-    if not span:
+    if padding == "border":
+        moved = np.clip(place, 0, size - 1)
+    elif not span:
         return np.full_like(place, low)
-    way = np.abs(place - low) % (2 * span)
-    reflected = low + np.where(way > span, 2 * span - way, way)
-    return np.where((place < low) | (place > high), reflected, place)
+    else:
+        way = np.abs(place - low) % (2 * span)
+        moved = low + np.where(way > span, 2 * span - way, way)
+    return np.where((place < low) | (place > high), moved, place)
 
 
 def _elements(

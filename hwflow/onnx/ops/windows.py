@@ -130,7 +130,7 @@ def windows_of(call: Call, sizes: Sequence[int], kernel: Sequence[int]) -> Windo
 
 
 def per_axis(call: Call, name: str, count: int, low: int) -> tuple[int, ...]:
-    """An attribute of `count` numbers that are at least `low`, which is the default of each; an empty list counts as none."""
+    """An attribute of `count` numbers, each `low` (the default) or more; an empty list counts as none."""
     values = call.integers(name, ()) or (low,) * count
     if len(values) != count or min(values) < low:
         raise call.error(f"'{name}' must be {count} numbers of {low} or more, not {list(values)}")
