@@ -83,6 +83,8 @@ def outcomes(
     errors = [str(f) for f in findings if f.severity is Severity.ERROR]
     found["check"] = "\n".join(errors) or "ok"
     found["warnings"] = "\n".join(str(f) for f in findings if f.severity is not Severity.ERROR)
+    errors = [str(f) for f in check(document, types=False) if f.severity is Severity.ERROR]
+    found["structure"] = "\n".join(errors) or "ok"
     if strict:
         errors = [str(f) for f in check(document, strict=True) if f.severity is Severity.ERROR]
         found["strict"] = "\n".join(errors) or "ok"

@@ -107,7 +107,7 @@ def require_refused(found: dict[str, Any], stage: str, *texts: str) -> None:
     for text in texts:
         assert text in found[stage]
     if stage == "evaluate":
-        assert found["check"] == "ok"
+        assert found["structure"] == "ok", "inference alone may see it earlier"
     assert found["megabytes"] < MEMORY
 
 

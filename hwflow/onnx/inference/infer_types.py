@@ -20,7 +20,7 @@ from hwflow.onnx.inference.worlds import Worlds
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Function, Graph, Model, Node, TensorType, ValueType
 from hwflow.onnx.ops.base import Call, Operator
-from hwflow.onnx.rules.finding import Finding, error, warning
+from hwflow.onnx.rules.finding import AGAIN, Finding, error, warning
 from hwflow.onnx.run.calls import find
 from hwflow.onnx.run.functions import Functions, function_path, instantiate
 from hwflow.onnx.schemas import Option, Schema
@@ -240,8 +240,8 @@ class _Inference:
         try:
             found = self.by_operator(call, operator, operands)
         except Contradiction as wrong:
-            prefix = f"{call.path} {node.label}: "
-            self.findings.append(error("SH-08", path, str(wrong).removeprefix(prefix)))
+            message, _, remedy = str(wrong).removeprefix(f"{call.path} {node.label}: ").partition("; ")
+            self.findings.append(error("SH-08", path, message, remedy or AGAIN))
             found = None
         if found is None:
             return fallback

@@ -27,4 +27,7 @@ def inferred_types(source: Model | Document, limits: Limits) -> Iterator[Finding
     except HwflowError as problem:
         message, _, remedy = str(problem).rpartition("; ")
         rule = "LM-02" if isinstance(problem, LimitError) else "GR-16"  # the reader refuses types stated in two ways
-        yield error(rule, "graph", message or str(problem), remedy if message else AGAIN)
+        place, _, text = (message or str(problem)).partition(": ")
+        if not text or not place.startswith("graph"):
+            place, text = "graph", message or str(problem)
+        yield error(rule, place, text, remedy if message else AGAIN)
