@@ -57,9 +57,9 @@ def check(console: Console, settings: Settings) -> Result:
             console.say(besides)
         unsafe = any(finding.rule in ("EX-02", "EX-09") for finding in errors)
         return {"exit_code": 2 if unsafe else 1, **facts, "besides": besides}
+    nodes = counted(len(flow.source.graph.nodes), "node")
     try:
-        nodes, _ = counted(len(flow.source.graph.nodes), "node"), flow.model
-        graph = flow.trial().graph
+        _, graph = flow.model, flow.trial().graph
     except HwflowError as problem:
         console.say(f"{summary}; a valid ONNX file, but no hardware for it: {problem}")
         return {"exit_code": 0, **facts, "layers": None, "problem": str(problem)}

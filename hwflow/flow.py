@@ -24,6 +24,7 @@ from .dataset import Dataset, load_dataset
 from .errors import HwflowError
 from .generation import write_rtl
 from .layers.base import LayerGraph
+from .onnx.inference.static_inputs import sizes_given
 from .onnx.limits import DEFAULT_LIMITS, Limits
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.support import operators_without_hardware
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["Flow", "Settings", "budget_of"]
 
 Frames = npt.NDArray[np.int64]
+
+#: What is larger has no hardware on any board, and finding out why layer by layer would take long.
+MAX_NODES, MAX_PARAMETERS = 5_000, 50_000_000
 
 
 @dataclass(frozen=True)
@@ -70,12 +74,15 @@ class Flow:
 
     @cached_property
     def source(self) -> onnx.Model:
-        """The model as the file has it."""
-        return onnx.load(self.settings.model, limits=self.settings.limits)
+        """The model as the file has it.  Raises HwflowError for --input-shape that does not fit it."""
+        model = onnx.load(self.settings.model, limits=self.settings.limits)
+        sizes_given(model.graph, dict(self.settings.input_shapes))
+        return model
 
     @cached_property
     def model(self) -> onnx.Model:
         """The model with every shape known and its constants folded."""
+        self._require_small_enough()
         try:
             inferred = onnx.infer(self.source, dict(self.settings.input_shapes), self.settings.limits)
         except HwflowError as error:
@@ -83,6 +90,16 @@ class Flow:
         for note in inferred.notes:
             self.console.progress(note)
         return onnx.simplify(inferred)
+
+    def _require_small_enough(self) -> None:
+        """Say no before hours of work: the largest device of the boards holds some 500 000 weights."""
+        graph = self.source.graph
+        nodes, parameters = len(graph.nodes), sum(array.size for array in graph.initializers.values())
+        if nodes > MAX_NODES or parameters > MAX_PARAMETERS:
+            raise HwflowError(
+                f"a model that becomes hardware must have at most {MAX_NODES} nodes and {MAX_PARAMETERS} parameters, "
+                f"not {nodes} and {parameters}; choose a smaller model"
+            )
 
     def without_hardware(self) -> str:
         """What else stands in the way of a model that cannot be inferred, so that one message names it all."""

@@ -254,10 +254,30 @@ INPUT_SHAPES = {
 MALFORMED = ("x", "x=", "=1,2", "x=1,2,a,4", "x=0,2,4,4", "x=1,2,-4,4", "x=1;2")
 
 
+@pytest.mark.parametrize("command", ["sim", "check", "info"])
 @pytest.mark.parametrize("shape, message", INPUT_SHAPES.items())
-def test_an_input_shape_that_does_not_fit(cli: Cli, shape: str, message: str) -> None:
+def test_an_input_shape_that_does_not_fit(cli: Cli, shape: str, message: str, command: str) -> None:
     Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
-    assert cli.refuses("sim", "m.onnx", "--input-shape", shape) == message
+    if command == "sim":
+        assert cli.refuses("sim", "m.onnx", "--input-shape", shape) == message
+    else:
+        done = cli(command, "m.onnx", "--input-shape", shape, "--json")
+        assert (done.code, done.json["error"]) == (2, message)
+
+
+def test_a_model_that_is_too_large_for_any_board(cli: Cli) -> None:
+    """The answer comes at once; the file is valid all the same."""
+    b = Builder("long")
+    last = b.input("x", np.float32, (1, 4))
+    for _ in range(5001):
+        last = b.node("Relu", last)
+    b.output(last, np.float32, (1, 4))
+    Path("m.onnx").write_bytes(onnx.dumps(b.model()))
+    message = ("a model that becomes hardware must have at most 5000 nodes and 50000000 parameters, "
+               "not 5001 and 0; choose a smaller model")  # fmt: skip
+    assert cli.refuses("build", "m.onnx") == message
+    checked = cli("check", "m.onnx", "--json")
+    assert (checked.code, checked.json["valid"], checked.json["problem"]) == (0, True, message)
 
 
 @pytest.mark.parametrize("shape", MALFORMED)

@@ -10,13 +10,22 @@ from hwflow.onnx.model import Graph, TensorType, Value
 from hwflow.onnx.ops.base import Known
 from hwflow.onnx.run.calls import describe
 
-__all__ = ["contradictions", "fixed_inputs"]
+__all__ = ["contradictions", "fixed_inputs", "sizes_given"]
 
 
 def fixed_inputs(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[tuple[Value, ...], tuple[str, ...]]:
+    """The inputs with static shapes, and what was decided on the way, one sentence each."""
+    symbols = sizes_given(graph, shapes)
     for value in graph.inputs:
         if value.tensor is None:
             raise Unsupported(f"input '{value.name}' must be a tensor, not another kind; hardware takes tensors only")
+    notes: list[str] = []
+    fixed = tuple(_fixed_input(value, shapes.get(value.name), symbols, notes) for value in graph.inputs)
+    return fixed, tuple(notes)
+
+
+def sizes_given(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """What the shapes of inputs say of the names of open dims.  Raises HwflowError for shapes that do not fit."""
     known = {value.name for value in graph.inputs}
     for name in shapes:
         if name not in known:
@@ -24,16 +33,14 @@ def fixed_inputs(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[t
             raise HwflowError(f"--input-shape must name an input of the model ({listed}), not '{name}'")
     symbols: dict[str, int] = {}
     for value in graph.inputs:
-        if value.name in shapes:
+        if value.name in shapes and value.tensor is not None:
             _bind_symbols(value, tuple(shapes[value.name]), symbols)
-    notes: list[str] = []
-    fixed = tuple(_fixed_input(value, shapes.get(value.name), symbols, notes) for value in graph.inputs)
-    return fixed, tuple(notes)
+    return symbols
 
 
 def _bind_symbols(value: Value, given: tuple[int, ...], symbols: dict[str, int]) -> None:
     """Compare a given shape with the file's, and learn what the names of its dims stand for."""
-    assert value.tensor is not None  # fixed_inputs
+    assert value.tensor is not None  # sizes_given
     stated = value.tensor.shape if value.tensor.shape is not None else (None,) * len(given)
     fits = len(stated) == len(given) and all(size > 0 for size in given)
     for dim, size in zip(stated, given, strict=False):
