@@ -19,7 +19,7 @@ from pathlib import Path
 import filelock
 
 from .errors import HwflowError
-from .onnx.container.target import require_plain_target
+from .target import require_plain_target
 
 __all__ = ["cached_step", "code_fingerprint", "digest", "locked", "write_atomically"]
 

@@ -19,7 +19,6 @@ from .errors import HwflowError
 from .flow import Flow, Settings
 from .onnx import Severity
 from .onnx.container.files import read
-from .onnx.container.target import require_plain_target, same_file
 from .report import tables
 from .report.console import Console
 from .report.info import describe_model
@@ -27,6 +26,7 @@ from .report.model import show_model
 from .report.picture import svg
 from .synth import list_boards, load_board, tool_status
 from .synth.toolchain import tools_of_family
+from .target import require_plain_target, same_file
 
 __all__ = ["boards", "build", "check", "doctor", "golden", "info", "quantize", "sim", "synth"]
 

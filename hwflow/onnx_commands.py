@@ -15,7 +15,6 @@ from . import onnx
 from .errors import HwflowError
 from .onnx.container.files import read
 from .onnx.container.opset_document import MAGIC, load_operator_set
-from .onnx.container.target import same_file
 from .onnx.limits import DEFAULT_LIMITS, Limits
 from .onnx.rules.catalogue import CATALOGUE, CONFLICTS, RuleEntry
 from .onnx.rules.walk import tensors
@@ -23,6 +22,7 @@ from .onnx.versioning.diff import Bump, Change, compare_models, largest, next_ve
 from .onnx.versioning.diff_sets import compare_operator_sets
 from .onnx.versioning.semantic import version_text
 from .report.console import Console
+from .target import same_file
 
 __all__ = ["convert", "diff", "rules"]
 

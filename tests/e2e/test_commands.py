@@ -17,13 +17,13 @@ def test_check(cli: Cli) -> None:
     done = cli("check", "small.onnx")
     assert done.code == 0
     assert done.out.splitlines()[-1] == (
-        "small.onnx: no error, 2 warnings; 5 nodes, all map to hardware: 3 layers")
+        "small.onnx: no error, 1 warning; 5 nodes, all map to hardware: 3 layers")
     result = cli("check", "small.onnx", "--json").json
     codes = [finding.pop("code") for finding in result["findings"]]
-    assert codes == ["W-model-domain", "W-ir-too-old"]
+    assert codes == ["W-model-domain"]
     assert {key for finding in result.pop("findings") for key in finding} == {
         "severity", "rule", "path", "message", "remedy"}
-    assert result == {"exit_code": 0, "valid": True, "errors": 0, "warnings": 2, "layers": ["conv", "pool", "fc"]}
+    assert result == {"exit_code": 0, "valid": True, "errors": 0, "warnings": 1, "layers": ["conv", "pool", "fc"]}
 
 
 def test_info(cli: Cli) -> None:
@@ -31,7 +31,7 @@ def test_info(cli: Cli) -> None:
     assert done.code == 0
     lines = done.out.splitlines()
     assert lines[:5] == [
-        "small.onnx: IR 8, opset ai.onnx 20, producer hwflow",
+        "small.onnx: IR 9, opset ai.onnx 20, producer hwflow",
         "  input x: float32[1, 2, 4, 4]",
         "  output fc_out: float32[1, 3]",
         "  operators: 1 Conv, 1 Flatten, 1 Gemm, 1 MaxPool, 1 Relu",

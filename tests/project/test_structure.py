@@ -15,8 +15,9 @@ from tests.project.tree import PACKAGES, ROOT, imports, module_name, python_file
 #: What is not listed (the command line, the Python interface, the reports) sits on top, and nothing listed imports it.
 PARTS = {
     "errors": set(),
-    "build": {"errors"},
-    "onnx": {"errors"},
+    "target": {"errors"},
+    "build": {"errors", "target"},
+    "onnx": {"errors", "target"},
     "dataset": {"errors", "onnx"},
     "layers": {"errors"},
     "quantize": {"errors", "onnx", "layers"},
