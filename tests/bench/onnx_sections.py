@@ -106,7 +106,7 @@ def _printed(bench: Bench, *command: str) -> str:
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         bench.failures.append(f"{' '.join(command)}: {done.stderr[-300:]}")
-    return f"```\n{done.stdout.strip()}\n```"
+    return f"```\n{done.stdout.rstrip().strip(chr(10))}\n```"
 
 
 def evaluation(bench: Bench) -> str:
