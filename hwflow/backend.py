@@ -20,13 +20,13 @@ import numpy as np
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.files import load, loads
-from hwflow.onnx.container.reader import MAX_IR_VERSION, canonical_domain
+from hwflow.onnx.container.reader import MAX_IR_VERSION
 from hwflow.onnx.errors import EvaluationError, Unsupported
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model, Node, Operand, TensorType, Value
 from hwflow.onnx.run.functions import graphs_of
 from hwflow.onnx.run.program import Program
-from hwflow.onnx.schemas import NEWEST
+from hwflow.onnx.schemas import NEWEST, canonical_domain
 
 __all__ = [
     "Backend",

@@ -18,11 +18,11 @@ from hwflow.errors import HwflowError
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx import operators_pb2
 from hwflow.onnx.container.document import Document
-from hwflow.onnx.container.reader import MAX_IR_VERSION, canonical_domain, read_functions
+from hwflow.onnx.container.reader import MAX_IR_VERSION, read_functions
 from hwflow.onnx.container.writer import write_functions
 from hwflow.onnx.errors import FormatError, InvalidModel
 from hwflow.onnx.model import Function
-from hwflow.onnx.schemas import versions_of
+from hwflow.onnx.schemas import canonical_domain, versions_of
 from hwflow.onnx.types import text
 
 __all__ = [

@@ -16,9 +16,10 @@ from hwflow.onnx.container.extras import has_unknown_fields, rest
 from hwflow.onnx.container.tensors import decode_sparse, decode_tensor
 from hwflow.onnx.errors import InvalidModel, LimitError
 from hwflow.onnx.model import Array, Attribute, AttributeRef, Function, Graph, Model, Node, Training, Value, ValueType
+from hwflow.onnx.schemas import canonical_domain
 from hwflow.onnx.types import text, value_type
 
-__all__ = ["MAX_IR_VERSION", "canonical_domain", "read_functions", "read_model"]
+__all__ = ["MAX_IR_VERSION", "read_functions", "read_model"]
 
 #: The newest version of the file format whose fields this reader knows.
 MAX_IR_VERSION = 14
@@ -30,11 +31,6 @@ _ATTRIBUTE_FIELDS = {
 }  # fmt: skip
 _VALUE_FIELDS = frozenset(_ATTRIBUTE_FIELDS.values())
 _MESSAGE_FIELDS = frozenset(("t", "g", "sparse_tensor", "tp"))
-
-
-def canonical_domain(domain: str) -> str:
-    """The default operator set has two names; the code knows only the empty one."""
-    return "" if domain == "ai.onnx" else domain
 
 
 def read_model(document: Document) -> Model:

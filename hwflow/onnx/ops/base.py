@@ -18,7 +18,6 @@ from hwflow.onnx.schemas import Schema
 
 __all__ = [
     "Arr",
-    "AttributeKind",
     "Call",
     "Kernel",
     "Known",
@@ -31,8 +30,8 @@ __all__ = [
 Arr: TypeAlias = npt.NDArray[Any]
 
 
-class AttributeKind(enum.Enum):
-    """What an attribute holds."""
+class _Held(enum.Enum):
+    """What a kernel takes from an attribute, in the words of messages."""
 
     INT = "an integer"
     FLOAT = "a number"
@@ -45,22 +44,22 @@ class AttributeKind(enum.Enum):
     def accepts(self, value: Attribute) -> bool:
         """True for a value of this kind.  An empty list is of every list kind."""
         match self:
-            case AttributeKind.INT:
+            case _Held.INT:
                 return isinstance(value, int)
-            case AttributeKind.FLOAT:
+            case _Held.FLOAT:
                 return isinstance(value, float)
-            case AttributeKind.STRING:
+            case _Held.STRING:
                 return isinstance(value, str)
-            case AttributeKind.TENSOR:
+            case _Held.TENSOR:
                 return isinstance(value, np.ndarray)
         item = _ITEMS[self]
         return isinstance(value, tuple) and all(isinstance(v, item) for v in value)
 
 
-_ITEMS: Mapping[AttributeKind, type[int | float | str]] = {
-    AttributeKind.INTS: int,
-    AttributeKind.FLOATS: float,
-    AttributeKind.STRINGS: str,
+_ITEMS: Mapping[_Held, type[int | float | str]] = {
+    _Held.INTS: int,
+    _Held.FLOATS: float,
+    _Held.STRINGS: str,
 }
 
 
@@ -111,27 +110,27 @@ class Call:
         return name in self.node.attributes
 
     def integer(self, name: str, default: int | None = None) -> int:
-        return self._get(name, AttributeKind.INT, default)  # type: ignore[no-any-return]
+        return self._get(name, _Held.INT, default)  # type: ignore[no-any-return]
 
     def number(self, name: str, default: float | None = None) -> float:
-        return self._get(name, AttributeKind.FLOAT, default)  # type: ignore[no-any-return]
+        return self._get(name, _Held.FLOAT, default)  # type: ignore[no-any-return]
 
     def text(self, name: str, default: str | None = None) -> str:
-        return self._get(name, AttributeKind.STRING, default)  # type: ignore[no-any-return]
+        return self._get(name, _Held.STRING, default)  # type: ignore[no-any-return]
 
     def integers(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
-        return self._get(name, AttributeKind.INTS, default)  # type: ignore[no-any-return]
+        return self._get(name, _Held.INTS, default)  # type: ignore[no-any-return]
 
     def numbers(self, name: str, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
-        return self._get(name, AttributeKind.FLOATS, default)  # type: ignore[no-any-return]
+        return self._get(name, _Held.FLOATS, default)  # type: ignore[no-any-return]
 
     def texts(self, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        return self._get(name, AttributeKind.STRINGS, default)  # type: ignore[no-any-return]
+        return self._get(name, _Held.STRINGS, default)  # type: ignore[no-any-return]
 
     def tensor(self, name: str, default: Array | None = None) -> Arr:
-        return self._get(name, AttributeKind.TENSOR, default)  # type: ignore[no-any-return]
+        return self._get(name, _Held.TENSOR, default)  # type: ignore[no-any-return]
 
-    def _get(self, name: str, kind: AttributeKind, default: Any) -> Any:
+    def _get(self, name: str, kind: _Held, default: Any) -> Any:
         stated = None if self.schema is None else self.schema.attributes.get(name)
         if stated is not None and stated.default is not None:
             default = stated.default

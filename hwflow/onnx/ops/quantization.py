@@ -14,7 +14,7 @@ from hwflow.onnx.dtypes import element_type, type_name
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table, axis_in
 from hwflow.onnx.ops.precision import float_attribute, is_float, working_type
 
-__all__ = ["OPERATORS", "dequantized", "dynamic_quantized", "integer_range", "quantized", "saturated"]
+__all__ = ["OPERATORS", "dequantized", "dynamic_quantized", "quantized", "saturated"]
 
 #: Integer types of a quantized tensor, with their lowest and highest values.
 _RANGES: dict[np.dtype[Any], tuple[int, int]] = {
@@ -28,11 +28,6 @@ _RANGES: dict[np.dtype[Any], tuple[int, int]] = {
     np.dtype(ml_dtypes.int2): (-2, 1),
     np.dtype(ml_dtypes.uint2): (0, 3),
 }
-
-
-def integer_range(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Lowest and highest value of a quantized type; KeyError for one that is none."""
-    return _RANGES[np.dtype(dtype)]
 
 
 def saturated(rounded: Arr, zero: Arr | int, dtype: np.dtype[Any]) -> Arr:

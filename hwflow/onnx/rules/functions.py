@@ -9,8 +9,7 @@ from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
 from hwflow.onnx.rules.signatures import Called, FunctionKey, calls, function_key, local_functions
-from hwflow.onnx.rules.walk import canonical
-from hwflow.onnx.schemas import find_schema, versions_of
+from hwflow.onnx.schemas import canonical_domain, find_schema, versions_of
 
 __all__ = ["RULES", "function_calls", "function_graph", "function_opsets", "function_signatures"]
 
@@ -32,7 +31,7 @@ def function_signatures(document: Document) -> Iterator[Finding]:
     if functions and document.proto.ir_version < 8:
         message = f"functions must come with IR version 8 or later, not {document.proto.ir_version}; they are used"
         yield lenient("FN-11", "W-ir-too-old", "model", message, "raise ir_version")
-    imported = {canonical(entry.domain) for entry in document.proto.opset_import}
+    imported = {canonical_domain(entry.domain) for entry in document.proto.opset_import}
     seen: set[FunctionKey] = set()
     for function in functions:
         key = function_key(function)
@@ -52,7 +51,7 @@ def function_signatures(document: Document) -> Iterator[Finding]:
 
 
 def _is_standard(document: Document, function: pb.FunctionProto) -> bool:
-    domain = canonical(function.domain)
+    domain = canonical_domain(function.domain)
     return bool(versions_of(domain, function.name))
 
 
@@ -214,7 +213,7 @@ def _references(called: Called, known: set[str]) -> Iterator[Finding]:
 
 def function_opsets(document: Document) -> Iterator[Finding]:
     """Where model and function import different versions of an operator set, the function's operators are the same."""
-    imported = {canonical(entry.domain): entry.version for entry in document.proto.opset_import}
+    imported = {canonical_domain(entry.domain): entry.version for entry in document.proto.opset_import}
     for called in calls(document) if document.proto.functions else ():
         place, schema = called.place, called.schema
         if schema is None or place.scope.outermost.kind != "function" or place.domain not in imported:

@@ -11,8 +11,8 @@ from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rules.finding import AGAIN, Finding, Rule, error, lenient, quoted, warning
 from hwflow.onnx.rules.model import is_reverse_dns
 from hwflow.onnx.rules.nearest import Nearest
-from hwflow.onnx.rules.walk import NodePlace, canonical, nodes, scopes
-from hwflow.onnx.schemas import NEWEST, SCHEMAS, Schema, find_schema, removed_at, versions_of
+from hwflow.onnx.rules.walk import NodePlace, nodes, scopes
+from hwflow.onnx.schemas import NEWEST, SCHEMAS, Schema, canonical_domain, find_schema, removed_at, versions_of
 from hwflow.onnx.versioning.releases import least_ir
 from hwflow.onnx.versioning.semantic import is_plain
 
@@ -64,13 +64,13 @@ def versions_exist(document: Document) -> Iterator[Finding]:
     """OS-05, VER-04, VER-12: each import has a version, and one of those that exist."""
     for prefix, imports in _imports(document):
         for entry in imports:
-            path = f"{prefix}opset_import {_shown(canonical(entry.domain))}"
+            path = f"{prefix}opset_import {_shown(canonical_domain(entry.domain))}"
             if not entry.HasField("version"):
                 yield error("VER-12", path, "the version must be given, not left out")
             elif entry.version >= 1 and not is_plain(entry.version):
                 yield error("VER-04", path, f"the version must be a plain number below 2**32, not {entry.version}")
             else:
-                yield from _version_exists(path, canonical(entry.domain), entry.version)
+                yield from _version_exists(path, canonical_domain(entry.domain), entry.version)
 
 
 def _version_exists(path: str, domain: str, version: int) -> Iterator[Finding]:
@@ -86,7 +86,7 @@ def imported_once(document: Document) -> Iterator[Finding]:
     for prefix, imports in _imports(document):
         seen: dict[str, tuple[str, int]] = {}
         for entry in imports:
-            domain = canonical(entry.domain)
+            domain = canonical_domain(entry.domain)
             path = f"{prefix}opset_import {_shown(domain)}"
             if domain not in seen:
                 seen[domain] = entry.domain, entry.version
@@ -119,8 +119,8 @@ def names_not_mixed(document: Document) -> Iterator[Finding]:
 def domains_used(document: Document) -> Iterator[Finding]:
     """IR-05, OS-04: imports of other makers' operator sets are used, and named like them."""
     proto = document.proto
-    used = {place.domain for place in nodes(document)} | {canonical(function.domain) for function in proto.functions}
-    for domain in dict.fromkeys(canonical(entry.domain) for entry in proto.opset_import):
+    used = {place.domain for place in nodes(document)} | {canonical_domain(f.domain) for f in proto.functions}
+    for domain in dict.fromkeys(canonical_domain(entry.domain) for entry in proto.opset_import):
         path = f"opset_import {_shown(domain)}"
         if domain not in used and domain not in NEWEST:
             text = "an operator set that hwflow does not know must be used by a node, not only imported"
@@ -134,7 +134,7 @@ def format_new_enough(document: Document) -> Iterator[Finding]:
     """VER-18: an operator set came with a version of the file format."""
     proto = document.proto
     for entry in proto.opset_import:
-        domain = canonical(entry.domain)
+        domain = canonical_domain(entry.domain)
         least = least_ir(domain, entry.version)
         if least is not None and entry.version >= 1 and 1 <= proto.ir_version < least and proto.ir_version >= 3:
             text = f"the IR version must be {least} or later for this operator set, not {proto.ir_version}"
@@ -144,7 +144,7 @@ def format_new_enough(document: Document) -> Iterator[Finding]:
 
 def operators_known(document: Document) -> Iterator[Finding]:
     """IR-18, IR-19, OS-08, OS-10, OS-11, OS-14: each node calls an operator of an imported set, wherever it stands."""
-    functions = {(canonical(f.domain), f.name) for f in document.proto.functions}
+    functions = {(canonical_domain(f.domain), f.name) for f in document.proto.functions}
     nearest, fine = Nearest(), set[tuple[str, str, int | None]]()
     for place in nodes(document):
         domain, name, opset = place.domain, place.op_type, place.opset

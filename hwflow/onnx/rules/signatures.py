@@ -7,8 +7,8 @@ from typing import NamedTuple, TypeAlias
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
-from hwflow.onnx.rules.walk import NodePlace, canonical, derived, nodes
-from hwflow.onnx.schemas import Schema, find_schema
+from hwflow.onnx.rules.walk import NodePlace, derived, nodes
+from hwflow.onnx.schemas import Schema, canonical_domain, find_schema
 
 __all__ = ["Called", "FunctionKey", "attribute_of", "calls", "function_key", "local_functions"]
 
@@ -31,7 +31,7 @@ class Called(NamedTuple):
 def function_key(proto: pb.FunctionProto | pb.NodeProto) -> FunctionKey:
     """What a node names to call a function, and what a function is named by."""
     name = proto.name if isinstance(proto, pb.FunctionProto) else proto.op_type
-    return canonical(proto.domain), name, proto.overload
+    return canonical_domain(proto.domain), name, proto.overload
 
 
 def local_functions(document: Document) -> dict[FunctionKey, pb.FunctionProto]:

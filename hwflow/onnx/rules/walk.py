@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, TypeVar, Union
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.rules.finding import quoted
+from hwflow.onnx.schemas import canonical_domain
 
 __all__ = [
     "NodePlace",
     "Scope",
     "TensorPlace",
-    "canonical",
     "derived",
     "nodes",
     "nodes_in",
@@ -90,13 +90,8 @@ class TensorPlace:
     is_initializer: bool = False
 
 
-def canonical(domain: str) -> str:
-    """The default operator set has two names; the code knows only the empty one."""
-    return "" if domain == "ai.onnx" else domain
-
-
 def _place(scope: Scope, index: int, node: pb.NodeProto) -> NodePlace:
-    domain = canonical(node.domain)
+    domain = canonical_domain(node.domain)
     opset = scope.opsets.get(domain)
     names = tuple(node.input), tuple(node.output)
     return NodePlace(scope, index, node, node.name, node.op_type, domain, opset, *names)
@@ -108,7 +103,7 @@ def _node_path(scope: Scope, index: int, node: pb.NodeProto) -> str:
 
 
 def _imports(entries: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
-    return {canonical(entry.domain): entry.version for entry in entries}
+    return {canonical_domain(entry.domain): entry.version for entry in entries}
 
 
 @dataclass(frozen=True)
@@ -193,7 +188,7 @@ def _scopes(document: Document) -> Iterator[Scope]:
         opsets = {"": 1}
     waiting = [Scope(proto.graph, "graph", "graph", opsets)] if proto.HasField("graph") else []
     for function in proto.functions:
-        path = f"function {quoted((canonical(function.domain) or 'ai.onnx') + '.' + function.name)}"
+        path = f"function {quoted((canonical_domain(function.domain) or 'ai.onnx') + '.' + function.name)}"
         waiting.append(Scope(function, path, "function", _imports(function.opset_import)))
     for index, training in enumerate(proto.training_info):
         for kind in ("initialization", "algorithm"):

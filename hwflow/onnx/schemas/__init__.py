@@ -6,7 +6,15 @@ operators of other domains that hwflow evaluates, in the same format.
 
 from __future__ import annotations
 
-from hwflow.onnx.schemas.schema import ANY, AttributeKind, AttributeSchema, Option, Parameter, Schema
+from hwflow.onnx.schemas.schema import (
+    ANY,
+    AttributeKind,
+    AttributeSchema,
+    Option,
+    Parameter,
+    Schema,
+    canonical_domain,
+)
 from hwflow.onnx.schemas.table import NEWEST, SCHEMAS, find_schema, removed_at, versions_of
 
 __all__ = [
@@ -18,6 +26,7 @@ __all__ = [
     "Option",
     "Parameter",
     "Schema",
+    "canonical_domain",
     "find_schema",
     "removed_at",
     "versions_of",

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-__all__ = ["ANY", "AttributeKind", "AttributeSchema", "Option", "Parameter", "Schema"]
+__all__ = ["ANY", "AttributeKind", "AttributeSchema", "Option", "Parameter", "Schema", "canonical_domain"]
 
 #: No upper limit on the number of inputs or outputs.
 ANY = 1 << 30
+
+
+def canonical_domain(domain: str) -> str:
+    """The default operator set has two names; the code knows only the empty one."""
+    return "" if domain == "ai.onnx" else domain
 
 
 class AttributeKind(enum.Enum):
