@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from hwflow.errors import HwflowError
-from hwflow.layers.base import IntArray, LayerGraph
+from hwflow.layers.base import LayerGraph
+from hwflow.layers.formats import IntArray
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import Quantized

@@ -7,6 +7,7 @@ from hwflow_rtl.vendor import Technology
 
 from ..layers.base import LayerGraph
 from .plan import Plan
+from .support import hardware_layers
 
 __all__ = ["lower"]
 
@@ -15,6 +16,6 @@ def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
     """The core that runs `graph` with the foldings of `plan`; multipliers and memories are made by `technology`."""
     stages = [
         (stage.name, layer.unit(graph, stage.folding, technology, f"stage{stage.name}"))
-        for stage, layer in zip(plan.stages, graph.layers, strict=True)
+        for stage, layer in zip(plan.stages, hardware_layers(graph), strict=True)
     ]
     return Core(stages=stages)

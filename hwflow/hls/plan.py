@@ -20,6 +20,7 @@ from hwflow_rtl.vendor import Resources, Technology, Timing
 
 from ..errors import HwflowError
 from ..layers.base import Folding, LayerGraph, Schedule
+from .support import hardware_layers
 
 #: The longest name of a stage, its position not counted: a table must hold it.
 NAME_LENGTH = 28
@@ -119,7 +120,7 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
             schedule=layer.schedule(graph, folding), resources=layer.cost(graph, folding, technology),
             multiplications=layer.multiplications(graph),
             output_elements=graph.tensors[layer.output].frame.elements)
-        for name, layer, folding in zip(stage_names(graph), graph.layers, foldings, strict=True))
+        for name, layer, folding in zip(stage_names(graph), hardware_layers(graph), foldings, strict=True))
     links = links_cost(graph, [(stage.folding, stage.schedule) for stage in stages])
     elements = graph.tensors[graph.inputs[0]].frame.elements
     resources = technology.placed(sum((stage.resources for stage in stages), links))
@@ -191,7 +192,7 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
         raise HwflowError(f"plan {source}: stage '{missing[0]}' is missing; the plan must name every stage: "
                           f"{', '.join(names)}")
     foldings = [Folding(given[n]["rows"], given[n]["cols"], given[n]["lanes"]) for n in names]
-    for name, layer, folding in zip(names, graph.layers, foldings, strict=True):
+    for name, layer, folding in zip(names, hardware_layers(graph), foldings, strict=True):
         problem = layer.folding_problem(graph, folding)
         if problem:
             raise HwflowError(f"plan {source}, stage '{name}': {problem}")

@@ -14,8 +14,9 @@ from functools import cache
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import AnswerIsNo
-from ..layers.base import Folding, Layer, LayerGraph, Schedule
+from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from .plan import Plan, link_cost, links_cost, make_plan, stage_names
+from .support import hardware_layers
 
 __all__ = ["Budget", "solve"]
 
@@ -68,15 +69,16 @@ class Solver:
 
     def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget):
         self.graph = graph
+        self.layers = hardware_layers(graph)
         self.technology = technology
         self.budget = budget
         self.choices = [
             [Choice(folding, layer.schedule(graph, folding)) for folding in layer.foldings(graph)]
-            for layer in graph.layers]
+            for layer in self.layers]
         self.cost = cache(self._cost)
 
     def _cost(self, position: int, folding: Folding) -> Resources:
-        return self.graph.layers[position].cost(self.graph, folding, self.technology)
+        return self.layers[position].cost(self.graph, folding, self.technology)
 
     def fastest(self) -> list[Choice]:
         """The picks for the shortest interval that fits; raises AnswerIsNo where none does."""
@@ -100,7 +102,7 @@ class Solver:
         """The cheapest folding of each stage that is as fast as `target`, with what joins it to the stage before."""
         picked: list[Choice] = []
         tensor = self.graph.tensors[self.graph.inputs[0]]
-        for position, layer in enumerate(self.graph.layers):
+        for position, layer in enumerate(self.layers):
             lanes = picked[-1].folding.lanes if picked else None
             best, lowest = None, 0.0
             for choice in self.fast_enough(position, layer, tensor.frame.elements, lanes, target):
@@ -115,7 +117,9 @@ class Solver:
             tensor = self.graph.tensors[layer.output]
         return picked
 
-    def fast_enough(self, position: int, layer: Layer, elements: int, lanes: int | None, target: int) -> list[Choice]:
+    def fast_enough(
+        self, position: int, layer: HardwareLayer, elements: int, lanes: int | None, target: int
+    ) -> list[Choice]:
         """The small foldings of a stage that keep up with `target`; of those that differ in lanes alone, the narrowest.
 
         `elements` of a frame come from the stage before, `lanes` at once.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from hwflow.layers.average_pool import AveragePool
-from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize, Tensor
+from hwflow.layers.base import Folding, Layer, LayerGraph
 from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
+from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.lookup import Lookup
 from hwflow.layers.max_pool import MaxPool
+from hwflow.layers.rescale import Requantize
 
 __all__ = [
     "KINDS",

@@ -12,16 +12,18 @@ from amaranth.lib.wiring import Component
 from hwflow_rtl.pool import AveragePoolStage
 from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize, Schedule
-from hwflow.layers.hardware import divisors, pool_window, requantizer_arguments, shape_of
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.formats import Frame, IntArray, IntFormat
+from hwflow.layers.hardware import divisors, pool_window, requantizer_arguments, rescale_problem, shape_of
 from hwflow.layers.matrix import require
+from hwflow.layers.rescale import Rescale
 from hwflow.layers.window import Window
 
 __all__ = ["AveragePool"]
 
 
 @dataclass(frozen=True, eq=False)
-class AveragePool(Layer):
+class AveragePool(HardwareLayer):
     """y = requantize(sum over the window of x), per channel.
 
     The division is part of the requantization: its ratio is s_x / (s_y * count), its bias -zero_point * count, where
@@ -34,7 +36,7 @@ class AveragePool(Layer):
     inputs: tuple[str, ...]
     output: str
     input_format: IntFormat
-    requantize: Requantize
+    requantize: Rescale
     kernel: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -46,9 +48,9 @@ class AveragePool(Layer):
     @cached_property
     def accumulator(self) -> IntFormat:
         """Exactly as wide as a whole window at the ends of the input format needs, bias included."""
-        count, bias = self.kernel[0] * self.kernel[1], self.requantize.bias
-        low = min(count * self.input_format.low, 0) + min(int(bias.min()), 0)
-        high = max(count * self.input_format.high, 0) + max(int(bias.max()), 0)
+        count, bias = self.kernel[0] * self.kernel[1], self.requantize.whole_bias
+        low = min(count * self.input_format.low, 0) + min(int(bias[0].min()), 0)
+        high = max(count * self.input_format.high, 0) + max(int(bias[1].max()), 0)
         return IntFormat.covering(low, high)
 
     def output_frame(self, *inputs: Frame) -> Frame:
@@ -62,6 +64,9 @@ class AveragePool(Layer):
         sums = windows.sum(axis=(3, 4), dtype=np.int64)
         require(f"layer '{self.name}': accumulator", sums, self.accumulator)
         return self.requantize.apply(sums)
+
+    def hardware_problem(self, graph: LayerGraph) -> str | None:
+        return rescale_problem(self.requantize)
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0

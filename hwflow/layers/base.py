@@ -1,149 +1,18 @@
-"""What every integer layer shares: number formats, requantization, frames, foldings, and the `Layer` interface.
-
-Tensors of the integer world are frames: `[height, width, channels]`, channels fastest.  A 1-D signal has height 1, a
-vector has height and width 1.  Arrays carry a leading axis of frames: `[n, height, width, channels]`, dtype int64.
-"""
+"""What every integer layer shares: foldings, schedules, the `Layer` interface, and the graph of layers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
 from amaranth.lib.wiring import Component
 from hwflow_rtl.vendor import Resources, Technology
 
-__all__ = [
-        "Folding",
-    "Frame",
-    "IntArray",
-    "IntFormat",
-    "Layer",
-    "LayerGraph",
-    "Requantize",
-    "Schedule",
-    "Tensor",
-    "round_half_even",
-]
+from hwflow.layers.formats import EqualByValue, Frame, IntArray, Tensor
 
-IntArray = npt.NDArray[np.int64]
-
-#: The largest number of significant bits of a requantization multiplier: one port of an 18 x 18 multiplier.
-MULTIPLIER_BITS = 18
-
-#: The largest shift: with it, `rest << 1` in `round_half_even` still fits int64.
-MAX_SHIFT = 62
-
-
-@dataclass(frozen=True)
-class IntFormat:
-    """A signed (two's complement) or unsigned integer of `bits` bits."""
-
-    bits: int
-    signed: bool
-
-    @property
-    def low(self) -> int:
-        return -(1 << (self.bits - 1)) if self.signed else 0
-
-    @property
-    def high(self) -> int:
-        return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
-
-    def __str__(self) -> str:
-        return f"{'' if self.signed else 'u'}int{self.bits}"
-
-    def contains(self, values: IntArray) -> bool:
-        """True where every entry of `values` (any shape) can be written in this format."""
-        return values.size == 0 or (int(values.min()) >= self.low and int(values.max()) <= self.high)
-
-    @staticmethod
-    def covering(low: int, high: int) -> IntFormat:
-        """The narrowest format that holds every integer from `low` to `high`; signed where `low` is negative."""
-        if low < 0:
-            return IntFormat(max((-low - 1).bit_length(), high.bit_length()) + 1, signed=True)
-        return IntFormat(max(high.bit_length(), 1), signed=False)
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Height, width and channels of one frame."""
-
-    height: int
-    width: int
-    channels: int
-
-    @property
-    def elements(self) -> int:
-        return self.height * self.width * self.channels
-
-    def __str__(self) -> str:
-        return f"{self.height}x{self.width}x{self.channels}"
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A quantized tensor: real value = scale * (integer - zero_point)."""
-
-    name: str
-    frame: Frame
-    format: IntFormat
-    scale: float
-    zero_point: int
-
-
-class _EqualByValue:
-    """Equality of dataclasses that hold arrays: same class, equal fields, arrays equal in shape and every entry."""
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        assert isinstance(self, _EqualByValue)
-        return all(_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _equal(a: object, b: object) -> bool:
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.array_equal(a, b)
-    return a == b
-
-
-@dataclass(frozen=True, eq=False)
-class Requantize(_EqualByValue):
-    """y = clamp(rhe((a + bias) * multiplier / 2**shift) + zero_point, low, high), per output channel, exactly.
-
-    `rhe` rounds half to even.  `bias`, `multiplier` and `shift` are int64 arrays of one entry per output channel;
-    multipliers have at most 18 bits and are not negative; shifts are from 0 to 62.
-    """
-
-    bias: IntArray
-    multiplier: IntArray
-    shift: IntArray
-    zero_point: int
-    low: int
-    high: int
-
-    def apply(self, accumulator: IntArray) -> IntArray:
-        """Requantize `accumulator` of shape [..., channels]."""
-        product = (accumulator + self.bias) * self.multiplier
-        rounded = round_half_even(product, self.shift)
-        return np.clip(rounded + self.zero_point, self.low, self.high)
-
-
-def round_half_even(value: IntArray, shift: IntArray) -> IntArray:
-    """value / 2**shift, rounded to the nearest integer, ties to even.  All int64, no intermediate overflow."""
-    floor = value >> shift
-    rest = value - (floor << shift)
-    twice = rest << 1
-    unit = np.int64(1) << shift
-    up = (twice > unit) | ((twice == unit) & ((floor & 1) == 1))
-    result: IntArray = floor + up
-    return result
+__all__ = ["Folding", "HardwareLayer", "Layer", "LayerGraph", "Schedule"]
 
 
 @dataclass(frozen=True)
@@ -173,7 +42,7 @@ class Schedule:
     lanes_in: int
 
 
-class Layer(_EqualByValue, ABC):
+class Layer(EqualByValue, ABC):
     """One integer layer; each kind is a frozen dataclass in a file of its own.
 
     Fields shared by all kinds: `name` (from the ONNX node), `inputs` (tensor names), `output` (tensor name).
@@ -191,6 +60,25 @@ class Layer(_EqualByValue, ABC):
     @abstractmethod
     def multiplications(self, graph: LayerGraph) -> int:
         """Useful multiplications for one frame."""
+
+    @abstractmethod
+    def output_frame(self, *inputs: Frame) -> Frame:
+        """The frame that the layer makes of its input frames; raises ValueError where they do not fit its fields."""
+
+    def check(self, graph: LayerGraph) -> None:
+        """Raise ValueError where the fields and the tensors of `graph` contradict each other."""
+        frames = [graph.tensors[name].frame for name in self.inputs]
+        made, stated = self.output_frame(*frames), graph.tensors[self.output].frame
+        if made != stated:
+            raise ValueError(f"layer '{self.name}': output '{self.output}' must be {made}, not {stated}")
+
+
+class HardwareLayer(Layer):
+    """A kind of layer that can become a stage."""
+
+    def hardware_problem(self, graph: LayerGraph) -> str | None:
+        """None where this layer can become a stage, else what stands in the way."""
+        return None
 
     @abstractmethod
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
@@ -212,17 +100,6 @@ class Layer(_EqualByValue, ABC):
     @abstractmethod
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
         """The stage as an Amaranth component with the streams `i` and `o` and the output `busy`."""
-
-    @abstractmethod
-    def output_frame(self, *inputs: Frame) -> Frame:
-        """The frame that the layer makes of its input frames; raises ValueError where they do not fit its fields."""
-
-    def check(self, graph: LayerGraph) -> None:
-        """Raise ValueError where the fields and the tensors of `graph` contradict each other."""
-        frames = [graph.tensors[name].frame for name in self.inputs]
-        made, stated = self.output_frame(*frames), graph.tensors[self.output].frame
-        if made != stated:
-            raise ValueError(f"layer '{self.name}': output '{self.output}' must be {made}, not {stated}")
 
 
 def nearest_foldings(folding: Folding, possible: tuple[Folding, ...]) -> str:

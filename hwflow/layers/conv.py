@@ -8,9 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from hwflow.layers.base import Frame, IntArray, IntFormat, LayerGraph, Requantize
+from hwflow.layers.base import LayerGraph
+from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import accumulator_format, multiply, require
 from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
+from hwflow.layers.rescale import Rescale
 from hwflow.layers.window import Window
 
 __all__ = ["Conv"]
@@ -39,7 +41,7 @@ class Conv(MatrixLayer):
     weights: IntArray
     weight_format: IntFormat
     input_format: IntFormat
-    requantize: Requantize
+    requantize: Rescale
     strides: tuple[int, int] = (1, 1)
     dilations: tuple[int, int] = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -53,7 +55,7 @@ class Conv(MatrixLayer):
     @cached_property
     def accumulator(self) -> IntFormat:
         """Exactly as wide as the worst case of these weights needs, bias included."""
-        return accumulator_format(self.weights, self.requantize.bias, self.input_format)
+        return accumulator_format(self.weights, self.requantize.whole_bias, self.input_format)
 
     def output_frame(self, *inputs: Frame) -> Frame:
         (frame,) = inputs

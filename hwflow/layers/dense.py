@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from hwflow.layers.base import Frame, IntArray, IntFormat, LayerGraph, Requantize
+from hwflow.layers.base import LayerGraph
+from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import accumulator_format, multiply, require
 from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
+from hwflow.layers.rescale import Rescale
 from hwflow.layers.window import Window
 
 __all__ = ["Dense"]
@@ -30,12 +32,12 @@ class Dense(MatrixLayer):
     weights: IntArray
     weight_format: IntFormat
     input_format: IntFormat
-    requantize: Requantize
+    requantize: Rescale
 
     @cached_property
     def accumulator(self) -> IntFormat:
         """Exactly as wide as the worst case of these weights needs, bias included."""
-        return accumulator_format(self.weights, self.requantize.bias, self.input_format)
+        return accumulator_format(self.weights, self.requantize.whole_bias, self.input_format)
 
     def output_frame(self, *inputs: Frame) -> Frame:
         (frame,) = inputs

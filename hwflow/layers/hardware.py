@@ -9,10 +9,11 @@ from hwflow_rtl.requantize import RequantizerStyle
 from hwflow_rtl.vendor import Technology
 from hwflow_rtl.window import WindowShape
 
-from hwflow.layers.base import Frame, IntFormat, Requantize
+from hwflow.layers.formats import Frame, IntFormat
+from hwflow.layers.rescale import Requantize, Rescale, Rounding
 from hwflow.layers.window import Window
 
-__all__ = ["divisors", "pool_window", "requantizer_arguments", "requantizer_style", "shape_of"]
+__all__ = ["divisors", "pool_window", "requantizer_arguments", "requantizer_style", "rescale_problem", "shape_of"]
 
 
 def shape_of(format: IntFormat) -> Shape:
@@ -29,8 +30,9 @@ def requantizer_style(technology: Technology) -> RequantizerStyle:
     return RequantizerStyle.FABRIC if technology.prefers_fabric_requantizer else RequantizerStyle.DSP
 
 
-def requantizer_arguments(requantize: Requantize, technology: Technology) -> dict[str, Any]:
+def requantizer_arguments(requantize: Rescale, technology: Technology) -> dict[str, Any]:
     """The keyword arguments that every stage with a requantizer takes, but for the shape of its output."""
+    assert isinstance(requantize, Requantize), "asked only where `rescale_problem` is None"
     return {
         "bias": requantize.bias, "multiplier": requantize.multiplier, "shift": requantize.shift,
         "zero_point": requantize.zero_point, "low": requantize.low, "high": requantize.high,
@@ -44,3 +46,12 @@ def pool_window(window: Window, frame: Frame, lanes: int) -> WindowShape:
     return WindowShape(
         height=frame.height, width=frame.width, words=words, groups=words, kernel=window.kernel, stride=window.strides,
         dilation=window.dilations, pads=window.pads)
+
+
+def rescale_problem(rescale: Rescale) -> str | None:
+    """None where a stage can compute `rescale`, else why it cannot."""
+    if not isinstance(rescale, Requantize):
+        return "thresholds have no hardware yet"
+    if rescale.fraction or rescale.rounding is not Rounding.HALF_EVEN:
+        return f"{rescale.rounding} rounding with {rescale.fraction} fractional bits of the bias has no hardware yet"
+    return None

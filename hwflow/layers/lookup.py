@@ -10,7 +10,8 @@ from amaranth.lib.wiring import Component
 from hwflow_rtl.lookup import LookupStage
 from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Schedule
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.hardware import divisors, shape_of
 from hwflow.layers.matrix import require
 
@@ -18,7 +19,7 @@ __all__ = ["Lookup"]
 
 
 @dataclass(frozen=True, eq=False)
-class Lookup(Layer):
+class Lookup(HardwareLayer):
     """y = table[x - input_format.low], element by element.
 
     `table` is [2**input_format.bits]: the function's value for every integer of the input format, lowest first.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwflow.layers.base import IntArray, IntFormat
+from hwflow.layers.formats import IntArray, IntFormat
 
 __all__ = ["accumulator_format", "multiply", "require"]
 
@@ -12,18 +12,19 @@ __all__ = ["accumulator_format", "multiply", "require"]
 _EXACT = 1 << 53
 
 
-def accumulator_format(weights: IntArray, bias: IntArray, x: IntFormat) -> IntFormat:
+def accumulator_format(weights: IntArray, bias: tuple[IntArray, IntArray], x: IntFormat) -> IntFormat:
     """The narrowest format of every partial sum of products, with or without the bias, over all inputs of format `x`.
 
-    `weights` is [cout, ...] and `bias` [cout].  A partial sum is the sum of the products of any subset of the taps, so
-    the most negative one takes all the negative products at their worst and none of the positive ones.
+    `weights` is [cout, ...] and `bias` the lower and upper ends [cout] of what is added.  A partial sum is the sum of
+    the products of any subset of the taps, so the most negative one takes all the negative products at their worst and
+    none of the positive ones.
     """
     flat = weights.reshape(weights.shape[0], -1)
     at_low, at_high = flat * x.low, flat * x.high
     lowest = np.minimum(np.minimum(at_low, at_high), 0).sum(axis=1)
     highest = np.maximum(np.maximum(at_low, at_high), 0).sum(axis=1)
-    low = int((lowest + np.minimum(bias, 0)).min())
-    high = int((highest + np.maximum(bias, 0)).max())
+    low = int((lowest + np.minimum(bias[0], 0)).min())
+    high = int((highest + np.maximum(bias[1], 0)).max())
     return IntFormat.covering(low, high)
 
 

@@ -10,8 +10,10 @@ from hwflow_rtl.matrix import MatrixShape, MatrixStage
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.window import WindowShape
 
-from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Requantize, Schedule, Tensor
-from hwflow.layers.hardware import divisors, requantizer_arguments, shape_of
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
+from hwflow.layers.hardware import divisors, requantizer_arguments, rescale_problem, shape_of
+from hwflow.layers.rescale import Rescale
 from hwflow.layers.window import Window
 
 __all__ = ["MatrixHardware", "MatrixLayer"]
@@ -21,7 +23,7 @@ class MatrixHardware:
     """A layer with `weights` [cout, kh, kw, cin / groups] that a window carries over frames `x`."""
 
     def __init__(self, *, x: Tensor, y: Tensor, frame: Frame, window: Window, groups: int, weights: IntArray,
-                 weight_format: IntFormat, accumulator: IntFormat, requantize: Requantize):
+                 weight_format: IntFormat, accumulator: IntFormat, requantize: Rescale):
         self.x, self.y = x, y
         self.frame = frame
         self.window = window
@@ -80,12 +82,15 @@ class MatrixHardware:
             **requantizer_arguments(self.requantize, technology))
 
 
-class MatrixLayer(Layer):
+class MatrixLayer(HardwareLayer):
     """A kind of layer whose hardware half is that of `hardware`."""
 
     @abstractmethod
     def hardware(self, graph: LayerGraph) -> MatrixHardware:
         """The layer as weights that a window carries over frames."""
+
+    def hardware_problem(self, graph: LayerGraph) -> str | None:
+        return rescale_problem(self.hardware(graph).requantize)
 
     def multiplications(self, graph: LayerGraph) -> int:
         return self.hardware(graph).multiplications()

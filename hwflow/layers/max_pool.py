@@ -10,7 +10,8 @@ from amaranth.lib.wiring import Component
 from hwflow_rtl.pool import MaxPoolStage
 from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Folding, Frame, IntArray, IntFormat, Layer, LayerGraph, Schedule
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.hardware import divisors, pool_window, shape_of
 from hwflow.layers.matrix import require
 from hwflow.layers.window import Window
@@ -19,7 +20,7 @@ __all__ = ["MaxPool"]
 
 
 @dataclass(frozen=True, eq=False)
-class MaxPool(Layer):
+class MaxPool(HardwareLayer):
     """y = max over the window of x, per channel.  Scale, zero point and format are the input's.
 
     Padding never wins: it is the lowest integer of `input_format`, and every window holds at least one real element

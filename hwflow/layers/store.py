@@ -16,7 +16,9 @@ import yaml
 
 from hwflow.errors import HwflowError
 from hwflow.layers import KINDS
-from hwflow.layers.base import Frame, IntFormat, Layer, LayerGraph, Requantize, Tensor
+from hwflow.layers.base import Layer, LayerGraph
+from hwflow.layers.formats import Frame, IntFormat, Tensor
+from hwflow.layers.rescale import Requantize, Rescale, Rounding, Thresholds
 
 __all__ = ["load_graph", "save_graph"]
 
@@ -68,7 +70,9 @@ def _plain(value: Any, place: str, arrays: dict[str, np.ndarray[Any, Any]]) -> A
         return place
     if isinstance(value, IntFormat):
         return str(value)
-    if isinstance(value, (Frame, Tensor, Layer, Requantize)):
+    if isinstance(value, Rounding):
+        return str(value)
+    if isinstance(value, (Frame, Tensor, Layer, Requantize, Thresholds)):
         return {f.name: _plain(getattr(value, f.name), f"{place}.{f.name}", arrays) for f in fields(value)}  # type: ignore[arg-type]
     return list(value) if isinstance(value, tuple) else value
 
@@ -95,9 +99,11 @@ def _object(cls: type[Any], values: Mapping[str, Any], arrays: Mapping[str, Any]
 
 def _typed(hint: Any, value: Any, arrays: Mapping[str, Any]) -> Any:
     if hint is IntFormat:
-        return IntFormat(int(value.removeprefix("u").removeprefix("int")), signed=not value.startswith("u"))
-    if hint in (Frame, Requantize):
+        return IntFormat.parse(value)
+    if hint is Frame:
         return _object(hint, value, arrays)
+    if hint == Rescale:
+        return _object(Thresholds if "values" in value else Requantize, value, arrays)
     if get_args(hint) and hint.__origin__ is tuple:
         return tuple(value)
     if get_args(hint):  # an array

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hwflow.layers.base import Frame, IntArray
+from hwflow.layers.formats import Frame, IntArray
 
 __all__ = ["Window"]
 

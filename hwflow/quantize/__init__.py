@@ -13,13 +13,15 @@ from hwflow.errors import HwflowError
 from hwflow.layers.base import LayerGraph
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Model
-from hwflow.quantize import calibrate, host, operators
-from hwflow.quantize.affine import fold_affine
-from hwflow.quantize.calibrate import Progress
-from hwflow.quantize.insert import insert_quantizers, points
-from hwflow.quantize.lower import Importer
-from hwflow.quantize.normalise import layout_before_dequantize, matrix_to_gemm, max_pool_last, raise_opset
-from hwflow.quantize.problems import Problem, raise_all
+from hwflow.quantize import operators
+from hwflow.quantize.calibration import ranges as calibrate
+from hwflow.quantize.calibration.ranges import Progress
+from hwflow.quantize.importer import host
+from hwflow.quantize.importer.importer import Importer
+from hwflow.quantize.passes.affine import fold_affine
+from hwflow.quantize.passes.insert import insert_quantizers, points
+from hwflow.quantize.passes.normalise import layout_before_dequantize, matrix_to_gemm, max_pool_last, raise_opset
+from hwflow.quantize.problems import raise_all
 from hwflow.quantize.quantized import Quantized
 from hwflow.quantize.store import load_quantized, save_quantized
 from hwflow.quantize.support import unsupported
@@ -74,13 +76,13 @@ def quantize(
     _require_values(model)
     if not _is_quantized(model):
         model = _to_qdq(model, calibration, notes, progress)
-    qdq = model
+    qdq = twin = model
     for step in QDQ_PASSES:
         model = step.run(model)
     model = simplify(infer(model))
     graph, before, after = _import(model)
     notes.append(_host_note(before, after))
-    return Quantized(graph, before, after, tuple(notes), qdq)
+    return Quantized(graph, before, after, tuple(notes), qdq, twin)
 
 
 def _require_values(model: Model) -> None:
@@ -120,22 +122,11 @@ def _import(model: Model) -> tuple[LayerGraph, Model, Model]:
     importer.walk()
     after, outputs = host.epilogue(importer)
     graph = importer.layer_graph(outputs)
-    raise_all([*importer.problems, *_branches(graph)])
+    raise_all(importer.problems)
     if not graph.layers:
         raise HwflowError("the model must have a layer that becomes hardware (Conv, Gemm, MatMul, pooling), not none")
     graph.check()
     return graph, host.prologue(importer), after
-
-
-def _branches(graph: LayerGraph) -> list[Problem]:
-    """Tensors that go two ways; streams go one way until forks exist."""
-    found = []
-    for name in graph.tensors:
-        readers = [f"'{layer.name}'" for layer in graph.consumers(name)] + ["the output"] * graph.outputs.count(name)
-        if len(readers) > 1:
-            why = f"is read by {' and '.join(readers)}; branches have no hardware yet"
-            found.append(Problem(f"tensor '{name}'", why, "use a model whose layers form one chain"))
-    return found
 
 
 def _host_note(before: Model, after: Model) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.layers.base import IntArray
+from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Graph, Node
 from hwflow.quantize.graphs import apply, attribute
 from hwflow.quantize.operators import LAYOUT

@@ -1,23 +1,39 @@
-"""What quantization gives."""
+"""The result of quantization."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from hwflow.layers.base import LayerGraph
+from hwflow.layers.formats import EqualByValue, IntArray
 from hwflow.onnx.model import Model
 
-__all__ = ["Quantized"]
+__all__ = ["Quantized", "View"]
+
+
+@dataclass(frozen=True, eq=False)
+class View(EqualByValue):
+    """Where the reals behind a tensor of the layer graph are found.
+
+    `source` names a tensor of `Quantized.twin`; `index` has its shape (batch 1), and an entry is the element's place in
+    the raster (h, w, c) of the frame.
+    """
+
+    source: str
+    index: IntArray
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """A model split in three, and the QDQ model that says the same in ONNX.
+    """An integer graph, what the host computes around it, and where both came from.
 
-    `prologue` takes the user's model's inputs (batch 1) and gives one frame [1, h, w, c] per input of `graph`;
-    `epilogue` takes one frame per output of `graph` and gives the user's model's outputs.  `notes` are sentences for
-    the user: what runs on the host, where calibration came from.  `qdq` is the whole model with QuantizeLinear and
-    DequantizeLinear, which any ONNX runtime evaluates to the same integers up to its float rounding.
+    `prologue` maps the user's inputs to integer frames, `epilogue` maps frames to the user's outputs; each frame is an
+    integer ONNX tensor [1, height, width, channels] named like its tensor of `graph`.  `notes` says what the user
+    should know.  `qdq` is the same model as a standard QDQ model, for other runtimes; importing it gives this graph
+    again.  `twin` is the model in reals: what `graph` would compute without rounding of activations (for a float model:
+    without rounding of weights, too); `views` maps tensors of `graph` to the twin's.  `settings` is the YAML text that
+    makes the same graph of the same float model and data; empty for a model that came quantized.
     """
 
     graph: LayerGraph
@@ -25,3 +41,6 @@ class Quantized:
     epilogue: Model
     notes: tuple[str, ...]
     qdq: Model
+    twin: Model
+    views: Mapping[str, View] = field(default_factory=dict)
+    settings: str = ""

@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from hwflow.layers.base import MAX_SHIFT, MULTIPLIER_BITS, IntArray, IntFormat
+from hwflow.layers.formats import IntArray, IntFormat
+from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS
 
 __all__ = ["activation_parameters", "fixed_point", "fixed_points", "quantize_value"]
 

@@ -20,7 +20,7 @@ import onnxruntime as ort
 
 from hwflow import golden, onnx
 from hwflow.dataset import Dataset, accuracy, load_dataset
-from hwflow.layers.base import IntArray, Tensor
+from hwflow.layers.formats import IntArray, Tensor
 from hwflow.onnx.model import Model, Value
 from hwflow.quantize import QDQ_PASSES, Quantized, quantize
 

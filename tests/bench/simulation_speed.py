@@ -28,8 +28,10 @@ from hwflow_sim import Boundary, ElementShape, RunResult, Simulation, compile, r
 from hwflow_sim.builder import FAST, VERILOG
 from hwflow_sim.rom import write_roms
 
-from hwflow.layers.base import Folding, Frame, IntFormat, LayerGraph, Requantize, Tensor
+from hwflow.layers.base import Folding, LayerGraph
 from hwflow.layers.conv import Conv
+from hwflow.layers.formats import Frame, IntFormat, Tensor
+from hwflow.layers.rescale import Requantize
 
 CYCLES_PER_SECOND, OF_BARE_LOOP = 500_000, 0.5
 INT8 = IntFormat(8, True)

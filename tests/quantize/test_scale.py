@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hwflow.layers.base import IntFormat, Requantize, round_half_even
+from hwflow.layers.formats import IntFormat
+from hwflow.layers.rescale import Requantize, shift_right
 from hwflow.quantize.scale import activation_parameters, fixed_point, quantize_value
 
 INT8, UINT8 = IntFormat(8, True), IntFormat(8, False)
@@ -67,7 +68,7 @@ def test_requantization_is_exact_for_every_small_accumulator() -> None:
 @given(st.integers(-(2**61), 2**61), st.integers(0, 62))
 @settings(max_examples=500, deadline=None)
 def test_rounding_is_exact_for_wide_products(value: int, shift: int) -> None:
-    assert int(round_half_even(np.int64(value), np.int64(shift))) == round(Fraction(value, 2**shift))
+    assert int(shift_right(np.int64(value), np.int64(shift))) == round(Fraction(value, 2**shift))
 
 
 @pytest.mark.parametrize("format", [INT8, UINT8, IntFormat(4, True)], ids=str)

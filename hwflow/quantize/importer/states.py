@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.layers.base import Frame, IntArray, IntFormat
+from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity

@@ -11,14 +11,14 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.layers.base import Frame, IntArray
+from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Graph, Node
 from hwflow.quantize.constants import Quantity
-from hwflow.quantize.geometry import pads_count, window_of
 from hwflow.quantize.graphs import as_ints, attribute
-from hwflow.quantize.normalise import reduced_axes
-from hwflow.quantize.states import Average, Held, Matrix, image_index
+from hwflow.quantize.importer.geometry import pads_count, window_of
+from hwflow.quantize.importer.states import Average, Held, Matrix, image_index
+from hwflow.quantize.passes.normalise import reduced_axes
 
 __all__ = ["average", "clamp_ends", "matrix", "with_bias"]
 

@@ -21,8 +21,8 @@ from hwflow.quantize.graphs import (
     producers,
     with_graph,
 )
-from hwflow.quantize.normalise import shape_of
 from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE
+from hwflow.quantize.passes.normalise import shape_of
 
 __all__ = ["fold_affine"]
 

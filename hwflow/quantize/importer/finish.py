@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.layers import AveragePool, Conv, Dense, IntFormat, Layer, Lookup, Requantize, Tensor
-from hwflow.layers.base import IntArray
+from hwflow.layers.formats import IntArray
 from hwflow.layers.matrix import accumulator_format
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import apply
+from hwflow.quantize.importer.states import Average, Matrix, Table
 from hwflow.quantize.scale import fixed_points, quantize_value
-from hwflow.quantize.states import Average, Matrix, Table
 
 __all__ = ["average_layer", "matrix_layer", "raw_layer", "table_layer", "weight_format"]
 
@@ -59,7 +59,7 @@ def matrix_layer(pending: Matrix, x: Tensor, y: Tensor, name: str) -> Layer:
 def raw_layer(pending: Matrix, x: Tensor, name: str, output: str) -> tuple[Layer, Tensor, npt.NDArray[np.float64]]:
     """A Conv or Dense whose output is its accumulator, exactly; its tensor; and the scale of each channel."""
     bias = _bias(pending, x)
-    format = accumulator_format(pending.weights, bias, x.format)
+    format = accumulator_format(pending.weights, (bias, bias), x.format)
     if not format.signed:
         format = IntFormat(format.bits + 1, signed=True)
     y = Tensor(output, pending.frame, format, 1.0, 0)

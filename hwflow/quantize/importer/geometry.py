@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwflow.layers.base import Frame
+from hwflow.layers.formats import Frame
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
 from hwflow.quantize.graphs import as_ints, attribute

@@ -7,17 +7,28 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hwflow.layers import Frame, IntFormat, Layer, LayerGraph, MaxPool, Tensor
-from hwflow.layers.base import IntArray
+from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize import operators
 from hwflow.quantize.constants import quantities
-from hwflow.quantize.finish import average_layer, matrix_layer, table_layer
-from hwflow.quantize.geometry import frame_of, window_of
 from hwflow.quantize.graphs import apply, as_ints, attribute, dynamic_inputs, host_suffix
-from hwflow.quantize.normalise import shape_of
-from hwflow.quantize.pending import average, clamp_ends, matrix, with_bias
+from hwflow.quantize.importer.finish import average_layer, matrix_layer, table_layer
+from hwflow.quantize.importer.geometry import frame_of, window_of
+from hwflow.quantize.importer.pending import average, clamp_ends, matrix, with_bias
+from hwflow.quantize.importer.states import (
+    Average,
+    Broken,
+    Entry,
+    Held,
+    Matrix,
+    OnHost,
+    Pending,
+    State,
+    Table,
+    image_index,
+)
+from hwflow.quantize.passes.normalise import shape_of
 from hwflow.quantize.problems import Problem
-from hwflow.quantize.states import Average, Broken, Entry, Held, Matrix, OnHost, Pending, State, Table, image_index
 
 __all__ = ["Importer", "Unsupported"]
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from hwflow.layers import IntFormat, Tensor
-from hwflow.layers.base import IntArray
+from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
-from hwflow.quantize.finish import raw_layer
 from hwflow.quantize.graphs import Names, producers
-from hwflow.quantize.lower import Importer, Unsupported
+from hwflow.quantize.importer.finish import raw_layer
+from hwflow.quantize.importer.importer import Importer, Unsupported
+from hwflow.quantize.importer.states import Broken, Entry, Held, Matrix, OnHost, State, Table, image_index
 from hwflow.quantize.problems import Problem
-from hwflow.quantize.states import Broken, Entry, Held, Matrix, OnHost, State, Table, image_index
 
 __all__ = ["epilogue", "prologue"]
 

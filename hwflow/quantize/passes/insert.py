@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hwflow.layers.base import IntFormat
+from hwflow.layers.formats import IntFormat
 from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.quantize.graphs import Names, consumers, dynamic_inputs, host_prefix, producers, with_graph
 from hwflow.quantize.operators import AFFINE, CLAMPS, HOST_AFTER, HOST_BEFORE, LAYOUT, MATRIX, POOLS, UNARY

@@ -1,0 +1,109 @@
+"""What integers mean and how they are laid out: number formats, frames, tensors.
+
+Tensors of the integer world are frames: `[height, width, channels]`, channels fastest.  A 1-D signal has height 1, a
+vector has height and width 1.  Arrays carry a leading axis of frames: `[n, height, width, channels]`, dtype int64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["BIPOLAR", "EqualByValue", "Frame", "IntArray", "IntFormat", "Tensor"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class IntFormat:
+    """A signed (two's complement) or unsigned integer of `bits` bits; `bipolar`: the one bit that means -1 or +1."""
+
+    bits: int
+    signed: bool
+    bipolar: bool = False
+
+    @property
+    def low(self) -> int:
+        if self.bipolar:
+            return -1
+        return -(1 << (self.bits - 1)) if self.signed else 0
+
+    @property
+    def high(self) -> int:
+        if self.bipolar:
+            return 1
+        return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
+
+    def __str__(self) -> str:
+        return "bipolar" if self.bipolar else f"{'' if self.signed else 'u'}int{self.bits}"
+
+    @staticmethod
+    def parse(text: str) -> IntFormat:
+        """The format that `str` wrote.  ValueError for other text."""
+        if text == "bipolar":
+            return BIPOLAR
+        return IntFormat(int(text.removeprefix("u").removeprefix("int")), signed=not text.startswith("u"))
+
+    def contains(self, values: IntArray) -> bool:
+        """True where every entry of `values` (any shape) can be written in this format."""
+        if self.bipolar:
+            return bool(np.all(np.abs(values) == 1))
+        return values.size == 0 or (int(values.min()) >= self.low and int(values.max()) <= self.high)
+
+    @staticmethod
+    def covering(low: int, high: int) -> IntFormat:
+        """The narrowest format that holds every integer from `low` to `high`; signed where `low` is negative."""
+        if low < 0:
+            return IntFormat(max((-low - 1).bit_length(), high.bit_length()) + 1, signed=True)
+        return IntFormat(max(high.bit_length(), 1), signed=False)
+
+
+#: One bit that means -1 or +1.
+BIPOLAR = IntFormat(1, signed=True, bipolar=True)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Height, width and channels of one frame."""
+
+    height: int
+    width: int
+    channels: int
+
+    @property
+    def elements(self) -> int:
+        return self.height * self.width * self.channels
+
+    def __str__(self) -> str:
+        return f"{self.height}x{self.width}x{self.channels}"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A quantized tensor: real value = scale * (integer - zero_point)."""
+
+    name: str
+    frame: Frame
+    format: IntFormat
+    scale: float
+    zero_point: int
+
+
+class EqualByValue:
+    """Equality of dataclasses that hold arrays: same class, equal fields, arrays equal in shape and every entry."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        assert isinstance(self, EqualByValue)
+        return all(_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _equal(a: object, b: object) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.array_equal(a, b)
+    return a == b

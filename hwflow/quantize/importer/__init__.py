@@ -1,0 +1,1 @@
+"""The importer: a QDQ model in, integer layers and host programs out."""

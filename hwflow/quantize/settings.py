@@ -1,0 +1,87 @@
+"""What a user may decide about quantization, layer by layer; every choice has a sensible automatic value."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = [
+    "ActivationSettings",
+    "LayerSettings",
+    "OutputStage",
+    "QuantizationSettings",
+    "RangeMethod",
+    "WeightRounding",
+    "WeightSettings",
+]
+
+
+class RangeMethod(enum.StrEnum):
+    """How the range of values that the integers cover is found."""
+
+    AUTO = "auto"
+    MINMAX = "minmax"
+    PERCENTILE = "percentile"
+    MSE = "mse"
+    ENTROPY = "entropy"
+
+
+class WeightRounding(enum.StrEnum):
+    """How weights become integers: each to the nearest one, or so that the layer's outputs change least."""
+
+    AUTO = "auto"
+    NEAREST = "nearest"
+    ADAPTIVE = "adaptive"
+
+
+class OutputStage(enum.StrEnum):
+    """What turns sums into elements; automatic is the cheaper of both where both are exact."""
+
+    AUTO = "auto"
+    MULTIPLY = "multiply"
+    THRESHOLDS = "thresholds"
+
+
+@dataclass(frozen=True)
+class ActivationSettings:
+    """Of one tensor.  `percentile` (of absolute values kept, 50 to 100) is for that method; `range` replaces any."""
+
+    bits: int = 8
+    symmetric: bool = False
+    method: RangeMethod = RangeMethod.AUTO
+    percentile: float = 99.99
+    range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class WeightSettings:
+    """Of one layer's weights.  `method` (automatic, minmax or mse) chooses the scales."""
+
+    bits: int = 8
+    per_channel: bool = True
+    method: RangeMethod = RangeMethod.AUTO
+    rounding: WeightRounding = WeightRounding.AUTO
+    bias_correction: bool | None = None
+
+
+@dataclass(frozen=True)
+class LayerSettings:
+    """Of one ONNX node: its weights (where it has some), its result behind Relu or Clip, and what makes that."""
+
+    weights: WeightSettings = WeightSettings()
+    output: ActivationSettings = ActivationSettings()
+    output_stage: OutputStage = OutputStage.AUTO
+
+
+@dataclass(frozen=True)
+class QuantizationSettings:
+    """All choices.  `default` is for every layer that `layers` (by ONNX node name) and input that `inputs` leave out.
+
+    `equalize` is cross-layer equalization of weights; None decides it automatically.
+    """
+
+    default: LayerSettings = LayerSettings()
+    layers: Mapping[str, LayerSettings] = field(default_factory=dict)
+    inputs: Mapping[str, ActivationSettings] = field(default_factory=dict)
+    equalize: bool | None = None
