@@ -101,11 +101,11 @@ def shift_right(value: IntArray, shift: IntArray, rounding: Rounding = Rounding.
 def _up(rounding: Rounding, floor: IntArray, rest: IntArray, unit: IntArray) -> npt.NDArray[np.bool_]:
     """Whether floor + rest / unit becomes floor + 1."""
     twice = rest << 1
-    if rounding is Rounding.HALF_EVEN:
-        return (twice > unit) | ((twice == unit) & ((floor & 1) == 1))
-    if rounding is Rounding.HALF_UP:
-        return (twice >= unit) & (rest > 0)
-    if rounding is Rounding.HALF_DOWN:
-        return twice > unit
-    up: npt.NDArray[np.bool_] = rest > 0 if rounding is Rounding.CEIL else np.zeros(rest.shape, bool)
-    return up
+    up = {
+        Rounding.HALF_EVEN: (twice > unit) | ((twice == unit) & ((floor & 1) == 1)),
+        Rounding.HALF_UP: (twice >= unit) & (rest > 0),
+        Rounding.HALF_DOWN: twice > unit,
+        Rounding.FLOOR: np.zeros(rest.shape, bool),
+        Rounding.CEIL: rest > 0,
+    }
+    return np.asarray(up[rounding], bool)
