@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from hwflow.layers.add import Add
 from hwflow.layers.average_pool import AveragePool
 from hwflow.layers.base import Folding, Layer, LayerGraph
+from hwflow.layers.concat import Concat
 from hwflow.layers.conv import Conv
 from hwflow.layers.dense import Dense
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.lookup import Lookup
 from hwflow.layers.max_pool import MaxPool
+from hwflow.layers.multiply import Multiply
 from hwflow.layers.rescale import Requantize
 
 __all__ = [
     "KINDS",
+    "Add",
     "AveragePool",
+    "Concat",
     "Conv",
     "Dense",
     "Folding",
@@ -24,9 +29,10 @@ __all__ = [
     "LayerGraph",
     "Lookup",
     "MaxPool",
+    "Multiply",
     "Requantize",
     "Tensor",
 ]
 
 #: Every kind of layer.
-KINDS: tuple[type[Layer], ...] = (Conv, Dense, MaxPool, AveragePool, Lookup)
+KINDS: tuple[type[Layer], ...] = (Conv, Dense, MaxPool, AveragePool, Lookup, Add, Multiply, Concat)

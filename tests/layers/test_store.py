@@ -10,7 +10,9 @@ import pytest
 from hwflow.errors import HwflowError
 from hwflow.layers import (
     KINDS,
+    Add,
     AveragePool,
+    Concat,
     Conv,
     Dense,
     Frame,
@@ -18,6 +20,7 @@ from hwflow.layers import (
     LayerGraph,
     Lookup,
     MaxPool,
+    Multiply,
     Requantize,
     Tensor,
 )
@@ -45,13 +48,15 @@ def every_kind() -> LayerGraph:
         Lookup("relu", ("a",), "b", INT8, rng.integers(-128, 128, 256)),
         MaxPool("max", ("b",), "c", INT8, (2, 2), (1, 1), (1, 1), (0, 0, 1, 1)),
         AveragePool("mean", ("c",), "d", INT8, q(4), (4, 8)),
+        Concat("cat", ("c", "c"), "e"),
+        Add("add", ("c", "d"), "f", (-(2**18 - 1), 3 << 20), 17, 2, -100, 127),
+        Multiply("gate", ("f", "d"), "g", 2**17 + 1, 30, -4, -128, 9),
         Dense("fc", ("d",), "y", rng.integers(-8, 8, (3, 4)), IntFormat(4, True), INT8, q(3)),
     )
-    frames = {"x": Frame(8, 8, 2), "a": Frame(4, 8, 4), "b": Frame(4, 8, 4), "c": Frame(4, 8, 4), "d": Frame(1, 1, 4)}
-    tensors = {
-        n: Tensor(n, f, UINT4 if n == "x" else INT8, 1 / 3, 7) for n, f in {**frames, "y": Frame(1, 1, 3)}.items()
-    }
-    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y",))
+    frames = {name: Frame(4, 8, 4) for name in "abcfg"}
+    frames |= {"x": Frame(8, 8, 2), "d": Frame(1, 1, 4), "e": Frame(4, 8, 8), "y": Frame(1, 1, 3)}
+    tensors = {n: Tensor(n, f, UINT4 if n == "x" else INT8, 1 / 3, 7) for n, f in frames.items()}
+    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "g"))
     graph.check()
     return graph
 

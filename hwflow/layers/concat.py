@@ -1,0 +1,53 @@
+"""Tensors behind one another along the channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from hwflow.layers.base import Layer, LayerGraph
+from hwflow.layers.formats import Frame, IntArray
+
+__all__ = ["Concat"]
+
+
+@dataclass(frozen=True, eq=False)
+class Concat(Layer):
+    """y[..., :] = the channels of the first input, then those of the second, and so on.
+
+    All tensors have one format, one scale and one zero point, so that the integers pass unchanged.
+    """
+
+    kind: ClassVar[str] = "concat"
+
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+
+    def output_frame(self, *inputs: Frame) -> Frame:
+        sizes = {(frame.height, frame.width) for frame in inputs}
+        if len(sizes) != 1:
+            raise ValueError(
+                f"layer '{self.name}': the inputs must have one height and width, not {', '.join(map(str, inputs))}"
+            )
+        ((height, width),) = sizes
+        return Frame(height, width, sum(frame.channels for frame in inputs))
+
+    def check(self, graph: LayerGraph) -> None:
+        super().check(graph)
+        y = graph.tensors[self.output]
+        for name in self.inputs:
+            x = graph.tensors[name]
+            if (x.format, x.scale, x.zero_point) != (y.format, y.scale, y.zero_point):
+                raise ValueError(
+                    f"layer '{self.name}': input '{name}' must have the output's format, scale and zero point "
+                    f"({y.format}, {y.scale}, {y.zero_point}), not {x.format}, {x.scale}, {x.zero_point}"
+                )
+
+    def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
+        return np.concatenate(inputs, axis=3)
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return 0

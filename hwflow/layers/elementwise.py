@@ -1,0 +1,100 @@
+"""What the layers that join two tensors element by element share: which frames fit, and the one rounding at the end."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from hwflow.layers.base import Layer, LayerGraph
+from hwflow.layers.formats import Frame, IntArray, IntFormat
+from hwflow.layers.matrix import require
+from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, shift_right
+
+__all__ = ["Elementwise", "significant_bits"]
+
+#: Every exact result stays inside int64 with the rounding's carry.
+_BITS = 63
+
+
+def significant_bits(multiplier: int) -> int:
+    """Bits of the odd part of |multiplier|: those that a multiplier in hardware must have."""
+    magnitude = abs(multiplier)
+    return (magnitude >> ((magnitude & -magnitude).bit_length() - 1)).bit_length() if magnitude else 0
+
+
+class Elementwise(Layer):
+    """y = clamp(round_half_even(exact(a - za, b - zb) / 2**shift) + zero_point, low, high), element by element.
+
+    za and zb are the zero points of the inputs' tensors.  The operands' frames are equal, or one of them is 1x1xC or
+    1x1x1 and counts for all the elements of the other (of all pixels, of all channels).
+    """
+
+    shift: int
+    zero_point: int
+    low: int
+    high: int
+
+    @abstractmethod
+    def exact(self, a: IntArray, b: IntArray) -> IntArray:
+        """The result in units of 2**-shift, of operands whose zero points are subtracted."""
+
+    @abstractmethod
+    def factors(self) -> tuple[int, ...]:
+        """The constants that multiply the operands."""
+
+    @abstractmethod
+    def exact_ends(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+        """The lowest and the highest integer of `exact` and its partial sums, of operands between these ends."""
+
+    def exact_format(self, graph: LayerGraph) -> IntFormat:
+        """The narrowest format of everything that comes before the division by 2**shift."""
+        return IntFormat.covering(*self.exact_ends(*(_ends(graph, name) for name in self.inputs)))
+
+    def output_frame(self, *inputs: Frame) -> Frame:
+        a, b = inputs
+        for whole, part in ((a, b), (b, a)):
+            if part == whole or part in (Frame(1, 1, whole.channels), Frame(1, 1, 1)):
+                return whole
+        raise ValueError(
+            f"layer '{self.name}': the inputs must have equal frames, or one of them 1x1x1 or 1x1 pixels of the "
+            f"other's channels, not {a} and {b}"
+        )
+
+    def check(self, graph: LayerGraph) -> None:
+        super().check(graph)
+        if not 0 <= self.shift <= MAX_SHIFT:
+            raise ValueError(f"layer '{self.name}': the shift must be from 0 to {MAX_SHIFT}, not {self.shift}")
+        for factor in self.factors():
+            if significant_bits(factor) > MULTIPLIER_BITS:
+                raise ValueError(
+                    f"layer '{self.name}': multipliers must have at most {MULTIPLIER_BITS} significant bits, not "
+                    f"{significant_bits(factor)} ({factor})"
+                )
+        exact = self.exact_format(graph)
+        if exact.bits > _BITS or abs(self.zero_point) >= 1 << 31:
+            raise ValueError(
+                f"layer '{self.name}': the exact result must fit {_BITS} bits, and the zero point 32, not {exact} and "
+                f"{self.zero_point}; use smaller multipliers and a smaller shift"
+            )
+        if self.low > self.high:
+            raise ValueError(f"layer '{self.name}': low must not be above high, not {self.low} and {self.high}")
+        ends, format = np.array([self.low, self.high], np.int64), graph.tensors[self.output].format
+        require(f"layer '{self.name}': low and high", ends, format)
+
+    def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
+        operands = []
+        for name, values in zip(self.inputs, inputs, strict=True):
+            tensor = graph.tensors[name]
+            require(f"layer '{self.name}': input '{name}'", values, tensor.format)
+            operands.append(values - tensor.zero_point)
+        exact = self.exact(*operands)
+        require(f"layer '{self.name}': exact result", exact, self.exact_format(graph))
+        rounded = shift_right(exact, np.asarray(self.shift, np.int64))
+        return np.clip(rounded + self.zero_point, self.low, self.high)
+
+
+def _ends(graph: LayerGraph, name: str) -> tuple[int, int]:
+    """The lowest and the highest integer of a tensor without its zero point."""
+    tensor = graph.tensors[name]
+    return tensor.format.low - tensor.zero_point, tensor.format.high - tensor.zero_point
