@@ -14,6 +14,7 @@ __all__ = [
     "RangeMethod",
     "WeightRounding",
     "WeightSettings",
+    "choices_of_widths",
 ]
 
 
@@ -85,3 +86,22 @@ class QuantizationSettings:
     layers: Mapping[str, LayerSettings] = field(default_factory=dict)
     inputs: Mapping[str, ActivationSettings] = field(default_factory=dict)
     equalize: bool | None = None
+
+    def layer(self, name: str) -> LayerSettings:
+        """Of the ONNX node `name`."""
+        return self.layers.get(name, self.default)
+
+    def input(self, name: str) -> ActivationSettings:
+        """Of the input `name`."""
+        return self.inputs.get(name, self.default.output)
+
+
+def choices_of_widths(settings: QuantizationSettings) -> list[str]:
+    """The places (as paths of a settings file) of everything chosen but output stages."""
+    plain = LayerSettings()
+    found = [] if settings.equalize is None else ["equalize"]
+    found += [f"inputs/{name}" for name, chosen in settings.inputs.items() if chosen != plain.output]
+    for place, layer in {"default": settings.default, **{f"layers/{n}": v for n, v in settings.layers.items()}}.items():
+        found += [f"{place}/weights"] if layer.weights != plain.weights else []
+        found += [f"{place}/output"] if layer.output != plain.output else []
+    return found
