@@ -1,27 +1,44 @@
 """Post-training quantization: from a float model to a QDQ model.
 
-    FLOAT_PASSES -> ranges of values on calibration data -> integer weights -> QuantizeLinear and DequantizeLinear nodes
+    FLOAT_PASSES -> `prepare`: values on calibration data -> `finish`: forms of tensors -> insert_quantizers
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hwflow.errors import HwflowError
 from hwflow.onnx import simplify
-from hwflow.onnx.model import Array, Model
+from hwflow.onnx.model import Array, Model, Node
 from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize.calibration import ranges as calibrate
+from hwflow.quantize.calibration.activations import activation_form
+from hwflow.quantize.calibration.histogram import Histogram
+from hwflow.quantize.calibration.methods import choose_range, resolved_method
 from hwflow.quantize.calibration.ranges import Progress
+from hwflow.quantize.calibration.weights import resolved_method as resolved_weight_method
+from hwflow.quantize.calibration.weights import weight_form
+from hwflow.quantize.forms import ActivationForm, WeightForm
 from hwflow.quantize.passes.affine import fold_affine
-from hwflow.quantize.passes.insert import insert_quantizers, points
+from hwflow.quantize.passes.insert import insert
+from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last, raise_opset
-from hwflow.quantize.settings import QuantizationSettings
+from hwflow.quantize.passes.points import Point, common_ranges, points
+from hwflow.quantize.settings import (
+    ActivationSettings,
+    LayerSettings,
+    QuantizationSettings,
+    WeightRounding,
+    WeightSettings,
+)
+from hwflow.quantize.settings_file import nearest_name, settings_to_yaml
 
-__all__ = ["FLOAT_PASSES", "PostTraining", "to_qdq"]
+__all__ = ["FLOAT_PASSES", "PostTraining", "Prepared", "finish", "prepare", "to_qdq"]
 
 #: What a float model goes through before its ranges are measured, in order.
 FLOAT_PASSES: tuple[Pass, ...] = (
+    Pass("name-nodes", "Give every node a name of its own.", name_nodes),
     Pass("raise-opset", "Write operators as operator set 13 does.", raise_opset),
     Pass("matrix-to-gemm", "Give products one form: Gemm with transB and bias, Conv with bias.", matrix_to_gemm),
     Pass("fold-affine", "Fold batch normalization, bias and scaling into the weights before them.", fold_affine),
@@ -43,6 +60,31 @@ class PostTraining:
     settings_text: str
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A float model in the form that is quantized, with what is known of its tensors, for any settings.
+
+    `points` become integers, each group of `common` best in the same way.  `seen` has the values of each point on
+    `rows`; both are None where nothing had to be measured, because the settings say every range.
+    """
+
+    twin: Model
+    points: tuple[Point, ...]
+    common: tuple[tuple[str, ...], ...]
+    rows: Mapping[str, Array] | None
+    seen: Mapping[str, Histogram] | None
+
+    @property
+    def layers(self) -> tuple[Node, ...]:
+        """The nodes with weights that become integers."""
+        constants = self.twin.graph.initializers
+        return tuple(
+            node
+            for node in self.twin.graph.nodes
+            if node.op_type in ("Conv", "Gemm") and all(name in constants for name in node.inputs[1:3])
+        )
+
+
 def to_qdq(
     model: Model,
     calibration: Mapping[str, Array] | None,
@@ -52,31 +94,132 @@ def to_qdq(
 ) -> PostTraining:
     """Quantize the float `model`, whose shapes are static.  What the user should know goes into `notes`.
 
-    `calibration` maps each input to rows [n, *its shape]; None stands for made-up data.
+    `calibration` maps each input to rows [n, *its shape]; None stands for made-up data.  HwflowError: calibration data
+    or settings that do not fit the model.
     """
+    return finish(prepare(model, calibration, settings, notes, progress), settings, notes)
+
+
+def prepare(
+    model: Model,
+    calibration: Mapping[str, Array] | None,
+    settings: QuantizationSettings,
+    notes: list[str],
+    progress: Progress | None = None,
+) -> Prepared:
+    """The part that does not depend on widths, methods and roundings of `settings`, and so needs to be done once."""
     for step in FLOAT_PASSES:
         model = step.run(model)
     model = simplify(model)
+    found = points(model)
+    common = common_ranges(model, found)
+    if calibration is None and all(_chosen(point, settings).range is not None for point in found):
+        return Prepared(model, found, common, None, None)
     if calibration is None:
         calibration = calibrate.synthetic(model)
         notes.append(
             f"no calibration data: ranges come from {calibrate.SYNTHETIC_ROWS} rows of normally distributed noise, "
             "and the accuracy will suffer; give real inputs with --data"
         )
-    names = points(model)
-    qdq = insert_quantizers(model, calibrate.ranges(model, calibration, names, progress))
-    return PostTraining(qdq, model, _sources(model, qdq), "")
+    rows = calibrate.checked(model, calibration)
+    seen = calibrate.measure(model, rows, [point.tensor for point in found], progress)
+    return Prepared(model, found, common, rows, seen)
 
 
-def _sources(twin: Model, qdq: Model) -> dict[str, str]:
-    """Tensors of the same name, and what QuantizeLinear and DequantizeLinear made of them."""
-    known = {value.name for value in twin.graph.inputs}.union(*(node.outputs for node in twin.graph.nodes))
-    sources = {name: name for name in known if name}
-    for node in qdq.graph.nodes:
-        if node.op_type == "QuantizeLinear":
-            raw = node.inputs[0]
-            sources.setdefault(raw, raw.removesuffix("_unquantized"))
-            sources[node.outputs[0]] = sources[raw]
-        elif node.op_type == "DequantizeLinear" and node.inputs[0] in sources:
-            sources[node.outputs[0]] = sources[node.inputs[0]]
-    return sources
+def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str]) -> PostTraining:
+    """The QDQ model for `settings`."""
+    _check_names(prepared, settings)
+    chosen = _activation_settings(prepared, settings, notes)
+    activations = {name: _form(choice) for name, choice in chosen.items()}
+    weights = _weight_forms(prepared, settings)
+    made = insert(prepared.twin, activations, weights)
+    text = settings_to_yaml(_resolved(prepared, settings, chosen))
+    return PostTraining(made.model, prepared.twin, made.sources, text)
+
+
+def _chosen(point: Point, settings: QuantizationSettings) -> ActivationSettings:
+    return settings.input(point.owner) if point.is_input else settings.layer(point.owner).output
+
+
+def _form(choice: ActivationSettings) -> ActivationForm:
+    assert choice.range is not None
+    return activation_form(*choice.range, choice.bits, choice.symmetric)
+
+
+def _check_names(prepared: Prepared, settings: QuantizationSettings) -> None:
+    """Settings of a node that is a part of another, or runs on the host, would be passed over in silence."""
+    layers = [point.owner for point in prepared.points if not point.is_input]
+    layers += [node.name for node in prepared.layers if node.name not in layers]
+    inputs = [point.owner for point in prepared.points if point.is_input]
+    for section, names, there in (("layers", settings.layers, layers), ("inputs", settings.inputs, inputs)):
+        for name in names:
+            if name not in there:
+                kind = "a layer" if section == "layers" else "an input"
+                raise HwflowError(
+                    f"settings: {section}/{name} must be {kind} with integers of its own, not what runs on the host or "
+                    f"is a part of another layer (a Relu belongs to the layer before it){nearest_name(name, there)}"
+                )
+
+
+def _activation_settings(
+    prepared: Prepared, settings: QuantizationSettings, notes: list[str]
+) -> dict[str, ActivationSettings]:
+    """Of every point, with the range found."""
+    wished = {point.tensor: _chosen(point, settings) for point in prepared.points}
+    found: dict[str, ActivationSettings] = {}
+    for name, choice in wished.items():
+        ends = choice.range
+        if ends is None:
+            assert prepared.seen is not None  # `prepare` measures where a range is missing
+            seen = prepared.seen[name]
+            if seen.low == seen.high:
+                notes.append(f"tensor '{name}' is {seen.low:g} everywhere in the calibration data")
+            ends = choose_range(seen, choice)
+        found[name] = replace(choice, method=resolved_method(choice), range=ends)
+    for group in prepared.common:
+        if len({wished[name] for name in group}) > 1:
+            continue  # the user wants them different
+        ranges = [found[name].range or (0.0, 0.0) for name in group]
+        both = (min(low for low, _ in ranges), max(high for _, high in ranges))
+        found.update({name: replace(found[name], range=both) for name in group})
+    return found
+
+
+def _weight_forms(prepared: Prepared, settings: QuantizationSettings) -> dict[str, WeightForm]:
+    constants = prepared.twin.graph.initializers
+    return {
+        node.name: weight_form(constants[node.inputs[1]], settings.layer(node.name).weights) for node in prepared.layers
+    }
+
+
+def _resolved(
+    prepared: Prepared, settings: QuantizationSettings, chosen: Mapping[str, ActivationSettings]
+) -> QuantizationSettings:
+    """`settings` with nothing left to decide."""
+    inputs = {point.owner: chosen[point.tensor] for point in prepared.points if point.is_input}
+    layers: dict[str, LayerSettings] = {}
+    for node in prepared.layers:
+        layers[node.name] = _resolved_layer(settings.layer(node.name))
+    for point in prepared.points:
+        if not point.is_input:
+            layer = layers.get(point.owner) or _resolved_layer(settings.layer(point.owner))
+            layers[point.owner] = replace(layer, output=chosen[point.tensor])
+    return QuantizationSettings(_resolved_layer(settings.default), layers, inputs, bool(settings.equalize))
+
+
+def _resolved_layer(layer: LayerSettings) -> LayerSettings:
+    return replace(
+        layer,
+        weights=_resolved_weights(layer.weights),
+        output=replace(layer.output, method=resolved_method(layer.output)),
+    )
+
+
+def _resolved_weights(weights: WeightSettings) -> WeightSettings:
+    rounding = WeightRounding.NEAREST if weights.rounding is WeightRounding.AUTO else weights.rounding
+    return replace(
+        weights,
+        method=resolved_weight_method(weights),
+        rounding=rounding,
+        bias_correction=bool(weights.bias_correction),
+    )

@@ -1,4 +1,4 @@
-"""The ranges of values that a float model's tensors take on calibration data."""
+"""What values a float model's tensors take on calibration data."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from hwflow.errors import HwflowError
 from hwflow.onnx import evaluate
-from hwflow.onnx.model import Array, Model
+from hwflow.onnx.model import Array, Model, Value
+from hwflow.quantize.calibration.histogram import Histogram
 
-__all__ = ["SYNTHETIC_ROWS", "Progress", "ranges", "synthetic"]
+__all__ = ["SYNTHETIC_ROWS", "Progress", "checked", "measure", "synthetic"]
 
 #: Called with (rows done, rows in all).
 Progress = Callable[[int, int], None]
@@ -31,26 +32,63 @@ def synthetic(model: Model) -> dict[str, Array]:
     return rows
 
 
-def ranges(
+def checked(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
+    """`rows` of every input of `model`, [n, *its shape].
+
+    HwflowError: an input without rows, or rows of another shape or type, no row at all, NaN or infinite values,
+    different numbers of rows.
+    """
+    found = {value.name: _of_input(value, rows) for value in model.graph.inputs}
+    counts = {name: len(array) for name, array in found.items()}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"'{name}' has {count}" for name, count in counts.items())
+        raise HwflowError(f"calibration data must have the same number of rows for all inputs; {listed}")
+    return found
+
+
+def _of_input(value: Value, rows: Mapping[str, Array]) -> Array:
+    name, tensor = value.name, value.tensor
+    if name not in rows:
+        there = ", ".join(f"'{key}'" for key in rows) or "nothing"
+        raise HwflowError(f"calibration data must cover the input '{name}', not only {there}; add rows for it")
+    array = np.asarray(rows[name])
+    assert tensor is not None
+    assert tensor.shape is not None
+    if array.ndim == 0 or len(array) == 0:
+        raise HwflowError(f"calibration data of input '{name}' must have at least one row, not none")
+    if array.dtype != tensor.dtype:
+        raise HwflowError(f"calibration data of input '{name}' must be {tensor.dtype}, not {array.dtype}")
+    if array.shape[1:] != tuple(tensor.shape):
+        shape = ", ".join(map(str, ("rows", *tensor.shape)))
+        raise HwflowError(f"calibration data of input '{name}' must have the shape [{shape}], not {list(array.shape)}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        where = np.argwhere(~np.isfinite(array))[0]
+        raise HwflowError(
+            f"calibration data of input '{name}' must be finite, not {array[tuple(where)]} in row {where[0]} "
+            f"at {where[1:].tolist()}; leave out or repair that row"
+        )
+    return array
+
+
+def measure(
     model: Model, rows: Mapping[str, Array], tensors: Sequence[str], progress: Progress | None = None
-) -> dict[str, tuple[float, float]]:
-    """Smallest and largest value of each of `tensors` over all rows.
+) -> dict[str, Histogram]:
+    """The values of each of `tensors` over all rows, in one pass, row by row, in bounded memory.
 
     `rows` maps every input of `model` to an array [n, *its shape].  HwflowError where a tensor becomes NaN or infinite.
     """
     count = min(len(array) for array in rows.values())
-    lows = dict.fromkeys(tensors, np.inf)
-    highs = dict.fromkeys(tensors, -np.inf)
+    seen = {name: Histogram() for name in tensors}
     for k in range(count):
         values = evaluate(model, {name: array[k] for name, array in rows.items()}, fetch=tuple(tensors))
-        for name in tensors:
+        for name, histogram in seen.items():
             low, high = float(values[name].min()), float(values[name].max())
             if not (np.isfinite(low) and np.isfinite(high)):
                 raise HwflowError(
                     f"tensor '{name}' must be finite on calibration data, not {low} to {high} in row {k}; "
                     "check the data and the weights of the layers before it"
                 )
-            lows[name], highs[name] = min(lows[name], low), max(highs[name], high)
+            histogram.add(values[name])
         if progress is not None:
             progress(k + 1, count)
-    return {name: (lows[name], highs[name]) for name in tensors}
+    return seen

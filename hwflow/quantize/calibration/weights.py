@@ -52,7 +52,7 @@ def weight_form(weights: Array, settings: WeightSettings) -> WeightForm:
 def nearest(weights: Array, scales: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.int64]:
     """The integers of `bits` bits nearest to `weights` [cout, ...] / `scales` [cout], half to even."""
     if bits == 1:
-        return np.where(weights >= 0, 1, -1).astype(np.int64)
+        return np.where(np.asarray(weights, np.float64) >= 0, 1, -1).astype(np.int64)
     steps = scales.astype(np.float64).reshape(-1, *[1] * (weights.ndim - 1))
     limit = _limit(bits)
     return np.clip(np.rint(np.asarray(weights, np.float64) / steps), -limit, limit).astype(np.int64)
@@ -66,11 +66,12 @@ def _least_squares(rows: npt.NDArray[np.float64], bits: int) -> npt.NDArray[np.f
     """The scale of each row whose integers have the smallest sum of squared errors, of those that are tried."""
     limit = _limit(bits)
     largest = np.abs(rows).max(axis=1)
-    best, least = largest / limit, np.full(len(rows), np.inf)
+    best: npt.NDArray[np.float64] = largest / limit
+    least = np.full(len(rows), np.inf)
     for share in _SHARES:
         scales = np.maximum(share * largest / limit, _TINY)
         integers = np.clip(np.rint(rows / scales[:, None]), -limit, limit)
         error = np.square(rows - integers * scales[:, None]).sum(axis=1)
         better = error < least
         best, least = np.where(better, scales, best), np.where(better, error, least)
-    return best
+    return np.where(largest > 0, best, 0.0)

@@ -1,25 +1,24 @@
 """The pass that turns a float model into a QDQ model: QuantizeLinear and DequantizeLinear where integers shall be.
 
-Weights become int8, symmetric, one scale per output channel; activations int8, asymmetric, one scale per tensor; biases
-int32 with the scale of their products.  The result is an ordinary ONNX model that any runtime can evaluate.
+An activation is stored as int8 or uint8; where it has fewer bits a Clip stands between the two nodes.  One bipolar bit
+is GreaterOrEqual and Where.  Weights are stored as int8, with one scale per output channel; biases as int32 with the
+scale of their products.  The result is an ordinary ONNX model that any runtime can evaluate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from hwflow.layers.formats import IntFormat
 from hwflow.onnx.model import Array, Graph, Model, Node
-from hwflow.quantize.graphs import Names, consumers, dynamic_inputs, host_prefix, producers, with_graph
-from hwflow.quantize.operators import AFFINE, CLAMPS, HOST_AFTER, HOST_BEFORE, LAYOUT, MATRIX, POOLS, UNARY
-from hwflow.quantize.scale import activation_parameters
+from hwflow.quantize.forms import ActivationForm, WeightForm
+from hwflow.quantize.graphs import Names, producers, with_graph
+from hwflow.quantize.passes.points import label_of, scale_source
 
-__all__ = ["insert_quantizers", "points"]
-
-INT8 = IntFormat(8, signed=True)
+__all__ = ["Insertion", "insert", "insert_quantizers"]
 
 #: A bias must fit int32 with a bit to spare for the sum; a channel with a larger one gets a larger weight scale.
 _BIAS_LIMIT = 2.0**30
@@ -27,83 +26,26 @@ _BIAS_LIMIT = 2.0**30
 #: Steps that a bias gets in a channel whose weights are all zero.
 _BIAS_STEPS = 2.0**20
 
-
-def points(model: Model) -> tuple[str, ...]:
-    """The tensors that become integers, in the order of the graph.
-
-    They are: what the first computing layer reads; the result of every product or average, behind its Relu or Clip; and
-    both sides of any other function of one element, except behind the last layer, where it runs on the host.
-    """
-    graph = model.graph
-    read, made = consumers(graph), producers(graph)
-    before, after = host_prefix(graph, HOST_BEFORE), _suffix(graph, read)
-    found: dict[str, None] = {}
-    for node in graph.nodes:
-        dynamic = dynamic_inputs(node, graph)
-        if not dynamic or node.outputs[0] in before or node.outputs[0] in after:
-            continue
-        if dynamic[0] in before:
-            found[dynamic[0]] = None
-        if node.op_type in MATRIX or (node.op_type in POOLS and node.op_type not in ("MaxPool", "GlobalMaxPool")):
-            found[_end_of_clamps(node.outputs[0], read, graph)] = None
-        elif node.op_type in UNARY | AFFINE and not _is_fused(node, graph, made, read):
-            found[_through_layout(dynamic[0], made, before)] = None
-            found[node.outputs[0]] = None
-    return tuple(found)
+#: The smallest product of scales: runtimes flush what is not a normal number to zero.
+_TINY = float(np.finfo(np.float32).tiny)
 
 
-def _suffix(graph: Graph, read: Mapping[str, list[Node]]) -> set[str]:
-    """Outputs of the nodes behind the last layer: from there on only host operators lead to the outputs."""
-    names: set[str] = set()
-    made = producers(graph)
-    for node in reversed(graph.nodes):
-        followers = [n for name in node.outputs for n in read.get(name, [])]
-        if node.op_type in HOST_AFTER and all(set(n.outputs) & names for n in followers):
-            if node.op_type in CLAMPS and _is_fused(node, graph, made, read):
-                continue
-            names.update(filter(None, node.outputs))
-    return names
+@dataclass(frozen=True)
+class Insertion:
+    """The QDQ model, and for its tensors the tensor of the float model that they stand for (None of weights)."""
 
-
-def _is_fused(node: Node, graph: Graph, made: Mapping[str, Node], read: Mapping[str, list[Node]]) -> bool:
-    """True where `node` is a Relu or Clip behind a product or average, with at most more of them and layout between."""
-    if node.op_type not in CLAMPS:
-        return False
-    while node.op_type in CLAMPS | LAYOUT:
-        source = dynamic_inputs(node, graph)[0]
-        before = made.get(source)
-        if before is None or len(read[source]) != 1:
-            return False
-        if before.op_type in MATRIX or before.op_type in ("AveragePool", "GlobalAveragePool", "ReduceMean"):
-            return True
-        node = before
-    return False
-
-
-def _end_of_clamps(name: str, read: Mapping[str, list[Node]], graph: Graph) -> str:
-    """Follow the Relu and Clip (and layout between them) that alone read `name`; the result of the last one."""
-    outputs, end = {value.name for value in graph.outputs}, name
-    while name not in outputs and len(read.get(name, [])) == 1 and read[name][0].op_type in CLAMPS | LAYOUT:
-        follower = read[name][0]
-        name = follower.outputs[0]
-        end = name if follower.op_type in CLAMPS else end
-    return end
-
-
-def _through_layout(name: str, made: Mapping[str, Node], stop: Container[str]) -> str:
-    """Go back over nodes that keep the values' range, to the tensor that fixed it (one of `stop` at the latest)."""
-    while name not in stop and name in made and made[name].op_type in LAYOUT | {"MaxPool", "GlobalMaxPool"}:
-        name = made[name].inputs[0]
-    return name
+    model: Model
+    sources: Mapping[str, str]
 
 
 @dataclass
 class _Inserted:
-    """What the pass adds: nodes go in front of or behind existing ones, names map old tensors to dequantized ones."""
+    """What the pass adds: initializers, and what tensors of the float model are called when they are real again."""
 
     names: Names
     initializers: dict[str, Array] = field(default_factory=dict)
-    scales: dict[str, np.float32] = field(default_factory=dict)
+    dequantized: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
 
     def constant(self, wish: str, value: Array) -> str:
         name = self.names.new(wish)
@@ -111,72 +53,89 @@ class _Inserted:
         return name
 
 
-def insert_quantizers(model: Model, ranges: Mapping[str, tuple[float, float]]) -> Model:
-    """`model` with a quantizer at every tensor of `ranges` (name to smallest and largest value) and int8 weights."""
+def insert_quantizers(
+    model: Model, activations: Mapping[str, ActivationForm], weights: Mapping[str, WeightForm]
+) -> Model:
+    """`model` with a quantizer at every tensor of `activations`, and integer weights in the nodes of `weights`.
+
+    The keys of `weights` are the names of Conv and Gemm nodes (of their first output, where they have none), which have
+    constant weights, output channels first, and bias, and read a tensor with a form.  Scales of channels whose bias
+    would not fit int32 grow until it does.
+    """
+    return insert(model, activations, weights).model
+
+
+def insert(model: Model, activations: Mapping[str, ActivationForm], weights: Mapping[str, WeightForm]) -> Insertion:
+    """What `insert_quantizers` does, with the sources of tensors."""
     graph = model.graph
     inserted = _Inserted(Names(graph))
     outputs = {value.name for value in graph.outputs}
-    made = {name for node in graph.nodes for name in node.outputs}
-    dequantized: dict[str, str] = {}
+    made = producers(graph)
     nodes: list[Node] = []
     for value in graph.inputs:
-        if value.name in ranges:
-            nodes += _activation(value.name, value.name, ranges[value.name], None, inserted, dequantized)
-    made_by = producers(graph)
+        inserted.sources[value.name] = value.name
+        if value.name in activations:
+            nodes += _activation(value.name, value.name, "", activations[value.name], inserted)
     for node in graph.nodes:
-        node_inputs = node.inputs
-        if node.op_type in ("Conv", "Gemm"):
-            source = _through_layout(node.inputs[0], made_by, inserted.scales)
-            weights = _weights(node, graph, inserted.scales[source], inserted)
-            nodes += weights
-            node_inputs = (node.inputs[0], *(added.outputs[0] for added in weights))
-        node = replace(node, inputs=tuple(dequantized.get(name, name) for name in node_inputs))
+        inputs = node.inputs
+        inserted.sources.update((name, name) for name in node.outputs if name)
+        if label_of(node) in weights:
+            form = activations[scale_source(node.inputs[0], made, activations)]
+            constants = _weights(node, graph, weights[label_of(node)], form.scale, inserted)
+            nodes += constants
+            inputs = (node.inputs[0], *(added.outputs[0] for added in constants))
+        node = replace(node, inputs=tuple(inserted.dequantized.get(name, name) for name in inputs))
         name = node.outputs[0]
-        if name not in ranges or name not in made:
+        if name not in activations:
             nodes.append(node)
             continue
         raw = inserted.names.new(f"{name}_unquantized") if name in outputs else name
         nodes.append(replace(node, outputs=(raw, *node.outputs[1:])))
-        nodes += _activation(name, raw, ranges[name], name if raw != name else None, inserted, dequantized)
-    return with_graph(model, nodes, inserted.initializers)
+        nodes += _activation(name, raw, name if raw != name else "", activations[name], inserted)
+    return Insertion(with_graph(model, nodes, inserted.initializers), inserted.sources)
 
 
-def _activation(
-    name: str,
-    raw: str,
-    limits: tuple[float, float],
-    output: str | None,
-    inserted: _Inserted,
-    dequantized: dict[str, str],
-) -> list[Node]:
-    """QuantizeLinear and DequantizeLinear of the tensor `raw`; `output` is the name that the result must have."""
-    scale, zero_point = activation_parameters(*limits, INT8)
-    inserted.scales[name] = scale
-    parameters = (
-        inserted.constant(f"{name}_scale", np.array(scale)),
-        inserted.constant(f"{name}_zero_point", np.array(zero_point, np.int8)),
-    )
-    quantized = inserted.names.new(f"{name}_quantized")
+def _activation(name: str, raw: str, output: str, form: ActivationForm, inserted: _Inserted) -> list[Node]:
+    """The nodes that make the tensor `raw` integer and real again; `output` is the name the result must have."""
     result = output or inserted.names.new(f"{name}_dequantized")
-    dequantized[name] = result
+    dtype = np.int8 if form.low < 0 else np.uint8
+    scale = inserted.constant(f"{name}_scale", np.array(form.scale, np.float32))
+    zero_point = inserted.constant(f"{name}_zero_point", np.array(form.zero_point, dtype))
+    quantized = inserted.names.new(f"{name}_quantized")
+    if form.format.bipolar:
+        nodes = _bipolar(name, raw, quantized, inserted)
+    else:
+        nodes = [Node("QuantizeLinear", (raw, scale, zero_point), (quantized,), name=quantized)]
+        if (form.low, form.high) != (np.iinfo(dtype).min, np.iinfo(dtype).max):
+            limits = (("low", form.low), ("high", form.high))
+            ends = [inserted.constant(f"{name}_{end}", np.array(value, dtype)) for end, value in limits]
+            clipped = inserted.names.new(f"{name}_clipped")
+            nodes.append(Node("Clip", (quantized, *ends), (clipped,), name=clipped))
+    nodes.append(
+        Node("DequantizeLinear", (nodes[-1].outputs[0], scale, zero_point), (result,), name=f"{name}_dequantize")
+    )
+    inserted.dequantized[name] = result
+    inserted.sources.update(dict.fromkeys((raw, result, *(n.outputs[0] for n in nodes)), name))
+    return nodes
+
+
+def _bipolar(name: str, raw: str, quantized: str, inserted: _Inserted) -> list[Node]:
+    """-1 below 0, else 1."""
+    zero = inserted.constant(f"{name}_zero", np.array(0, np.float32))
+    signs = (inserted.constant(f"{name}_plus", np.array(1, np.int8)),
+             inserted.constant(f"{name}_minus", np.array(-1, np.int8)))  # fmt: skip
+    positive = inserted.names.new(f"{name}_positive")
     return [
-        Node("QuantizeLinear", (raw, *parameters), (quantized,), name=quantized),
-        Node("DequantizeLinear", (quantized, *parameters), (result,), name=f"{name}_dequantize"),
+        Node("GreaterOrEqual", (raw, zero), (positive,), name=positive),
+        Node("Where", (positive, *signs), (quantized,), name=quantized),
     ]
 
 
-def _weights(node: Node, graph: Graph, input_scale: np.float32, inserted: _Inserted) -> list[Node]:
+def _weights(node: Node, graph: Graph, form: WeightForm, input_scale: np.float32, inserted: _Inserted) -> list[Node]:
     """DequantizeLinear nodes of the weights and of the bias, for new integer initializers."""
     weights, bias = (np.asarray(graph.initializers[name], np.float64) for name in node.inputs[1:3])
-    largest = np.abs(weights.reshape(len(weights), -1)).max(axis=1)
-    smallest_for_bias = np.abs(bias) / (float(input_scale) * _BIAS_LIMIT)
-    scale = np.maximum(largest / 127, smallest_for_bias)
-    empty = np.abs(bias) / (float(input_scale) * _BIAS_STEPS)
-    scale = np.where(largest > 0, scale, np.where(bias != 0, empty, 1.0)).astype(np.float32)
-    scale = np.maximum(scale, np.finfo(np.float32).tiny)
-    per_channel = scale.astype(np.float64).reshape(-1, *[1] * (weights.ndim - 1))
+    integers, scale = _with_room(form, weights, bias, float(input_scale))
     bias_scale = (np.float32(input_scale) * scale).astype(np.float32)
-    integers = np.clip(np.rint(weights / per_channel), -127, 127).astype(np.int8)
     bias_integers = np.rint(bias / bias_scale.astype(np.float64)).astype(np.int32)
     added = []
     for name, q, s in ((node.inputs[1], integers, scale), (node.inputs[2], bias_integers, bias_scale)):
@@ -188,3 +147,19 @@ def _weights(node: Node, graph: Graph, input_scale: np.float32, inserted: _Inser
         result = inserted.names.new(f"{name}_dequantized")
         added.append(Node("DequantizeLinear", parameters, (result,), {"axis": 0}, result))
     return added
+
+
+def _with_room(
+    form: WeightForm, weights: npt.NDArray[np.float64], bias: npt.NDArray[np.float64], input_scale: float
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    """Integers and scales of the weights, with scales so large that every bias fits and no product of scales is 0."""
+    least = np.maximum(np.abs(bias) / (input_scale * _BIAS_LIMIT), _TINY * max(1.0, 1.0 / input_scale))
+    empty = ~form.integers.reshape(len(bias), -1).any(axis=1)
+    free = np.where(bias != 0, np.abs(bias) / (input_scale * _BIAS_STEPS), 1.0)
+    scale = np.where(empty, np.maximum(free, least), np.maximum(form.scales, least)).astype(np.float32)
+    integers = form.integers.astype(np.int8)
+    grown = ~empty & (scale > form.scales)
+    if form.bits > 1 and grown.any():  # a bit is its sign, whatever the scale
+        steps = scale[grown].astype(np.float64).reshape(-1, *[1] * (weights.ndim - 1))
+        integers[grown] = np.rint(weights[grown] / steps).astype(np.int8)
+    return integers, scale

@@ -1,0 +1,130 @@
+"""Ranges of activations from the histograms of their values: which outliers are worth their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.quantize.calibration.activations import activation_form
+from hwflow.quantize.calibration.histogram import Histogram
+from hwflow.quantize.forms import ActivationForm
+from hwflow.quantize.settings import ActivationSettings, RangeMethod
+
+__all__ = ["choose_range", "resolved_method"]
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+#: What values (the middles of bins), seen so many times each, lose in a form.
+Cost: TypeAlias = Callable[[Floats, Floats, ActivationForm], float]
+
+#: Shares of the ends of the range that searches try, coarse first and then around the best.
+_COARSE, _FINE, _LEAST = 24, 9, 0.02
+
+
+def resolved_method(settings: ActivationSettings) -> RangeMethod:
+    """What automatic means."""
+    if settings.method is not RangeMethod.AUTO:
+        return settings.method
+    return RangeMethod.MINMAX if settings.bits >= 8 else RangeMethod.MSE
+
+
+def choose_range(seen: Histogram, settings: ActivationSettings) -> tuple[float, float]:
+    """The range of values that integers should cover; `settings.range`, where it is set, is that range.
+
+    minmax: all that was seen.  percentile: so that `percentile` % of the absolute values are inside.  mse: the smallest
+    mean squared error of integers that cover it.  entropy: the smallest Kullback-Leibler divergence of the distribution
+    after quantization from the one before (Migacz, 8-bit inference with TensorRT, GTC 2017).
+    """
+    if settings.range is not None:
+        return settings.range
+    low, high = min(seen.low, 0.0), max(seen.high, 0.0)
+    method = resolved_method(settings)
+    if low == high or method is RangeMethod.MINMAX:
+        return low, high
+    if method is RangeMethod.PERCENTILE:
+        limit = _percentile(seen, settings.percentile)
+        return max(low, -limit), min(high, limit)
+    return _search(seen, low, high, settings, _squared_error if method is RangeMethod.MSE else _divergence)
+
+
+def _percentile(seen: Histogram, percent: float) -> float:
+    """The absolute value that `percent` % of the values do not pass, interpolated inside its bin."""
+    places = seen.first + np.arange(len(seen.counts))
+    distances = np.where(places >= 0, places, -1 - places)
+    counts = np.bincount(distances, weights=seen.counts)
+    inside = seen.zeros + np.cumsum(counts)
+    wanted = percent / 100 * inside[-1]
+    bin = min(int(np.searchsorted(inside, wanted)), len(counts) - 1)
+    before = inside[bin] - counts[bin]
+    return float((bin + (wanted - before) / max(counts[bin], 1)) * seen.width)
+
+
+def _search(
+    seen: Histogram, low: float, high: float, settings: ActivationSettings, cost: Cost
+) -> tuple[float, float]:
+    """The ends, as shares of `low` and `high`, with the least `cost`; of equals the widest."""
+    values, counts = seen.centres[seen.counts > 0], seen.counts[seen.counts > 0].astype(np.float64)
+    best, least = (low, high), np.inf
+
+    def attempt(shares: Iterator[tuple[float, float]]) -> tuple[float, float]:
+        nonlocal best, least
+        chosen = (1.0, 1.0)
+        for a, b in shares:
+            form = activation_form(a * low, b * high, settings.bits, settings.symmetric)
+            found = cost(values, counts, form)
+            if found < least:
+                best, least, chosen = (a * low, b * high), found, (a, b)
+        return chosen
+
+    coarse = np.linspace(1.0, _LEAST, _COARSE)
+    one = settings.symmetric or low == 0 or high == 0
+    a, b = attempt(_pairs(coarse, coarse, one))
+    step = (1.0 - _LEAST) / (_COARSE - 1)
+    around = np.linspace(step, -step, _FINE)
+    attempt(_pairs(np.clip(a + around, _LEAST, 1.0), np.clip(b + around, _LEAST, 1.0), one))
+    return best
+
+
+def _pairs(a: Floats, b: Floats, one: bool) -> Iterator[tuple[float, float]]:
+    """Shares of both ends: independent of each other, or (`one`) the same."""
+    return ((float(x), float(y)) for x, y in (zip(a, b, strict=True) if one else product(a, b)))
+
+
+def _levels(values: Floats, form: ActivationForm) -> tuple[npt.NDArray[np.int64], Floats]:
+    """The integers of `values`, and the reals that those mean."""
+    scale = float(form.scale)
+    if form.format.bipolar:
+        integers = np.where(values >= 0, 1, -1).astype(np.int64)
+    else:
+        integers = np.clip(np.rint(values / scale) + form.zero_point, form.low, form.high).astype(np.int64)
+    return integers, np.asarray((integers - form.zero_point) * scale, np.float64)
+
+
+def _squared_error(values: Floats, counts: Floats, form: ActivationForm) -> float:
+    return float(counts @ np.square(values - _levels(values, form)[1]))
+
+
+def _divergence(values: Floats, counts: Floats, form: ActivationForm) -> float:
+    """KL(P || Q): P has what was seen, with what is clipped at the ends; Q what is left when levels are all one knows.
+
+    Q spreads the count of a level evenly over its bins in which something was seen, but knows nothing of what is
+    clipped: so clipping costs.
+    """
+    integers, reals = _levels(values, form)
+    inside = np.flatnonzero(np.abs(values - reals) <= 0.5 * float(form.scale) * (1 + 1e-9))
+    if not len(inside):
+        return np.inf
+    first, last = inside[0], inside[-1]
+    kept = counts[first : last + 1]
+    p = kept.copy()
+    p[0] += counts[:first].sum()
+    p[-1] += counts[last + 1 :].sum()
+    level = integers[first : last + 1] - form.low
+    sums, bins = np.bincount(level, weights=kept), np.bincount(level)
+    q = sums[level] / bins[level]
+    p, q = p / p.sum(), q / q.sum()
+    return float(np.sum(p * np.log(p / q)))

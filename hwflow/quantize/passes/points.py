@@ -1,0 +1,228 @@
+"""Which tensors of a float model become integers.
+
+A tensor gets integers of its own where something computes: at the start, behind each product, average, join of branches
+and function.  What only moves or selects elements (layout, maximum) keeps the integers that it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hwflow.onnx.model import Graph, Model, Node
+from hwflow.quantize.graphs import constants, consumers, dynamic_inputs, host_prefix, producers
+from hwflow.quantize.operators import AFFINE, CLAMPS, HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, UNARY
+
+__all__ = ["KEEPS", "Point", "common_ranges", "label_of", "points", "scale_source"]
+
+#: The result has the values of the first input, or some of them, and perhaps zeros.
+KEEPS = LAYOUT | frozenset(
+    {"DepthToSpace", "Expand", "Gather", "GlobalMaxPool", "MaxPool", "Pad", "Slice", "SpaceToDepth", "Split", "Tile"}
+)
+
+#: Functions of single elements of one tensor, or of several.
+_ELEMENTWISE = UNARY | AFFINE | {"Sum", "Max", "Min", "Pow"}
+
+
+@dataclass(frozen=True)
+class Point:
+    """A tensor that becomes integers.  `owner` is what settings call it: an input (`is_input`) or the node that
+    computes it, which may stand before a Relu or Clip that is a part of it."""
+
+    tensor: str
+    owner: str
+    is_input: bool = False
+
+
+def label_of(node: Node) -> str:
+    """What settings call a node: its name; the name of its first output where it has none."""
+    return node.name or node.outputs[0]
+
+
+def points(model: Model) -> tuple[Point, ...]:
+    """The tensors that become integers, in the order of the graph.
+
+    They are: what the first computing layers read; the result of every product, average, Concat and join of two
+    tensors (Add, Mul, ...), behind its Relu or Clip; and both ends of any other function of one tensor, which may be a
+    sub-graph (x * sigmoid(x)).  Behind the last layer nothing is: there the host computes.
+    """
+    found = _Walk(model.graph).run()
+    return tuple(found.values())
+
+
+def common_ranges(model: Model, found: tuple[Point, ...]) -> tuple[tuple[str, ...], ...]:
+    """Groups of points that are best made integers the same way: operands and result of a Concat.
+
+    Then Concat only puts integers beside each other.
+    """
+    graph, tensors = model.graph, {point.tensor for point in found}
+    made, group = producers(graph), {name: {name} for name in tensors}
+    for node in graph.nodes:
+        if node.op_type != "Concat" or node.outputs[0] not in tensors:
+            continue
+        sources = [scale_source(name, made, tensors) for name in dynamic_inputs(node, graph)]
+        merged = set().union(*(group[name] for name in (*sources, node.outputs[0]) if name in group))
+        group.update(dict.fromkeys(merged, merged))
+    order = [point.tensor for point in found]
+    unique = {id(names): names for name in order if len(names := group[name]) > 1}
+    return tuple(tuple(name for name in order if name in names) for names in unique.values())
+
+
+def scale_source(name: str, made: Mapping[str, Node], stop: Container[str]) -> str:
+    """Go back over nodes that keep the values' range, to the tensor that fixed it (one of `stop` at the latest)."""
+    while name not in stop and name in made and made[name].op_type in KEEPS:
+        name = made[name].inputs[0]
+    return name
+
+
+@dataclass
+class _Walk:
+    """Finds the points of one graph."""
+
+    graph: Graph
+    read: dict[str, list[Node]] = field(init=False)
+    made: dict[str, Node] = field(init=False)
+    outputs: set[str] = field(init=False)
+    before: set[str] = field(init=False)
+    after: set[str] = field(init=False)
+    #: Results of fused functions: tensor in front of them to the last one.
+    ends: dict[str, str] = field(default_factory=dict)
+    fused: set[str] = field(default_factory=set)
+    #: For the result of an element-wise node, the one tensor that it is a function of.
+    roots: dict[str, str] = field(default_factory=dict)
+    #: Results inside such a function that others read too: what follows is a function of them.
+    cuts: set[str] = field(default_factory=set)
+    found: dict[str, Point] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        graph = self.graph
+        self.read, self.made = consumers(graph), producers(graph)
+        self.outputs = {value.name for value in graph.outputs}
+        self.before = host_prefix(graph, HOST_BEFORE)
+        for node in graph.nodes:
+            if self._computes(node) and node.op_type != "Concat":
+                self._fuse(node.outputs[0])
+        self._find_roots()
+        while self._cut():
+            self._find_roots()
+        self.after = self._suffix()
+
+    def run(self) -> dict[str, Point]:
+        for node in self.graph.nodes:
+            dynamic = dynamic_inputs(node, self.graph)
+            result = node.outputs[0]
+            if not dynamic or result in self.before or result in self.after:
+                continue
+            for name in dynamic:
+                if name in self.before:
+                    self._add_start(name)
+            if self._is_join(node) or self._computes(node):
+                self._add(self.ends.get(result, result), node)
+            elif node.op_type in _ELEMENTWISE and result not in self.fused:
+                self._add_function(node)
+        return self.found
+
+    def _add(self, tensor: str, node: Node) -> None:
+        self.found.setdefault(tensor, Point(tensor, label_of(node)))
+
+    def _add_start(self, name: str) -> None:
+        """A tensor that the host makes.  It belongs to the input it comes from, if nothing else of that input does."""
+        if name in self.found:
+            return
+        origin = name
+        while origin in self.made:
+            origin = dynamic_inputs(self.made[origin], self.graph)[0]
+        owned = any(point.is_input and point.owner == origin for point in self.found.values())
+        self.found[name] = Point(name, label_of(self.made[name]) if owned else origin, is_input=not owned)
+
+    def _add_function(self, node: Node) -> None:
+        """Both ends of a function; nothing for a node inside a function of several nodes."""
+        result = node.outputs[0]
+        inside, outside = self._readers(result)
+        if inside and not outside:
+            return
+        root = self.roots[result]
+        source = scale_source(root, self.made, self.before)
+        if source in self.before:
+            self._add_start(source)
+        elif source in self.made:
+            self._add(source, self.made[source])
+        self._add(result, node)
+
+    def _readers(self, name: str) -> tuple[bool, bool]:
+        """Whether nodes of the same function read an element-wise result, and whether anything else does."""
+        readers = [node.outputs[0] for node in self.read.get(name, [])]
+        inside = [self.roots.get(reader) == self.roots[name] for reader in readers]
+        return any(inside), name in self.outputs or not all(inside)
+
+    def _cut(self) -> bool:
+        """Find results inside of functions that others read too; False where there are no more."""
+        new = {name for name in self.roots if name not in self.cuts and self._readers(name) == (True, True)}
+        self.cuts |= new
+        return bool(new)
+
+    def _computes(self, node: Node) -> bool:
+        """True for what is neither a function of elements nor keeps its input's values."""
+        return node.op_type not in _ELEMENTWISE | KEEPS | HOST_ONLY and bool(dynamic_inputs(node, self.graph))
+
+    def _is_join(self, node: Node) -> bool:
+        return node.op_type in _ELEMENTWISE and node.outputs[0] not in self.roots and self._is_dynamic(node)
+
+    def _is_dynamic(self, node: Node) -> bool:
+        return bool(dynamic_inputs(node, self.graph))
+
+    def _fuse(self, name: str) -> None:
+        """Follow the Relu and Clip (and layout between them) that alone read `name`: they are a part of what made it.
+
+        So is a PRelu with a slope per channel: no table for all elements can hold it.
+        """
+        start, passed = name, list[str]()
+        while name not in self.outputs and len(self.read.get(name, [])) == 1:
+            follower = self.read[name][0]
+            if follower.op_type not in LAYOUT and not _is_fusible(follower, self.graph):
+                return
+            name = follower.outputs[0]
+            passed.append(name)
+            if follower.op_type not in LAYOUT:
+                self.ends[start] = name
+                self.fused.update(passed)
+
+    def _find_roots(self) -> None:
+        """Which element-wise nodes are functions of one tensor.  The others join branches: a Relu behind is fused."""
+        self.roots = {}
+        for node in self.graph.nodes:
+            dynamic, result = dynamic_inputs(node, self.graph), node.outputs[0]
+            if node.op_type not in _ELEMENTWISE or not dynamic or result in self.before | self.fused:
+                continue
+            roots = {name if name in self.cuts else self.roots.get(name, name) for name in dynamic}
+            if len(roots) == 1:
+                self.roots[result] = roots.pop()
+            else:
+                self._fuse(result)
+
+    def _suffix(self) -> set[str]:
+        """Results of the nodes behind the last layer: from there on only host operators lead to the outputs."""
+        forced = set(self._forced())
+        names: set[str] = set()
+        for node in reversed(self.graph.nodes):
+            result, followers = node.outputs[0], [n for name in node.outputs for n in self.read.get(name, [])]
+            if node.op_type not in HOST_AFTER or not all(set(n.outputs) & names for n in followers):
+                continue
+            if result in self.fused or (self._is_join(node) and result not in forced):
+                continue
+            names.update(filter(None, node.outputs))
+        return names
+
+    def _forced(self) -> Iterator[str]:
+        """Results of operators that only the host has, and of all that follows."""
+        forced: set[str] = set()
+        for node in self.graph.nodes:
+            if (node.op_type in HOST_ONLY or forced.intersection(node.inputs)) and node.outputs[0] not in self.before:
+                forced.update(filter(None, node.outputs))
+        yield from forced
+
+
+def _is_fusible(node: Node, graph: Graph) -> bool:
+    if node.op_type == "PRelu":
+        return any(value.size > 1 for value in constants(node, graph))
+    return node.op_type in CLAMPS and len(dynamic_inputs(node, graph)) == 1
