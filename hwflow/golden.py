@@ -5,13 +5,15 @@ From here on down to the board, comparison is equality.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
 from hwflow.errors import HwflowError
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray
+from hwflow.layers.planes import Planes, to_frames, to_planes
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import Quantized
@@ -21,8 +23,11 @@ __all__ = ["before", "behind", "enter", "evaluate_rows", "predict", "run"]
 #: Called with (rows done, rows in all).
 Progress = Callable[[int, int], None]
 
-#: Rows that go through the integer graph at once; bounds memory and gives progress something to report.
+#: Rows that go through the integer graph at once, at most; gives progress something to report.
 _ROWS = 64
+
+#: Elements of the largest tensor that go through the integer graph at once: bounds memory.
+_ELEMENTS = 1 << 23
 
 
 def run(
@@ -43,15 +48,35 @@ def run(
     count = min(len(array) for array in inputs.values())
     names = tuple(dict.fromkeys([*graph.inputs, *(layer.output for layer in graph.layers)])) if keep else graph.outputs
     parts: dict[str, list[IntArray]] = {name: [] for name in names}
-    for start in range(0, max(count, 1), _ROWS):
-        values = {name: array[start : start + _ROWS] for name, array in inputs.items()}
-        for layer in graph.layers:
-            values[layer.output] = layer.evaluate(graph, *(values[name] for name in layer.inputs))
-        for name in names:
-            parts[name].append(values[name])
+    rows = _rows_at_once(graph)
+    for start in range(0, max(count, 1), rows):
+        block = {name: array[start : start + rows] for name, array in inputs.items()}
+        for name, made in _stages(graph, block):
+            if name in parts:
+                parts[name].append(to_frames(made))
         if progress is not None:
-            progress(min(start + _ROWS, count), count)
+            progress(min(start + rows, count), count)
     return {name: np.concatenate(part) for name, part in parts.items()}
+
+
+def _rows_at_once(graph: LayerGraph) -> int:
+    """So many frames that the largest tensor keeps to `_ELEMENTS`."""
+    largest = max(1, *(tensor.frame.elements for tensor in graph.tensors.values()))
+    return max(1, min(_ROWS, _ELEMENTS // largest))
+
+
+def _stages(graph: LayerGraph, frames: Mapping[str, IntArray]) -> Iterator[tuple[str, Planes]]:
+    """Every tensor as planes, the inputs first; each is dropped behind its last reader."""
+    readers = Counter(name for layer in graph.layers for name in layer.inputs)
+    values = {name: to_planes(array, graph.tensors[name].format) for name, array in frames.items()}
+    yield from values.items()
+    for layer in graph.layers:
+        made = layer.compute(graph, *(values[name] for name in layer.inputs))
+        readers.subtract(layer.inputs)
+        values = {name: planes for name, planes in values.items() if readers[name]}
+        if readers[layer.output]:
+            values[layer.output] = made
+        yield layer.output, made
 
 
 def _checked(graph: LayerGraph, name: str, frames: Mapping[str, IntArray]) -> IntArray:

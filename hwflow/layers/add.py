@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.elementwise import Elementwise
-from hwflow.layers.formats import IntArray
+from hwflow.layers.planes import Planes
 
 __all__ = ["Add"]
 
@@ -31,8 +31,9 @@ class Add(Elementwise):
     low: int
     high: int
 
-    def exact(self, a: IntArray, b: IntArray) -> IntArray:
-        return self.multipliers[0] * a + self.multipliers[1] * b
+    def exact(self, a: Planes, b: Planes) -> Planes:
+        exact: Planes = self.multipliers[0] * a + self.multipliers[1] * b
+        return exact
 
     def factors(self) -> tuple[int, ...]:
         return self.multipliers

@@ -13,10 +13,12 @@ from hwflow_rtl.pool import AveragePoolStage
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
-from hwflow.layers.formats import Frame, IntArray, IntFormat
-from hwflow.layers.hardware import divisors, pool_window, requantizer_arguments, rescale_problem, shape_of
-from hwflow.layers.matrix import require
+from hwflow.layers.formats import Frame, IntFormat
+from hwflow.layers.hardware import divisors, pool_window, rescale_problem, rescaling, shape_of
+from hwflow.layers.matrix import check_padding, check_rescale
+from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import Rescale
+from hwflow.layers.rescale_planes import rescale_planes
 from hwflow.layers.window import Window
 
 __all__ = ["AveragePool"]
@@ -57,16 +59,21 @@ class AveragePool(HardwareLayer):
         (frame,) = inputs
         return Frame(*self.window.positions(frame), frame.channels)
 
-    def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
+    def check(self, graph: LayerGraph) -> None:
+        super().check(graph)
+        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        self.check_input_format(graph, self.input_format)
+        check_padding(self.name, self.pads, x)
+        check_rescale(self.name, self.requantize, y.frame.channels, self.accumulator, y.format)
+
+    def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         (x,) = inputs
-        require(f"layer '{self.name}': input", x, self.input_format)
-        windows = self.window.view(x, graph.tensors[self.inputs[0]].zero_point)
-        sums = windows.sum(axis=(3, 4), dtype=np.int64)
-        require(f"layer '{self.name}': accumulator", sums, self.accumulator)
-        return self.requantize.apply(sums)
+        x = x.astype(compact(self.accumulator))  # which holds every partial sum
+        sums = self.window.reduce(x, graph.tensors[self.inputs[0]].zero_point, np.add)
+        return rescale_planes(self.requantize, sums, self.accumulator, compact(graph.tensors[self.output].format))
 
     def hardware_problem(self, graph: LayerGraph) -> str | None:
-        return rescale_problem(self.requantize)
+        return rescale_problem(self.requantize, graph.tensors[self.output].format)
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
@@ -94,4 +101,5 @@ class AveragePool(HardwareLayer):
             "window": pool_window(self.window, x.frame, folding.cols), "lanes": folding.cols,
             "element": shape_of(self.input_format), "accumulator": shape_of(self.accumulator),
             "out_lanes": folding.lanes, "technology": technology,
-            "output": shape_of(y.format), **requantizer_arguments(self.requantize, technology)}
+            "output": shape_of(y.format),
+            "rescaling": rescaling(self.requantize, self.accumulator, y.format, technology)}

@@ -10,7 +10,9 @@ from typing import ClassVar
 from amaranth.lib.wiring import Component
 from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.formats import EqualByValue, Frame, IntArray, Tensor
+from hwflow.layers.formats import EqualByValue, Frame, IntArray, IntFormat, Tensor
+from hwflow.layers.matrix import require
+from hwflow.layers.planes import Planes, to_frames, to_planes
 
 __all__ = ["Folding", "HardwareLayer", "Layer", "LayerGraph", "Schedule"]
 
@@ -53,9 +55,20 @@ class Layer(EqualByValue, ABC):
     inputs: tuple[str, ...]
     output: str
 
-    @abstractmethod
     def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
-        """The exact meaning, naive: [n, h, w, c] integers in, [n, h, w, c] integers out."""
+        """The exact meaning: [n, h, w, c] integers in, [n, h, w, c] integers out.
+
+        ValueError where an input leaves its tensor's format.
+        """
+        planes = []
+        for name, frames in zip(self.inputs, inputs, strict=True):
+            require(f"layer '{self.name}': input '{name}'", frames, graph.tensors[name].format)
+            planes.append(to_planes(frames, graph.tensors[name].format))
+        return to_frames(self.compute(graph, *planes))
+
+    @abstractmethod
+    def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
+        """As `evaluate`, for planes that are inside their tensors' formats; gives planes of the output's."""
 
     @abstractmethod
     def multiplications(self, graph: LayerGraph) -> int:
@@ -71,6 +84,12 @@ class Layer(EqualByValue, ABC):
         made, stated = self.output_frame(*frames), graph.tensors[self.output].frame
         if made != stated:
             raise ValueError(f"layer '{self.name}': output '{self.output}' must be {made}, not {stated}")
+
+    def check_input_format(self, graph: LayerGraph, stated: IntFormat) -> None:
+        """Raise ValueError where the field `input_format` is not the format of the input's tensor."""
+        format = graph.tensors[self.inputs[0]].format
+        if stated != format:
+            raise ValueError(f"layer '{self.name}': input_format must be {format} as '{self.inputs[0]}', not {stated}")
 
 
 class HardwareLayer(Layer):

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from hwflow.layers.base import Layer, LayerGraph
-from hwflow.layers.formats import Frame, IntArray
+from hwflow.layers.formats import Frame
+from hwflow.layers.planes import Planes
 
 __all__ = ["Concat"]
 
@@ -46,8 +47,8 @@ class Concat(Layer):
                     f"({y.format}, {y.scale}, {y.zero_point}), not {x.format}, {x.scale}, {x.zero_point}"
                 )
 
-    def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
-        return np.concatenate(inputs, axis=3)
+    def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
+        return np.concatenate(inputs)
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0

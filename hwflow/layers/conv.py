@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -10,15 +11,18 @@ import numpy as np
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat
-from hwflow.layers.matrix import accumulator_format, multiply, require
+from hwflow.layers.matrix import accumulator_format, check_padding, check_rescale, require
 from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
+from hwflow.layers.planes import Planes, compact
+from hwflow.layers.product import Product
 from hwflow.layers.rescale import Rescale
+from hwflow.layers.rescale_planes import rescale_planes
 from hwflow.layers.window import Window
 
 __all__ = ["Conv"]
 
-#: Frames go through the convolution in blocks of about this many window entries (64 MB of float64).
-_BLOCK = 1 << 23
+#: Rows go through the convolution in blocks of about this many window entries: 1 MB of float32 fits the cache.
+_BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,29 +71,39 @@ class Conv(MatrixLayer):
             )
         return Frame(*self.window.positions(frame), cout)
 
-    def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
-        (x,) = inputs
-        zero_point = graph.tensors[self.inputs[0]].zero_point
+    def check(self, graph: LayerGraph) -> None:
+        super().check(graph)
+        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        self.check_input_format(graph, self.input_format)
         require(f"layer '{self.name}': weights", self.weights, self.weight_format)
-        require(f"layer '{self.name}': input", x, self.input_format)
-        height, width = self.window.positions(graph.tensors[self.inputs[0]].frame)
-        block = max(1, _BLOCK // (height * width * self.weights.shape[1] * self.weights.shape[2] * x.shape[3]))
-        parts = [self._sums(x[k : k + block], zero_point) for k in range(0, max(len(x), 1), block)]
-        sums = np.concatenate(parts)
-        require(f"layer '{self.name}': accumulator", sums, self.accumulator)
-        return self.requantize.apply(sums)
+        check_padding(self.name, self.pads, x)
+        check_rescale(self.name, self.requantize, len(self.weights), self.accumulator, y.format)
 
-    def _sums(self, x: IntArray, zero_point: int) -> IntArray:
-        """The products with the raw inputs, summed: [n, out_h, out_w, cout]."""
-        cout, depth = self.weights.shape[0], self.weights.shape[3]
-        windows = self.window.view(x, zero_point)
-        n, height, width = windows.shape[:3]
-        split = windows.reshape(n, height, width, *self.weights.shape[1:3], self.groups, depth)
-        taps = self.weights[0].size
-        columns = np.moveaxis(split, 5, 0).reshape(self.groups, n * height * width, taps)
-        weights = self.weights.reshape(self.groups, cout // self.groups, -1)
-        sums = multiply(columns, weights, self.accumulator)
-        return np.moveaxis(sums, 0, 1).reshape(n, height, width, cout)
+    @cached_property
+    def product(self) -> Product:
+        return Product(self.name, self.weights, self.groups, self.weight_format, self.input_format, self.accumulator)
+
+    def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
+        (x,) = inputs
+        windows = self.window.windows(x, graph.tensors[self.inputs[0]].zero_point)
+        rows, *ahead = windows.shape[3:]
+        y = np.empty((len(self.weights), rows, *ahead), compact(graph.tensors[self.output].format))
+        step = self._rows_at_once(windows.shape)
+        buffer = np.empty((*windows.shape[:3], step, *ahead), self.product.dtype)
+        for first in range(0, rows, step):
+            block = windows[:, :, :, first : first + step]
+            columns = buffer[:, :, :, : block.shape[3]]
+            np.copyto(columns, block)
+            sums = self.product.of(columns.reshape(self.groups, self.product.depth, math.prod(block.shape[3:])))
+            made = rescale_planes(self.requantize, sums, self.accumulator, y.dtype)
+            y[:, first : first + step] = made.reshape(len(y), *block.shape[3:])
+        return y
+
+    def _rows_at_once(self, windows: tuple[int, ...]) -> int:
+        """Rows of `windows` [c, kh, kw, rows, columns, n] whose entries, and whose results, keep to `_BLOCK`."""
+        c, height, width, rows, *ahead = windows
+        entries = max(c * height * width, len(self.weights)) * math.prod(ahead)
+        return max(1, min(rows, _BLOCK // max(entries, 1)))
 
     def hardware(self, graph: LayerGraph) -> MatrixHardware:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]

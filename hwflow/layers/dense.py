@@ -8,9 +8,12 @@ from typing import ClassVar
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat
-from hwflow.layers.matrix import accumulator_format, multiply, require
+from hwflow.layers.matrix import accumulator_format, check_rescale, require
 from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
+from hwflow.layers.planes import Planes, compact
+from hwflow.layers.product import Product
 from hwflow.layers.rescale import Rescale
+from hwflow.layers.rescale_planes import rescale_planes
 from hwflow.layers.window import Window
 
 __all__ = ["Dense"]
@@ -46,13 +49,24 @@ class Dense(MatrixLayer):
             raise ValueError(f"layer '{self.name}': the input must have {cin} elements, not {frame} = {frame.elements}")
         return Frame(1, 1, cout)
 
-    def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
-        (x,) = inputs
+    def check(self, graph: LayerGraph) -> None:
+        super().check(graph)
+        self.check_input_format(graph, self.input_format)
         require(f"layer '{self.name}': weights", self.weights, self.weight_format)
-        require(f"layer '{self.name}': input", x, self.input_format)
-        sums = multiply(x.reshape(len(x), self.weights.shape[1]), self.weights, self.accumulator)
-        require(f"layer '{self.name}': accumulator", sums, self.accumulator)
-        return self.requantize.apply(sums).reshape(len(x), 1, 1, len(self.weights))
+        output = graph.tensors[self.output].format
+        check_rescale(self.name, self.requantize, len(self.weights), self.accumulator, output)
+
+    @cached_property
+    def product(self) -> Product:
+        kernel = self.weights[:, None, None]
+        return Product(self.name, kernel, 1, self.weight_format, self.input_format, self.accumulator)
+
+    def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
+        (x,) = inputs
+        raster = x.transpose(1, 2, 0, 3).astype(self.product.dtype, order="C")
+        sums = self.product.of(raster.reshape(1, self.weights.shape[1], x.shape[3]))
+        made = rescale_planes(self.requantize, sums, self.accumulator, compact(graph.tensors[self.output].format))
+        return made.reshape(len(made), 1, 1, x.shape[3])
 
     def hardware(self, graph: LayerGraph) -> MatrixHardware:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]

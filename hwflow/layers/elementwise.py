@@ -5,16 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
+import numpy.typing as npt
 
 from hwflow.layers.base import Layer, LayerGraph
-from hwflow.layers.formats import Frame, IntArray, IntFormat
+from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.matrix import require
+from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, shift_right
 
 __all__ = ["Elementwise", "significant_bits"]
 
 #: Every exact result stays inside int64 with the rounding's carry.
 _BITS = 63
+
+#: Integers below are exact in float64.
+_EXACT = 1 << 53
 
 
 def significant_bits(multiplier: int) -> int:
@@ -36,7 +41,7 @@ class Elementwise(Layer):
     high: int
 
     @abstractmethod
-    def exact(self, a: IntArray, b: IntArray) -> IntArray:
+    def exact(self, a: Planes, b: Planes) -> Planes:
         """The result in units of 2**-shift, of operands whose zero points are subtracted."""
 
     @abstractmethod
@@ -82,16 +87,26 @@ class Elementwise(Layer):
         ends, format = np.array([self.low, self.high], np.int64), graph.tensors[self.output].format
         require(f"layer '{self.name}': low and high", ends, format)
 
-    def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
-        operands = []
-        for name, values in zip(self.inputs, inputs, strict=True):
-            tensor = graph.tensors[name]
-            require(f"layer '{self.name}': input '{name}'", values, tensor.format)
-            operands.append(values - tensor.zero_point)
-        exact = self.exact(*operands)
-        require(f"layer '{self.name}': exact result", exact, self.exact_format(graph))
-        rounded = shift_right(exact, np.asarray(self.shift, np.int64))
-        return np.clip(rounded + self.zero_point, self.low, self.high)
+    def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
+        exact = self.exact_format(graph)
+        in_floats = 2 * max(-exact.low, exact.high) < _EXACT  # then each operation below is exact in float64
+        kind: npt.DTypeLike = np.float64 if in_floats else np.int64
+        a, b = (_centred(values, graph.tensors[n], kind) for n, values in zip(self.inputs, inputs, strict=True))
+        values = self.exact(a, b)
+        require(f"layer '{self.name}': exact result", values, exact)
+        if in_floats:
+            values *= np.ldexp(1.0, -self.shift)
+            np.rint(values, out=values)
+        else:
+            values = shift_right(values, np.asarray(self.shift, np.int64))
+        np.clip(values, self.low - self.zero_point, self.high - self.zero_point, out=values)
+        values += self.zero_point
+        return values.astype(compact(graph.tensors[self.output].format))
+
+
+def _centred(planes: Planes, tensor: Tensor, kind: npt.DTypeLike) -> Planes:
+    """The integers without their zero point."""
+    return np.subtract(planes, tensor.zero_point, dtype=kind)
 
 
 def _ends(graph: LayerGraph, name: str) -> tuple[int, int]:

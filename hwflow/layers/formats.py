@@ -7,6 +7,7 @@ vector has height and width 1.  Arrays carry a leading axis of frames: `[n, heig
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,11 @@ class IntFormat:
             return 1
         return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
 
+    @property
+    def step(self) -> int:
+        """The distance between neighbouring integers of the format."""
+        return 2 if self.bipolar else 1
+
     def __str__(self) -> str:
         return "bipolar" if self.bipolar else f"{'' if self.signed else 'u'}int{self.bits}"
 
@@ -46,7 +52,7 @@ class IntFormat:
             return BIPOLAR
         return IntFormat(int(text.removeprefix("u").removeprefix("int")), signed=not text.startswith("u"))
 
-    def contains(self, values: IntArray) -> bool:
+    def contains(self, values: npt.NDArray[Any]) -> bool:
         """True where every entry of `values` (any shape) can be written in this format."""
         if self.bipolar:
             return bool(np.all(np.abs(values) == 1))

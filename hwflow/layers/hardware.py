@@ -1,23 +1,34 @@
-"""What the hardware halves of the layers share: shapes, divisors, the arguments of a requantizer."""
+"""What the hardware halves of the layers share: shapes, divisors, and what makes elements of sums."""
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
 from amaranth.hdl import Shape
-from hwflow_rtl.requantize import RequantizerStyle
-from hwflow_rtl.vendor import Technology
+from hwflow_rtl.requantize import WIDEST_SUM, Requantization, RequantizerStyle
+from hwflow_rtl.requantize import Rounding as HardwareRounding
+from hwflow_rtl.rescaling import Rescaling
+from hwflow_rtl.thresholds import MOST_LEVELS, Thresholding
+from hwflow_rtl.vendor import ECP5, Resources, Technology
+from hwflow_rtl.vendor import price as cells
 from hwflow_rtl.window import WindowShape
 
 from hwflow.layers.formats import Frame, IntFormat
-from hwflow.layers.rescale import Requantize, Rescale, Rounding
+from hwflow.layers.rescale import Requantize, Rescale, Thresholds
 from hwflow.layers.window import Window
 
-__all__ = ["divisors", "pool_window", "requantizer_arguments", "requantizer_style", "rescale_problem", "shape_of"]
+__all__ = [
+    "REFERENCE", "REFERENCE_INTERVAL", "divisors", "pool_window", "price", "rescale_cost", "rescale_problem",
+    "rescaling", "shape_of"]
+
+#: Stands for the boards where none is known.
+REFERENCE: Technology = ECP5()
+#: Cycles from sum to sum of a stage where its folding is not known: half of what a stage takes if it has the time.
+REFERENCE_INTERVAL = 4
 
 
 def shape_of(format: IntFormat) -> Shape:
-    return Shape(format.bits, format.signed)
+    """On a stream.  The bit of a bipolar element is set for +1."""
+    return Shape(1) if format.bipolar else Shape(format.bits, format.signed)
 
 
 def divisors(count: int) -> list[int]:
@@ -25,19 +36,60 @@ def divisors(count: int) -> list[int]:
     return [n for n in range(1, count + 1) if count % n == 0]
 
 
-def requantizer_style(technology: Technology) -> RequantizerStyle:
-    """Multipliers of the family, or logic where the family has too few of them."""
-    return RequantizerStyle.FABRIC if technology.prefers_fabric_requantizer else RequantizerStyle.DSP
+def price(resources: Resources) -> float:
+    """One number for comparisons where no board is known: the logic cells that `resources` stand for.
+
+    A table or a flip-flop counts 1, a multiplier block 536, a RAM block 402: their shares of an LFE5U-85F.
+    """
+    return float(cells(resources))
 
 
-def requantizer_arguments(requantize: Rescale, technology: Technology) -> dict[str, Any]:
-    """The keyword arguments that every stage with a requantizer takes, but for the shape of its output."""
-    assert isinstance(requantize, Requantize), "asked only where `rescale_problem` is None"
-    return {
-        "bias": requantize.bias, "multiplier": requantize.multiplier, "shift": requantize.shift,
-        "zero_point": requantize.zero_point, "low": requantize.low, "high": requantize.high,
-        "requantizer_style": requantizer_style(technology),
-    }
+def rescaling(rescale: Rescale, accumulator: IntFormat, output: IntFormat, technology: Technology) -> Rescaling:
+    """What makes the hardware of `rescale` between sums of format `accumulator` and elements of format `output`."""
+    if isinstance(rescale, Thresholds):
+        if output.bipolar:  # the bit says whether the step from -1 to +1 is made
+            return Thresholding(rescale.values[:, 1::2], 0)
+        return Thresholding(rescale.values, rescale.low)
+    return Requantization(
+        bias=rescale.bias, multiplier=rescale.multiplier, shift=rescale.shift, zero_point=rescale.zero_point,
+        low=rescale.low, high=rescale.high, style=requantizer_style(rescale, accumulator, technology),
+        fraction=rescale.fraction, rounding=HardwareRounding(rescale.rounding.value))
+
+
+def requantizer_style(rescale: Requantize, accumulator: IntFormat, technology: Technology) -> RequantizerStyle:
+    """Multipliers of the family, or logic where it has too few of them or the sums are too wide for two operands."""
+    low = (accumulator.low << rescale.fraction) + int(rescale.bias.min())
+    high = (accumulator.high << rescale.fraction) + int(rescale.bias.max())
+    wide = IntFormat.covering(min(low, -1), high).bits > WIDEST_SUM
+    return RequantizerStyle.FABRIC if wide or technology.prefers_fabric_requantizer else RequantizerStyle.DSP
+
+
+def rescale_problem(rescale: Rescale, output: IntFormat) -> str | None:
+    """None where a stage can compute `rescale` into elements of format `output`, else why it cannot."""
+    if isinstance(rescale, Thresholds):
+        levels = rescale.values.shape[1]
+        if not 1 <= levels <= MOST_LEVELS:
+            return f"thresholds must have 1 to {MOST_LEVELS} levels, not {levels}"
+        if output.bipolar and not (
+                levels == 2 and rescale.low == -1 and np.array_equal(rescale.values[:, 0], rescale.values[:, 1])):
+            return "thresholds of a bipolar output must be pairs of equal values that step from -1 to +1"
+    elif output.bipolar:
+        return "a bipolar output must come from thresholds, not from a multiplication"
+    return None
+
+
+def rescale_cost(rescale: Rescale, accumulator: IntFormat, output: IntFormat,
+                 technology: Technology = REFERENCE) -> Resources:
+    """What the output stage of one lane costs, with a sum every `REFERENCE_INTERVAL` cycles.
+
+    DSP and RAM exact, LUT and FF estimated.  The default technology stands for the choice between thresholds and
+    multiplication while no board is known.  ValueError where there is no such hardware (`rescale_problem`).
+    """
+    problem = rescale_problem(rescale, output)
+    if problem:
+        raise ValueError(problem)
+    return rescaling(rescale, accumulator, output, technology).cost(
+        accumulator=shape_of(accumulator), output=shape_of(output), interval=REFERENCE_INTERVAL, technology=technology)
 
 
 def pool_window(window: Window, frame: Frame, lanes: int) -> WindowShape:
@@ -46,12 +98,3 @@ def pool_window(window: Window, frame: Frame, lanes: int) -> WindowShape:
     return WindowShape(
         height=frame.height, width=frame.width, words=words, groups=words, kernel=window.kernel, stride=window.strides,
         dilation=window.dilations, pads=window.pads)
-
-
-def rescale_problem(rescale: Rescale) -> str | None:
-    """None where a stage can compute `rescale`, else why it cannot."""
-    if not isinstance(rescale, Requantize):
-        return "thresholds have no hardware yet"
-    if rescale.fraction or rescale.rounding is not Rounding.HALF_EVEN:
-        return f"{rescale.rounding} rounding with {rescale.fraction} fractional bits of the bias has no hardware yet"
-    return None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 from amaranth.lib.wiring import Component
 from hwflow_rtl.lookup import LookupStage
 from hwflow_rtl.vendor import Resources, Technology
@@ -14,15 +15,17 @@ from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.hardware import divisors, shape_of
 from hwflow.layers.matrix import require
+from hwflow.layers.planes import Planes, compact
 
 __all__ = ["Lookup"]
 
 
 @dataclass(frozen=True, eq=False)
 class Lookup(HardwareLayer):
-    """y = table[x - input_format.low], element by element.
+    """y = table[(x - input_format.low) / input_format.step], element by element.
 
-    `table` is [2**input_format.bits]: the function's value for every integer of the input format, lowest first.
+    `table` is [2**input_format.bits]: the function's value for every integer of the input format, lowest first.  The
+    step is 1; of a bipolar input, whose integers are -1 and +1, it is 2.
     Activation functions and changes of scale are both of this kind.
     """
 
@@ -42,12 +45,20 @@ class Lookup(HardwareLayer):
 
     def check(self, graph: LayerGraph) -> None:
         super().check(graph)
+        self.check_input_format(graph, self.input_format)
+        if self.table.dtype != np.int64:
+            raise ValueError(f"layer '{self.name}': the table must be int64, not {self.table.dtype}")
         require(f"layer '{self.name}': table", self.table, graph.tensors[self.output].format)
 
-    def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
+    def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         (x,) = inputs
-        require(f"layer '{self.name}': input", x, self.input_format)
-        return self.table[x - self.input_format.low]
+        table = self.table.astype(compact(graph.tensors[self.output].format))
+        if x.itemsize > 1:
+            return np.take(table, (x.astype(np.intp) - self.input_format.low) // self.input_format.step)
+        by_byte = np.zeros(256, table.dtype)  # x as an unsigned byte is the index, without arithmetic
+        integers = np.arange(self.input_format.low, self.input_format.high + 1, self.input_format.step)
+        by_byte[integers.astype(x.dtype).view(np.uint8)] = table
+        return np.take(by_byte, x.view(np.uint8))
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0

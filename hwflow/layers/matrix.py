@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
-from hwflow.layers.formats import IntArray, IntFormat
+from hwflow.layers.formats import IntArray, IntFormat, Tensor
+from hwflow.layers.rescale import Rescale
 
-__all__ = ["accumulator_format", "multiply", "require"]
+__all__ = ["accumulator_format", "check_padding", "check_rescale", "exact_type", "require"]
 
-#: Integers up to here are exact in float64, in every order of summation.
-_EXACT = 1 << 53
+#: Integers up to here are exact in float32 and in float64, in every order of summation.
+_FLOAT32, _FLOAT64 = 1 << 24, 1 << 53
 
 
 def accumulator_format(weights: IntArray, bias: tuple[IntArray, IntArray], x: IntFormat) -> IntFormat:
@@ -17,9 +21,13 @@ def accumulator_format(weights: IntArray, bias: tuple[IntArray, IntArray], x: In
 
     `weights` is [cout, ...] and `bias` the lower and upper ends [cout] of what is added.  A partial sum is the sum of
     the products of any subset of the taps, so the most negative one takes all the negative products at their worst and
-    none of the positive ones.
+    none of the positive ones.  ValueError where sums could reach 2**53: floating-point products would not be exact.
     """
     flat = weights.reshape(weights.shape[0], -1)
+    reach = np.abs(flat.astype(np.float64)).sum(axis=1) * max(-x.low, x.high)
+    reach += np.abs(np.stack(bias).astype(np.float64)).max(axis=0)
+    if reach.max() >= _FLOAT64:
+        raise ValueError(f"sums of products with {x} must stay below 2**53 in magnitude, not reach {reach.max():.3g}")
     at_low, at_high = flat * x.low, flat * x.high
     lowest = np.minimum(np.minimum(at_low, at_high), 0).sum(axis=1)
     highest = np.maximum(np.maximum(at_low, at_high), 0).sum(axis=1)
@@ -28,18 +36,35 @@ def accumulator_format(weights: IntArray, bias: tuple[IntArray, IntArray], x: In
     return IntFormat.covering(low, high)
 
 
-def multiply(x: IntArray, weights: IntArray, accumulator: IntFormat) -> IntArray:
-    """`x` [..., p, k] times `weights` [..., cout, k] transposed: [..., p, cout], exact.
+def exact_type(accumulator: IntFormat) -> np.dtype[Any]:
+    """The floating-point type in which matrix products (BLAS) with sums inside `accumulator` are exact.
 
-    The product runs in float64 (BLAS): every partial sum is inside `accumulator`, and integers below 2**53 are exact.
+    Every partial sum is inside `accumulator`, whatever the order, so it is an integer that the type holds.
     """
-    assert max(-accumulator.low, accumulator.high) < _EXACT, f"a product of {accumulator} must stay below 2**53"
-    result: IntArray = (x.astype(np.float64) @ np.swapaxes(weights, -1, -2).astype(np.float64)).astype(np.int64)
-    return result
+    reach = max(-accumulator.low, accumulator.high)
+    return np.dtype(np.float32 if reach <= _FLOAT32 else np.float64)
 
 
-def require(what: str, values: IntArray, format: IntFormat) -> None:
+def require(what: str, values: npt.NDArray[Any], format: IntFormat) -> None:
     """Raise ValueError where `values` leave `format`; `what` names them."""
     if not format.contains(values):
         low, high = int(values.min()), int(values.max())
         raise ValueError(f"{what} must be inside {format} ({format.low} to {format.high}), not {low} to {high}")
+
+
+def check_rescale(layer: str, rescale: Rescale, channels: int, accumulator: IntFormat, output: IntFormat) -> None:
+    """ValueError, with the layer's name, where `rescale` does not fit what is around it."""
+    try:
+        rescale.check(channels, accumulator, output)
+    except ValueError as error:
+        raise ValueError(f"layer '{layer}': {error}") from None
+
+
+def check_padding(layer: str, pads: tuple[int, int, int, int], x: Tensor) -> None:
+    """ValueError where there is padding but no integer of the input that means zero to pad with."""
+    if any(pads) and not x.format.contains(np.array(x.zero_point)):
+        why = "whose integers are -1 and +1" if x.format.bipolar else f"{x.format.low} to {x.format.high}"
+        raise ValueError(
+            f"layer '{layer}': input '{x.name}' is {x.format}, {why}: there is no zero ({x.zero_point}) to pad with; "
+            "use a layer without padding"
+        )

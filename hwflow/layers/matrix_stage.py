@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from amaranth.lib.wiring import Component
 from hwflow_rtl.matrix import MatrixShape, MatrixStage
+from hwflow_rtl.rescaling import Rescaling
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.window import WindowShape
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.hardware import divisors, requantizer_arguments, rescale_problem, shape_of
+from hwflow.layers.hardware import divisors, rescale_problem, rescaling, shape_of
 from hwflow.layers.rescale import Rescale
 from hwflow.layers.window import Window
 
@@ -70,16 +71,18 @@ class MatrixHardware:
                         lanes_in=shape.lanes)
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
-        arguments = requantizer_arguments(self.requantize, technology)
-        return MatrixStage.cost(shape=self.shape(folding), technology=technology, **arguments)
+        return MatrixStage.cost(shape=self.shape(folding), rescaling=self.rescaling(technology), technology=technology)
 
     def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
         shape = self.shape(folding)
         return MatrixStage(
             window=shape.window, lanes=shape.lanes, rows=shape.rows, weights=self.weights, element=shape.element,
             weight=shape.weight, accumulator=shape.accumulator, output=shape.output, out_lanes=shape.out_lanes,
-            pad_value=self.x.zero_point, technology=technology, name=name, patch=shape.patch,
-            **requantizer_arguments(self.requantize, technology))
+            pad_value=self.x.zero_point, rescaling=self.rescaling(technology), technology=technology, name=name,
+            patch=shape.patch)
+
+    def rescaling(self, technology: Technology) -> Rescaling:
+        return rescaling(self.requantize, self.accumulator, self.y.format, technology)
 
 
 class MatrixLayer(HardwareLayer):
@@ -90,7 +93,7 @@ class MatrixLayer(HardwareLayer):
         """The layer as weights that a window carries over frames."""
 
     def hardware_problem(self, graph: LayerGraph) -> str | None:
-        return rescale_problem(self.hardware(graph).requantize)
+        return rescale_problem(self.hardware(graph).requantize, graph.tensors[self.output].format)
 
     def multiplications(self, graph: LayerGraph) -> int:
         return self.hardware(graph).multiplications()

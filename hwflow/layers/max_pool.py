@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from amaranth.lib.wiring import Component
 from hwflow_rtl.pool import MaxPoolStage
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
-from hwflow.layers.formats import Frame, IntArray, IntFormat
+from hwflow.layers.formats import Frame, IntFormat
 from hwflow.layers.hardware import divisors, pool_window, shape_of
-from hwflow.layers.matrix import require
+from hwflow.layers.planes import Planes
 from hwflow.layers.window import Window
 
 __all__ = ["MaxPool"]
@@ -23,8 +24,8 @@ __all__ = ["MaxPool"]
 class MaxPool(HardwareLayer):
     """y = max over the window of x, per channel.  Scale, zero point and format are the input's.
 
-    Padding never wins: it is the lowest integer of `input_format`, and every window holds at least one real element
-    (pads are smaller than the kernel).
+    Padding never wins: it is the lowest integer of `input_format`, and every window must hold at least one element of
+    the frame.
     """
 
     kind: ClassVar[str] = "max_pool"
@@ -46,11 +47,16 @@ class MaxPool(HardwareLayer):
         (frame,) = inputs
         return Frame(*self.window.positions(frame), frame.channels)
 
-    def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
+    def check(self, graph: LayerGraph) -> None:
+        super().check(graph)
+        self.check_input_format(graph, self.input_format)
+        y = graph.tensors[self.output]
+        if y.format != self.input_format:
+            raise ValueError(f"layer '{self.name}': output '{y.name}' must be {self.input_format}, not {y.format}")
+
+    def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         (x,) = inputs
-        require(f"layer '{self.name}': input", x, self.input_format)
-        result: IntArray = self.window.view(x, self.input_format.low).max(axis=(3, 4))
-        return result
+        return self.window.reduce(x, self.input_format.low, np.maximum)
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0

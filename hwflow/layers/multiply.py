@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.elementwise import Elementwise
-from hwflow.layers.formats import IntArray
+from hwflow.layers.planes import Planes
 
 __all__ = ["Multiply"]
 
@@ -30,7 +30,7 @@ class Multiply(Elementwise):
     low: int
     high: int
 
-    def exact(self, a: IntArray, b: IntArray) -> IntArray:
+    def exact(self, a: Planes, b: Planes) -> Planes:
         return a * b * self.multiplier
 
     def factors(self) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.layers.formats import EqualByValue, IntArray
+from hwflow.layers.formats import EqualByValue, IntArray, IntFormat
 
 __all__ = ["MAX_SHIFT", "MULTIPLIER_BITS", "Requantize", "Rescale", "Rounding", "Thresholds", "shift_right"]
 
@@ -57,12 +57,35 @@ class Requantize(EqualByValue):
         """The bias in whole units of the accumulator, rounded down and up."""
         return self.bias >> self.fraction, -(-self.bias >> self.fraction)
 
+    def reach(self, accumulator: IntFormat) -> int:
+        """No product (a * 2**fraction + bias) * multiplier is larger in magnitude, for `a` inside `accumulator`."""
+        largest = max(-accumulator.low, accumulator.high) << self.fraction
+        bias = max(abs(int(self.bias.min())), abs(int(self.bias.max())))
+        return (largest + bias) * int(self.multiplier.max())
+
+    def check(self, channels: int, accumulator: IntFormat, output: IntFormat) -> None:
+        """ValueError where the fields contradict each other or the formats around them, or int64 could overflow."""
+        for field in ("bias", "multiplier", "shift"):
+            values = getattr(self, field)
+            if values.dtype != np.int64 or values.shape != (channels,):
+                raise ValueError(f"{field} must be int64 [{channels}], not {values.dtype} {list(values.shape)}")
+        _inside("multipliers", self.multiplier, 0, (1 << MULTIPLIER_BITS) - 1)
+        _inside("shifts", self.shift, 0, MAX_SHIFT)
+        _inside("the fraction", self.fraction, 0, MAX_SHIFT)
+        _inside("the zero point", self.zero_point, -_WORD, _WORD)
+        if self.reach(accumulator) >= 1 << 62:
+            raise ValueError(f"products of {accumulator} with the multipliers must stay below 2**62")
+        _check_ends(self.low, self.high, output)
+        if output.bipolar:
+            raise ValueError("a bipolar output must be made by thresholds, not by rounding, which gives 0")
+
 
 @dataclass(frozen=True, eq=False)
 class Thresholds(EqualByValue):
     """y = low + (how many of the channel's thresholds are <= a), per channel.
 
-    `values` is int64 [channels, levels], ascending along the levels; equal neighbours are levels that never occur.
+    `values` is int64 [channels, levels], ascending along the levels; equal neighbours are levels that never occur.  A
+    bipolar output (-1 or +1) has two equal levels and `low` -1.
     """
 
     values: IntArray
@@ -85,9 +108,35 @@ class Thresholds(EqualByValue):
         zero = np.zeros(len(self.values), np.int64)
         return zero, zero
 
+    def check(self, channels: int, accumulator: IntFormat, output: IntFormat) -> None:
+        """ValueError where the fields contradict each other or the formats around them."""
+        values = self.values
+        if values.dtype != np.int64 or values.ndim != 2 or len(values) != channels:
+            raise ValueError(f"thresholds must be int64 [{channels}, levels], not {values.dtype} {list(values.shape)}")
+        if (values[:, 1:] < values[:, :-1]).any():
+            raise ValueError("thresholds must ascend along the levels")
+        _check_ends(self.low, self.high, output)
+        if output.bipolar and not (values.shape[1] == 2 and (values[:, 0] == values[:, 1]).all()):
+            raise ValueError("a bipolar output must have two equal thresholds for each channel")
+
 
 #: How a layer's sums become elements.
 Rescale = Requantize | Thresholds
+
+
+#: Zero points stay inside 32 bits.
+_WORD = (1 << 31) - 1
+
+
+def _inside(what: str, values: IntArray | int, low: int, high: int) -> None:
+    if np.any(np.less(values, low)) or np.any(np.greater(values, high)):
+        raise ValueError(f"{what} must be from {low} to {high}, not {np.min(values)} to {np.max(values)}")
+
+
+def _check_ends(low: int, high: int, output: IntFormat) -> None:
+    """`low` and `high` are what a rescale can give at most."""
+    if not output.low <= low <= high <= output.high:
+        raise ValueError(f"the output must be inside {output} ({output.low} to {output.high}), not {low} to {high}")
 
 
 def shift_right(value: IntArray, shift: IntArray, rounding: Rounding = Rounding.HALF_EVEN) -> IntArray:

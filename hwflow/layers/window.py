@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwflow.layers.formats import Frame, IntArray
+from hwflow.layers.planes import Planes
 
 __all__ = ["Window"]
 
@@ -32,12 +33,40 @@ class Window:
         return counts[0], counts[1]
 
     def view(self, x: IntArray, padding: int) -> IntArray:
-        """All windows of `x` [n, h, w, c] as a read-only view [n, out_h, out_w, kh, kw, c]; pads hold `padding`."""
+        """All windows of frames `x` [n, h, w, c] as a read-only view [n, out_h, out_w, kh, kw, c].
+
+        Pads hold `padding`.
+        """
+        return self.windows(x.transpose(3, 1, 2, 0), padding).transpose(5, 3, 4, 1, 2, 0)
+
+    def windows(self, planes: Planes, padding: int) -> Planes:
+        """All windows of planes [c, h, w, n] as a read-only view [c, kh, kw, out_h, out_w, n]; pads hold `padding`."""
+        height, width = (d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+        view = np.lib.stride_tricks.sliding_window_view(self._pad(planes, padding), (height, width), axis=(1, 2))
+        view = view[:, :: self.strides[0], :: self.strides[1], :, :: self.dilations[0], :: self.dilations[1]]
+        return np.moveaxis(view, (4, 5), (1, 2))
+
+    def reduce(self, planes: Planes, padding: int, combine: np.ufunc) -> Planes:
+        """`combine` (of two numbers, associative and commutative) over each window: [c, out_h, out_w, n].
+
+        The rows of a window first, then the columns: as many steps as the kernel is high and wide, not their product.
+        """
+        result = self._pad(planes, padding)
+        for axis in (1, 2):
+            taps, stride, dilation = (pair[axis - 1] for pair in (self.kernel, self.strides, self.dilations))
+            room = result.shape[axis] - dilation * (taps - 1)
+            before = (slice(None),) * axis
+            parts = [result[(*before, slice(k * dilation, k * dilation + room, stride))] for k in range(taps)]
+            result = parts[0].copy()
+            for part in parts[1:]:
+                combine(result, part, out=result)
+        return result
+
+    def _pad(self, planes: Planes, padding: int) -> Planes:
+        if not any(self.pads):
+            return planes
         top, left, bottom, right = self.pads
-        if any(self.pads):
-            edges = ((0, 0), (top, bottom), (left, right), (0, 0))
-            x = np.pad(x, edges, constant_values=padding)
-        span = [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
-        windows = np.lib.stride_tricks.sliding_window_view(x, span, axis=(1, 2))
-        windows = windows[:, :: self.strides[0], :: self.strides[1], :, :: self.dilations[0], :: self.dilations[1]]
-        return np.moveaxis(windows, 3, 5)
+        c, h, w, n = planes.shape
+        padded = np.full((c, top + h + bottom, left + w + right, n), padding, planes.dtype)
+        padded[:, top : top + h, left : left + w] = planes
+        return padded

@@ -158,7 +158,7 @@ def dense(bias: int = 0, weights: int = 2) -> Dense:
 def test_values_outside_their_format_are_refused() -> None:
     frame = Frame(1, 1, 4)
     graph = graph_of(dense(), frame, INT8, INT8, 0)
-    with pytest.raises(ValueError, match=r"layer 'fc1': input must be inside int8 \(-128 to 127\), not 0 to 128"):
+    with pytest.raises(ValueError, match=r"layer 'fc1': input 'x' must be inside int8 \(-128 to 127\), not 0 to 128"):
         dense().evaluate(graph, np.array([0, 0, 0, 128]).reshape(1, 1, 1, 4))
     with pytest.raises(ValueError, match=r"layer 'fc1': weights must be inside int4 \(-8 to 7\), not 8 to 8"):
         dense(weights=8).evaluate(graph, np.zeros((1, 1, 1, 4), np.int64))
