@@ -53,6 +53,18 @@ def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, sizes
 
 
+def widths(text: str) -> tuple[int, int]:
+    """`4` or `4,8` as the widths of weights and activations, which have 8 bits where only weights are named."""
+    try:
+        bits = [int(width) for width in text.split(",")]
+    except ValueError:
+        bits = []
+    if len(bits) not in (1, 2) or not all(1 <= width <= 8 for width in bits):
+        raise click.BadParameter(f"{text!r} must be the bits of weights, or of weights and activations, from 1 to 8 "
+                                 "each, like 4 or 4,8")
+    return bits[0], bits[-1] if len(bits) == 2 else 8
+
+
 limit_option = click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER",
                             callback=lambda _context, _parameter, texts: parse_limits(texts),
                             help="Let a model that you trust ask for more: tensor_bytes, total_bytes, seconds, ...")
@@ -76,6 +88,8 @@ def model_options(command: F) -> F:
 
 data_option = click.option("--data", type=click.Path(path_type=Path),
                            help="NPZ with in_<input>, and optionally labels and calib_<input>.")
+bits_option = click.option("--bits", type=widths, metavar="W[,A]",
+                           help="Bits of all weights and, where given, of all activations (8): 4 or 4,6.")
 board_option = click.option("--board", default="ulx3s_85f", show_default=True,
                             help="A board's name (see `hwflow boards`) or a board YAML file.")
 plan_option = click.option("--plan", type=click.Path(path_type=Path),
@@ -110,6 +124,7 @@ def info(**options: Any) -> None:
 @cli.command()
 @model_options
 @data_option
+@bits_option
 def quantize(**options: Any) -> None:
     """Make the integer graph of MODEL, calibrated on the data; with labels, report the accuracy of both."""
     run(commands.quantize, options)
@@ -118,6 +133,9 @@ def quantize(**options: Any) -> None:
 @cli.command()
 @model_options
 @data_option
+@bits_option
+@click.option("--layer-rows", type=click.IntRange(min=0), default=100, show_default=True,
+              help="Rows for the table of layers; 0 leaves it out.")
 def golden(**options: Any) -> None:
     """Run the integer golden model on every row of the data; write its outputs and report the accuracy."""
     run(commands.golden, options)
@@ -126,6 +144,7 @@ def golden(**options: Any) -> None:
 @cli.command()
 @model_options
 @data_option
+@bits_option
 @board_option
 @plan_option
 def build(**options: Any) -> None:
@@ -136,6 +155,7 @@ def build(**options: Any) -> None:
 @cli.command()
 @model_options
 @data_option
+@bits_option
 @board_option
 @plan_option
 @click.option("--frames", type=click.IntRange(min=2), default=10, show_default=True, help="Frames to simulate.")
@@ -151,6 +171,7 @@ def sim(**options: Any) -> None:
 @cli.command()
 @model_options
 @data_option
+@bits_option
 @board_option
 @plan_option
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of place and route.")

@@ -20,6 +20,7 @@ from .flow import Flow, Settings
 from .onnx import Severity
 from .onnx.container.files import read
 from .report import tables
+from .report.accuracy import say_accuracy, show_accuracy, show_layers
 from .report.console import Console
 from .report.info import describe_model
 from .report.model import show_model
@@ -103,22 +104,28 @@ def quantize(console: Console, settings: Settings) -> Result:
     console.table("integer graph", ("layer", "kind", "output", "format", "scale", "zero point"), [
         (layer.name, layer.kind, str(tensor.frame), str(tensor.format), f"{tensor.scale:.6g}", str(tensor.zero_point))
         for layer in graph.layers for tensor in [graph.tensors[layer.output]]])
-    tables.say_accuracy(console, accuracy)
+    say_accuracy(console, accuracy)
     console.say(f"written to {flow.folder / 'quantized'}")
-    return {"accuracy": asdict(accuracy) if accuracy else None, "folder": str(flow.folder / "quantized")}
+    return {"accuracy": accuracy.facts() if accuracy else None, "folder": str(flow.folder / "quantized")}
 
 
 def golden(console: Console, settings: Settings) -> Result:
-    """The integer model's outputs for every row of the data, in build/<model>/golden.npz."""
+    """The integer model's outputs for every row of the data, what they are worth, and which layer costs most."""
     if settings.data is None:
         raise HwflowError("golden must have inputs to run on; give an NPZ file with --data (docs/data-files.md)")
     flow = Flow(console, settings)
     with locked(flow.folder, console.progress):
         accuracy = flow.accuracy()
+        layers = flow.layer_noise()
+    assert accuracy is not None, "there is data"
     path = flow.folder / "golden" / "outputs.npz"
-    tables.say_accuracy(console, accuracy)
+    rows = min(accuracy.rows, settings.layer_rows)
+    if layers:
+        show_layers(console, layers, rows)
+    show_accuracy(console, accuracy)
     console.say(f"outputs written to {path}")
-    return {"accuracy": asdict(accuracy) if accuracy else None, "outputs": str(path)}
+    return {"accuracy": accuracy.facts(), "layers": [{**asdict(layer), "snr_db": layer.snr_db} for layer in layers],
+            "layer_rows": rows, "outputs": str(path)}
 
 
 def build(console: Console, settings: Settings) -> Result:
@@ -140,7 +147,7 @@ def sim(console: Console, settings: Settings) -> Result:
         runs = flow.simulate()
         accuracy = flow.accuracy()
     tables.show_simulation(console, flow.plan, flow.board, runs)
-    tables.say_accuracy(console, accuracy)
+    say_accuracy(console, accuracy)
     for run in runs.values():
         if run.waves is not None:
             console.say(f"  waves: {run.waves}")
@@ -151,7 +158,7 @@ def sim(console: Console, settings: Settings) -> Result:
     if equal:
         stages = counted(len(flow.plan.stages), "stage")
         console.say(f"equal: {stages}, {len(flow.frames)} frames, {' and '.join(runs)}, bit for bit")
-    return {"exit_code": 0 if equal else 1, "equal": equal, "accuracy": asdict(accuracy) if accuracy else None,
+    return {"exit_code": 0 if equal else 1, "equal": equal, "accuracy": accuracy.facts() if accuracy else None,
             **tables.simulation_facts(flow.plan, flow.board, runs)}
 
 

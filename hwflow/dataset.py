@@ -5,7 +5,7 @@ A data file is an NPZ archive (`numpy.savez`) of plain arrays, one run of the mo
     in_<input>     [n, *shape of the input]    the batch dimension of 1 is kept: input [1, 1, 8, 8] has [n, 1, 1, 8, 8]
     calib_<input>  [m, *shape of the input]    optional: rows to calibrate with
     out_<output>   [n, *shape of the output]   optional: what the float model must give
-    labels         [n]                         optional: the class of each row, integers
+    labels         [n], or [n, ...]            optional: the class of each row, integers; or what it is worth, floats
 
 An array may also simply be named like the input, and its rows may leave the batch dimension out ([n, 1, 8, 8]).  A "/"
 in the name of an input or output may stand as "_", because archives take it for a folder.
@@ -74,10 +74,7 @@ def load_dataset(path: str | Path, model: Model) -> Dataset:
     else:
         calibration = {name: array[:CALIBRATION_ROWS] for name, array in inputs.items()}
     count = len(next(iter(inputs.values())))
-    outputs = {v.name: a for v in model.graph.outputs if (a := _named(arrays, "out_", v)) is not None}
-    for name, array in outputs.items():
-        if array.ndim == 0 or len(array) != count:
-            raise HwflowError(f"{file}: out_{name} must have one row per input row ({count}), not {_describe(array)}")
+    outputs = _outputs(file, arrays, model.graph.outputs, count)
     return Dataset(file, inputs, calibration, not stated, _labels(file, arrays, count), outputs)
 
 
@@ -137,7 +134,7 @@ def _rows(file: Path, arrays: Mapping[str, Array], value: Value, prefixes: tuple
     return _numbers(file, name, array, value)
 
 
-def _with_batch(file: Path, name: str, array: Array, value: Value) -> Array:
+def _with_batch(file: Path, name: str, array: Array, value: Value, what: str = "input") -> Array:
     shape = value.tensor.shape if value.tensor is not None else None
     if shape is None:
         return array
@@ -155,7 +152,7 @@ def _with_batch(file: Path, name: str, array: Array, value: Value) -> Array:
     else:
         expected = ", ".join("any" if not isinstance(size, int) else str(size) for size in fixed)
         raise HwflowError(
-            f"{file}: array '{name}' must have the shape [rows, {expected}] for the model's input '{value.name}', "
+            f"{file}: array '{name}' must have the shape [rows, {expected}] for the model's {what} '{value.name}', "
             f"not {list(array.shape)}"
         )
     if not len(rows):
@@ -169,13 +166,7 @@ def _numbers(file: Path, name: str, array: Array, value: Value) -> Array:
     if array.dtype.kind not in "biuf" and array.dtype != dtype:
         raise HwflowError(f"{file}: array '{name}' must hold {dtype}, not {array.dtype}")
     if array.dtype.kind == "f":
-        bad = np.argwhere(~np.isfinite(array))
-        if len(bad):
-            where = [int(k) for k in bad[0]]
-            raise HwflowError(
-                f"{file}: array '{name}' must hold finite numbers, not {array[tuple(bad[0])]} at {where} "
-                f"({len(bad)} such entries)"
-            )
+        _require_finite(file, name, array)
         if dtype.kind in "iub":
             raise HwflowError(
                 f"{file}: array '{name}' must hold {dtype} like the model's input '{value.name}', not {array.dtype}; "
@@ -207,22 +198,54 @@ def _known_calibration(file: Path, arrays: Mapping[str, Array], values: Sequence
 
 
 def _labels(file: Path, arrays: Mapping[str, Array], count: int) -> Array | None:
+    """Integers [n] that name classes, or finite floats [n, ...] as the values of a regression."""
     labels = arrays.get("labels")
     if labels is None:
         return None
+    if labels.dtype.kind == "f" and labels.ndim and len(labels) == count:
+        _require_finite(file, "labels", labels)
+        return labels
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (count,) or labels.dtype.kind not in "iu":
         raise HwflowError(
-            f"{file}: labels must be one integer per input row, int64[{count}], not {_describe(arrays['labels'])}"
+            f"{file}: labels must be one integer per input row, int64[{count}], or real numbers for each, "
+            f"float32[{count}, ...], not {_describe(arrays['labels'])}"
         )
     return labels
+
+
+def _require_finite(file: Path, name: str, array: Array) -> None:
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        where = [int(k) for k in bad[0]]
+        raise HwflowError(
+            f"{file}: array '{name}' must hold finite numbers, not {array[tuple(bad[0])]} at {where} "
+            f"({len(bad)} such entries)"
+        )
+
+
+def _outputs(file: Path, arrays: Mapping[str, Array], values: Sequence[Value], count: int) -> dict[str, Array]:
+    """Expected outputs, of the model's shapes as far as these are known; rows may leave the batch dimension out."""
+    outputs = {value.name: a for value in values if (a := _named(arrays, "out_", value)) is not None}
+    for value in values:
+        array = outputs.get(value.name)
+        if array is None:
+            continue
+        name = f"out_{value.name}"
+        if array.ndim == 0 or len(array) != count:
+            raise HwflowError(f"{file}: {name} must have one row per input row ({count}), not {_describe(array)}")
+        outputs[value.name] = _with_batch(file, name, array, value, "output")
+        if array.dtype.kind == "f":
+            _require_finite(file, name, array)
+    return outputs
 
 
 def classes(output: Array) -> Array | None:
     """The class that each row of a model's output names: [n] integers; None where the output is no classification.
 
-    An integer output of one element per row is the class itself (ArgMax), else the largest of the scores counts.
+    An integer output of one element per row is the class itself (ArgMax), else the largest of the scores counts, the
+    first one where several are largest.
     """
     rows = output.reshape(len(output), -1)
     if rows.shape[1] == 1:

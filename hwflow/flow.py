@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from hwflow_rtl.io.board_top import BoardTop
 
 from . import golden, hls, onnx
-from .accuracy import Accuracy, measure
+from .accuracy import Accuracy, LayerNoise, compare, float_outputs, layer_noise, question
 from .build import cached_step, digest, write_atomically
 from .dataset import Dataset, load_dataset
 from .errors import HwflowError
@@ -26,7 +26,9 @@ from .generation import write_rtl
 from .layers.base import LayerGraph
 from .onnx.inference.static_inputs import sizes_given
 from .onnx.limits import DEFAULT_LIMITS, Limits
+from .onnx.model import Array
 from .quantize import Quantized, load_quantized, quantize, save_quantized
+from .quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
 from .quantize.support import operators_without_hardware
 from .report.console import Console
 from .synth import Board, SynthesisReport, load_board, synthesize
@@ -50,6 +52,10 @@ class Settings:
     data: Path | None = None
     board: str = "ulx3s_85f"
     plan: Path | None = None
+    settings: Path | None = None
+    bits: tuple[int, int] | None = None
+    export: Path | None = None
+    layer_rows: int = 100
     input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     build: Path = Path("build")
     frames: int = 10
@@ -113,21 +119,32 @@ class Flow:
         return load_dataset(self.settings.data, self.model) if self.settings.data else None
 
     @cached_property
+    def choices(self) -> QuantizationSettings:
+        """What the user decides about the quantization: the settings file, or widths for all layers, or nothing."""
+        settings = self.settings
+        if settings.settings is None:
+            return QuantizationSettings() if settings.bits is None else settings_of_bits(*settings.bits)
+        if settings.bits is not None:
+            raise HwflowError("--bits and --settings must not be given together; write the widths into the file")
+        raise HwflowError('--settings is not there yet')
+
+    @cached_property
     def quantize_key(self) -> str:
-        """What the integer graph depends on: the model with its weights, the data, the shapes."""
+        """What the integer graph depends on: the model with its weights, the data, the shapes, the settings."""
         dataset = self.dataset
         calibration = [] if dataset is None else [v.tobytes() for _, v in sorted(dataset.calibration.items())]
-        return digest(onnx.dumps(self.model), *calibration)
+        return digest(onnx.dumps(self.model), repr(self.choices), *calibration)
 
     @cached_property
     def quantized(self) -> Quantized:
         """The integer graph with its host programs, from the cache where the model and the data did not change."""
         folder = self.folder / "quantized"
-        model, dataset = self.model, self.dataset
+        model, dataset, choices = self.model, self.dataset, self.choices
 
         def make(place: Path) -> None:
             with self.console.rows("calibrate and quantize") as progress:
-                save_quantized(quantize(model, dataset.calibration if dataset else None, progress=progress), place)
+                rows = dataset.calibration if dataset else None
+                save_quantized(quantize(model, rows, settings=choices, progress=progress), place)
 
         cached_step(folder, self.quantize_key, make)
         result = load_quantized(folder)
@@ -170,7 +187,7 @@ class Flow:
     def trial(self) -> Quantized:
         """The model quantized without its data, only to learn what maps to hardware."""
         try:
-            return self.quantized if self.settings.data else quantize(self.model, None)
+            return self.quantized if self.settings.data else quantize(self.model, None, settings=self.choices)
         except MemoryError:  # a valid model may be larger than any hardware
             raise HwflowError("the model needs more memory than this machine has") from None
 
@@ -232,18 +249,66 @@ class Flow:
         dataset = self.dataset
         if dataset is None:
             return None
+        asked = question(self.model, dataset)  # labels that do not fit are refused before anything is computed
         quantized, folder = self.quantized, self.folder / "golden"
-        key = digest(self.quantize_key, *(values.tobytes() for _, values in sorted(dataset.inputs.items())),
-                     b"" if dataset.labels is None else dataset.labels.tobytes())
+        expected = [array for _, array in sorted(dataset.outputs.items())]
+        labels = [] if dataset.labels is None else [dataset.labels]
+        key = digest(self.quantize_key, self._float_key, repr(asked), *map(content, [*labels, *expected]))
 
         def make(place: Path) -> None:
+            reference = self._float_outputs(dataset)
             with self.console.rows("golden model") as progress:
-                result, outputs = measure(self.model, quantized, dataset, progress)
-            (place / "accuracy.json").write_text(json.dumps(asdict(result)))
+                outputs = golden.predict(quantized, dataset.inputs, progress)
+            facts = compare(asked, dataset, reference, outputs).facts()
+            (place / "accuracy.json").write_text(json.dumps(facts))
             np.savez(place / "outputs.npz", allow_pickle=False, **{f"out_{name}": a for name, a in outputs.items()})
 
         cached_step(folder, key, make)
-        return Accuracy(**json.loads((folder / "accuracy.json").read_text()))
+        return Accuracy.from_facts(json.loads((folder / "accuracy.json").read_text()))
+
+    @cached_property
+    def _float_key(self) -> str:
+        rows = {} if self.dataset is None else self.dataset.inputs
+        return digest(onnx.dumps(self.model), *(content(array) for _, array in sorted(rows.items())))
+
+    def _float_outputs(self, dataset: Dataset) -> Mapping[str, Array]:
+        """The float model on every row; its own step, because settings of the quantization change nothing of it."""
+        names = [value.name for value in self.model.graph.outputs]
+
+        def make(place: Path) -> None:
+            with self.console.rows("float model") as progress:
+                outputs = float_outputs(self.model, dataset.inputs, progress)
+            np.savez(place / "outputs.npz", allow_pickle=False, **{f"{k}": outputs[n] for k, n in enumerate(names)})
+
+        cached_step(self.folder / "float", self._float_key, make)
+        with np.load(self.folder / "float" / "outputs.npz", allow_pickle=False) as archive:
+            return {name: archive[f"{k}"] for k, name in enumerate(names)}
+
+    def layer_noise(self) -> tuple[LayerNoise, ...]:
+        """The noise of every layer on the first rows of the data; nothing without data, or where no rows are asked."""
+        if self.dataset is None or not self.settings.layer_rows:
+            return ()
+        dataset, quantized = self.dataset.first(self.settings.layer_rows), self.quantized
+        folder = self.folder / "layers"
+        key = digest(self.quantize_key, *(content(array) for _, array in sorted(dataset.inputs.items())))
+
+        def make(place: Path) -> None:
+            with self.console.rows("layer by layer") as progress:
+                noises = layer_noise(quantized, dataset.inputs, progress)
+            (place / "layers.json").write_text(json.dumps([asdict(noise) for noise in noises]))
+
+        cached_step(folder, key, make)
+        return tuple(LayerNoise(**facts) for facts in json.loads((folder / "layers.json").read_text()))
+
+
+def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings:
+    """The same widths for every layer and input."""
+    return QuantizationSettings(LayerSettings(WeightSettings(weights), ActivationSettings(activations)))
+
+
+def content(array: Array) -> bytes:
+    """The elements of an array with their type and shape, for the key of a cached step."""
+    return f"{array.dtype.str}{array.shape}".encode() + array.tobytes()
 
 
 def budget_of(board: Board) -> hls.Budget:

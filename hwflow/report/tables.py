@@ -1,4 +1,4 @@
-"""The tables and facts of the commands: plan, simulation, synthesis, accuracy."""
+"""The tables and facts of the commands: plan, simulation, synthesis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from hwflow_rtl.io.board_top import BoardTop
 
-from ..accuracy import Accuracy
 from ..hls.plan import Plan, StagePlan
 from ..layers.base import LayerGraph
 from ..synth import Board, SynthesisReport, ToolStatus
@@ -17,7 +16,7 @@ from .console import Console
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
 
-__all__ = ["failure_lines", "number", "plan_facts", "say_accuracy", "show_plan", "show_simulation", "show_synthesis",
+__all__ = ["failure_lines", "number", "plan_facts", "show_plan", "show_simulation", "show_synthesis",
            "show_tools", "simulation_facts"]
 
 
@@ -117,17 +116,6 @@ def failure_lines(graph: LayerGraph, plan: Plan, run: RunResult) -> list[str]:
         lines.append(f"stage '{stage.name}' (layer '{layer.name}') differs first in frame {difference.frame} at row "
                      f"{row}, column {column}, channel {channel}: golden {difference.expected}, RTL {got}")
     return lines + list(run.failures())
-
-
-def say_accuracy(console: Console, accuracy: Accuracy | None) -> None:
-    """A line on both models' accuracy where there are labels, and one on how far their outputs are apart."""
-    if accuracy is None:
-        return
-    if accuracy.float_top1 is not None and accuracy.integer_top1 is not None:
-        console.say(f"  accuracy on {number(accuracy.rows)} labelled rows: float {percent(accuracy.float_top1, 2)}, "
-                    f"integer {percent(accuracy.integer_top1, 2)}")
-    apart = "equal" if accuracy.snr_db is None else f"{accuracy.snr_db:.1f} dB signal to noise"
-    console.say(f"  integer against float outputs on {number(accuracy.rows)} rows: {apart}")
 
 
 def show_synthesis(console: Console, plan: Plan, board: Board, report: SynthesisReport) -> None:

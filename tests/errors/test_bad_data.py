@@ -30,8 +30,8 @@ ARRAYS = {
     "nan": ({"in_x": spoiled(np.nan)}, "array 'in_x' must hold finite numbers, not nan at [3, 0, 1, 2, 2] "
             "(1 such entries)"),
     "no rows": ({"in_x": ROWS[:0]}, "array 'in_x' must have at least one row, not none"),
-    "labels": ({"in_x": ROWS, "labels": np.arange(3)}, "labels must be one integer per input row, int64[6], not "
-               "int64[3]"),
+    "labels": ({"in_x": ROWS, "labels": np.arange(3)}, "labels must be one integer per input row, int64[6], or "
+               "real numbers for each, float32[6, ...], not int64[3]"),
     "outputs": ({"in_x": ROWS, "out_fc_out": np.zeros((2, 1, 3))}, "out_fc_out must have one row per input row (6), "
                 "not float64[2, 1, 3]"),
     "calibration name": ({"in_x": ROWS, "calib_zz": ROWS}, "array 'calib_zz' must be named like an input of the model: "

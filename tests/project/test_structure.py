@@ -22,6 +22,7 @@ PARTS = {
     "layers": {"errors"},
     "quantize": {"errors", "onnx", "layers"},
     "golden": {"errors", "onnx", "layers", "quantize"},
+    "accuracy": {"errors", "onnx", "dataset", "layers", "quantize", "golden"},
     "hls": {"errors", "layers"},
     "synth": {"errors", "build", "layers", "hls"},
 }

@@ -169,12 +169,45 @@ def test_numbers_that_are_none(tmp_path: Path, value: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("labels", "text"),
-    [(np.arange(2), "int64[2]"), (np.zeros(3), "float64[3]"), (np.zeros((3, 10), np.int64), "int64[3, 10]")],
+    [
+        (np.arange(2), "int64[2]"),
+        (np.zeros(2), "float64[2]"),
+        (np.float32(1), "float32[]"),
+        (np.zeros((3, 10), np.int64), "int64[3, 10]"),
+        (np.array(["a", "b", "c"]), "<U1[3]"),
+        (np.array([True, False, True]), "bool[3]"),
+    ],
 )
 def test_labels_that_do_not_fit(tmp_path: Path, labels: np.ndarray, text: str) -> None:
     refused(
         write(tmp_path, in_input=IMAGES, labels=labels),
-        f"labels must be one integer per input row, int64[3], not {text}",
+        f"labels must be one integer per input row, int64[3], or real numbers for each, float32[3, ...], not {text}",
+    )
+
+
+def test_labels_of_a_regression(tmp_path: Path) -> None:
+    data = load_dataset(write(tmp_path, in_input=IMAGES, labels=np.arange(6.0).reshape(3, 2)), model())
+    assert data.labels is not None
+    assert data.labels.tolist() == [[0, 1], [2, 3], [4, 5]]
+    labels = np.array([1.0, np.nan, np.inf], np.float32)
+    refused(
+        write(tmp_path, in_input=IMAGES, labels=labels),
+        "array 'labels' must hold finite numbers, not nan at [1] (2 such entries)",
+    )
+
+
+def test_outputs_that_do_not_fit(tmp_path: Path) -> None:
+    assert load_dataset(write(tmp_path, in_input=IMAGES, out_output=IMAGES[:, 0]), model()).outputs[
+        "output"
+    ].shape == (3, 1, 1, 4, 4)
+    refused(
+        write(tmp_path, in_input=IMAGES, out_output=IMAGES[..., :3]),
+        "array 'out_output' must have the shape [rows, 1, 1, 4, 4] for the model's output 'output', not "
+        "[3, 1, 1, 4, 3]",
+    )
+    refused(
+        write(tmp_path, in_input=IMAGES, out_output=IMAGES + np.inf),
+        "array 'out_output' must hold finite numbers, not inf at [0, 0, 0, 0, 0] (48 such entries)",
     )
 
 

@@ -1,0 +1,81 @@
+"""How good outputs are, as plain functions of arrays whose first axis are rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.onnx.model import Array
+
+__all__ = ["Deviation", "area_under_curve", "deviation", "ranks", "signal_to_noise", "squared_errors"]
+
+
+def ranks(scores: Array, labels: Array) -> npt.NDArray[np.int64]:
+    """How many classes of each row stand before its label: [n], 0 where the label has the largest score.
+
+    `labels` are integers [n] from 0 to the number of scores of a row - 1.  Of equal scores the first one is in front.
+    """
+    rows = scores.reshape(len(scores), -1)
+    own = rows[np.arange(len(rows)), labels][:, None]
+    in_front = np.arange(rows.shape[1]) < labels.astype(np.int64)[:, None]
+    return np.asarray(((rows > own) | ((rows == own) & in_front)).sum(axis=1), np.int64)
+
+
+def area_under_curve(scores: Array, labels: Array) -> float | None:
+    """Area under the ROC curve, 0 to 1: how often a row of label 1 scores higher than one of label 0, ties half.
+
+    It is the rank statistic of Mann and Whitney (1947) over the number of pairs.  None without rows of both labels.
+    """
+    positive = np.asarray(labels, bool)
+    ones, zeros = int(positive.sum()), int((~positive).sum())
+    if not ones or not zeros:
+        return None
+    _, which, counts = np.unique(np.asarray(scores, np.float64), return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - (counts - 1) / 2  # the rank of equal scores is the mean of their places, from 1
+    total = float(middle[which][positive].sum())
+    return (total - ones * (ones + 1) / 2) / (ones * zeros)
+
+
+def squared_errors(inputs: Array, outputs: Array) -> npt.NDArray[np.float64]:
+    """Mean squared difference of each row: [n]."""
+    apart = inputs.astype(np.float64) - outputs.astype(np.float64)
+    return np.asarray(np.square(apart).reshape(len(apart), -1).mean(axis=1))
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Of values from expected ones: mean squared error, share of the variance explained, largest absolute error.
+
+    `r2` weighs every element of a row by its variance over the rows; it is None where nothing varies.
+    """
+
+    mse: float
+    r2: float | None
+    largest: float
+
+
+def deviation(expected: Array, found: Array) -> Deviation:
+    """`expected` and `found` have as many elements in each row; their shapes may differ beyond that."""
+    want = expected.astype(np.float64).reshape(len(expected), -1)
+    apart = found.astype(np.float64).reshape(want.shape) - want
+    squares, spread = float(np.square(apart).sum()), float(np.square(want - want.mean(axis=0)).sum())
+    largest = float(np.abs(apart).max(initial=0.0))
+    return Deviation(squares / max(apart.size, 1), 1 - squares / spread if spread > 0 else None, largest)
+
+
+def signal_to_noise(reference: Mapping[str, Array], outputs: Mapping[str, Array]) -> float | None:
+    """Power of the reference over the power of the difference, in decibels, over all outputs together.
+
+    None where nothing differs, where there is no signal, or where numbers are not finite.
+    """
+    signal = noise = 0.0
+    for name, values in reference.items():
+        if values.dtype.kind in "biuf":
+            real = values.astype(np.float64)
+            signal += float(np.sum(np.square(real)))
+            noise += float(np.sum(np.square(real - outputs[name].astype(np.float64))))
+    usable = noise > 0 and signal > 0 and np.isfinite(signal) and np.isfinite(noise)
+    return 10 * float(np.log10(signal / noise)) if usable else None
