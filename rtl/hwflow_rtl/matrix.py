@@ -1,6 +1,6 @@
 """The matrix stage: convolution, depthwise or grouped or not, and dense layers, at one word of activations a cycle.
 
-    i ─▶ [RowPatch] ─▶ Window ─▶ MatrixArray ─▶ out_lanes x Requantizer ─▶ Queue ─▶ o
+    i ─▶ [RowPatch] ─▶ Window ─▶ MatrixArray ─▶ out_lanes x Requantizer or Thresholds ─▶ Queue ─▶ o
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 from .matrix_array import MatrixArray
 from .matrix_shape import MatrixShape
 from .pipeline import delay
-from .requantize import Requantizer, RequantizerStyle
+from .rescaling import Rescaling
 from .row_patch import RowPatch
 from .streams import CreditCounter, Queue, link, stream_of
 from .vendor.base import Resources, Technology
@@ -26,7 +26,7 @@ IntArray = npt.NDArray[np.int64]
 
 
 class MatrixStage(wiring.Component):
-    """A layer whose outputs are requantized sums of weights times a window of inputs.
+    """A layer whose outputs are rescaled sums of weights times a window of inputs.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ class MatrixStage(wiring.Component):
     weights
         int[cout, kernel height, kernel width, cin / groups], each a `weight`.  A dense layer is a 1 x 1 kernel on a
         1 x 1 frame.
-    bias, multiplier, shift, zero_point, low, high
-        Of the requantization, see `Requantizer`; arrays of one entry per output channel.
+    rescaling
+        What makes outputs of the sums: `Requantization` or `Thresholding`, of all output channels.
     pad_value
         The activation that padding is made of.
-    technology, requantizer_style, name
+    technology, name
         `name` begins the names of the ROMs and is unique in the design.
 
     Ports: `i`, words of `lanes` channels in raster order; `o`, `out_lanes` channels in raster order; `busy`, high while
@@ -49,9 +49,8 @@ class MatrixStage(wiring.Component):
     """
 
     def __init__(self, *, window: WindowShape, lanes: int, rows: int, weights: IntArray, element: Shape, weight: Shape,
-                 accumulator: Shape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int, low: int,
-                 high: int, output: Shape, out_lanes: int, pad_value: int, technology: Technology,
-                 requantizer_style: RequantizerStyle, name: str, patch: bool = False):
+                 accumulator: Shape, rescaling: Rescaling, output: Shape, out_lanes: int, pad_value: int,
+                 technology: Technology, name: str, patch: bool = False):
         self.shape = shape = MatrixShape(
             window=window, lanes=lanes, rows=rows, out_lanes=out_lanes, element=Shape.cast(element),
             weight=Shape.cast(weight), accumulator=Shape.cast(accumulator), output=Shape.cast(output), patch=patch)
@@ -63,12 +62,10 @@ class MatrixStage(wiring.Component):
         self.row_patch = RowPatch(
             shape=window, element=shape.element, lanes=lanes, pad_value=pad_value) if patch else None
         self.array = MatrixArray(shape=shape, weights=weights, technology=technology, name=name)
-        self.requantizers = [
-            Requantizer(
-                accumulator=shape.accumulator, bias=bias[q::out_lanes], multiplier=multiplier[q::out_lanes],
-                shift=shift[q::out_lanes], zero_point=zero_point, low=low, high=high, output=shape.output,
-                interval=shape.drain_interval, style=requantizer_style, technology=technology,
-                name=f"{name}_requantizer{q}")
+        self.rescalers = [
+            rescaling.of_lane(q, out_lanes).unit(
+                accumulator=shape.accumulator, output=shape.output, interval=shape.drain_interval,
+                technology=technology, name=f"{name}_requantizer{q}")
             for q in range(out_lanes)]
         super().__init__({
             "i": In(stream_of(shape.element, lanes)),
@@ -77,18 +74,16 @@ class MatrixStage(wiring.Component):
         })
 
     @staticmethod
-    def cost(*, shape: MatrixShape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int, low: int,
-             high: int, technology: Technology, requantizer_style: RequantizerStyle) -> Resources:
+    def cost(*, shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
         lanes, bank = shape.out_lanes, shape.bank_rows(technology)
         total, latency = shape.front_cost(technology) + shape.array_cost(technology), 0
+        arguments = {"accumulator": shape.accumulator, "output": shape.output, "interval": shape.drain_interval,
+                     "technology": technology}
         for q in range(lanes):
-            arguments = {
-                "accumulator": shape.accumulator, "bias": bias[q::lanes], "multiplier": multiplier[q::lanes],
-                "shift": shift[q::lanes], "zero_point": zero_point, "low": low, "high": high, "output": shape.output,
-                "interval": shape.drain_interval, "style": requantizer_style, "technology": technology}
-            total += Requantizer.cost(**arguments)
-            latency = max(latency, Requantizer.latency_of(**arguments) - q // bank)
+            part = rescaling.of_lane(q, lanes)
+            total += part.cost(**arguments)
+            latency = max(latency, part.latency(**arguments) - q // bank)
         depth = max(2, shape.queue_depth(technology, latency))
         queue = Queue.cost(width=shape.output.width * lanes, depth=depth, technology=technology)
         return total + queue + Resources(lut=12, ff=depth.bit_length())
@@ -98,7 +93,7 @@ class MatrixStage(wiring.Component):
         if self.row_patch is not None:
             frames = self.row_patch.model(frames)
         sums = self.array.model(self.window.model(frames))
-        return np.stack([unit.model(sums[:, q]) for q, unit in enumerate(self.requantizers)], axis=1)
+        return np.stack([unit.model(sums[:, q]) for q, unit in enumerate(self.rescalers)], axis=1)
 
     def elaborate(self, platform):
         m = Module()
@@ -106,7 +101,7 @@ class MatrixStage(wiring.Component):
         m.submodules.window = window = self.window
         m.submodules.array = array = self.array
         # Lanes may come at different times: their banks work one after another, their constants may need less work.
-        times = [unit.latency - array.lead(q) for q, unit in enumerate(self.requantizers)]
+        times = [unit.latency - array.lead(q) for q, unit in enumerate(self.rescalers)]
         depth = shape.queue_depth(self.technology, max(times))
         word = data.ArrayLayout(shape.output, shape.out_lanes)
         m.submodules.queue = queue = Queue(shape=word, depth=depth, technology=self.technology)
@@ -126,7 +121,7 @@ class MatrixStage(wiring.Component):
         ]
 
         valid, results = None, []
-        for q, unit in enumerate(self.requantizers):
+        for q, unit in enumerate(self.rescalers):
             m.submodules[f"requantizer{q}"] = unit
             wait = max(times) - times[q]
             m.d.comb += [unit.i_valid.eq(array.valid[q]), unit.i_value.eq(array.sums[q])]

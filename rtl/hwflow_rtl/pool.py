@@ -1,4 +1,4 @@
-"""Pooling: a window over every channel word, then the largest element or the requantized sum of each lane."""
+"""Pooling: a window over every channel word, then the largest element or the rescaled sum of each lane."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .pipeline import delay
-from .requantize import Requantizer, RequantizerStyle
 from .requantize_numbers import shape_range
+from .rescaling import Rescaling, RescalingUnit
 from .streams import CreditCounter, Queue, link, stream_of
 from .vendor.base import Resources, Technology
 from .window import Window, WindowShape
@@ -136,7 +136,7 @@ class MaxPoolStage(wiring.Component):
 
 
 class AveragePoolStage(wiring.Component):
-    """The sum of each lane over a window, requantized: division, zero points and clamp are in the constants.
+    """The sum of each lane over a window, rescaled: division, zero points and clamp are in the constants.
 
     Parameters
     ----------
@@ -148,35 +148,34 @@ class AveragePoolStage(wiring.Component):
         What a tap in the padding counts as.
     accumulator
         Shape that holds every sum of a window.
-    bias, multiplier, shift
-        Integer arrays, one entry for each channel.
-    zero_point, low, high, output
-        As the `Requantizer` has them.
+    rescaling
+        What makes outputs of the sums: `Requantization` or `Thresholding`, of all channels.
+    output
+        Shape of an output.
     out_lanes
-        Of the output stream, and the number of requantizers; divides `lanes`.
-    technology, requantizer_style, name
-        Makes ring, ROMs and multipliers; what multiplies; prefix of the ROMs' names.
+        Of the output stream, and the number of units that rescale; divides `lanes`.
+    technology, name
+        Makes ring, ROMs and multipliers; prefix of the ROMs' names.
 
     The last result of a block is at the output `latency` cycles after the window starts it; initiation interval of
     blocks: the taps of the window or lanes / out_lanes, whichever is more.  `busy` is the window's.
     """
 
     def __init__(self, *, window: WindowShape, lanes: int, element: Shape, pad_value: int, accumulator: Shape,
-                 bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int, low: int, high: int,
-                 output: Shape, out_lanes: int, technology: Technology, requantizer_style: RequantizerStyle, name: str):
+                 rescaling: Rescaling, output: Shape, out_lanes: int, technology: Technology, name: str):
         schedule = _Schedule(window, lanes, out_lanes)
         self.schedule = schedule
         self.element = Shape.cast(element)
         self.accumulator = Shape.cast(accumulator)
         self.output = Shape.cast(output)
-        constants = requantizer_constants(
-            schedule, accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point,
-            low=low, high=high, output=output, style=requantizer_style, technology=technology)
         self.window = Window(shape=window, element=element, lanes=lanes, pad_value=pad_value, technology=technology,
                              interval=schedule.parts)
-        self.requantizers = [Requantizer(**arguments, name=f"{name}_{k}") for k, arguments in enumerate(constants)]
-        self.delays = requantizer_delays(self.requantizers)
-        self.results = results_of(schedule, technology, max(unit.latency for unit in self.requantizers))
+        self.rescalers = [
+            part.unit(accumulator=self.accumulator, output=self.output, interval=schedule.step, technology=technology,
+                      name=f"{name}_{k}")
+            for k, part in enumerate(parts_of(rescaling, schedule))]
+        self.delays = delays_of(self.rescalers)
+        self.results = results_of(schedule, technology, max(unit.latency for unit in self.rescalers))
         super().__init__({
             "i": In(stream_of(element, lanes)), "o": Out(stream_of(output, out_lanes)), "busy": Out(1)})
 
@@ -190,31 +189,29 @@ class AveragePoolStage(wiring.Component):
         return window.cycles(lanes // out_lanes)
 
     @staticmethod
-    def cost(*, window: WindowShape, lanes: int, element: Shape, accumulator: Shape, bias: IntArray,
-             multiplier: IntArray, shift: IntArray, zero_point: int, low: int, high: int, output: Shape, out_lanes: int,
-             technology: Technology, requantizer_style: RequantizerStyle) -> Resources:
+    def cost(*, window: WindowShape, lanes: int, element: Shape, accumulator: Shape, rescaling: Rescaling,
+             output: Shape, out_lanes: int, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated."""
         schedule = _Schedule(window, lanes, out_lanes)
-        constants = requantizer_constants(
-            schedule, accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point,
-            low=low, high=high, output=output, style=requantizer_style, technology=technology)
         total = lanes * Shape.cast(accumulator).width
         resources = Window.cost(shape=window, width=lanes * Shape.cast(element).width, technology=technology,
                                 interval=schedule.parts)
         resources += Resources(lut=total + (total if schedule.parts > 1 else 0), ff=total * (1 + (schedule.parts > 1)))
         resources += Resources(lut=schedule.parts + 6, ff=schedule.parts + 6)
         latency = 0
-        for arguments in constants:
-            resources += Requantizer.cost(**arguments)
-            latency = max(latency, Requantizer.latency_of(**arguments))
+        arguments = {"accumulator": Shape.cast(accumulator), "output": Shape.cast(output), "interval": schedule.step,
+                     "technology": technology}
+        for part in parts_of(rescaling, schedule):
+            resources += part.cost(**arguments)
+            latency = max(latency, part.latency(**arguments))
         width = out_lanes * Shape.cast(output).width
         return resources + results_of(schedule, technology, latency).cost(width)
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, out_lanes]; frames are [n, height, width, channels]."""
         sums = self.window.model(frames).sum(axis=1)
-        columns = sums.reshape(-1, len(self.requantizers)).T
-        return np.stack([unit.model(column) for unit, column in zip(self.requantizers, columns, strict=True)], axis=1)
+        columns = sums.reshape(-1, len(self.rescalers)).T
+        return np.stack([unit.model(column) for unit, column in zip(self.rescalers, columns, strict=True)], axis=1)
 
     def elaborate(self, platform):
         m = Module()
@@ -228,18 +225,18 @@ class AveragePoolStage(wiring.Component):
         ready = delay(m, beat.valid & beat.last, 1, "ready", reset_less=False)
         valid, values = self.drain(m, ready, sums)
         words = []
-        for k, (unit, value) in enumerate(zip(self.requantizers, values, strict=True)):
+        for k, (unit, value) in enumerate(zip(self.rescalers, values, strict=True)):
             m.submodules[f"requantizer{k}"] = unit
             m.d.comb += [unit.i_valid.eq(valid), unit.i_value.eq(value)]
             words.append(delay(m, unit.o_value, self.delays[k], f"result{k}"))
         slowest = self.delays.index(0)
-        self.results.build(m, window, self.requantizers[slowest].o_valid, Cat(*words), wiring.flipped(self.o),
+        self.results.build(m, window, self.rescalers[slowest].o_valid, Cat(*words), wiring.flipped(self.o),
                            data.ArrayLayout(self.output, len(words)))
         return m
 
     def drain(self, m: Module, ready: Value, sums: list[Signal]) -> tuple[Value, list[Value]]:
         """The sums that are complete in the cycle of `ready`, `out_lanes` at a time, every `step` cycles."""
-        parts, step, lanes = self.schedule.parts, self.schedule.step, len(self.requantizers)
+        parts, step, lanes = self.schedule.parts, self.schedule.step, len(self.rescalers)
         if parts == 1:
             return ready, list(sums)
         rest = [Signal(self.accumulator, name=f"rest{n}", reset_less=True) for n in range(len(sums))]
@@ -304,21 +301,16 @@ def results_of(schedule: _Schedule, technology: Technology, requantize: int) -> 
     return _Results(words=schedule.parts, interval=schedule.interval, latency=latency, technology=technology)
 
 
-def requantizer_constants(schedule: _Schedule, *, bias: IntArray, multiplier: IntArray, shift: IntArray,
-                          **common) -> list[dict]:
-    """Arguments of each requantizer: number k has the channels k, k + out_lanes, ..."""
-    count = schedule.out_lanes
-    arrays = {"bias": np.asarray(bias), "multiplier": np.asarray(multiplier), "shift": np.asarray(shift)}
+def parts_of(rescaling: Rescaling, schedule: _Schedule) -> list[Rescaling]:
+    """The constants of each unit: number k has the channels k, k + out_lanes, ..."""
     channels = schedule.window.words * schedule.lanes
-    for name, values in arrays.items():
-        if values.shape != (channels,):
-            raise ValueError(f"{name} of an average pool must have one entry for each of its {channels} channels, not "
-                             f"the shape {values.shape}")
-    return [{**common, "interval": schedule.step, **{name: values[k::count] for name, values in arrays.items()}}
-            for k in range(count)]
+    if rescaling.channels != channels:
+        raise ValueError(f"constants of an average pool must be those of its {channels} channels, not of "
+                         f"{rescaling.channels}")
+    return [rescaling.of_lane(k, schedule.out_lanes) for k in range(schedule.out_lanes)]
 
 
-def requantizer_delays(units: list[Requantizer]) -> list[int]:
+def delays_of(units: list[RescalingUnit]) -> list[int]:
     """Cycles that each one's result waits for the slowest: their constants may need different pipelines."""
     slowest = max(unit.latency for unit in units)
     return [slowest - unit.latency for unit in units]

@@ -1,108 +1,125 @@
-"""From an exact sum to a quantized element: bias, multiplier, shift with round half to even, zero point, clamp."""
+"""From an exact sum to a quantized element: bias, multiplier, shift with rounding, zero point, clamp."""
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 
 from .pipeline import delay
-from .requantize_numbers import RequantizerNumbers
+from .requantize_numbers import Rounding
+from .requantize_plan import LOW_PART, SHIFT_BITS, WIDEST_SUM, RequantizerPlan, RequantizerStyle, ShiftAddArguments
+from .rescaling import Rescaling, RescalingUnit, count_channels
 from .shift_add import ShiftAdd
 from .vendor.base import Resources, Technology
 
-__all__ = ["Requantizer", "RequantizerStyle"]
+__all__ = ["WIDEST_SUM", "Requantization", "Requantizer", "RequantizerStyle", "Rounding"]
 
 IntArray = npt.NDArray[np.int64]
 
-#: Operand of a multiplier block, signed.
-OPERAND = 18
-#: Bits of the low part of a sum that does not fit the operand: one less, for they have no sign.
-LOW_PART = OPERAND - 1
-#: Bits that one OR reduces in a cycle: two levels of 4-input tables.
-OR_BITS = 16
-#: Bits of the shift distance that one cycle handles: a 4-to-1 multiplexer.
-SHIFT_BITS = 2
+@dataclass(frozen=True, eq=False)
+class Requantization(Rescaling):
+    """y = clamp(round((a * 2**fraction + bias) * multiplier / 2**shift) + zero_point, low, high), exactly.
+
+    bias, multiplier, shift
+        Integer arrays, one entry for each channel; multipliers of 0 to 18 bits, shifts of 0 to 62.  What is the same
+        in all channels is not stored; a multiplier of 1 (or powers of two) needs none.
+    zero_point, low, high
+        Integers; `low` and `high` in the range of the output.
+    style
+        What multiplies.
+    fraction, rounding
+        Bits of `bias` behind the binary point; what becomes of the bits that are shifted out.
+    """
+
+    bias: IntArray
+    multiplier: IntArray
+    shift: IntArray
+    zero_point: int
+    low: int
+    high: int
+    style: RequantizerStyle
+    fraction: int = 0
+    rounding: Rounding = Rounding.HALF_EVEN
+
+    @property
+    def channels(self) -> int:
+        return len(np.atleast_1d(self.bias))
+
+    def of_lane(self, lane: int, lanes: int) -> Requantization:
+        return replace(self, **{
+            name: np.asarray(getattr(self, name))[lane::lanes] for name in ("bias", "multiplier", "shift")})
+
+    def unit(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology,
+             name: str) -> Requantizer:
+        return Requantizer(
+            accumulator=accumulator, output=output, interval=interval, technology=technology, name=name,
+            **self.constants())
+
+    def cost(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> Resources:
+        return RequantizerPlan.of(
+            accumulator=accumulator, output=output, interval=interval, technology=technology, **self.constants()).cost()
+
+    def latency(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> int:
+        return RequantizerPlan.of(
+            accumulator=accumulator, output=output, interval=interval, technology=technology,
+            **self.constants()).latency
+
+    def constants(self) -> dict[str, Any]:
+        """The fields, by name."""
+        return dict(vars(self))
 
 
-class RequantizerStyle(enum.Enum):
-    """What multiplies: the family's multiplier blocks, or tables and carry chains."""
-
-    DSP = "dsp"
-    FABRIC = "fabric"
-
-
-class Requantizer(wiring.Component):
-    """o_value = clamp(rhe((i_value + bias) * multiplier / 2**shift) + zero_point, low, high), exactly.
-
-    `rhe` rounds half to even.  The values of the channels come in order, channel 0 first, and begin again after the
-    last; the unit counts them.  There is no back-pressure.
+class Requantizer(RescalingUnit):
+    """o_value = clamp(round((i_value * 2**fraction + bias) * multiplier / 2**shift) + zero_point, low, high), exactly.
 
     Parameters
     ----------
     accumulator, output
         Shapes of `i_value` and `o_value`.
-    bias, multiplier, shift
-        Integer arrays, one entry for each channel; multipliers of 0 to 18 bits, shifts of 0 to 62.  What is the same
-        in all channels is not stored; a multiplier of 1 (or powers of two) needs none.
-    zero_point, low, high
-        Integers; `low` and `high` in the range of `output`.
+    bias, multiplier, shift, zero_point, low, high, style, fraction, rounding
+        See `Requantization`.
     interval
         Least cycles from one `i_valid` to the next.  With 2 or more one multiplier block takes a sum of up to 35 bits
         in two parts; in the fabric it decides how many bits of the multiplier are taken in a cycle.
-    style, technology
-        What multiplies, and who makes it.
-    name
-        Of the ROM: unique in the design.
+    technology, name
+        Who makes multipliers and ROM; the ROM's name, unique in the design.
 
     Latency `latency`, constant.  The first `i_valid` comes no earlier than `technology.timing.rom` cycles after reset.
     """
 
     def __init__(self, *, accumulator: Shape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int,
                  low: int, high: int, output: Shape, interval: int, style: RequantizerStyle, technology: Technology,
-                 name: str):
-        self.plan = _Plan.of(
+                 name: str, fraction: int = 0, rounding: Rounding = Rounding.HALF_EVEN):
+        self.plan = RequantizerPlan.of(
             accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point, low=low,
-            high=high, output=output, interval=interval, style=style, technology=technology)
+            high=high, output=output, interval=interval, style=style, technology=technology, fraction=fraction,
+            rounding=rounding)
         self.name = name
         self.constants = (np.atleast_1d(bias), np.atleast_1d(multiplier), np.atleast_1d(shift))
-        super().__init__({
-            "i_valid": In(1), "i_value": In(accumulator), "o_valid": Out(1), "o_value": Out(output)})
+        super().__init__(accumulator, output)
 
     @property
     def latency(self) -> int:
-        """Cycles from `i_valid` to `o_valid`."""
         return self.plan.latency
-
-    @staticmethod
-    def cost(*, accumulator: Shape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int, low: int,
-             high: int, output: Shape, interval: int, style: RequantizerStyle, technology: Technology) -> Resources:
-        """DSP and RAM exact, LUT and FF estimated."""
-        return _Plan.of(
-            accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point, low=low,
-            high=high, output=output, interval=interval, style=style, technology=technology).cost()
-
-    @staticmethod
-    def latency_of(**arguments) -> int:
-        """The `latency` of a requantizer with these arguments (all but `name`)."""
-        return _Plan.of(**arguments).latency
 
     def model(self, values: IntArray) -> IntArray:
         """What comes out for the values [n] that come in after reset."""
         numbers = self.plan.numbers
         channel = np.arange(len(values)) % numbers.channels
         bias, multiplier, shift = (np.asarray(constant, dtype=np.int64)[channel] for constant in self.constants)
-        product = (np.asarray(values, dtype=np.int64) + bias) * multiplier
-        half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
-        rounded = (product + half) >> shift
-        tie = (shift > 0) & (((product + half) & ((np.int64(1) << shift) - 1)) == 0)
-        rounded = np.where(tie, rounded & ~1, rounded)
+        product = ((np.asarray(values, dtype=np.int64) << numbers.fraction) + bias) * multiplier
+        unit = np.int64(1) << shift
+        half = unit >> 1
+        added = {Rounding.FLOOR: 0, Rounding.CEIL: unit - 1, Rounding.HALF_DOWN: np.maximum(half - 1, 0)}
+        total = product + added.get(numbers.rounding, half)
+        rounded = total >> shift
+        if numbers.rounding is Rounding.HALF_EVEN:
+            tie = (shift > 0) & ((total & (unit - 1)) == 0)
+            rounded = np.where(tie, rounded & ~1, rounded)
         return np.clip(rounded + numbers.zero_point, numbers.low, numbers.high)
 
     def elaborate(self, platform):
@@ -115,7 +132,7 @@ class Requantizer(wiring.Component):
         factor = Signal(unsigned(numbers.factor_bits), reset_less=True)
         extra = Signal(constants["extra"].shape(), reset_less=True)
         with m.If(valid):
-            m.d.sync += [total.eq(value + constants["bias"]), factor.eq(constants["factor"]),
+            m.d.sync += [total.eq(biased(value, constants["bias"], numbers.fraction)), factor.eq(constants["factor"]),
                          extra.eq(constants["extra"])]
         valid = delay(m, valid, 1, "sum_valid", reset_less=False)
         if len(set(numbers.factor)) == 1:
@@ -142,10 +159,7 @@ class Requantizer(wiring.Component):
             return constants
         m.submodules.constants = rom = self.plan.technology.rom(
             width=numbers.word_bits, contents=numbers.rom(), name=self.name)
-        channel = Signal(range(numbers.channels))
-        with m.If(self.i_valid):
-            m.d.sync += channel.eq(Mux(channel == numbers.channels - 1, 0, channel + 1))
-        m.d.comb += rom.addr.eq(channel)
+        m.d.comb += rom.addr.eq(count_channels(m, self.i_valid, numbers.channels))
         place = 0
         for name, shape in numbers.stored.items():
             bits = rom.data[place:place + shape.width]
@@ -191,7 +205,7 @@ class Requantizer(wiring.Component):
         for number in range(plan.shifts):
             halves, below, extra = self.shift(m, number, halves, below, extra)
 
-        up = halves[0] & (below.any() | halves[1])
+        up = numbers.rounding.up(halves[0], halves[1], below.any())
         above = Signal(plan.above_shape, reset_less=True)
         offset = numbers.zero_point - numbers.low
         # One carry chain: the lowest bit of both operands makes the carry.
@@ -227,139 +241,9 @@ class Requantizer(wiring.Component):
         return shifted, fallen, delay(m, extra[SHIFT_BITS:], 1, f"extra{number + 1}")
 
 
-class ShiftAddArguments(dict):
-    """Arguments of `ShiftAdd`."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """How the constants are computed with: shared by the unit, its latency and its cost."""
-
-    numbers: RequantizerNumbers
-    interval: int
-    style: RequantizerStyle
-    technology: Technology
-
-    @staticmethod
-    def of(*, interval: int, style: RequantizerStyle, technology: Technology, **constants) -> _Plan:
-        if interval < 1:
-            raise ValueError(f"interval of a Requantizer must be at least 1 cycle, not {interval}")
-        numbers = RequantizerNumbers.of(**constants)
-        aligned = numbers.aligned()
-        if style is RequantizerStyle.DSP:
-            align = numbers.multiplies and aligned.factor_bits <= OPERAND
-        else:
-            align = numbers.multiplies and len(ShiftAdd.split(aligned.factor_bits, interval)) == len(
-                ShiftAdd.split(numbers.factor_bits, interval))
-        return _Plan(aligned if align else numbers, interval, style, technology)
-
-    @property
-    def lead(self) -> int:
-        """Cycles that a value waits for its constants; with time between the values they are read ahead."""
-        rom = self.technology.timing.rom
-        return rom if self.numbers.stored and self.interval <= rom else 0
-
-    @property
-    def split(self) -> bool:
-        """The sum is too wide for a multiplier block."""
-        return self.numbers.sum_shape.width > OPERAND
-
-    @property
-    def passes(self) -> int:
-        return 2 if self.split and self.interval > 1 else 1
-
-    @cached_property
-    def multiplier(self) -> dict | None:
-        """Arguments of what multiplies; None where nothing does."""
-        numbers = self.numbers
-        if not numbers.multiplies:
-            return None
-        width = numbers.sum_shape.width
-        if self.style is RequantizerStyle.DSP:
-            if width > LOW_PART + OPERAND:
-                raise ValueError(f"a + bias of a Requantizer must be at most {LOW_PART + OPERAND} bits for two "
-                                 f"multiplier operands, not {width}; multiply in the fabric")
-            return {"count": 2 if self.split and self.passes == 1 else 1, "a": signed(OPERAND if self.split else width),
-                    "b": unsigned(numbers.factor_bits)}
-        mask = (1 << numbers.factor_bits) - 1
-        ones, zeros = mask, mask
-        for factor in numbers.factor:
-            ones, zeros = ones & factor, zeros & ~factor
-        return ShiftAddArguments(
-            value=numbers.sum_shape, factor_bits=numbers.factor_bits, drop=numbers.drop, interval=self.interval,
-            tag_bits=numbers.fields["extra"][0].width if "extra" in numbers.stored else 0, ones=ones, zeros=zeros)
-
-    @property
-    def multiply_latency(self) -> int:
-        if self.multiplier is None:
-            return 0
-        if isinstance(self.multiplier, ShiftAddArguments):
-            return ShiftAdd.latency_for(self.multiplier["factor_bits"], self.multiplier["interval"])
-        return self.technology.timing.multiply + self.passes - 1 + self.split
-
-    @property
-    def dropped(self) -> int:
-        """Bits that the multiplier has dropped already."""
-        if isinstance(self.multiplier, ShiftAddArguments):
-            return min(self.numbers.drop, self.numbers.factor_bits)
-        return 0
-
-    @property
-    def or_groups(self) -> list[tuple[int, int]]:
-        """Slices of the product below the halves; at least one, be it empty."""
-        width = self.numbers.product_shape.width if self.multiplier is None or not self.dropped else (
-            self.numbers.sum_shape.width + self.numbers.factor_bits - self.dropped)
-        stop = min(self.numbers.drop - self.dropped, width)
-        return [(start, min(start + OR_BITS, stop)) for start in range(0, max(stop, 1), OR_BITS)]
-
-    @property
-    def shifts(self) -> int:
-        """Cycles of the variable shift."""
-        return -(-max(self.numbers.extra).bit_length() // SHIFT_BITS)
-
-    @property
-    def above_shape(self) -> Shape:
-        """Holds the result above `low`, and the operands of the addition that makes it."""
-        numbers = self.numbers
-        halves = numbers.halves_after(max(numbers.extra).bit_length()).width - 1
-        offset = (numbers.zero_point - numbers.low).bit_length() + 1
-        results = max(abs(bound) for bound in numbers.above_low).bit_length() + 1
-        return signed(max(halves, offset, results))
-
-    @property
-    def tail_latency(self) -> int:
-        return 1 + self.shifts + 3
-
-    @property
-    def latency(self) -> int:
-        return self.lead + 1 + self.multiply_latency + self.tail_latency
-
-    def cost(self) -> Resources:
-        numbers, technology = self.numbers, self.technology
-        total, result = numbers.sum_shape.width, self.above_shape.width
-        extra = numbers.fields["extra"][0].width if "extra" in numbers.stored else 0
-        factor = numbers.factor_bits if "factor" in numbers.stored else 0
-        halves = numbers.halves_after(0).width
-        resources = Resources(
-            lut=(total if any(numbers.bias) else 0) + 3 * result // 2 + 2 * numbers.output.width + numbers.drop // 3
-            + 4,
-            ff=self.lead * numbers.accumulator.width + total + factor + extra + halves + result
-            + 2 * numbers.output.width + self.latency + 4)
-        if numbers.stored:
-            counter = (numbers.channels - 1).bit_length()
-            resources += technology.rom_cost(width=numbers.word_bits, depth=numbers.channels)
-            resources += Resources(lut=2 * counter, ff=counter)
-        for number in range(self.shifts):
-            width = numbers.halves_after((number + 1) * SHIFT_BITS).width
-            resources += Resources(lut=2 * width + 4, ff=width + extra + 1)
-        if isinstance(self.multiplier, ShiftAddArguments):
-            resources += ShiftAdd.cost(**self.multiplier)
-        elif self.multiplier is not None:
-            resources += technology.multipliers_cost(**self.multiplier)
-            high = numbers.product_shape.width - LOW_PART
-            if self.split:
-                resources += Resources(lut=high, ff=numbers.product_shape.width)
-            if self.passes == 2:
-                resources += Resources(lut=OPERAND, ff=numbers.factor_bits + OPERAND)
-            resources += Resources(ff=extra * self.multiply_latency)
-        return resources
+def biased(value: Value, bias: Value, fraction: int) -> Value:
+    """value * 2**fraction + bias: the low bits are those of the bias."""
+    if fraction == 0:
+        return value + bias
+    wide = Cat(bias, bias[-1].replicate(max(0, fraction + 1 - len(bias)))).as_signed()
+    return Cat(wide[:fraction], value + wide[fraction:].as_signed()).as_signed()

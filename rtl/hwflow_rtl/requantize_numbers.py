@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import enum
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Shape, signed, unsigned
+from amaranth.hdl import Const, Shape, Value, signed, unsigned
 
-__all__ = ["RequantizerNumbers", "shape_range"]
+__all__ = ["RequantizerNumbers", "Rounding", "shape_range", "union"]
 
 MULTIPLIER_BITS = 18
 LARGEST_SHIFT = 62
+
+
+class Rounding(enum.Enum):
+    """To the nearest integer, ties to the even one, up or down; or always down or up.  Up is towards +infinity."""
+
+    HALF_EVEN = "half_even"
+    HALF_UP = "half_up"
+    HALF_DOWN = "half_down"
+    FLOOR = "floor"
+    CEIL = "ceil"
+
+    @property
+    def needs_rest(self) -> bool:
+        """The bits below the half matter."""
+        return self not in (Rounding.FLOOR, Rounding.HALF_UP)
+
+    def up(self, half: Value, odd: Value, rest: Value) -> Value:
+        """Whether a number is rounded up of which the integer part is `odd`, and `rest` stands below the half."""
+        if self is Rounding.FLOOR:
+            return Const(0, 1)
+        return {
+            Rounding.HALF_EVEN: half & (rest | odd), Rounding.HALF_UP: half, Rounding.HALF_DOWN: half & rest,
+            Rounding.CEIL: half | rest,
+        }[self]
 
 
 def shape_range(shape: Shape) -> tuple[int, int]:
@@ -27,7 +52,7 @@ def signed_width(low: int, high: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class RequantizerNumbers:
-    """y = clamp(rhe((a + bias) * factor / 2**(base + extra)) + zero_point, low, high), in lowest terms.
+    """y = clamp(round((a * 2**fraction + bias) * factor / 2**(base + extra)) + zero_point, low, high), in lowest terms.
 
     Made by `of()`; ranges are Python integers and exact.  `factor` is 1 everywhere where there is nothing to multiply;
     `extra` is at least 0, and 0 in some channel.
@@ -42,10 +67,13 @@ class RequantizerNumbers:
     low: int
     high: int
     output: Shape
+    fraction: int
+    rounding: Rounding
 
     @staticmethod
     def of(*, accumulator: Shape, bias: npt.NDArray[np.int64], multiplier: npt.NDArray[np.int64],
-           shift: npt.NDArray[np.int64], zero_point: int, low: int, high: int, output: Shape) -> RequantizerNumbers:
+           shift: npt.NDArray[np.int64], zero_point: int, low: int, high: int, output: Shape, fraction: int = 0,
+           rounding: Rounding = Rounding.HALF_EVEN) -> RequantizerNumbers:
         """Raises ValueError for constants that are out of range."""
         biases, factors, shifts = ([int(v) for v in np.atleast_1d(values)] for values in (bias, multiplier, shift))
         if not len(biases) == len(factors) == len(shifts) > 0:
@@ -61,17 +89,18 @@ class RequantizerNumbers:
         if not least <= low <= high <= most:
             raise ValueError(f"low and high of a Requantizer must be in order and in the range of its output, {least} "
                              f"to {most}, not {low} and {high}")
+        if fraction < 0:
+            raise ValueError(f"fraction of a Requantizer must be at least 0 bits, not {fraction}")
         factors, shifts = lowest_terms(factors, shifts)
         base = min(shifts)
         return RequantizerNumbers(accumulator, tuple(biases), tuple(factors), base, tuple(k - base for k in shifts),
-                                  zero_point, low, high, output)
+                                  zero_point, low, high, output, fraction, rounding)
 
     def aligned(self) -> RequantizerNumbers:
         """The same function with `extra` 0 everywhere: smaller shifts become larger factors."""
         most = max(self.extra)
         factor = tuple(m << (most - e) for m, e in zip(self.factor, self.extra, strict=True))
-        return RequantizerNumbers(self.accumulator, self.bias, factor, self.base + most, (0,) * len(factor),
-                                  self.zero_point, self.low, self.high, self.output)
+        return replace(self, factor=factor, base=self.base + most, extra=(0,) * len(factor))
 
     @property
     def channels(self) -> int:
@@ -92,8 +121,8 @@ class RequantizerNumbers:
 
     @cached_property
     def sums(self) -> list[tuple[int, int]]:
-        """Range of a + bias, per channel."""
-        low, high = shape_range(self.accumulator)
+        """Range of a * 2**fraction + bias, per channel."""
+        low, high = (end << self.fraction for end in shape_range(self.accumulator))
         return [(low + b, high + b) for b in self.bias]
 
     @cached_property

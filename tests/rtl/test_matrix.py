@@ -6,7 +6,7 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Shape, signed, unsigned
 from hwflow_rtl.matrix import MatrixStage
-from hwflow_rtl.requantize import RequantizerStyle
+from hwflow_rtl.requantize import Requantization, RequantizerStyle
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.ecp5 import ECP5
 from hwflow_rtl.vendor.generic import Generic
@@ -138,13 +138,13 @@ class Case:
         zero_point = 0 if layer.output.signed else 1 << (layer.output.width - 2)
         requantize = {"bias": bias, "multiplier": multiplier, "shift": shift, "zero_point": zero_point,
                       "low": low, "high": high - 1}
-        self.requantize = requantize
+        self.rescaling = Requantization(**requantize, style=style)
         self.expected = requantized(sums, **requantize)
         self.stage = MatrixStage(
             window=layer.window, lanes=layer.cols, rows=layer.rows, weights=weights, element=layer.element,
             weight=layer.weight, accumulator=signed(bound.bit_length() + 1), output=layer.output,
             out_lanes=layer.out_lanes, pad_value=pad_value, technology=self.technology,
-            requantizer_style=style, name="stage", patch=layer.patch, **requantize)
+            rescaling=self.rescaling, name="stage", patch=layer.patch)
         self.beats_in = self.frames.reshape(-1, layer.cols)
         self.beats_out = self.expected.reshape(-1, layer.out_lanes)
 
@@ -213,8 +213,7 @@ def test_cost_in_blocks_is_exact(name, family):
     large = Layer((16, 16, 32), 32, 4, 8, **SAME)
     case = Case(LAYERS.get(name, large), 1, technology=family(), style=RequantizerStyle.FABRIC)
     text = rtlil.convert(case.stage)
-    cost = MatrixStage.cost(shape=case.stage.shape, technology=case.technology,
-                            requantizer_style=RequantizerStyle.FABRIC, **case.requantize)
+    cost = MatrixStage.cost(shape=case.stage.shape, technology=case.technology, rescaling=case.rescaling)
     kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)
     # The output queue is no instance: where the family has no small memories, synthesis makes one block of it.
     queues = len(re.findall(r"^ *memory width .* \\ring$", text, re.MULTILINE)) if family is ICE40 else 0
@@ -241,10 +240,11 @@ def test_banks_share_a_rom_where_that_saves_blocks():
 ])
 def test_refuses(change, message):
     layer = LAYERS["3x3 pad 1"]
+    zeros = np.zeros(4, dtype=np.int64)
+    rescaling = Requantization(bias=zeros, multiplier=zeros + 1, shift=zeros, zero_point=0, low=-128, high=127,
+                               style=RequantizerStyle.DSP)
     with pytest.raises(ValueError, match=message):
         MatrixStage(**{
             "window": layer.window, "lanes": 2, "rows": 2, "weights": np.zeros((4, 3, 3, 4), dtype=np.int64),
-            "element": signed(8), "weight": signed(8), "accumulator": signed(24), "bias": np.zeros(4, dtype=np.int64),
-            "multiplier": np.ones(4, dtype=np.int64), "shift": np.zeros(4, dtype=np.int64), "zero_point": 0,
-            "low": -128, "high": 127, "output": signed(8), "out_lanes": 1, "pad_value": 0, "technology": Generic(),
-            "requantizer_style": RequantizerStyle.DSP, "name": "stage", **change})
+            "element": signed(8), "weight": signed(8), "accumulator": signed(24), "rescaling": rescaling,
+            "output": signed(8), "out_lanes": 1, "pad_value": 0, "technology": Generic(), "name": "stage", **change})

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.pool import AveragePoolStage, MaxPoolStage
-from hwflow_rtl.requantize import RequantizerStyle
+from hwflow_rtl.requantize import Requantization, RequantizerStyle
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 from hwflow_rtl.window import WindowShape
 
@@ -95,18 +95,19 @@ def average(shape: WindowShape, lanes: int, out_lanes: int, style: RequantizerSt
     spread = source.integers(0, 3, channels) if mixed else np.zeros(channels, dtype=np.int64)
     return AveragePoolStage(
         window=shape, lanes=lanes, element=signed(8), pad_value=5, accumulator=signed(8 + (count - 1).bit_length()),
-        bias=-5 * count + spread, multiplier=round(2**20 / count / 4) % 2**18 + spread, shift=18 + spread,
-        zero_point=-3, low=-128, high=127, output=signed(8), out_lanes=out_lanes,
-        technology=Generic(timing=TECHNOLOGY), requantizer_style=style, name="average")
+        rescaling=Requantization(
+            bias=-5 * count + spread, multiplier=round(2**20 / count / 4) % 2**18 + spread, shift=18 + spread,
+            zero_point=-3, low=-128, high=127, style=style),
+        output=signed(8), out_lanes=out_lanes, technology=Generic(timing=TECHNOLOGY), name="average")
 
 
 def averaged(stage: AveragePoolStage, sums: np.ndarray) -> np.ndarray:
     """Sums [..., channels] by exact fractions."""
-    count = len(stage.requantizers)
+    count = len(stage.rescalers)
     channels = sums.shape[-1]
     results = np.zeros_like(sums)
     for c in range(channels):
-        unit = stage.requantizers[c % count]
+        unit = stage.rescalers[c % count]
         bias, multiplier, shift = (int(constant[c // count]) for constant in unit.constants)
         for index in np.ndindex(sums.shape[:-1]):
             value = round(Fraction((int(sums[index][c]) + bias) * multiplier, 1 << shift)) - 3
@@ -142,12 +143,12 @@ def test_average_pool_keeps_pace(name, style):
 
 def average_cost(stage: AveragePoolStage, technology, style):
     """Of the stage that `average()` makes with equal constants."""
-    schedule, unit = stage.schedule, stage.requantizers[0]
+    schedule, unit = stage.schedule, stage.rescalers[0]
     arrays = [np.full(schedule.window.words * schedule.lanes, values[0]) for values in unit.constants]
     return AveragePoolStage.cost(
         window=schedule.window, lanes=schedule.lanes, element=stage.element, accumulator=stage.accumulator,
-        bias=arrays[0], multiplier=arrays[1], shift=arrays[2], zero_point=-3, low=-128, high=127, output=signed(8),
-        out_lanes=schedule.out_lanes, technology=technology, requantizer_style=style)
+        rescaling=Requantization(*arrays, zero_point=-3, low=-128, high=127, style=style), output=signed(8),
+        out_lanes=schedule.out_lanes, technology=technology)
 
 
 def test_average_pool_cost_counts_multipliers():
@@ -177,9 +178,8 @@ def test_refuses_lanes_that_do_not_divide():
 
 
 def test_refuses_constants_of_another_length():
-    with pytest.raises(ValueError, match=re.escape(
-            "bias of an average pool must have one entry for each of its 4 channels, not the shape (3,)")):
+    constants = Requantization(*np.ones((3, 3), dtype=np.int64), zero_point=0, low=-128, high=127, style=DSP)
+    with pytest.raises(ValueError, match="constants of an average pool must be those of its 4 channels, not of 3"):
         AveragePoolStage(
             window=window(4, 4, 2, (2, 2)), lanes=2, element=signed(8), pad_value=0, accumulator=signed(10),
-            bias=np.zeros(3), multiplier=np.ones(4), shift=np.ones(4), zero_point=0, low=-128, high=127,
-            output=signed(8), out_lanes=1, technology=Generic(timing=TECHNOLOGY), requantizer_style=DSP, name="average")
+            rescaling=constants, output=signed(8), out_lanes=1, technology=Generic(timing=TECHNOLOGY), name="average")

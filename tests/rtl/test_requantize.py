@@ -1,5 +1,6 @@
 """The requantizer against exact fractions: Python's round() of a Fraction is half to even."""
 
+import math
 import random
 import re
 from fractions import Fraction
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.emit import emit
-from hwflow_rtl.requantize import Requantizer, RequantizerStyle
+from hwflow_rtl.requantize import Requantization, Requantizer, RequantizerStyle, Rounding
 from hwflow_rtl.requantize_numbers import shape_range
 from hwflow_rtl.shift_add import ShiftAdd
 from hwflow_rtl.vendor import ECP5, Generic, Timing
@@ -21,17 +22,25 @@ INT4, INT6 = signed(4), signed(6)
 TIMING = Timing(multiply=4)
 
 
-def exact(value: int, bias: int, multiplier: int, shift: int, zero_point: int, low: int, high: int) -> int:
-    result = round(Fraction((value + bias) * multiplier, 1 << shift)) + zero_point
-    return min(max(result, low), high)
+HALF = Fraction(1, 2)
+ROUNDED = {
+    Rounding.HALF_EVEN: round, Rounding.HALF_UP: lambda x: math.floor(x + HALF),
+    Rounding.HALF_DOWN: lambda x: math.ceil(x - HALF), Rounding.FLOOR: math.floor, Rounding.CEIL: math.ceil,
+}
+
+
+def exact(value: int, bias: int, multiplier: int, shift: int, numbers) -> int:
+    ratio = Fraction(((value << numbers.fraction) + bias) * multiplier, 1 << shift)
+    return min(max(ROUNDED[numbers.rounding](ratio) + numbers.zero_point, numbers.low), numbers.high)
 
 
 def make(*, interval: int, style: RequantizerStyle, accumulator=INT6, bias=(0,), multiplier=(1,), shift=(0,),
-         zero_point: int = 0, low: int = -8, high: int = 7, output=INT4, timing=TIMING) -> Requantizer:
+         zero_point: int = 0, low: int = -8, high: int = 7, output=INT4, timing=TIMING, fraction: int = 0,
+         rounding: Rounding = Rounding.HALF_EVEN) -> Requantizer:
     return Requantizer(
         accumulator=accumulator, bias=np.array(bias), multiplier=np.array(multiplier), shift=np.array(shift),
         zero_point=zero_point, low=low, high=high, output=output, interval=interval, style=style,
-        technology=Generic(timing=timing), name="constants")
+        technology=Generic(timing=timing), name="constants", fraction=fraction, rounding=rounding)
 
 
 def play(unit: Requantizer, values: list[int], interval: int, seed: int | None = None) -> tuple[list[int], list[int]]:
@@ -74,7 +83,7 @@ def check(unit: Requantizer, values: list[int], interval: int, seed: int | None 
     bias, multiplier, shift = unit.constants
     numbers = unit.plan.numbers
     expected = [
-        exact(value, int(bias[c]), int(multiplier[c]), int(shift[c]), numbers.zero_point, numbers.low, numbers.high)
+        exact(value, int(bias[c]), int(multiplier[c]), int(shift[c]), numbers)
         for value, c in zip(values, np.arange(len(values)) % len(bias), strict=True)]
     results, latencies = play(unit, values, interval, seed)
     assert results == expected
@@ -108,6 +117,46 @@ def test_every_sum_and_every_channel(name, style, interval):
     unit = make(bias=bias, multiplier=multiplier, shift=shift, interval=interval, style=style)
     low, high = shape_range(signed(6))
     check(unit, [value for value in range(low, high + 1) for _ in bias], interval)
+
+
+@pytest.mark.parametrize("interval", [1, 3])
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("name", ["half", "quarter", "powers", "ties", "mixed", "zero", "tiny"])
+@pytest.mark.parametrize("rounding", Rounding)
+def test_every_way_of_rounding(rounding, name, style, interval):
+    bias, multiplier, shift = CONSTANTS[name]
+    unit = make(bias=bias, multiplier=multiplier, shift=shift, interval=interval, style=style, rounding=rounding)
+    check(unit, [value for value in range(-32, 32) for _ in bias], interval)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("fraction, bias, multiplier, shift", [
+    (1, (0,), (1,), (1,)), (1, (1,), (1,), (2,)), (3, (5,), (1,), (3,)), (3, (-13, 0, 6), (3, 1, 7), (5, 3, 6)),
+    (6, (2, -1), (5, 9), (9, 8)), (12, (4095, -4097), (77, 77), (20, 20)), (4, (-1, -1), (1, 1), (4, 5)),
+    (5, (32, -64), (1, 1), (6, 7)), (20, (1 << 22, -7), (200001, 131072), (38, 40)),
+])
+@pytest.mark.parametrize("rounding", [Rounding.HALF_EVEN, Rounding.FLOOR])
+def test_biases_behind_the_point(rounding, fraction, bias, multiplier, shift, style):
+    unit = make(bias=bias, multiplier=multiplier, shift=shift, interval=2, style=style, fraction=fraction,
+                rounding=rounding)
+    check(unit, [value for value in range(-32, 32) for _ in bias], 2)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("rounding", Rounding)
+def test_wide_sums_near_the_rounding_points(rounding, style):
+    """Of unsigned sums with a fraction: the ends, the values around halves and wholes."""
+    source, accumulator = random.Random(str(rounding)), unsigned(19)
+    bias, multiplier, shift = (-123457, 99999), ((1 << 18) - 1, 131073), (33, 34)
+    values = []
+    for _ in range(60):
+        for b, m, k in zip(bias, multiplier, shift, strict=True):
+            near = (Fraction(source.randint(-10, 300) << k, 2 * m) - b) / 16
+            value = source.choice([0, (1 << 19) - 1, math.floor(near), math.ceil(near), math.ceil(near) + 1])
+            values.append(min(max(value, 0), (1 << 19) - 1))
+    unit = make(accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, low=0, high=255,
+                output=unsigned(8), zero_point=3, interval=2, style=style, fraction=4, rounding=rounding)
+    check(unit, values, 2, seed=3)
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -170,10 +219,11 @@ def test_multiplier_blocks():
 def cost(unit: Requantizer, technology):
     bias, multiplier, shift = unit.constants
     numbers = unit.plan.numbers
-    return Requantizer.cost(
-        accumulator=numbers.accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=numbers.zero_point,
-        low=numbers.low, high=numbers.high, output=numbers.output, interval=unit.plan.interval, style=unit.plan.style,
-        technology=technology)
+    constants = Requantization(
+        bias=bias, multiplier=multiplier, shift=shift, zero_point=numbers.zero_point, low=numbers.low,
+        high=numbers.high, style=unit.plan.style, fraction=numbers.fraction, rounding=numbers.rounding)
+    return constants.cost(accumulator=numbers.accumulator, output=numbers.output, interval=unit.plan.interval,
+                          technology=technology)
 
 
 def test_cost_counts_blocks():
@@ -221,6 +271,7 @@ def test_verilog_is_deterministic(style):
     ({"shift": (1, 2)}, "must have one entry for each channel, not 1, 1 and 2"),
     ({"low": -9}, "in the range of its output, -8 to 7, not -9 and 7"),
     ({"low": 3, "high": 2}, "low and high of a Requantizer must be in order"),
+    ({"fraction": -1}, "fraction of a Requantizer must be at least 0 bits, not -1"),
     ({"interval": 0}, "interval of a Requantizer must be at least 1 cycle, not 0"),
 ])
 def test_refused(arguments, message):

@@ -1,12 +1,12 @@
 """One `Technology` for each FPGA family, and the generic one for simulation."""
 
-from .base import Resources, Technology, Timing
+from .base import Resources, Technology, Timing, price
 from .ecp5 import ECP5
 from .generic import Generic
 from .gowin import Gowin
 from .ice40 import ICE40
 
-__all__ = ["ECP5", "FAMILIES", "ICE40", "Generic", "Gowin", "Resources", "Technology", "Timing"]
+__all__ = ["ECP5", "FAMILIES", "ICE40", "Generic", "Gowin", "Resources", "Technology", "Timing", "price"]
 
 #: Every family that a board can name.
 FAMILIES: dict[str, type[Technology]] = {"ecp5": ECP5, "ice40": ICE40, "gowin": Gowin}

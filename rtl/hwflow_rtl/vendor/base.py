@@ -15,7 +15,12 @@ from amaranth.hdl import Shape, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Multipliers", "Ram", "Resources", "Rom", "Technology", "Timing", "check_operands", "product_shape"]
+__all__ = [
+    "Multipliers", "Ram", "Resources", "Rom", "Technology", "Timing", "check_operands", "price", "product_shape"]
+
+#: Logic cells that one block stands for in `price`: an LFE5U-85F has 83 640 cells, 156 multipliers and 208 RAM blocks.
+CELLS_OF_A_DSP = 83640 / 156
+CELLS_OF_A_RAM = 83640 / 208
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,15 @@ class Resources:
 
     def __add__(self, other: Resources) -> Resources:
         return Resources(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp, self.ram + other.ram)
+
+
+def price(resources: Resources) -> float:
+    """One number for the sake of comparison where no board is known, in logic cells.
+
+    Each kind of resource counts by its share of an LFE5U-85F, which has about the same proportions as its smaller
+    sisters: a table or a flip-flop 1, a multiplier 536, a RAM block 402.
+    """
+    return resources.lut + resources.ff + CELLS_OF_A_DSP * resources.dsp + CELLS_OF_A_RAM * resources.ram
 
 
 def product_shape(a: Shape, b: Shape) -> Shape:
