@@ -24,10 +24,11 @@ PARTS = {
     "golden": {"errors", "onnx", "layers", "quantize"},
     "accuracy": {"errors", "onnx", "dataset", "layers", "quantize", "golden"},
     "hls": {"errors", "layers"},
+    "precision": {"errors", "onnx", "dataset", "layers", "quantize", "golden", "accuracy", "hls"},
     "synth": {"errors", "build", "layers", "hls"},
 }
 #: The parts that describe hardware may use the units.
-USES_RTL = {"build", "layers", "hls", "synth"}
+USES_RTL = {"build", "layers", "hls", "precision", "synth"}
 #: The gateware stands alone.
 RTL_MAY_IMPORT = {"amaranth", "numpy", "hwflow_rtl"} | set(sys.stdlib_module_names)
 ORACLES = {"onnx", "onnxruntime", "sklearn", "torch"}

@@ -1,0 +1,14 @@
+"""Mixed precision: the widths of weights and activations, layer by layer, of the cheapest design that keeps the
+accuracy.
+
+    knobs (what can be narrower) -> evaluate (cost, noise, accuracy of a design) -> search -> proof -> frontier
+"""
+
+from __future__ import annotations
+
+from hwflow.precision.choose import Outcome, choose_widths, require_drop
+from hwflow.precision.evaluate import Store
+from hwflow.precision.knobs import bits_text
+from hwflow.precision.points import Point
+
+__all__ = ["Outcome", "Point", "Store", "bits_text", "choose_widths", "require_drop"]

@@ -1,0 +1,158 @@
+"""The cheapest widths that keep the accuracy: search, then proof with the full tuning of the weights' rounding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from hwflow_rtl.vendor import Technology
+
+from hwflow.accuracy import float_outputs
+from hwflow.dataset import Dataset
+from hwflow.errors import HwflowError
+from hwflow.hls import Budget
+from hwflow.onnx.model import Model
+from hwflow.precision.cost import Pace, pace_of
+from hwflow.precision.evaluate import ModelEvaluator, Store
+from hwflow.precision.knobs import Knob, knobs_of
+from hwflow.precision.metric import Metric
+from hwflow.precision.points import Evaluator, Point, frontier
+from hwflow.precision.search import Progress, Search, search
+from hwflow.quantize import Quantized, quantize
+from hwflow.quantize.post_training import Prepared, finish, prepare
+from hwflow.quantize.settings import QuantizationSettings
+
+__all__ = ["Outcome", "choose_widths", "prove", "require_drop"]
+
+#: Designs that are tuned to prove that they reach the limit, and cheaper ones to see whether tuning makes them.
+PROOFS, HOPES = 4, 3
+#: With fewer rows than this, the user is told what a row is worth.
+FEW_ROWS = 100
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the search found.  `winner` is the cheapest proven design; None where nothing reaches the limit.
+
+    `widest` is the design that the search started from, `points` everything measured, and `frontier` those that no
+    other beats.  `quantized` is the integer model of the winner.  `notes` are for the user.
+    """
+
+    knobs: tuple[Knob, ...]
+    metric: Metric
+    pace: Pace
+    limit: float
+    widest: Point
+    points: tuple[Point, ...]
+    frontier: tuple[Point, ...]
+    winner: Point | None
+    quantized: Quantized | None
+    evaluations: int
+    notes: tuple[str, ...]
+
+    @property
+    def most_accurate(self) -> Point:
+        """The point with the smallest drop, of equals the cheapest."""
+        return min(self.points, key=lambda p: (p.drop, p.price, p.bits))
+
+
+def require_drop(limit: float) -> None:
+    """Raise HwflowError for a limit of the accuracy's drop that means nothing."""
+    if not (math.isfinite(limit) and limit >= 0):
+        raise HwflowError(
+            f"--accuracy-drop must be 0 or more points, not {limit:g}; 1.0 lets the model lose one of a hundred rows"
+        )
+
+
+def choose_widths(
+    model: Model,
+    dataset: Dataset,
+    base: QuantizationSettings,
+    technology: Technology,
+    budget: Budget,
+    *,
+    limit: float,
+    evaluations: int,
+    store: Store | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Search the widths of the float `model` for the cheapest design on a board that loses at most `limit`.
+
+    The shapes of `model` are known and its constants folded.  `base` holds every other choice, and the widest widths.
+    `store` keeps answers from run to run.  HwflowError where the model is no float model that can be quantized, where
+    `dataset` allows no accuracy, or `limit` means nothing.
+    """
+    require_drop(limit)
+    start = quantize(model, dataset.calibration, settings=base)
+    if not start.settings:
+        raise HwflowError(
+            "--accuracy-drop must have a float model, not one that is quantized already, whose widths "
+            "stand in the file; start from the float model"
+        )
+    metric = Metric.of(model, dataset, float_outputs(model, dataset.inputs))
+    prepared = prepare(model, dataset.calibration, base, [])
+    knobs = knobs_of(prepared, base)
+    pace = pace_of(start.graph, technology, budget)
+    evaluator = ModelEvaluator(partial(_make, prepared), base, knobs, pace, metric, {} if store is None else store)
+    state = search(knobs, evaluator, limit=limit, evaluations=evaluations, progress=progress)
+    proven = prove(state, evaluator)
+    winner = min((p for p in proven if p.reaches(limit)), key=lambda p: (p.price, p.drop), default=None)
+    points = (*state.points.values(), *proven)
+    return Outcome(
+        knobs, metric, pace, limit, next(iter(state.points.values())), points, frontier(points), winner,
+        evaluator.quantized(winner.bits, tuned=True) if winner else None, state.used, _notes(metric, pace, limit),
+    )  # fmt: skip
+
+
+def _make(prepared: Prepared, settings: QuantizationSettings) -> Quantized:
+    """As `quantize` of the float model, without measuring its ranges again."""
+    made = finish(prepared, settings, [])
+    return replace(quantize(made.qdq), settings=made.settings_text)
+
+
+def prove(state: Search, evaluator: Evaluator) -> list[Point]:
+    """Measure designs with full tuning: the cheapest that reaches the limit, and what tuning may bring below it.
+
+    Where the cheapest one fails, the next ones are tried; where none reaches the limit, the most accurate ones are.
+    """
+    by_price = sorted(frontier(state.points.values()), key=lambda p: p.price)
+    reaching = [point for point in by_price if point.reaches(state.limit)]
+    failing = [point for point in by_price if not point.reaches(state.limit)]
+    proven: list[Point] = []
+    for point in reaching[:PROOFS] or sorted(failing, key=lambda p: p.drop)[:1]:
+        proven.append(evaluator.measure(point.bits, tuned=True))
+        if proven[-1].reaches(state.limit):
+            break
+    else:
+        return _last_resort(state, evaluator, proven)
+    cheaper = [point for point in reversed(failing) if point.price < proven[-1].price]
+    for point in cheaper[:HOPES]:
+        proven.append(evaluator.measure(point.bits, tuned=True))
+        if not proven[-1].reaches(state.limit):
+            break
+    return proven
+
+
+def _last_resort(state: Search, evaluator: Evaluator, proven: Sequence[Point]) -> list[Point]:
+    """The widest design with full tuning, where nothing else was good enough."""
+    widest = next(iter(state.points))
+    known = {point.bits for point in proven}
+    return [*proven, *([] if widest in known else [evaluator.measure(widest, tuned=True)])]
+
+
+def _notes(metric: Metric, pace: Pace, limit: float) -> tuple[str, ...]:
+    notes = []
+    if metric.rows < FEW_ROWS:
+        worth = f"; one row is {metric.resolution:.2f} points" if metric.resolution else ""
+        notes.append(f"the accuracy is measured on {metric.rows} rows only{worth}; more rows make it more certain")
+    if metric.resolution is not None and 0 < limit < metric.resolution:
+        notes.append(f"a drop of {limit:g} points is less than one of {metric.rows} rows: none may be lost")
+    if pace.without:
+        listed = ", ".join(f"'{name}'" for name in pace.without[:5]) + (", ..." if len(pace.without) > 5 else "")
+        notes.append(f"not in the cost, because they have no hardware yet: {listed}")
+    if not pace.fits:
+        notes.append(f"the widest design does not fit {pace.budget.name}; costs are those of its smallest foldings")
+    notes.extend(sorted(pace.notes))
+    return tuple(notes)

@@ -1,0 +1,161 @@
+"""What designs of one model cost at one pace: the stages of the widest design and what joins them, from the layers' own
+cost models.
+
+The pace is the widest design's, so that what the search saves is resources and the throughput stays.  Each layer keeps
+the folding it has there.  A layer without hardware costs nothing and is named in `Pace.without`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hwflow_rtl.vendor import Resources, Technology
+
+from hwflow.errors import AnswerIsNo
+from hwflow.hls import Budget, solve
+from hwflow.hls.plan import link_cost
+from hwflow.hls.support import hardware_problems
+from hwflow.layers.base import Folding, HardwareLayer, Layer, LayerGraph
+from hwflow.precision.points import Design
+
+__all__ = ["Pace", "pace_of"]
+
+#: The part of a design that joins the stages.
+LINKS = "links"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Foldings for the layers of a model, by name, and what a board offers.
+
+    `interval` is the cycles between frames.  `costs` are the layers' costs in the widest design; `without` are the
+    layers that have no hardware there, so that their cost is unknown.  `fits` says whether the widest design fits.
+    """
+
+    technology: Technology
+    budget: Budget
+    foldings: Mapping[str, Folding]
+    costs: Mapping[str, Resources]
+    interval: int
+    without: tuple[str, ...]
+    fits: bool
+    notes: set[str] = field(default_factory=set)
+
+    def design(self, graph: LayerGraph) -> Design:
+        """The cost of `graph`, the same model in other widths.
+
+        A layer that has no hardware in these widths, but has in the widest, counts as there; `notes` names it then.
+        """
+        parts: dict[str, Resources] = {}
+        placed: dict[str, Folding] = {}
+        for layer in graph.layers:
+            if layer.name in self.without:
+                continue
+            folding = self._folding(graph, layer)
+            if folding is not None and isinstance(layer, HardwareLayer):
+                parts[layer.name] = layer.cost(graph, folding, self.technology)
+                placed[layer.name] = folding
+            elif layer.name in self.costs:
+                parts[layer.name] = self.costs[layer.name]
+                self.notes.add(f"layer '{layer.name}' has widths without hardware; they count as the widest")
+        parts[LINKS] = _links(graph, placed)
+        total = self.technology.placed(sum(parts.values(), Resources()))
+        prices = {name: self.budget.price(resources) for name, resources in parts.items()}
+        return Design(total, self.budget.price(total), prices)
+
+    def _folding(self, graph: LayerGraph, layer: Layer) -> Folding | None:
+        """The folding of the widest design, or the cheapest one that keeps its pace; None without hardware."""
+        if not isinstance(layer, HardwareLayer) or layer.hardware_problem(graph) is not None:
+            return None
+        folding = self.foldings.get(layer.name)
+        if folding is not None and layer.folding_problem(graph, folding) is None:
+            return folding
+        return _cheapest(graph, layer, self.interval, self.technology, self.budget)
+
+
+def pace_of(graph: LayerGraph, technology: Technology, budget: Budget) -> Pace:
+    """The pace of the fastest plan for `graph` on a board.
+
+    Where there is no plan, because parts have no hardware yet or the board is too small, each layer is folded by
+    itself for the shortest interval at which they fit together, and at worst for the smallest cost.
+    """
+    able = {
+        layer.name: layer
+        for layer in graph.layers
+        if isinstance(layer, HardwareLayer) and layer.hardware_problem(graph) is None
+    }
+    without = tuple(layer.name for layer in graph.layers if layer.name not in able)
+    foldings: dict[str, Folding] | None = None
+    interval, fits = 0, True
+    if not hardware_problems(graph):
+        try:
+            plan = solve(graph, technology, budget)
+            foldings, interval = {stage.layer: stage.folding for stage in plan.stages}, plan.interval
+        except AnswerIsNo:
+            fits = False
+    if foldings is None:
+        foldings, interval, fits = _each_by_itself(graph, tuple(able.values()), technology, budget)
+    costs = {name: able[name].cost(graph, folding, technology) for name, folding in foldings.items()}
+    return Pace(technology, budget, foldings, costs, interval, without, fits)
+
+
+def _each_by_itself(
+    graph: LayerGraph, layers: Sequence[HardwareLayer], technology: Technology, budget: Budget
+) -> tuple[dict[str, Folding], int, bool]:
+    """Foldings by layer, their common interval, and whether they fit the budget together."""
+    intervals = {
+        name: sorted({layer.schedule(graph, f).interval for f in layer.foldings(graph)})
+        for name, layer in ((layer.name, layer) for layer in layers)
+    }
+    if not intervals:
+        return {}, 0, True
+    shortest = max(each[0] for each in intervals.values())
+    targets = sorted({interval for each in intervals.values() for interval in each if interval >= shortest})
+
+    def at(target: int) -> tuple[dict[str, Folding], bool]:
+        picked = {layer.name: _cheapest(graph, layer, target, technology, budget) for layer in layers}
+        foldings = {name: folding for name, folding in picked.items() if folding is not None}
+        costs = [layer.cost(graph, foldings[layer.name], technology) for layer in layers]
+        total = technology.placed(sum(costs, _links(graph, foldings)))
+        return foldings, budget.fits(total)
+
+    low, high = 0, len(targets) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if at(targets[middle])[1] else (middle + 1, high)
+    foldings, fits = at(targets[low])
+    return foldings, targets[low], fits
+
+
+def _cheapest(
+    graph: LayerGraph, layer: HardwareLayer, interval: int, technology: Technology, budget: Budget
+) -> Folding | None:
+    """Of the foldings with the fewest multipliers that keep up with `interval` the cheapest; None where none does."""
+    schedules = [(folding, layer.schedule(graph, folding)) for folding in layer.foldings(graph)]
+    produced = graph.tensors[layer.output].frame.elements
+    fast = [folding for folding, schedule in schedules if max(schedule.interval, produced // folding.lanes) <= interval]
+    least = min((folding.rows * folding.cols for folding in fast), default=0)
+    small = [folding for folding in fast if folding.rows * folding.cols == least]
+    return min(small, key=lambda f: budget.price(layer.cost(graph, f, technology)), default=None)
+
+
+def _links(graph: LayerGraph, foldings: Mapping[str, Folding]) -> Resources:
+    """What joins each two neighbours that both have a folding."""
+    costs = (
+        link_cost(
+            graph.tensors[maker.output].format.bits,
+            foldings[maker.name].lanes,
+            reader.schedule(graph, foldings[reader.name]).lanes_in,
+        )
+        for maker, reader in _edges(graph)
+        if maker.name in foldings and reader.name in foldings
+    )
+    return sum(costs, Resources())
+
+
+def _edges(graph: LayerGraph) -> Iterator[tuple[Layer, HardwareLayer]]:
+    for maker in graph.layers:
+        for reader in graph.consumers(maker.output):
+            if isinstance(reader, HardwareLayer):
+                yield maker, reader

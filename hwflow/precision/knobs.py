@@ -1,0 +1,125 @@
+"""What the search turns: the widths of a model's weights and activations, as one tuple of bits."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hwflow.quantize.post_training import Prepared
+from hwflow.quantize.settings import LayerSettings, QuantizationSettings, WeightRounding
+
+__all__ = ["Bits", "Knob", "KnobKind", "bits_text", "knobs_of", "settings_with"]
+
+#: A width for every knob, in the order of the knobs.
+Bits = tuple[int, ...]
+
+
+class KnobKind(enum.StrEnum):
+    """Which width of the settings a knob stands for."""
+
+    INPUT = "input"
+    WEIGHTS = "weights"
+    OUTPUT = "output"
+
+
+#: What a knob turns: the kind of width, and the input or layer.
+Place = tuple[KnobKind, str]
+
+
+@dataclass(frozen=True)
+class Knob:
+    """The width of an input, of a layer's weights, or of its result; it can be any of `widths`, the widest first.
+
+    `also` are places that turn with it: tensors that Concat puts beside each other have one format.
+    """
+
+    kind: KnobKind
+    name: str
+    widths: tuple[int, ...]
+    also: tuple[Place, ...] = ()
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        return ((self.kind, self.name), *self.also)
+
+
+def knobs_of(prepared: Prepared, base: QuantizationSettings) -> tuple[Knob, ...]:
+    """The knobs of a float model, in the order of its graph, from the widths in `base` down to one bit.
+
+    A place where `base` says 1 bit has nothing to turn, and no knob.
+    """
+    tied: dict[Place, tuple[Place, ...]] = {}
+    owners = {point.tensor: _place(point.is_input, point.owner) for point in prepared.points}
+    for group in prepared.common:
+        places = tuple(owners[tensor] for tensor in group)
+        tied.update(dict.fromkeys(places, places))
+    found: dict[Place, Knob] = {}
+    for place in _places(prepared):
+        also = tuple(other for other in tied.get(place, ()) if other != place)
+        widest = _bits(base, place)
+        if widest > 1 and not any(other in found for other in also):
+            found[place] = Knob(*place, tuple(range(widest, 0, -1)), also)
+    return tuple(found.values())
+
+
+def _place(is_input: bool, name: str) -> Place:
+    return KnobKind.INPUT if is_input else KnobKind.OUTPUT, name
+
+
+def _places(prepared: Prepared) -> Iterator[Place]:
+    """Inputs, then layer by layer weights and result."""
+    points = [_place(point.is_input, point.owner) for point in prepared.points]
+    weighted = {node.name for node in prepared.layers}
+    yield from (place for place in points if place[0] is KnobKind.INPUT)
+    for node in prepared.twin.graph.nodes:
+        if node.name in weighted:
+            yield KnobKind.WEIGHTS, node.name
+        if (KnobKind.OUTPUT, node.name) in points:
+            yield KnobKind.OUTPUT, node.name
+
+
+def _bits(settings: QuantizationSettings, place: Place) -> int:
+    kind, name = place
+    if kind is KnobKind.INPUT:
+        return settings.input(name).bits
+    layer = settings.layer(name)
+    return layer.weights.bits if kind is KnobKind.WEIGHTS else layer.output.bits
+
+
+def settings_with(
+    base: QuantizationSettings, knobs: Sequence[Knob], bits: Bits, *, tuned: bool
+) -> QuantizationSettings:
+    """`base` with the widths `bits`.  What is not `tuned` rounds weights to the nearest integer, which is quick."""
+    layers, inputs = dict(base.layers), dict(base.inputs)
+    for knob, width in zip(knobs, bits, strict=True):
+        for kind, name in knob.places:
+            if kind is KnobKind.INPUT:
+                inputs[name] = replace(inputs.get(name, base.default.output), bits=width)
+                continue
+            layer = layers.get(name, base.default)
+            if kind is KnobKind.WEIGHTS:
+                layers[name] = replace(layer, weights=replace(layer.weights, bits=width))
+            else:
+                layers[name] = replace(layer, output=replace(layer.output, bits=width))
+    made = replace(base, layers=layers, inputs=inputs)
+    return made if tuned else _untuned(made)
+
+
+def _untuned(settings: QuantizationSettings) -> QuantizationSettings:
+    def nearest(layer: LayerSettings) -> LayerSettings:
+        return replace(layer, weights=replace(layer.weights, rounding=WeightRounding.NEAREST))
+
+    layers = {name: nearest(layer) for name, layer in settings.layers.items()}
+    return replace(settings, default=nearest(settings.default), layers=layers)
+
+
+def bits_text(knobs: Sequence[Knob], bits: Bits) -> str:
+    """The widths for people: the inputs', then for each layer weights/result ("8 4/6 3/8", a dot for none)."""
+    inputs = [str(width) for knob, width in zip(knobs, bits, strict=True) if knob.kind is KnobKind.INPUT]
+    layers: dict[str, dict[KnobKind, int]] = {}
+    for knob, width in zip(knobs, bits, strict=True):
+        if knob.kind is not KnobKind.INPUT:
+            layers.setdefault(knob.name, {})[knob.kind] = width
+    pairs = [f"{of.get(KnobKind.WEIGHTS, '.')}/{of.get(KnobKind.OUTPUT, '.')}" for of in layers.values()]
+    return " ".join([*inputs, *pairs])

@@ -1,0 +1,158 @@
+"""What "accuracy" means for a model and its data, so that a loss of it can be limited.
+
+| the data                                 | accuracy                              | drop                         |
+|------------------------------------------|---------------------------------------|------------------------------|
+| labels: classes, or 0 and 1 for a score  | top-1, or area under the ROC curve    | points (hundredths) lost     |
+| labels: real numbers                     | root mean square of the error         | growth in per cent           |
+| no labels; an output is a row of scores  | rows that keep the float model's class | points below 100 %          |
+| no labels; other outputs                 | difference from the float outputs     | per cent of their size       |
+
+A row of scores is an output of two elements or more, in a vector that no input has the shape of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hwflow.accuracy import Question, Task, compare, question
+from hwflow.dataset import Dataset, classes
+from hwflow.errors import HwflowError
+from hwflow.onnx.model import Array, Model, Value
+
+__all__ = ["Metric", "Score", "noise_power"]
+
+#: A float model's error below this share of the labels' size counts as none; growth is relative to that size then.
+SMALL = 1e-6
+#: Probabilities below this one are alike.
+FAINT = 1e-4
+
+
+@dataclass(frozen=True)
+class Score:
+    """`value` in the metric's unit, and the drop against the float model."""
+
+    value: float
+    drop: float
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How outputs are judged.  `name` is for tables; `unit` is that of drops; `percent` says how values are shown."""
+
+    name: str
+    unit: str
+    asked: Question
+    dataset: Dataset
+    reference: Mapping[str, Array]
+    output: str
+    kind: str
+
+    @staticmethod
+    def of(model: Model, dataset: Dataset, reference: Mapping[str, Array]) -> Metric:
+        """The metric for `dataset`; `reference` are the float model's outputs [rows, *output shape] by name.
+
+        HwflowError where the data allows none.
+        """
+        asked = question(model, dataset)
+        numbers = {name: values for name, values in reference.items() if values.dtype.kind in "biuf"}
+        if not numbers:
+            raise HwflowError(
+                "accuracy must be measured on an output of numbers, and the model has none; leave --accuracy-drop out"
+            )
+        for name, values in numbers.items():
+            if not np.isfinite(values.astype(np.float64)).all():
+                raise HwflowError(
+                    f"output '{name}' of the float model must be finite on {dataset.path}, or no "
+                    "accuracy can be compared with it; leave those rows out"
+                )
+        if dataset.labels is not None and asked.task is not Task.VALUES:
+            headline = compare(asked, dataset, reference, reference).headline
+            if headline is None or headline.real is None:
+                raise HwflowError(
+                    f"{dataset.path}: the labels must make an accuracy, which takes rows of labels 0 "
+                    "and 1; add such rows, or leave the labels out"
+                )
+            return Metric(headline.name, "points", asked, dataset, reference, asked.output, "headline")
+        if dataset.labels is not None:
+            return Metric("error", "%", asked, dataset, reference, asked.output, "growth")
+        scores = [value.name for value in model.graph.outputs if value.name in numbers and _is_scores(value, model)]
+        if scores:
+            return Metric("agreement", "points", asked, dataset, reference, scores[0], "agreement")
+        return Metric("difference", "%", asked, dataset, reference, "", "difference")
+
+    @property
+    def rows(self) -> int:
+        return self.dataset.rows
+
+    @property
+    def description(self) -> str:
+        """One sentence for people."""
+        return {
+            "headline": f"{self.name} of output '{self.output}' against the labels",
+            "growth": f"error of output '{self.output}' against the labels; the drop is its growth in per cent",
+            "agreement": f"rows where output '{self.output}' keeps the float model's class (the data has no labels)",
+            "difference": "difference from the float outputs in per cent of their size (the data has no labels)",
+        }[self.kind]
+
+    @property
+    def resolution(self) -> float | None:
+        """The smallest drop that can be told from none: one row; None for real-valued metrics."""
+        return 100 / self.rows if self.kind == "agreement" or self.name == "top-1" else None
+
+    def score(self, outputs: Mapping[str, Array]) -> Score:
+        """Judge outputs [rows, *output shape] by name."""
+        if self.kind == "headline":
+            headline = compare(self.asked, self.dataset, self.reference, outputs).headline
+            assert headline is not None
+            assert headline.integer is not None
+            assert headline.lost is not None
+            return Score(100 * headline.integer, headline.lost)
+        if self.kind == "agreement":
+            same = 100 * float(np.mean(classes(outputs[self.output]) == classes(self.reference[self.output])))
+            return Score(same, 100 - same)
+        if self.kind == "growth":
+            assert self.dataset.labels is not None
+            expected = self.dataset.labels.astype(np.float64).reshape(self.rows, -1)
+            real, found = (
+                _rms(made[self.output].astype(np.float64).reshape(expected.shape) - expected)
+                for made in (self.reference, outputs)
+            )
+            size = _rms(expected) or 1.0
+            return Score(found, 100 * (found - real) / (real if real > SMALL * size else size))
+        share = 100 * math.sqrt(noise_power(self.reference, outputs))
+        return Score(share, share)
+
+
+def _rms(values: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
+def _is_scores(value: Value, model: Model) -> bool:
+    shape = value.tensor.shape if value.tensor is not None else None
+    if shape is None or not all(isinstance(size, int) for size in shape):
+        return False
+    sizes = [size for size in shape if isinstance(size, int)]
+    shapes = [v.tensor.shape for v in model.graph.inputs if v.tensor is not None]
+    return shape not in shapes and math.prod(sizes) >= 2 and max(sizes, default=0) == math.prod(sizes)
+
+
+def noise_power(reference: Mapping[str, Array], outputs: Mapping[str, Array]) -> float:
+    """Power of the difference over the power of the reference, summed over all outputs of numbers.
+
+    Probabilities are compared by their logarithms, so that errors behind a softmax count where it saturates, too.
+    """
+    signal = noise = 0.0
+    for name, values in reference.items():
+        if values.dtype.kind not in "biuf":
+            continue
+        real, found = values.astype(np.float64), outputs[name].astype(np.float64)
+        rows = real.reshape(len(real), -1)
+        if rows.shape[1] > 1 and rows.min() >= 0 and np.allclose(rows.sum(axis=1), 1, atol=1e-3):
+            real, found = np.log(np.maximum(real, FAINT)), np.log(np.maximum(found, FAINT))
+        signal += float(np.sum(np.square(real)))
+        noise += float(np.sum(np.square(found - real)))
+    return noise / signal if signal > 0 else noise
