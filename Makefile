@@ -8,6 +8,8 @@ JOBS   ?= 2
 # What the commands take.  Without MODEL they run the shipped example on its own data.
 MODEL       ?=
 DATA        ?=
+SETTINGS    ?=
+BITS        ?=
 BOARD       ?=
 PLAN        ?=
 WAVES       ?=
@@ -26,7 +28,7 @@ PYTEST = @'$(VENV)/bin/python' -m pytest -n $(JOBS) --dist worksteal $(if $(MODE
 option        = $(if $(2),--$(1) '$(2)')
 EXAMPLE       = models/digits_cnn
 MODEL_OPTIONS = '$(or $(MODEL),$(EXAMPLE).onnx)' $(call option,input-shape,$(INPUT_SHAPE)) $(call option,build,$(BUILD)) $(ARGS)
-DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,$(EXAMPLE).npz)))
+DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,$(EXAMPLE).npz))) $(call option,settings,$(SETTINGS)) $(call option,bits,$(BITS))
 BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
@@ -40,6 +42,7 @@ help: ## list the targets
 	@echo 'Variables:'
 	@echo '  MODEL=x.onnx   the model; without it, the example models/digits_cnn.onnx and its data'
 	@echo '  DATA=x.npz     inputs, labels and calibration data (docs/data-files.md)'
+	@echo '  BITS=w or w,a  bits of all weights and activations, 1 to 8; SETTINGS=x.yaml has them by layer'
 	@echo '  BOARD=name     see `make boards`'
 	@echo '  PLAN=x.yaml    an edited plan instead of the one that hwflow makes'
 	@echo '  INPUT_SHAPE=name=1,3,32,32   fixes a shape that the model leaves open'
@@ -63,11 +66,11 @@ info: ## say what is in MODEL
 	$(SETUP)
 	$(HWFLOW) info $(MODEL_OPTIONS)
 
-quantize: ## make the integer graph of MODEL [DATA]
+quantize: ## make the integer graph of MODEL [DATA BITS SETTINGS]
 	$(SETUP)
 	$(HWFLOW) quantize $(DATA_OPTIONS)
 
-golden: ## run the integer golden model on DATA
+golden: ## run the integer golden model on DATA [BITS SETTINGS]
 	$(SETUP)
 	$(HWFLOW) golden $(DATA_OPTIONS)
 

@@ -7,11 +7,24 @@ from typing import TYPE_CHECKING, Any
 from .errors import AnswerIsNo, HwflowError, MissingTool, ToolFailed
 
 if TYPE_CHECKING:
-    from .api import check, generate, load, make_plan, quantize_model, read_data, run_golden, simulate, synthesize
+    from .api import (
+        check,
+        export_model,
+        generate,
+        load,
+        make_plan,
+        measure_accuracy,
+        measure_layers,
+        quantize_model,
+        read_data,
+        run_golden,
+        simulate,
+        synthesize,
+    )
 
 __all__ = [
-    "AnswerIsNo", "HwflowError", "MissingTool", "ToolFailed", "check", "generate", "load", "make_plan",
-    "quantize_model", "read_data", "run_golden", "simulate", "synthesize",
+    "AnswerIsNo", "HwflowError", "MissingTool", "ToolFailed", "check", "export_model", "generate", "load", "make_plan",
+    "measure_accuracy", "measure_layers", "quantize_model", "read_data", "run_golden", "simulate", "synthesize",
 ]
 
 

@@ -20,19 +20,23 @@ from pathlib import Path
 from hwflow_sim import RunResult, StallPattern
 
 from . import golden, hls, onnx
+from .accuracy import Accuracy, LayerNoise, layer_noise, measure
 from .dataset import Dataset, load_dataset
-from .flow import budget_of
+from .errors import HwflowError
+from .flow import budget_of, read_text, settings_of_bits
 from .generation import write_rtl
 from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
 from .quantize import Quantized, quantize
+from .quantize.settings import QuantizationSettings
+from .quantize.settings_file import settings_from_yaml
 from .simulation import compile_plan, run_plan
 from .synth import Board, SynthesisReport, load_board
 from .synth import synthesize as synthesize_core
 
-__all__ = ["check", "generate", "load", "make_plan", "quantize_model", "read_data", "run_golden", "simulate",
-           "synthesize"]
+__all__ = ["check", "export_model", "generate", "load", "make_plan", "measure_accuracy", "measure_layers",
+           "quantize_model", "read_data", "run_golden", "simulate", "synthesize"]
 
 
 def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
@@ -50,9 +54,38 @@ def read_data(path: str | Path, model: Model) -> Dataset:
     return load_dataset(path, model)
 
 
-def quantize_model(model: Model, data: Dataset | None = None) -> Quantized:
-    """Integers for `model`: of a float model by calibration on `data`, of a QDQ model exactly as they stand."""
-    return quantize(model, data.calibration if data is not None else None)
+def quantize_model(model: Model, data: Dataset | None = None, *, bits: int | tuple[int, int] | None = None,
+                   settings: str | Path | QuantizationSettings | None = None) -> Quantized:
+    """Integers for `model`: of a float model by calibration on `data`, of a quantized model exactly as they stand.
+
+    `bits` are the widths of all weights, or of all weights and all activations; `settings` decides layer by layer, and
+    is a YAML file or its content as an object.  HwflowError where both are given or they do not fit the model.
+    """
+    if bits is not None and settings is not None:
+        raise HwflowError("bits and settings must not be given together; write the widths into the settings")
+    choices = settings
+    if bits is not None:
+        choices = settings_of_bits(*((bits, 8) if isinstance(bits, int) else bits))
+    elif isinstance(settings, str | Path):
+        choices = settings_from_yaml(read_text(Path(settings)), str(settings), model)
+    assert choices is None or isinstance(choices, QuantizationSettings)
+    return quantize(model, data.calibration if data is not None else None, settings=choices)
+
+
+def export_model(quantized: Quantized, path: str | Path) -> Path:
+    """Write the integers as an ONNX model with QuantizeLinear and DequantizeLinear, which any runtime evaluates."""
+    onnx.save(quantized.qdq, path)
+    return Path(path)
+
+
+def measure_accuracy(model: Model, quantized: Quantized, data: Dataset) -> Accuracy:
+    """The float `model` and its integers on every row of `data`, by the measures that its labels or outputs ask for."""
+    return measure(model, quantized, data)[0]
+
+
+def measure_layers(quantized: Quantized, data: Dataset) -> tuple[LayerNoise, ...]:
+    """How far the tensors of the integer model are from the same computation in reals, on the rows of `data`."""
+    return layer_noise(quantized, data.inputs)
 
 
 def run_golden(quantized: Quantized, inputs: Dataset | Mapping[str, Array]) -> dict[str, Array]:

@@ -8,23 +8,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from hwflow_sim.doctor import simulation_tools
 from hwflow_sim.tools import find_tools
 
 from . import onnx
-from .build import locked, write_atomically
+from .build import create_folder, locked, write_atomically
 from .errors import HwflowError
 from .flow import Flow, Settings
+from .layers.base import Layer
+from .layers.formats import Tensor
 from .onnx import Severity
 from .onnx.container.files import read
+from .onnx_commands import require_apart
 from .report import tables
 from .report.accuracy import say_accuracy, show_accuracy, show_layers
 from .report.console import Console
 from .report.info import describe_model
 from .report.model import show_model
 from .report.picture import svg
+from .report.places import without_hardware
 from .synth import list_boards, load_board, tool_status
 from .synth.toolchain import tools_of_family
 from .target import require_plain_target, same_file
@@ -61,9 +66,12 @@ def check(console: Console, settings: Settings) -> Result:
     nodes = counted(len(flow.source.graph.nodes), "node")
     try:
         _, graph = flow.model, flow.trial().graph
-    except HwflowError as problem:
-        console.say(f"{summary}; a valid ONNX file, but no hardware for it: {problem}")
-        return {"exit_code": 0, **facts, "layers": None, "problem": str(problem)}
+    except HwflowError as error:
+        console.say(f"{summary}; a valid ONNX file, but no hardware for it: {error}")
+        return {"exit_code": 0, **facts, "layers": None, "golden": False, "problem": str(error)}
+    if problem := without_hardware(graph):
+        console.say(f"{summary}; a valid ONNX file, and {problem}")
+        return {"exit_code": 0, **facts, "layers": None, "golden": True, "problem": problem}
     layers = counted(len(graph.layers), "layer")
     console.say(f"{summary}; {nodes}, all map to hardware: {layers}")
     return {"exit_code": 0, **facts, "layers": [layer.name for layer in graph.layers]}
@@ -96,17 +104,44 @@ def info(console: Console, settings: Settings) -> Result:
 
 
 def quantize(console: Console, settings: Settings) -> Result:
-    """The integer graph below build/<model>/quantized, and what it costs in accuracy."""
+    """The integer graph below build/<model>/quantized, what it costs in accuracy, and on demand a QDQ model of it."""
+    if settings.export is not None:
+        _require_export(settings.export, settings)
     flow = Flow(console, settings)
     with locked(flow.folder, console.progress):
-        graph = flow.graph
-        accuracy = flow.accuracy()
-    console.table("integer graph", ("layer", "kind", "output", "format", "scale", "zero point"), [
-        (layer.name, layer.kind, str(tensor.frame), str(tensor.format), f"{tensor.scale:.6g}", str(tensor.zero_point))
-        for layer in graph.layers for tensor in [graph.tensors[layer.output]]])
+        graph, accuracy, path = flow.graph, flow.accuracy(), flow.reproducing()
+    layers = [_layer_facts(layer, graph.tensors[layer.output]) for layer in graph.layers]
+    console.table("integer graph", ("layer", "kind", "weights", "output", "format", "scale", "zero point"), [
+        (layer["layer"], layer["kind"], layer["weights"] or "", layer["output"], layer["format"],
+         f"{layer['scale']:.6g}", str(layer["zero_point"])) for layer in layers])
     say_accuracy(console, accuracy)
     console.say(f"written to {flow.folder / 'quantized'}")
-    return {"accuracy": accuracy.facts() if accuracy else None, "folder": str(flow.folder / "quantized")}
+    if path is not None:
+        console.say(f"every choice of this run: {path}; edit a copy of it and pass that with --settings")
+    if settings.export is not None:
+        onnx.save(flow.quantized.qdq, settings.export)
+        console.say(f"exported to {settings.export}: standard ONNX with QuantizeLinear and DequantizeLinear, for any "
+                    f"runtime (onnxruntime.InferenceSession('{settings.export}')), or for hwflow in place of the model")
+    return {"accuracy": accuracy.facts() if accuracy else None, "folder": str(flow.folder / "quantized"),
+            "layers": layers, "notes": list(flow.quantized.notes), "settings": str(path) if path else None,
+            "export": str(settings.export) if settings.export else None}
+
+
+def _require_export(target: Path, settings: Settings) -> None:
+    """Refuse at once what can never be written, or would destroy what is read."""
+    require_plain_target(target)
+    if same_file(target, settings.model):
+        raise HwflowError(f"{target}: must not be the model itself; choose another name with --export")
+    create_folder(target.parent, "--export")
+    if target.exists():
+        require_apart(settings.model, target, settings.limits)
+
+
+def _layer_facts(layer: Layer, tensor: Tensor) -> dict[str, Any]:
+    weights = getattr(layer, "weight_format", None)
+    return {"layer": layer.name, "kind": layer.kind, "weights": str(weights) if weights else None,
+            "output": str(tensor.frame), "format": str(tensor.format), "scale": tensor.scale,
+            "zero_point": tensor.zero_point}
 
 
 def golden(console: Console, settings: Settings) -> Result:

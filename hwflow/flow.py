@@ -29,9 +29,11 @@ from .onnx.limits import DEFAULT_LIMITS, Limits
 from .onnx.model import Array
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
+from .quantize.settings_file import settings_from_yaml
 from .quantize.support import operators_without_hardware
 from .report.console import Console
 from .synth import Board, SynthesisReport, load_board, synthesize
+from .target import same_file
 
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
@@ -126,7 +128,7 @@ class Flow:
             return QuantizationSettings() if settings.bits is None else settings_of_bits(*settings.bits)
         if settings.bits is not None:
             raise HwflowError("--bits and --settings must not be given together; write the widths into the file")
-        raise HwflowError('--settings is not there yet')
+        return settings_from_yaml(read_text(settings.settings), str(settings.settings), self.model)
 
     @cached_property
     def quantize_key(self) -> str:
@@ -153,6 +155,18 @@ class Flow:
         if dataset is not None and dataset.calibration_is_input:
             self.console.progress(f"'{dataset.path}' has no calib_ arrays: calibration used its first rows")
         return result
+
+    def reproducing(self) -> Path | None:
+        """The file that gives the same integers again, written beside the results; None of a model that came quantized.
+
+        Where that file itself was given as --settings, it stays as the user left it.
+        """
+        path, text = self.folder / "quantize.yaml", self.quantized.settings
+        if not text:
+            return None
+        if self.settings.settings is None or not same_file(path, self.settings.settings):
+            write_atomically(path, text)
+        return path
 
     @property
     def graph(self) -> LayerGraph:
@@ -302,7 +316,10 @@ class Flow:
 
 
 def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings:
-    """The same widths for every layer and input."""
+    """The same widths for every layer and input.  HwflowError outside 1 to 8."""
+    for width in (weights, activations):
+        if not 1 <= width <= 8:
+            raise HwflowError(f"bits must be from 1 to 8, not {width}")
     return QuantizationSettings(LayerSettings(WeightSettings(weights), ActivationSettings(activations)))
 
 

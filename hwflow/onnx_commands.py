@@ -24,7 +24,7 @@ from .onnx.versioning.semantic import version_text
 from .report.console import Console
 from .target import same_file
 
-__all__ = ["convert", "diff", "rules"]
+__all__ = ["convert", "diff", "require_apart", "rules"]
 
 Result = Mapping[str, Any]
 
@@ -86,13 +86,13 @@ def convert(
     """Write a model again: binary or text by the suffix of the file, its weights inside or beside it."""
     model = onnx.load(source, limits=limits)
     if target.exists() or external_data:
-        _require_apart(source, target, limits)
+        require_apart(source, target, limits)
     onnx.save(model, target, external=True if external_data else None)
     console.say(f"{target}: written, {target.stat().st_size} bytes" + (" and its data beside it" * external_data))
     return {"exit_code": 0, "path": str(target), "bytes": target.stat().st_size}
 
 
-def _require_apart(source: Path, target: Path, limits: Limits) -> None:
+def require_apart(source: Path, target: Path, limits: Limits) -> None:
     """Refuse to write over the weights of the source, unless the source itself is replaced as well."""
     if same_file(source, target):
         return

@@ -54,7 +54,7 @@ def describe_model(
          "where": place.where.value, "reason": place.reason}
         for index, (node, place) in enumerate(zip(source.graph.nodes, found.nodes, strict=True))
     ]  # fmt: skip
-    facts["problem"] = found.problem
+    facts["problem"], facts["golden"] = found.problem, found.golden
     return facts, types, found
 
 

@@ -89,6 +89,11 @@ def _show_places(console: Console, facts: Mapping[str, Any]) -> None:
         console.say(f"  and {len(others) - _MOST} more; --json lists all")
     if facts["problem"] is None:
         console.say("  the model becomes hardware")
+    elif facts["golden"]:
+        first, *lines = facts["problem"].splitlines()
+        console.say(f"  {first}")
+        for line in lines[:_MOST]:
+            console.say(f"  {shortened(line, 200)}")
     else:
         reason = shortened(facts["problem"].splitlines()[0].rstrip(":"), 400)
         console.say(f"  the model does not become hardware: {reason}; `hwflow check` says all")

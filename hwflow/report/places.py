@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..errors import HwflowError
+from ..hls.support import hardware_problems
+from ..layers.base import HardwareLayer, LayerGraph
 from ..onnx import Model, simplify
 from ..onnx.limits import DEFAULT_LIMITS
 from ..onnx.model import Node
@@ -17,7 +19,7 @@ from ..quantize.graphs import host_prefix, host_suffix
 from ..quantize.operators import HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, QUANTIZERS
 from ..quantize.support import operators_without_hardware, unsupported
 
-__all__ = ["Place", "Places", "Where", "places"]
+__all__ = ["Place", "Places", "Where", "places", "without_hardware"]
 
 
 class Where(enum.Enum):
@@ -39,10 +41,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Places:
-    """One entry per node of the main graph.  `problem` says why the model as a whole is no hardware; None if it is."""
+    """One entry per node of the main graph.  `problem` says why the model as a whole is no hardware; None if it is.
+
+    `golden`: it becomes integers, so that the golden model runs it, with hardware or without.
+    """
 
     nodes: tuple[Place, ...]
     problem: str | None
+    golden: bool = False
 
 
 def places(source: Model, static: Callable[[], Model], trial: Callable[[], Quantized]) -> Places:
@@ -63,10 +69,27 @@ def places(source: Model, static: Callable[[], Model], trial: Callable[[], Quant
         problem = str(error)
         return Places(_without_shapes(source, missing), problem)
     try:
-        quantized, trouble = trial(), None
+        quantized = trial()
     except HwflowError as error:
-        quantized, trouble = None, str(error)
-    return Places(_with_shapes(source, model, missing, quantized), trouble)
+        return Places(_with_shapes(source, model, missing, None), str(error))
+    return Places(_with_shapes(source, model, missing, quantized), without_hardware(quantized.graph), golden=True)
+
+
+def without_hardware(graph: LayerGraph) -> str | None:
+    """What keeps integers that the golden model runs from becoming hardware, a line for each; None where nothing."""
+    problems = "".join(f"\n  {problem}" for problem in hardware_problems(graph))
+    return f"it runs in the golden model; no hardware yet for:{problems}" if problems else None
+
+
+def _layers_without(graph: LayerGraph) -> dict[str, str]:
+    """By layer, which is named like its node, why it cannot become a stage."""
+    found = {}
+    for layer in graph.layers:
+        if not isinstance(layer, HardwareLayer):
+            found[layer.name] = f"{layer.kind} has no hardware yet; the golden model runs it"
+        elif problem := layer.hardware_problem(graph):
+            found[layer.name] = problem
+    return found
 
 
 class _Missing:
@@ -111,6 +134,7 @@ def _with_shapes(
     graph = model.graph
     kept = {name for node in graph.nodes for name in node.outputs if name}
     reasons = {problem.where: problem.why for problem in unsupported(model)}
+    layers = {} if quantized is None else _layers_without(quantized.graph)
     if quantized is None:
         inside = host_prefix(graph, HOST_BEFORE & (QUANTIZERS | HOST_ONLY))
         inside |= host_suffix(graph, HOST_AFTER & (LAYOUT | HOST_ONLY))
@@ -126,6 +150,8 @@ def _with_shapes(
             found.append(Place(Where.CONSTANT, "constants, or names for the same value"))
         elif node.label in reasons:
             found.append(Place(Where.HOST, reasons[node.label]))
+        elif node.name and node.name in layers:
+            found.append(Place(Where.HOST, layers[node.name]))
         elif any((node.op_type, name) in host for name in node.outputs):
             found.append(Place(Where.HOST, "around the hardware"))
         else:
