@@ -5,6 +5,7 @@ From here on down to the board, comparison is equality.
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
@@ -16,6 +17,7 @@ from hwflow.layers.formats import IntArray
 from hwflow.layers.planes import Planes, to_frames, to_planes
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
+from hwflow.onnx.rewrite.rows import over_rows
 from hwflow.quantize import Quantized
 
 __all__ = ["before", "behind", "enter", "evaluate_rows", "predict", "run"]
@@ -25,6 +27,15 @@ Progress = Callable[[int, int], None]
 
 #: Rows that go through the integer graph at once, at most; gives progress something to report.
 _ROWS = 64
+
+#: Rows that go through a host program at once.
+_HOST_ROWS = 512
+
+#: Host programs are short; a model with more nodes is none, and not looked at.
+_HOST_NODES = 64
+
+#: What `_over_rows` has made, by the model's identity and the shapes of its inputs.
+_MANY: dict[tuple[int, tuple[tuple[str, tuple[int, ...]], ...]], Model | None] = {}
 
 #: Elements of the largest tensor that go through the integer graph at once: bounds memory.
 _ELEMENTS = 1 << 23
@@ -117,11 +128,28 @@ def behind(quantized: Quantized, frames: Mapping[str, IntArray]) -> dict[str, Ar
 
 
 def evaluate_rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
-    """Evaluate an ONNX model of batch 1 row by row: [n, *input shape] to [n, *output shape]."""
-    read = {name: rows[name] for name in (value.name for value in model.graph.inputs)}
+    """Evaluate an ONNX model of batch 1 on rows: [n, *input shape] to [n, *output shape]; on many at once if it can."""
+    read = {value.name: np.asarray(rows[value.name]) for value in model.graph.inputs}
     count = min(len(array) for array in read.values())
+    read = {name: array[:count] for name, array in read.items()}
+    whole = _over_rows(model, read)
+    if whole is not None:
+        starts = range(0, max(count, 1), _HOST_ROWS)
+        parts = [evaluate(whole, {k: v[start : start + _HOST_ROWS] for k, v in read.items()}) for start in starts]
+        return {value.name: np.concatenate([part[value.name] for part in parts]) for value in model.graph.outputs}
     results = [evaluate(model, {name: array[k] for name, array in read.items()}) for k in range(count)]
     return {value.name: np.stack([result[value.name] for result in results]) for value in model.graph.outputs}
+
+
+def _over_rows(model: Model, rows: Mapping[str, Array]) -> Model | None:
+    """The model for many rows, made at the first call with rows of these shapes."""
+    key = id(model), tuple(sorted((name, array.shape[1:]) for name, array in rows.items()))
+    if key not in _MANY:
+        first = {n: a[0] if len(a) else np.zeros(a.shape[1:], a.dtype) for n, a in rows.items()}
+        made = tuple(filter(None, (name for node in model.graph.nodes for name in node.outputs)))
+        _MANY[key] = over_rows(model, evaluate(model, first, made)) if len(model.graph.nodes) <= _HOST_NODES else None
+        weakref.finalize(model, _MANY.pop, key, None)
+    return _MANY[key]
 
 
 def predict(quantized: Quantized, feeds: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:

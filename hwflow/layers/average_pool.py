@@ -18,7 +18,7 @@ from hwflow.layers.hardware import divisors, pool_window, rescale_problem, resca
 from hwflow.layers.matrix import check_padding, check_rescale
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import Rescale
-from hwflow.layers.rescale_planes import rescale_planes
+from hwflow.layers.rescale_planes import Rescaler
 from hwflow.layers.window import Window
 
 __all__ = ["AveragePool"]
@@ -70,7 +70,7 @@ class AveragePool(HardwareLayer):
         (x,) = inputs
         x = x.astype(compact(self.accumulator))  # which holds every partial sum
         sums = self.window.reduce(x, graph.tensors[self.inputs[0]].zero_point, np.add)
-        return rescale_planes(self.requantize, sums, self.accumulator, compact(graph.tensors[self.output].format))
+        return Rescaler(self.requantize, self.accumulator, sums.dtype, graph.tensors[self.output].format)(sums)
 
     def hardware_problem(self, graph: LayerGraph) -> str | None:
         return rescale_problem(self.requantize, graph.tensors[self.output].format)

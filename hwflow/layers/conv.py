@@ -13,16 +13,15 @@ from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import accumulator_format, check_padding, check_rescale, require
 from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
-from hwflow.layers.planes import Planes, compact
+from hwflow.layers.planes import Planes
 from hwflow.layers.product import Product
 from hwflow.layers.rescale import Rescale
-from hwflow.layers.rescale_planes import rescale_planes
 from hwflow.layers.window import Window
 
 __all__ = ["Conv"]
 
-#: Rows go through the convolution in blocks of about this many window entries: 1 MB of float32 fits the cache.
-_BLOCK = 1 << 18
+#: Rows go through the convolution in blocks of about this many window entries: 2 MB of float32 fit the cache.
+_BLOCK = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,8 @@ class Conv(MatrixLayer):
         (x,) = inputs
         windows = self.window.windows(x, graph.tensors[self.inputs[0]].zero_point)
         rows, *ahead = windows.shape[3:]
-        y = np.empty((len(self.weights), rows, *ahead), compact(graph.tensors[self.output].format))
+        rescale = self.product.rescaler(self.requantize, graph.tensors[self.output].format)
+        y = np.empty((len(self.weights), rows, *ahead), rescale.dtype)
         step = self._rows_at_once(windows.shape)
         buffer = np.empty((*windows.shape[:3], step, *ahead), self.product.dtype)
         for first in range(0, rows, step):
@@ -95,8 +95,7 @@ class Conv(MatrixLayer):
             columns = buffer[:, :, :, : block.shape[3]]
             np.copyto(columns, block)
             sums = self.product.of(columns.reshape(self.groups, self.product.depth, math.prod(block.shape[3:])))
-            made = rescale_planes(self.requantize, sums, self.accumulator, y.dtype)
-            y[:, first : first + step] = made.reshape(len(y), *block.shape[3:])
+            y[:, first : first + step] = rescale(sums).reshape(len(y), *block.shape[3:])
         return y
 
     def _rows_at_once(self, windows: tuple[int, ...]) -> int:

@@ -10,10 +10,9 @@ from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import accumulator_format, check_rescale, require
 from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
-from hwflow.layers.planes import Planes, compact
+from hwflow.layers.planes import Planes
 from hwflow.layers.product import Product
 from hwflow.layers.rescale import Rescale
-from hwflow.layers.rescale_planes import rescale_planes
 from hwflow.layers.window import Window
 
 __all__ = ["Dense"]
@@ -65,7 +64,7 @@ class Dense(MatrixLayer):
         (x,) = inputs
         raster = x.transpose(1, 2, 0, 3).astype(self.product.dtype, order="C")
         sums = self.product.of(raster.reshape(1, self.weights.shape[1], x.shape[3]))
-        made = rescale_planes(self.requantize, sums, self.accumulator, compact(graph.tensors[self.output].format))
+        made = self.product.rescaler(self.requantize, graph.tensors[self.output].format)(sums)
         return made.reshape(len(made), 1, 1, x.shape[3])
 
     def hardware(self, graph: LayerGraph) -> MatrixHardware:

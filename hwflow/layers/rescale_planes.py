@@ -6,16 +6,17 @@ Each shortcut stands beside the reason why it is exact; where the reason does no
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hwflow.layers.formats import IntFormat
-from hwflow.layers.planes import Planes
+from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import Requantize, Rescale, Rounding, Thresholds
 
-__all__ = ["rescale_planes", "round_exactly"]
+__all__ = ["Rescaler", "round_exactly"]
 
 #: Integers below are exact in float64.
 _EXACT = 1 << 53
@@ -29,21 +30,27 @@ _FEW = 24
 Floats = npt.NDArray[np.float64]
 
 
-def rescale_planes(rescale: Rescale, sums: npt.NDArray[Any], accumulator: IntFormat, dtype: np.dtype[Any]) -> Planes:
-    """`rescale.apply` of `sums` [channels, ...], which hold integers inside `accumulator` in any type, as `dtype`."""
-    flat = sums.reshape(len(sums), math.prod(sums.shape[1:]))
-    made = np.empty(flat.shape, dtype)
-    step = max(1, _BLOCK // max(len(flat), 1))
-    convert = _converter(rescale, accumulator, flat.dtype)
-    for first in range(0, flat.shape[1], step):
-        made[:, first : first + step] = convert(flat[:, first : first + step])
-    return made.reshape(sums.shape)
+class Rescaler:
+    """`rescale.apply` for sums [channels, ...] of type `sums`, which hold integers inside `accumulator`."""
+
+    def __init__(self, rescale: Rescale, accumulator: IntFormat, sums: npt.DTypeLike, output: IntFormat):
+        self.dtype = compact(output)
+        self._convert = _converter(rescale, accumulator, np.dtype(sums))
+
+    def __call__(self, sums: npt.NDArray[Any]) -> Planes:
+        """The elements of `sums`, in the narrowest type that holds the output."""
+        flat = sums.reshape(len(sums), math.prod(sums.shape[1:]))
+        made = np.empty(flat.shape, self.dtype)
+        step = max(1, _BLOCK // max(len(flat), 1))
+        for first in range(0, flat.shape[1], step):
+            made[:, first : first + step] = self._convert(flat[:, first : first + step])
+        return made.reshape(sums.shape)
 
 
-def _converter(rescale: Rescale, accumulator: IntFormat, dtype: np.dtype[Any]) -> Any:
-    """The function of a block [channels, elements] of type `dtype`."""
+def _converter(rescale: Rescale, accumulator: IntFormat, sums: np.dtype[Any]) -> Callable[[npt.NDArray[Any]], Planes]:
+    """The function of a block [channels, elements]."""
     if isinstance(rescale, Thresholds):
-        return _Counter(rescale, accumulator, dtype)
+        return _Counter(rescale, accumulator, sums)
     half = 1 << int(rescale.shift.max())
     if 2 * rescale.reach(accumulator) + half < _EXACT:
         return _Scaler(rescale)
