@@ -15,6 +15,8 @@ from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import operators
 from hwflow.quantize.calibration.ranges import Progress
+from hwflow.quantize.dialects.constant_layout import fold_constant_layout
+from hwflow.quantize.dialects.standard import to_standard_qdq
 from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, raise_opset
@@ -25,7 +27,22 @@ from hwflow.quantize.settings import QuantizationSettings, choices_of_widths
 from hwflow.quantize.store import load_quantized, save_quantized
 from hwflow.quantize.support import unsupported
 
-__all__ = ["FLOAT_PASSES", "QDQ_PASSES", "Pass", "Quantized", "load_quantized", "quantize", "save_quantized"]
+__all__ = [
+    "DIALECT_PASSES",
+    "FLOAT_PASSES",
+    "QDQ_PASSES",
+    "Pass",
+    "Quantized",
+    "load_quantized",
+    "quantize",
+    "save_quantized",
+]
+
+#: What makes a standard QDQ model of one that writes its integers in another way, in order; others stay as they are.
+DIALECT_PASSES: tuple[Pass, ...] = (
+    Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
+    Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
+)
 
 #: What a QDQ model goes through before it is imported, in order.
 QDQ_PASSES: tuple[Pass, ...] = (
@@ -55,6 +72,8 @@ def quantize(
     inferred = infer(model, input_shapes)
     notes = [note for note in inferred.notes if note not in model.notes]
     model = simplify(inferred)
+    for step in DIALECT_PASSES:
+        model = step.run(model)
     raise_all(unsupported(model))
     _require_values(model)
     settings, text = settings or QuantizationSettings(), ""

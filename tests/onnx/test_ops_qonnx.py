@@ -28,6 +28,7 @@ ROUNDED = {
     "HALF_UP": [6, 3, 2, 1, 1, -1, -1, -2, -3, -6],
     "HALF_DOWN": [5, 2, 2, 1, 1, -1, -1, -2, -2, -5],
 }
+ROUNDED |= {"HALF_EVEN": ROUNDED["ROUND"], "ROUND_TO_ZERO": ROUNDED["DOWN"]}
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
@@ -139,8 +140,8 @@ def test_without_an_import_version_1_is_meant(domain) -> None:
     ("wanted", "message"),
     [
         (qonnx("Quant", [1.0], 1.0, 0.0, 8, rounding_mode="TIE"),
-         "'rounding_mode' must be one of ROUND, CEIL, FLOOR, UP, DOWN, HALF_UP, HALF_DOWN, not 'TIE'; "
-         "export the model again"),
+         "'rounding_mode' must be one of ROUND, HALF_EVEN, CEIL, FLOOR, UP, DOWN, ROUND_TO_ZERO, HALF_UP, HALF_DOWN, "
+         "not 'TIE'; export the model again"),
         (qonnx("Quant", [1.0], 1.0, 0.0, 2.5), "the bit width must be a whole number of 1 to 64, not 2.5"),
         (qonnx("Quant", [1.0], [1.0, 2.0], 0.0, 8), "the parameters must broadcast to the input [1], not make it [2]"),
         (qonnx("MultiThreshold", draw(2, 3), draw(2, 4), out_dtype="UINT2"),

@@ -19,6 +19,7 @@ from hwflow.onnx.inference.static_inputs import contradictions, fixed_inputs
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.ops.base import Call, Known, Operator
+from hwflow.onnx.ops.custom.qonnx import DOMAINS as QONNX_DOMAINS
 from hwflow.onnx.rewrite.inline import inline_functions
 from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, spliced
 from hwflow.onnx.run.calls import describe, find, run
@@ -27,7 +28,13 @@ from hwflow.onnx.run.operands import dense
 __all__ = ["infer"]
 
 #: Constants stay unfolded behind these: quantized weights must stay visible as integers and a scale.
-_BARRIERS = frozenset({("", "DequantizeLinear")})
+_BARRIERS = frozenset(
+    {
+        ("", "DequantizeLinear"),
+        ("com.microsoft", "DequantizeLinear"),
+        *((domain, name) for domain in QONNX_DOMAINS for name in ("Quant", "IntQuant", "BipolarQuant")),
+    }
+)
 
 
 def infer(

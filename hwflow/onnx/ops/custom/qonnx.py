@@ -31,13 +31,15 @@ def _half_to_zero(x: Arr) -> Arr:
     return np.asarray(np.copysign(np.ceil(np.abs(x) - 0.5), x))
 
 
-#: UP and DOWN mean away from and towards zero.
+#: UP and DOWN mean away from and towards zero; two modes have a second name.
 _ROUNDING: Mapping[str, Callable[[Arr], Arr]] = {
     "ROUND": np.rint,
+    "HALF_EVEN": np.rint,
     "CEIL": np.ceil,
     "FLOOR": np.floor,
     "UP": _away,
     "DOWN": np.trunc,
+    "ROUND_TO_ZERO": np.trunc,
     "HALF_UP": _half_away,
     "HALF_DOWN": _half_to_zero,
 }

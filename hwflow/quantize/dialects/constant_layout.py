@@ -1,0 +1,78 @@
+"""Changes of layout of quantized constants, done once: on the integers, with the axis of the scales moved along."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+
+import numpy as np
+
+from hwflow.onnx import simplify
+from hwflow.onnx.model import Array, Model, Node
+from hwflow.quantize.graphs import Names, apply, attribute, with_graph
+from hwflow.quantize.operators import LAYOUT
+
+__all__ = ["fold_constant_layout"]
+
+
+def fold_constant_layout(model: Model) -> Model:
+    """DequantizeLinear of a constant, then Transpose, Reshape, ..., becomes DequantizeLinear of other integers.
+
+    A layout that mixes the channels of a per-channel scale stays as it is.  Other readers of the constant keep theirs.
+    """
+    graph, names = model.graph, Names(model.graph)
+    initializers = dict(graph.initializers)
+    dequantized: dict[str, Node] = {}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        source = dequantized.get(node.inputs[0]) if node.inputs else None
+        foldable = not node.domain and node.op_type in LAYOUT and len([n for n in node.outputs if n]) == 1
+        if source is not None and foldable and all(name in initializers for name in node.inputs[1:] if name):
+            folded = _folded(node, source, model, initializers, names)
+            node = folded or node
+        if node.op_type == "DequantizeLinear" and not node.domain and _is_plain(node, initializers):
+            dequantized[node.outputs[0]] = node
+        nodes.append(node)
+    return model if all(map(operator.is_, nodes, graph.nodes)) else simplify(with_graph(model, nodes, initializers))
+
+
+def _is_plain(node: Node, initializers: dict[str, Array]) -> bool:
+    """Of a constant, with one scale or one per channel."""
+    if attribute(node, "block_size", 0) or not all(name in initializers for name in node.inputs if name):
+        return False
+    return initializers[node.inputs[1]].ndim <= 1
+
+
+def _folded(
+    layout: Node, source: Node, model: Model, initializers: dict[str, Array], names: Names
+) -> Node | None:
+    """The DequantizeLinear in place of both; None where no axis has the channels afterwards."""
+    integers = initializers[source.inputs[0]]
+    parameters = {name: initializers[name] for name in layout.inputs[1:] if name}
+
+    def moved(array: Array) -> Array:
+        return apply(layout, model.opsets, {layout.inputs[0]: array, **parameters})
+
+    attributes = {key: value for key, value in source.attributes.items() if key != "axis"}
+    count = initializers[source.inputs[1]].size
+    if count > 1:
+        axis = attribute(source, "axis", 1) % integers.ndim
+        numbers = np.arange(count, dtype=np.int64).reshape([-1 if k == axis else 1 for k in range(integers.ndim)])
+        found = _axis_of(moved(np.broadcast_to(numbers, integers.shape).copy()), count)
+        if found is None:
+            return None
+        attributes["axis"] = found
+    name = names.new(f"{layout.outputs[0]}.integers")
+    initializers[name] = np.ascontiguousarray(moved(integers))
+    return replace(
+        source, inputs=(name, *source.inputs[1:]), outputs=layout.outputs[:1], attributes=attributes, name=layout.name
+    )
+
+
+def _axis_of(numbers: Array, count: int) -> int | None:
+    """The axis along which the channels' numbers lie in order."""
+    for axis, size in enumerate(numbers.shape):
+        wanted = np.arange(count).reshape([-1 if k == axis else 1 for k in range(numbers.ndim)])
+        if size == count and np.array_equal(numbers, np.broadcast_to(wanted, numbers.shape)):
+            return axis
+    return None

@@ -1,0 +1,191 @@
+"""QOperator: the default domain's operators on integers become standard operators between quantizers.
+
+    QLinearConv, QLinearMatMul    DequantizeLinear of x, w and bias -> Conv, MatMul -> QuantizeLinear
+    ConvInteger, MatMulInteger    the same with weights of scale 1; the sum leaves in units of the product
+
+A QLinear operator multiplies its exact sum by the float32 quotient of the scales; a QDQ model rounds the real sum.
+Both mean the sum times the real quotient, and differ only where that lies within float32's error of a tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hwflow.onnx.model import Node
+from hwflow.onnx.ops.base import Arr
+from hwflow.quantize.dialects.quantizers import Scaled, base_of, dequantize, given, quantize, scaled
+from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule, Table
+from hwflow.quantize.operators import LAYOUT
+
+__all__ = ["RULES", "bias_operand", "output_parameters"]
+
+#: ONNX's code of float32 in a Cast.
+_FLOAT32 = 1
+_INT32 = 6
+
+#: Operators with an integer output to the positions of its scale and zero point.
+_OUTPUT: Mapping[str, tuple[int, int]] = {
+    "QuantizeLinear": (1, 2),
+    "QLinearConv": (6, 7),
+    "QLinearMatMul": (6, 7),
+    "QGemm": (7, 8),
+    "QLinearAdd": (6, 7),
+    "QLinearMul": (6, 7),
+    "QLinearConcat": (0, 1),
+    "QLinearGlobalAveragePool": (3, 4),
+    "QLinearAveragePool": (3, 4),
+    "QLinearSigmoid": (3, 4),
+    "QLinearLeakyRelu": (3, 4),
+    "QLinearSoftmax": (3, 4),
+}
+
+#: Operators behind which integers mean what they meant before.
+_KEEPING = LAYOUT | {"MaxPool", "GlobalMaxPool"}
+
+
+def output_parameters(
+    rewriting: Rewriting, node: Node, at: tuple[int, int], default: np.dtype[np.generic]
+) -> tuple[Arr, Arr]:
+    """Scale and zero point of the result; the zero point is 0 of the type `default` where it is left out."""
+    scale = rewriting.one_scale(given(node, at[0]), "the scale of the result")
+    name = given(node, at[1])
+    zero = rewriting.parameter(name, "the zero point of the result") if name else np.zeros((), default)
+    if zero.size != 1:
+        raise Refused(
+            f"the zero point '{name}' of the result must be one number, not {zero.size}",
+            "quantize activations per tensor; weights may have a zero point per output channel",
+        )
+    return scale, zero.reshape(())
+
+
+def bias_operand(rewriting: Rewriting, name: str, x: Scaled, w: Scaled, factor: float = 1.0) -> Scaled:
+    """An int32 bias along its last axis, in units of the products x times w times `factor`."""
+    unit = np.asarray(np.float32(factor) * x.scale * w.scale, np.float32)
+    if not np.all(np.isfinite(unit) & (unit >= np.finfo(np.float32).tiny)):
+        raise Refused(
+            f"the scale of the bias '{name}', that of the input times that of the weights, must be a normal float32, "
+            f"not {unit.reshape(-1)[0]}"
+        )
+    shape = rewriting.shape(name)
+    if unit.size > 1 and (not shape or shape[-1] != unit.size):
+        value = rewriting.parameter(name, "bias")
+        name = rewriting.constant(f"{name}.per_channel", np.broadcast_to(value, (*shape[:-1], unit.size)).copy())
+        shape = (*shape[:-1], unit.size)
+    zero = np.zeros(unit.shape, np.int32)
+    return Scaled(name, unit, zero, len(shape) - 1 if unit.size > 1 else None)
+
+
+def _qlinear_conv(rewriting: Rewriting, node: Node) -> None:
+    base = base_of(node)
+    x = scaled(rewriting, node, (0, 1, 2), "the input")
+    w = scaled(rewriting, node, (3, 4, 5), "the weights", axis=0)
+    scale, zero = output_parameters(rewriting, node, (6, 7), rewriting.dtype(node.inputs[0]))
+    inputs = [dequantize(rewriting, x, f"{base}.input"), dequantize(rewriting, w, f"{base}.weights")]
+    if given(node, 8):
+        bias = bias_operand(rewriting, given(node, 8), x, w)
+        inputs.append(dequantize(rewriting, bias, f"{base}.bias"))
+    real = rewriting.emit("Conv", *inputs, wish=f"{base}.real", name=base, attributes=node.attributes)
+    quantize(rewriting, real, scale, zero, f"{base}.result", node.outputs[0])
+
+
+def _qlinear_matmul(rewriting: Rewriting, node: Node) -> None:
+    base = base_of(node)
+    a = scaled(rewriting, node, (0, 1, 2), "the left factor")
+    b = scaled(rewriting, node, (3, 4, 5), "the right factor", axis=-1)
+    scale, zero = output_parameters(rewriting, node, (6, 7), rewriting.dtype(node.inputs[0]))
+    inputs = dequantize(rewriting, a, f"{base}.input"), dequantize(rewriting, b, f"{base}.weights")
+    real = rewriting.emit("MatMul", *inputs, wish=f"{base}.real", name=base)
+    quantize(rewriting, real, scale, zero, f"{base}.result", node.outputs[0])
+
+
+def _integer_product(op: str, axis: int) -> Rule:
+    """The rule of ConvInteger or MatMulInteger, whose weights have channels along `axis`.
+
+    The input keeps the scale s that its quantizer gave it, so that the sum is s times the integer; a Div takes s away
+    again, which costs nothing in hardware.  The result is float: a Cast to float behind it is left out, for other
+    readers it is rounded and cast to int32.
+    """
+
+    def rule(rewriting: Rewriting, node: Node) -> None:
+        if _is_dynamic(rewriting, node):
+            return
+        base = base_of(node)
+        x = _unscaled(rewriting, node, 0, 2, "the input", None)
+        w = _unscaled(rewriting, node, 1, 3, "the weights", axis)
+        step = _step_of(rewriting, x)
+        x = Scaled(x.tensor, step, x.zero)
+        inputs = dequantize(rewriting, x, f"{base}.input"), dequantize(rewriting, w, f"{base}.weights")
+        real = rewriting.emit(op, *inputs, wish=f"{base}.real", name=base, attributes=node.attributes)
+        if step != 1:
+            real = rewriting.emit("Div", real, rewriting.constant(f"{base}.step", step), wish=f"{base}.sum")
+        _hand_over(rewriting, node, real)
+
+    return rule
+
+
+def _is_dynamic(rewriting: Rewriting, node: Node) -> bool:
+    """True behind a DynamicQuantizeLinear, which is refused itself; once is enough."""
+    makers = (rewriting.made.get(name) for name in node.inputs)
+    return any(maker is not None and maker.op_type == "DynamicQuantizeLinear" for maker in makers)
+
+
+def _unscaled(rewriting: Rewriting, node: Node, at: int, zero_at: int, what: str, axis: int | None) -> Scaled:
+    """An operand that has a zero point but no scale."""
+    tensor, zero_name = node.inputs[at], given(node, zero_at)
+    zero = np.zeros((), rewriting.dtype(tensor))
+    if zero_name:
+        zero = rewriting.parameter(zero_name, f"the zero point of {what}")
+    if zero.size == 1:
+        return Scaled(tensor, np.ones((), np.float32), zero.reshape(()))
+    shape = rewriting.shape(tensor)
+    if axis is None or zero.ndim != 1 or not shape or zero.size != shape[axis]:
+        raise Refused(
+            f"the zero point '{zero_name}' of {what} must be one number, not have the shape {list(zero.shape)}",
+            "quantize activations per tensor; weights may have a zero point per output channel",
+        )
+    return Scaled(tensor, np.ones(zero.shape, np.float32), zero, axis % len(shape))
+
+
+def _step_of(rewriting: Rewriting, x: Scaled) -> Arr:
+    """The scale that the integers of `x` were made with; 1 where no quantizer made them or it had another zero point.
+
+    They come from it unchanged but for their layout.
+    """
+    name, one = x.tensor, np.ones((), np.float32)
+    while name in rewriting.made and rewriting.made[name].op_type in _KEEPING:
+        name = rewriting.made[name].inputs[0]
+    maker = rewriting.made.get(name)
+    if maker is None or maker.op_type not in _OUTPUT:
+        return one
+    scale, zero = output_parameters(rewriting, maker, _OUTPUT[maker.op_type], x.zero.dtype)
+    return scale if zero.dtype == x.zero.dtype and zero == x.zero else one
+
+
+def _hand_over(rewriting: Rewriting, node: Node, real: str) -> None:
+    """Give the float sums to those who read the int32 ones."""
+    output, casts = node.outputs[0], []
+    for reader in rewriting.read.get(output, []):
+        if reader.op_type == "Cast" and not reader.domain and reader.attributes.get("to") == _FLOAT32:
+            rewriting.instead[reader.outputs[0]] = Node("Identity", (real,), reader.outputs, {}, reader.name)
+            casts.append(reader)
+    if output in rewriting.outputs or len(casts) < len(rewriting.read.get(output, [])):
+        whole = rewriting.emit("Round", real, wish=f"{output}.whole")
+        rewriting.emit("Cast", whole, output=output, attributes={"to": _INT32})
+
+
+def _dynamic(rewriting: Rewriting, node: Node) -> None:
+    raise Refused(
+        f"measures the range of '{node.inputs[0]}' while the model runs; in hardware scales must be constants",
+        "quantize the model statically, with calibration data, or give hwflow the float model",
+    )
+
+
+RULES: Table = {
+    ("", "QLinearConv"): _qlinear_conv,
+    ("", "QLinearMatMul"): _qlinear_matmul,
+    ("", "ConvInteger"): _integer_product("Conv", 0),
+    ("", "MatMulInteger"): _integer_product("MatMul", -1),
+    ("", "DynamicQuantizeLinear"): _dynamic,
+}

@@ -1,0 +1,166 @@
+"""A graph on its way from one dialect to another: its constants, its new nodes, and what cannot be rewritten.
+
+A rule rewrites one node: it reads parameters through the methods here, which refuse what no hardware can have, and
+emits standard nodes, the last of which gives the node's output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from hwflow.onnx import evaluate
+from hwflow.onnx.model import Attribute, Model, Node, Value
+from hwflow.onnx.ops.base import Arr
+from hwflow.onnx.rewrite.passes import remove_unused
+from hwflow.onnx.schemas import find_schema
+from hwflow.quantize.graphs import Names, consumers, producers, with_graph
+from hwflow.quantize.problems import Problem, raise_all
+
+__all__ = ["RECALIBRATE", "Refused", "Rewriting", "Rule", "Table"]
+
+#: The remedy where a parameter is unusable.
+RECALIBRATE = "quantize the model again, statically: its scales and zero points must be constants"
+
+#: The smallest scale that is a normal number in float32: below it quotients lose their digits.
+_TINY = float(np.finfo(np.float32).tiny)
+
+
+class Refused(Exception):
+    """Raised by a rule: this node has no standard form, and why; the walk collects it as a Problem."""
+
+    def __init__(self, why: str, remedy: str = RECALIBRATE) -> None:
+        super().__init__(why)
+        self.why, self.remedy = why, remedy
+
+
+class Rewriting:
+    """One walk over a graph.  `model` is the model before it, `nodes` and `constants` what has been made so far."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.graph = model, model.graph
+        self.read, self.made = consumers(model.graph), producers(model.graph)
+        self.outputs = {value.name for value in model.graph.outputs}
+        self.nodes: list[Node] = []
+        self.constants: dict[str, Arr] = {}
+        #: Nodes (by their first output) that an earlier rule has given another form.
+        self.instead: dict[str, Node] = {}
+        self._names = Names(model.graph)
+        self._fixed = self._constant_names()
+        self._computed: dict[str, Arr] = {}
+
+    def run(self, rules: Table) -> Model:
+        """The model with every node rewritten that has a rule.  HwflowError: all nodes that cannot be, at once."""
+        problems = []
+        for node in self.graph.nodes:
+            rule = rules.get((node.domain, node.op_type))
+            if rule is None:
+                self.nodes.append(self.instead.get(node.outputs[0], node))
+                continue
+            try:
+                rule(self, node)
+            except Refused as refusal:
+                problems.append(Problem.of(node, refusal.why, refusal.remedy))
+        raise_all(problems)
+        return with_graph(self.model, self.nodes, self.constants)
+
+    # What is known of tensors.
+
+    def _constant_names(self) -> set[str]:
+        """Tensors that depend on initializers alone."""
+        names = set(self.graph.initializers)
+        for node in self.graph.nodes:
+            schema = find_schema(node.domain, node.op_type, self.model.opsets.get(node.domain, 1))
+            if all(name in names for name in node.inputs if name) and not (schema is not None and schema.random):
+                names.update(filter(None, node.outputs))
+        return names
+
+    def is_constant(self, name: str) -> bool:
+        return name in self._fixed
+
+    def value(self, name: str) -> Arr | None:
+        """The elements of a constant tensor, computed where nodes make them; None for one that is not constant."""
+        if name in self.graph.initializers:
+            return self.graph.initializers[name]
+        if name not in self._fixed:
+            return None
+        if name not in self._computed:
+            graph = replace(self.graph, inputs=(), outputs=(Value(name, None),))
+            self._computed[name] = evaluate(remove_unused(replace(self.model, graph=graph)), {})[name]
+        return self._computed[name]
+
+    def parameter(self, name: str, what: str) -> Arr:
+        """A constant parameter of the node; refused where the model computes it."""
+        found = self.value(name)
+        if found is None:
+            raise Refused(f"{what} '{name}' must be constant, not computed by the model")
+        return found
+
+    def scale(self, name: str, what: str = "scale") -> Arr:
+        """A scale, float32, of its own shape; refused where an entry is not finite and positive."""
+        found = self.parameter(name, what).astype(np.float32)
+        bad = found[~(np.isfinite(found) & (found >= _TINY))]
+        if bad.size or not found.size:
+            shown = f"{bad.reshape(-1)[0]}" if bad.size else "empty"
+            raise Refused(f"{what} '{name}' must be finite and positive, not {shown}")
+        return found
+
+    def one_scale(self, name: str, what: str = "scale") -> Arr:
+        """The one scale of an activation, of shape []."""
+        found = self.scale(name, what)
+        if found.size != 1:
+            raise Refused(
+                f"{what} '{name}' must be one number, not {found.size}: an activation has no scale per channel",
+                "quantize activations per tensor; weights may have a scale per output channel",
+            )
+        return found.reshape(())
+
+    def dtype(self, name: str) -> np.dtype[np.generic]:
+        """The element type of a tensor of the graph."""
+        if name in self.graph.initializers:
+            return self.graph.initializers[name].dtype
+        known = self.graph.tensor_type(name)
+        if known is None:
+            raise Refused(f"the type of '{name}' must be known", "infer the types of the model first")
+        return known.dtype
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The static shape of a tensor of the graph."""
+        if name in self.graph.initializers:
+            return self.graph.initializers[name].shape
+        known = self.graph.tensor_type(name)
+        if known is None or known.shape is None or not known.is_static:
+            raise Refused(f"the shape of '{name}' must be known", "fix the shapes of the inputs with --input-shape")
+        return tuple(int(size) for size in known.shape if isinstance(size, int))
+
+    # What becomes of a node.
+
+    def constant(self, wish: str, value: Arr) -> str:
+        """A new initializer."""
+        name = self._names.new(wish)
+        self.constants[name] = value
+        return name
+
+    def emit(
+        self,
+        op: str,
+        *inputs: str,
+        wish: str = "",
+        output: str = "",
+        name: str = "",
+        attributes: Mapping[str, Attribute] | None = None,
+    ) -> str:
+        """A new node of the default domain, and its output: the tensor `output`, or a new one called like `wish`."""
+        output = output or self._names.new(wish)
+        self.nodes.append(Node(op, inputs, (output,), attributes or {}, name or output))
+        return output
+
+
+#: Rewrites one node.
+Rule: TypeAlias = Callable[[Rewriting, Node], None]
+
+#: (domain, operator) to the rule for it.
+Table: TypeAlias = Mapping[tuple[str, str], Rule]

@@ -1,0 +1,62 @@
+"""MultiThreshold of FINN (Umuroglu et al., arXiv:1612.07119) in standard nodes: how many thresholds an element reaches.
+
+Each level is GreaterOrEqual -> Where 1, 0; their Sum is quantized with scale 1 and dequantized with `out_scale`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hwflow.onnx.model import Node
+from hwflow.onnx.ops.base import Arr
+from hwflow.quantize.dialects.quantizers import Scaled, base_of, dequantize, quantize
+from hwflow.quantize.dialects.rewriting import Refused, Rewriting
+from hwflow.quantize.graphs import attribute
+
+__all__ = ["multi_threshold"]
+
+#: Levels of 8 bits.
+_MOST = 255
+
+_WRITE_QUANT = "export the model before thresholds replace its quantizers (with Quant nodes)"
+
+
+def multi_threshold(rewriting: Rewriting, node: Node) -> None:
+    """MultiThreshold of (data, thresholds [channels or 1, levels]); channels are axis 1, or the last of NHWC."""
+    base, (real, name) = base_of(node), node.inputs
+    levels = rewriting.parameter(name, "the thresholds").astype(np.float32)
+    if not 1 <= levels.shape[1] <= _MOST:
+        raise Refused(f"the thresholds '{name}' must have 1 to {_MOST} levels, not {levels.shape[1]}", _WRITE_QUANT)
+    rank = len(rewriting.shape(real))
+    last = rank not in (2, 4) or attribute(node, "data_layout", "NCHW") == "NHWC"
+    levels = levels.T.reshape(levels.shape[1], -1, *[1] * (0 if last else rank - 2))
+    scale, offset = attribute(node, "out_scale", 1.0), attribute(node, "out_bias", 0.0)
+    if not (np.isfinite(scale) and scale > 0 and np.isfinite(offset)):
+        raise Refused(f"'out_scale' must be finite and positive, not {scale}", _WRITE_QUANT)
+    if len(levels) == 1 and offset == -scale / 2:
+        _signs(rewriting, real, levels[0], np.float32(scale / 2), base, node.outputs[0])
+        return
+    zero = -offset / scale
+    if zero != round(zero) or not 0 <= zero <= _MOST:
+        raise Refused(
+            f"'out_bias' must be minus a multiple of 'out_scale' {scale:g} from 0 to {_MOST}, not {offset:g}",
+            _WRITE_QUANT,
+        )
+    one, none = (rewriting.constant(f"{base}.{k}", np.array(v, np.float32)) for k, v in (("one", 1), ("none", 0)))
+    reached = []
+    for k, level in enumerate(levels):
+        end = rewriting.constant(f"{base}.level{k}", level)
+        test = rewriting.emit("GreaterOrEqual", real, end, wish=f"{base}.test{k}")
+        reached.append(rewriting.emit("Where", test, one, none, wish=f"{base}.reached{k}"))
+    count = rewriting.emit("Sum", *reached, wish=f"{base}.count")
+    integers = quantize(rewriting, count, np.ones((), np.float32), np.zeros((), np.uint8), f"{base}.integers")
+    dequantized = Scaled(integers, np.asarray(scale, np.float32), np.asarray(zero, np.uint8))
+    dequantize(rewriting, dequantized, f"{base}.real", node.outputs[0])
+
+
+def _signs(rewriting: Rewriting, real: str, level: Arr, scale: np.float32, base: str, output: str) -> None:
+    """One threshold with a result around 0: bipolar."""
+    test = rewriting.emit("GreaterOrEqual", real, rewriting.constant(f"{base}.level", level), wish=f"{base}.positive")
+    signs = (rewriting.constant(f"{base}.{k}", np.array(v, np.int8)) for k, v in (("plus", 1), ("minus", -1)))
+    integers = rewriting.emit("Where", test, *signs, wish=f"{base}.integers")
+    dequantize(rewriting, Scaled(integers, np.asarray(scale), np.zeros((), np.int8)), f"{base}.real", output)
