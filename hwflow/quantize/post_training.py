@@ -17,9 +17,7 @@ from hwflow.quantize.calibration.activations import activation_form
 from hwflow.quantize.calibration.histogram import Histogram
 from hwflow.quantize.calibration.methods import choose_range, resolved_method
 from hwflow.quantize.calibration.ranges import Progress
-from hwflow.quantize.calibration.weights import resolved_method as resolved_weight_method
-from hwflow.quantize.calibration.weights import weight_form
-from hwflow.quantize.forms import ActivationForm, WeightForm
+from hwflow.quantize.forms import ActivationForm
 from hwflow.quantize.passes.affine import fold_affine
 from hwflow.quantize.passes.insert import insert
 from hwflow.quantize.passes.names import name_nodes
@@ -29,10 +27,10 @@ from hwflow.quantize.settings import (
     ActivationSettings,
     LayerSettings,
     QuantizationSettings,
-    WeightRounding,
-    WeightSettings,
 )
 from hwflow.quantize.settings_file import nearest_name, settings_to_yaml
+from hwflow.quantize.tuning.choices import resolved
+from hwflow.quantize.tuning.tune import tune
 
 __all__ = ["FLOAT_PASSES", "PostTraining", "Prepared", "finish", "prepare", "to_qdq"]
 
@@ -131,8 +129,8 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     _check_names(prepared, settings)
     chosen = _activation_settings(prepared, settings, notes)
     activations = {name: _form(choice) for name, choice in chosen.items()}
-    weights = _weight_forms(prepared, settings)
-    made = insert(prepared.twin, activations, weights)
+    tuned = tune(prepared.twin, activations, settings, prepared.rows)
+    made = insert(tuned.model, activations, tuned.weights)
     text = settings_to_yaml(_resolved(prepared, settings, chosen))
     return PostTraining(made.model, prepared.twin, made.sources, text)
 
@@ -167,7 +165,8 @@ def _activation_settings(
     """Of every point, with the range found."""
     wished = {point.tensor: _chosen(point, settings) for point in prepared.points}
     found: dict[str, ActivationSettings] = {}
-    for name, choice in wished.items():
+    for point in prepared.points:
+        name, choice = point.tensor, wished[point.tensor]
         ends = choice.range
         if ends is None:
             assert prepared.seen is not None  # `prepare` measures where a range is missing
@@ -175,6 +174,7 @@ def _activation_settings(
             if seen.low == seen.high:
                 notes.append(f"tensor '{name}' is {seen.low:g} everywhere in the calibration data")
             ends = choose_range(seen, choice)
+            ends = _of_scores(*ends) if point.is_scores else ends
         found[name] = replace(choice, method=resolved_method(choice), range=ends)
     for group in prepared.common:
         if len({wished[name] for name in group}) > 1:
@@ -185,11 +185,13 @@ def _activation_settings(
     return found
 
 
-def _weight_forms(prepared: Prepared, settings: QuantizationSettings) -> dict[str, WeightForm]:
-    constants = prepared.twin.graph.initializers
-    return {
-        node.name: weight_form(constants[node.inputs[1]], settings.layer(node.name).weights) for node in prepared.layers
-    }
+def _of_scores(low: float, high: float) -> tuple[float, float]:
+    """The range of scores: as far up as down.
+
+    Classes that the calibration data hardly show would be clipped, and clipped scores are the same for all of them.
+    A bit of resolution less costs little there, because no layer adds to the error.
+    """
+    return (-max(-low, high), max(-low, high)) if low < 0 < high else (low, high)
 
 
 def _resolved(
@@ -198,28 +200,16 @@ def _resolved(
     """`settings` with nothing left to decide."""
     inputs = {point.owner: chosen[point.tensor] for point in prepared.points if point.is_input}
     layers: dict[str, LayerSettings] = {}
+
+    def nothing_left(name: str) -> LayerSettings:
+        layer = settings.layer(name)
+        weights = resolved(layer.weights, name, has_data=prepared.rows is not None)
+        return replace(layer, weights=weights, output=replace(layer.output, method=resolved_method(layer.output)))
+
     for node in prepared.layers:
-        layers[node.name] = _resolved_layer(settings.layer(node.name))
+        layers[node.name] = nothing_left(node.name)
     for point in prepared.points:
         if not point.is_input:
-            layer = layers.get(point.owner) or _resolved_layer(settings.layer(point.owner))
+            layer = layers.get(point.owner) or nothing_left(point.owner)
             layers[point.owner] = replace(layer, output=chosen[point.tensor])
-    return QuantizationSettings(_resolved_layer(settings.default), layers, inputs, bool(settings.equalize))
-
-
-def _resolved_layer(layer: LayerSettings) -> LayerSettings:
-    return replace(
-        layer,
-        weights=_resolved_weights(layer.weights),
-        output=replace(layer.output, method=resolved_method(layer.output)),
-    )
-
-
-def _resolved_weights(weights: WeightSettings) -> WeightSettings:
-    rounding = WeightRounding.NEAREST if weights.rounding is WeightRounding.AUTO else weights.rounding
-    return replace(
-        weights,
-        method=resolved_weight_method(weights),
-        rounding=rounding,
-        bias_correction=bool(weights.bias_correction),
-    )
+    return QuantizationSettings(nothing_left(""), layers, inputs, bool(settings.equalize))

@@ -24,12 +24,22 @@ Cost: TypeAlias = Callable[[Floats, Floats, ActivationForm], float]
 #: Shares of the ends of the range that searches try, coarse first and then around the best.
 _COARSE, _FINE, _LEAST = 24, 9, 0.02
 
+#: The share of values that entropy may clip.  Where few different values were seen, divergence alone would clip all.
+_CLIPPED = 0.02
+
 
 def resolved_method(settings: ActivationSettings) -> RangeMethod:
-    """What automatic means."""
+    """What automatic means, by the accuracies of docs/quantization.md.
+
+    From 7 bits on the whole range: no method is better on all networks, and clipping costs 6 dB on one.  At 6 bits the
+    smallest squared error.  At 5 and 4 entropy, which lets go of few large values that squares hold on to: keyword
+    spotting keeps 90 instead of 77 of 92 % at 5 bits, 74 instead of 40 at 4.  Below, squared error again.
+    """
     if settings.method is not RangeMethod.AUTO:
         return settings.method
-    return RangeMethod.MINMAX if settings.bits >= 8 else RangeMethod.MSE
+    if settings.bits >= 7:
+        return RangeMethod.MINMAX
+    return RangeMethod.ENTROPY if settings.bits in (4, 5) else RangeMethod.MSE
 
 
 def choose_range(seen: Histogram, settings: ActivationSettings) -> tuple[float, float]:
@@ -116,7 +126,7 @@ def _divergence(values: Floats, counts: Floats, form: ActivationForm) -> float:
     """
     integers, reals = _levels(values, form)
     inside = np.flatnonzero(np.abs(values - reals) <= 0.5 * float(form.scale) * (1 + 1e-9))
-    if not len(inside):
+    if counts[inside].sum() < (1 - _CLIPPED) * counts.sum():
         return np.inf
     first, last = inside[0], inside[-1]
     kept = counts[first : last + 1]

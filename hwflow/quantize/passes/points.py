@@ -20,18 +20,25 @@ KEEPS = LAYOUT | frozenset(
     {"DepthToSpace", "Expand", "Gather", "GlobalMaxPool", "MaxPool", "Pad", "Slice", "SpaceToDepth", "Split", "Tile"}
 )
 
+#: What makes classes of scores.
+_CLASSIFIES = HOST_ONLY - {"Cast"}
+
 #: Functions of single elements of one tensor, or of several.
 _ELEMENTWISE = UNARY | AFFINE | {"Sum", "Max", "Min", "Pow"}
 
 
 @dataclass(frozen=True)
 class Point:
-    """A tensor that becomes integers.  `owner` is what settings call it: an input (`is_input`) or the node that
-    computes it, which may stand before a Relu or Clip that is a part of it."""
+    """A tensor that becomes integers.
+
+    `owner` is what settings call it: an input (`is_input`) or the node that computes it, which may stand before a Relu
+    or Clip that is a part of it.  `is_scores`: a Softmax, ArgMax or the like on the host makes classes of it.
+    """
 
     tensor: str
     owner: str
     is_input: bool = False
+    is_scores: bool = False
 
 
 def label_of(node: Node) -> str:
@@ -123,7 +130,7 @@ class _Walk:
         return self.found
 
     def _add(self, tensor: str, node: Node) -> None:
-        self.found.setdefault(tensor, Point(tensor, label_of(node)))
+        self.found.setdefault(tensor, Point(tensor, label_of(node), is_scores=self._is_scores(tensor)))
 
     def _add_start(self, name: str) -> None:
         """A tensor that the host makes.  It belongs to the input it comes from, if nothing else of that input does."""
@@ -160,6 +167,12 @@ class _Walk:
         new = {name for name in self.roots if name not in self.cuts and self._readers(name) == (True, True)}
         self.cuts |= new
         return bool(new)
+
+    def _is_scores(self, name: str) -> bool:
+        readers = self.read.get(name, [])
+        while len(readers) == 1 and readers[0].op_type in LAYOUT:
+            readers = self.read.get(readers[0].outputs[0], [])
+        return bool(readers) and all(node.op_type in _CLASSIFIES for node in readers)
 
     def _computes(self, node: Node) -> bool:
         """True for what is neither a function of elements nor keeps its input's values."""
