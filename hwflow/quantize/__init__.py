@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from hwflow.errors import HwflowError
 from hwflow.layers.base import LayerGraph
 from hwflow.onnx import infer, simplify
-from hwflow.onnx.model import Array, Model
+from hwflow.onnx.model import Array, Model, Node
 from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import operators
 from hwflow.quantize.calibration.ranges import Progress
@@ -19,11 +19,11 @@ from hwflow.quantize.dialects.constant_layout import fold_constant_layout
 from hwflow.quantize.dialects.standard import to_standard_qdq
 from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
-from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, raise_opset
+from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal, raise_opset
 from hwflow.quantize.post_training import FLOAT_PASSES, to_qdq
 from hwflow.quantize.problems import raise_all
 from hwflow.quantize.quantized import Quantized
-from hwflow.quantize.settings import QuantizationSettings, choices_of_widths
+from hwflow.quantize.settings import OutputStage, QuantizationSettings, choices_of_widths
 from hwflow.quantize.store import load_quantized, save_quantized
 from hwflow.quantize.support import unsupported
 
@@ -49,6 +49,7 @@ QDQ_PASSES: tuple[Pass, ...] = (
     Pass("raise-opset", "Write operators as operator set 13 does.", raise_opset),
     Pass("max-pool-last", "Move Relu, Clip and QuantizeLinear in front of a MaxPool.", max_pool_last),
     Pass("layout-before-dequantize", "Change the layout of integers, not of reals.", layout_before_dequantize),
+    Pass("merge-equal", "Quantize, dequantize and move a tensor once in each way.", merge_equal),
 )
 
 
@@ -87,7 +88,7 @@ def quantize(
     for step in QDQ_PASSES:
         model = step.run(model)
     model = simplify(infer(model))
-    graph, before, after = _import(model)
+    graph, before, after = _import(model, settings)
     notes.append(_host_note(before, after))
     return Quantized(graph, before, after, tuple(notes), qdq, twin, settings=text)
 
@@ -116,8 +117,11 @@ def _require_no_widths(settings: QuantizationSettings) -> None:
         )
 
 
-def _import(model: Model) -> tuple[LayerGraph, Model, Model]:
-    importer = Importer(model)
+def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, Model, Model]:
+    def stage(node: Node) -> OutputStage:
+        return settings.layers.get(node.name, settings.default).output_stage
+
+    importer = Importer(model, stage)
     importer.walk()
     after, outputs = host.epilogue(importer)
     graph = importer.layer_graph(outputs)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,23 +20,29 @@ __all__ = ["Quantity", "quantities"]
 class Quantity:
     """A constant: real value = scale * integers, all three of the tensor's shape.
 
-    `integers` has the zero point subtracted already.  `bits` is the width of the ONNX element type, 0 for a constant
-    that is float in the file (then `integers` is empty and only `real` means anything).
+    `integers` has the zero point subtracted already.  `is_quantized` is False for a constant that stands in the file
+    without a scale (then `integers` and `scale` are empty and only `real` means anything).  `dtype` is what ONNX sees.
     """
 
     real: npt.NDArray[np.float64]
     integers: IntArray
     scale: npt.NDArray[np.float64]
-    bits: int
+    is_quantized: bool
+    dtype: np.dtype[np.generic]
 
-    @property
-    def is_quantized(self) -> bool:
-        return self.bits > 0
+    @staticmethod
+    def plain(value: Array) -> Quantity:
+        """A constant without a scale; NaN where it is no number."""
+        real = np.asarray(value, np.float64) if value.dtype.kind in "fiub" else np.full(value.shape, np.nan)
+        return Quantity(real, np.zeros(0, np.int64), np.zeros(0), False, value.dtype)
 
-
-def _plain(value: Array) -> Quantity:
-    real = np.asarray(value, np.float64) if value.dtype.kind in "fiub" else np.full(value.shape, np.nan)
-    return Quantity(real, np.zeros(0, np.int64), np.zeros(0), 0)
+    def moved(self, move: Callable[[Array], Array]) -> Quantity:
+        """The elements in another order or shape."""
+        real = np.asarray(move(self.real), np.float64)
+        if not self.is_quantized:
+            return replace(self, real=real)
+        integers, scale = np.asarray(move(self.integers), np.int64), np.asarray(move(self.scale), np.float64)
+        return replace(self, real=real, integers=integers, scale=scale)
 
 
 def _dequantized(node: Node, initializers: Mapping[str, Array]) -> Quantity:
@@ -52,26 +58,20 @@ def _dequantized(node: Node, initializers: Mapping[str, Array]) -> Quantity:
 
     integers = q.astype(np.int64) - full(zero).astype(np.int64)
     scales = full(scale).astype(np.float64)
-    return Quantity(scales * integers, integers, scales, q.dtype.itemsize * 8)
+    return Quantity(scales * integers, integers, scales, True, scale.dtype)
 
 
 def quantities(graph: Graph, opsets: Mapping[str, int]) -> dict[str, Quantity]:
     """Every constant of the graph by name: initializers, dequantized ones, and those behind a change of layout."""
-    found = {name: _plain(value) for name, value in graph.initializers.items()}
+    found = {name: Quantity.plain(value) for name, value in graph.initializers.items()}
     for node in graph.nodes:
         if node.op_type == "DequantizeLinear" and all(name in graph.initializers for name in node.inputs if name):
             found[node.outputs[0]] = _dequantized(node, graph.initializers)
         elif node.op_type in LAYOUT and all(name in found for name in node.inputs if name):
             parameters = {name: graph.initializers[name] for name in node.inputs[1:] if name in graph.initializers}
-            source = found[node.inputs[0]]
 
-            def moved(array: Array, node: Node = node, parameters: dict[str, Array] = parameters) -> Array:
-                return apply(node, opsets, {node.inputs[0]: array, **parameters}) if array.size else array
+            def move(array: Array, node: Node = node, parameters: dict[str, Array] = parameters) -> Array:
+                return apply(node, opsets, {node.inputs[0]: array, **parameters})
 
-            found[node.outputs[0]] = Quantity(
-                np.asarray(moved(source.real), np.float64),
-                np.asarray(moved(source.integers), np.int64),
-                np.asarray(moved(source.scale), np.float64),
-                source.bits,
-            )
+            found[node.outputs[0]] = found[node.inputs[0]].moved(move)
     return found

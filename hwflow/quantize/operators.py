@@ -5,24 +5,31 @@ from __future__ import annotations
 __all__ = [
     "AFFINE",
     "CLAMPS",
+    "ELEMENTWISE",
     "HOST_AFTER",
     "HOST_BEFORE",
     "HOST_ONLY",
+    "JOINS",
     "KNOWN",
     "LAYOUT",
     "MATRIX",
+    "MAX_POOLS",
     "POOLS",
     "QUANTIZERS",
+    "SELECTIONS",
     "UNARY",
 ]
 
 #: Products with constant weights.
 MATRIX = frozenset({"Conv", "Gemm", "MatMul"})
 
-#: Windows without weights.
-POOLS = frozenset({"MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "ReduceMean"})
+#: The largest element of a window.
+MAX_POOLS = frozenset({"MaxPool", "GlobalMaxPool"})
 
-#: a * x + b with constants.
+#: Windows without weights.
+POOLS = MAX_POOLS | frozenset({"AveragePool", "GlobalAveragePool", "ReduceMean"})
+
+#: a * x + b with constants; Add, Sub and Mul also of two computed tensors.
 AFFINE = frozenset({"Add", "Sub", "Mul", "Div", "BatchNormalization"})
 
 #: Monotonous limits: they become the ends of a requantization's clamp.
@@ -37,6 +44,17 @@ UNARY = CLAMPS | frozenset(
     }
 )  # fmt: skip
 
+#: Functions of one element with constants that decide between values.
+SELECTIONS = frozenset(
+    {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Not", "Pow", "Where"}
+)
+
+#: Element by element, of one computed tensor or (through `AFFINE`) of two.
+ELEMENTWISE = UNARY | AFFINE | SELECTIONS
+
+#: Tensors become one.
+JOINS = frozenset({"Concat"})
+
 #: Elements change places or shape, never value.
 LAYOUT = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Dropout"})
 
@@ -49,6 +67,6 @@ HOST_ONLY = frozenset({"Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "
 HOST_BEFORE = LAYOUT | AFFINE | frozenset({"QuantizeLinear", "Cast"})
 
 #: What may run on the host after the last integer.
-HOST_AFTER = LAYOUT | AFFINE | UNARY | QUANTIZERS | HOST_ONLY
+HOST_AFTER = LAYOUT | ELEMENTWISE | QUANTIZERS | HOST_ONLY
 
-KNOWN = MATRIX | POOLS | AFFINE | UNARY | LAYOUT | QUANTIZERS | HOST_ONLY
+KNOWN = MATRIX | POOLS | ELEMENTWISE | JOINS | LAYOUT | QUANTIZERS | HOST_ONLY

@@ -10,7 +10,18 @@ from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
 from hwflow.quantize.graphs import consumers, dynamic_inputs, host_prefix, host_suffix
-from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, KNOWN, LAYOUT, MATRIX, QUANTIZERS
+from hwflow.quantize.operators import (
+    AFFINE,
+    HOST_AFTER,
+    HOST_BEFORE,
+    HOST_ONLY,
+    JOINS,
+    KNOWN,
+    LAYOUT,
+    MATRIX,
+    QUANTIZERS,
+    SELECTIONS,
+)
 from hwflow.quantize.problems import Problem
 
 __all__ = ["operators_without_hardware", "unsupported"]
@@ -99,13 +110,7 @@ def _of_node(node: Node, model: Model, before: set[str], after: set[str], weight
             yield Problem.of(node, "transA has no hardware", "export the model with the batch as the first axis")
     elif node.op_type in QUANTIZERS and any(name not in weights for name in node.inputs[1:] if name):
         yield Problem.of(node, "scale and zero point must be constants", "quantize the model statically")
-    elif len(dynamic) > 1 and node.op_type in AFFINE:
-        yield Problem.of(
-            node,
-            f"joins two computed tensors ('{dynamic[0]}' and '{dynamic[1]}'); branches have no hardware yet",
-            "use a model whose layers form one chain",
-        )
-    elif len(dynamic) > 1:
+    elif len(dynamic) > 1 and node.op_type not in AFFINE | SELECTIONS | JOINS:
         yield Problem.of(
             node,
             f"all inputs but the first must be constants, not computed ('{dynamic[1]}')",

@@ -8,12 +8,24 @@ import numpy as np
 
 from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.quantize.graphs import Names, as_ints, attribute, consumers, dynamic_inputs, producers, with_graph
-from hwflow.quantize.operators import CLAMPS, LAYOUT
+from hwflow.quantize.operators import CLAMPS, LAYOUT, MAX_POOLS, QUANTIZERS
 
-__all__ = ["OPSET", "layout_before_dequantize", "matrix_to_gemm", "max_pool_last", "raise_opset", "shape_of"]
+__all__ = [
+    "OPSET",
+    "layout_before_dequantize",
+    "matrix_to_gemm",
+    "max_pool_last",
+    "merge_equal",
+    "raise_opset",
+    "reduced_axes",
+    "shape_of",
+]
 
 #: The operator set that every model is raised to: the first with per-channel quantization.
 OPSET = 13
+
+#: Constants up to this many elements are compared by value.
+_SMALL = 64
 
 
 def shape_of(graph: Graph, name: str) -> tuple[int, ...] | None:
@@ -119,7 +131,8 @@ def _matmul(node: Node, graph: Graph, weights: Array, names: Names, extra: dict[
 def max_pool_last(model: Model) -> Model:
     """A Relu, Clip or QuantizeLinear right behind a MaxPool moves in front of it: all are monotonous, so they commute.
 
-    A QuantizeLinear stays where the MaxPool already reads integers (through a DequantizeLinear).
+    Where several such nodes read a MaxPool, each gets one of its own.  A QuantizeLinear stays where the MaxPool already
+    reads integers (through a DequantizeLinear).
     """
     graph = model.graph
     nodes, names = list(graph.nodes), Names(graph)
@@ -129,59 +142,102 @@ def max_pool_last(model: Model) -> Model:
         current = replace(graph, nodes=tuple(nodes))
         made, read = producers(current), consumers(current)
         for k, pool in enumerate(nodes):
-            follower = _monotonous_follower(pool, current, made, read)
-            if follower is None:
+            followers = _monotonous_followers(pool, current, made, read)
+            if not followers:
                 continue
-            between = names.new(f"{pool.inputs[0]}.{follower.op_type}")
-            first = replace(follower, inputs=(pool.inputs[0], *follower.inputs[1:]), outputs=(between,))
-            second = replace(pool, inputs=(between,), outputs=follower.outputs)
-            nodes = [n for n in nodes if n is not follower]
-            nodes[k : k + 1] = [first, second]
+            pairs = list[Node]()
+            for number, follower in enumerate(followers):
+                between = names.new(f"{pool.inputs[0]}.{follower.op_type}")
+                pairs.append(replace(follower, inputs=(pool.inputs[0], *follower.inputs[1:]), outputs=(between,)))
+                name = names.new(f"{pool.name}.{number + 1}") if number and pool.name else pool.name
+                pairs.append(replace(pool, inputs=(between,), outputs=follower.outputs, name=name))
+            nodes[k : k + 1] = pairs
+            nodes = [n for n in nodes if not any(n is follower for follower in followers)]
             moved = True
             break
     return with_graph(model, nodes)
 
 
-def _monotonous_follower(pool: Node, graph: Graph, made: dict[str, Node], read: dict[str, list[Node]]) -> Node | None:
-    if pool.op_type not in ("MaxPool", "GlobalMaxPool") or any(v.name == pool.outputs[0] for v in graph.outputs):
-        return None
-    followers = read.get(pool.outputs[0], [])
-    if len(followers) != 1 or len(dynamic_inputs(followers[0], graph)) != 1:
-        return None
+def _monotonous_followers(
+    pool: Node, graph: Graph, made: dict[str, Node], read: dict[str, list[Node]]
+) -> tuple[Node, ...]:
+    """All readers of `pool` where each can move in front of it; else nothing."""
+    if pool.op_type not in MAX_POOLS or any(v.name == pool.outputs[0] for v in graph.outputs):
+        return ()
     source = made.get(pool.inputs[0])
-    quantized = source is not None and source.op_type == "DequantizeLinear"
-    if followers[0].op_type in CLAMPS and not quantized:
-        return followers[0]
-    return followers[0] if followers[0].op_type == "QuantizeLinear" and not quantized else None
+    if len(list(filter(None, pool.outputs))) > 1 or (source is not None and source.op_type == "DequantizeLinear"):
+        return ()
+    followers = read.get(pool.outputs[0], [])
+    movable = all(
+        node.op_type in CLAMPS | {"QuantizeLinear"} and dynamic_inputs(node, graph) == pool.outputs[:1]
+        for node in followers
+    )
+    return tuple(followers) if movable else ()
 
 
 def layout_before_dequantize(model: Model) -> Model:
     """DequantizeLinear then Reshape, Transpose, ... becomes the layout on the integers, then DequantizeLinear.
 
     Only per tensor: one scale is the same for every element, wherever it stands.  What the layout does to a model's
-    input then stays on the host, in front of the first integer that the hardware sees.
+    input then stays on the host, in front of the first integer that the hardware sees.  Other readers of the
+    DequantizeLinear keep it.
     """
     graph = model.graph
     nodes, names = list(graph.nodes), Names(graph)
-    for _ in range(len(nodes)):
+    outputs = {value.name for value in graph.outputs}
+    moved = True
+    while moved:
+        moved = False
         read = consumers(replace(graph, nodes=tuple(nodes)))
         for k, node in enumerate(nodes):
+            scale = graph.initializers.get(node.inputs[1]) if node.op_type == "DequantizeLinear" else None
+            if scale is None or scale.size != 1:
+                continue
             followers = read.get(node.outputs[0], [])
-            movable = node.op_type == "DequantizeLinear" and len(followers) == 1 and followers[0].op_type in LAYOUT
-            scale = graph.initializers.get(node.inputs[1]) if movable else None
-            if scale is None or scale.size != 1 or any(v.name == node.outputs[0] for v in graph.outputs):
+            layouts = [n for n in followers if n.op_type in LAYOUT and n.inputs[0] == node.outputs[0]]
+            if not layouts:
                 continue
-            layout = followers[0]
-            if layout.inputs[0] != node.outputs[0]:
-                continue
-            between = names.new(f"{layout.outputs[0]}.integers")
-            nodes[nodes.index(layout)] = replace(node, inputs=(between, *node.inputs[1:]), outputs=layout.outputs[:1])
-            moved = replace(layout, inputs=(node.inputs[0], *layout.inputs[1:]), outputs=(between,))
-            nodes[k] = moved
+            for layout in layouts:
+                between = names.new(f"{layout.outputs[0]}.integers")
+                dequantize = replace(node, inputs=(between, *node.inputs[1:]), outputs=layout.outputs[:1])
+                first = replace(layout, inputs=(node.inputs[0], *layout.inputs[1:]), outputs=(between,))
+                at = next(at for at, other in enumerate(nodes) if other is layout)
+                nodes[at : at + 1] = [first, dequantize]
+            if len(layouts) == len(followers) and node.outputs[0] not in outputs:
+                del nodes[k]
+            moved = True
             break
-        else:
-            return with_graph(model, nodes)
     return with_graph(model, nodes)
+
+
+def merge_equal(model: Model) -> Model:
+    """Nodes that quantize, dequantize or move the same tensor in the same way become one."""
+    graph = model.graph
+    outputs = {value.name for value in graph.outputs}
+    renamed: dict[str, str] = {}
+    seen: dict[object, str] = {}
+    nodes = list[Node]()
+    for node in graph.nodes:
+        node = replace(node, inputs=tuple(renamed.get(name, name) for name in node.inputs))
+        if node.op_type not in LAYOUT | QUANTIZERS | CLAMPS or node.domain:
+            nodes.append(node)
+            continue
+        rest = tuple(_identity(graph, name) for name in node.inputs[1:])
+        key = (node.op_type, node.inputs[0], rest, repr(sorted(node.attributes.items())))
+        known = seen.setdefault(key, node.outputs[0])
+        if known == node.outputs[0] or node.outputs[0] in outputs:
+            nodes.append(node)
+        else:
+            renamed[node.outputs[0]] = known
+    return with_graph(model, nodes)
+
+
+def _identity(graph: Graph, name: str) -> object:
+    """A small constant by its value, anything else by its name."""
+    value = graph.initializers.get(name)
+    if value is None or value.size > _SMALL:
+        return name
+    return value.dtype.name, value.shape, value.tobytes()
 
 
 def reduced_axes(node: Node, graph: Graph, rank: int) -> tuple[int, ...]:
