@@ -3,117 +3,182 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from hwflow.layers import AveragePool, Conv, Dense, IntFormat, Layer, Lookup, Requantize, Tensor
-from hwflow.layers.formats import IntArray
+from hwflow.layers.add import Add
+from hwflow.layers.formats import BIPOLAR, IntArray
 from hwflow.layers.matrix import accumulator_format
-from hwflow.quantize.constants import Quantity
-from hwflow.quantize.graphs import apply
-from hwflow.quantize.importer.states import Average, Matrix, Table
-from hwflow.quantize.scale import fixed_points, quantize_value
+from hwflow.layers.multiply import Multiply
+from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, Rescale
+from hwflow.quantize.importer.forms import Form, form_of
+from hwflow.quantize.importer.rescaling import Accumulator, affine, rescale, signed
+from hwflow.quantize.importer.search import quantized, search
+from hwflow.quantize.importer.states import Average, Matrix, Parameters, Pending, Product, Sum
+from hwflow.quantize.importer.steps import Function
+from hwflow.quantize.scale import fixed_point
+from hwflow.quantize.settings import OutputStage
 
-__all__ = ["average_layer", "matrix_layer", "raw_layer", "table_layer", "weight_format"]
-
-#: A bias whose scale agrees this well with the scale of the products keeps its integers.
-_SAME_SCALE = 1e-6
-
-#: Steps outside every format; saturates them before the conversion to integers.
-_FAR = 2.0**40
-
-
-def _limits(low: float, high: float, y: Tensor) -> tuple[int, int]:
-    """Ends of the clamp.  Rounding is monotonous, so limiting the integers equals limiting the reals before."""
-    ends = [quantize_value(v, y.scale, y.zero_point, y.format) for v in (low, high)]
-    return ends[0], ends[1]
+__all__ = ["average_layer", "matrix_layer", "product_layer", "raw_layer", "sum_layer", "table_layer", "weight_format"]
 
 
-def weight_format(weights: IntArray, bits: int) -> IntFormat:
-    """Signed, as wide as in the file; one bit more where a zero point pushes the weights out of that."""
-    stated = IntFormat(bits, signed=True)
-    return stated if stated.contains(weights) else IntFormat(bits + 1, signed=True)
+def weight_format(weights: IntArray) -> IntFormat:
+    """The narrowest signed format that holds the weights; bipolar where all are -1 or 1."""
+    if BIPOLAR.contains(weights):
+        return BIPOLAR
+    unsigned_or_signed = IntFormat.covering(min(int(weights.min()), 0), max(int(weights.max()), 0))
+    return IntFormat(unsigned_or_signed.bits + (not unsigned_or_signed.signed and bool(weights.any())), signed=True)
 
 
-def _bias(pending: Matrix, x: Tensor) -> IntArray:
-    """The biases in units of the products, minus what the input's zero point adds to them."""
-    unit = x.scale * pending.scales
-    total = np.zeros(len(unit), np.int64)
-    for bias in pending.biases:
-        exact = bias.is_quantized and np.all(np.abs(bias.scale / unit - 1) < _SAME_SCALE)
-        total += bias.integers if exact else np.rint(bias.real / unit).astype(np.int64)
-    sums: IntArray = pending.weights.reshape(len(unit), -1).sum(axis=1)
-    return total - x.zero_point * sums
+def matrix_form(core: Matrix, x: Tensor) -> Form:
+    """The sums of products in reals, bias included."""
+    form = Form.linear(tuple(Fraction(x.scale) * Fraction(float(s)) for s in core.scales))
+    if core.bias is None:
+        return form
+    biased = form.plus(core.bias)
+    assert biased is not None, "a form without rounding takes a bias"
+    return biased
 
 
-def matrix_layer(pending: Matrix, x: Tensor, y: Tensor, name: str) -> Layer:
-    """A Conv or Dense with requantization to `y`.  ValueError where the scales are out of reach."""
-    low, high = _limits(pending.low, pending.high, y)
-    ratios = [Fraction(x.scale) * Fraction(float(s)) / Fraction(y.scale) for s in pending.scales]
-    multiplier, shift = fixed_points(ratios)
-    return _matrix(pending, x, y, name, Requantize(_bias(pending, x), multiplier, shift, y.zero_point, low, high))
+def matrix_layer(
+    pending: Pending, core: Matrix, x: Tensor, y: Tensor, name: str, p: Parameters, stage: OutputStage,
+    opsets: Mapping[str, int],
+) -> Layer:  # fmt: skip
+    """A Conv or Dense with its rescaling to `y`.  ValueError where the scales are out of reach."""
+    sums = _sums(core.weights, x)
+    start = matrix_form(core, x)
+    form = form_of(pending, start)
+    made: Rescale
+    if form is None:
+        sign, made = search(start, sums, Function(pending, opsets), p)
+    else:
+        sign = signed(form)
+        turned = sums.turned(sign)
+        made = rescale(affine(form, turned, p), turned, stage)
+    weights = core.weights * sign.reshape(-1, *[1] * (core.weights.ndim - 1))
+    return _matrix(replace(core, weights=weights), x, y.name, name, made)
 
 
-def raw_layer(pending: Matrix, x: Tensor, name: str, output: str) -> tuple[Layer, Tensor, npt.NDArray[np.float64]]:
+def _sums(weights: IntArray, x: Tensor) -> Accumulator:
+    """The ends of the sums of products with the raw integers of `x`."""
+    flat = weights.reshape(len(weights), -1)
+    at_ends = np.stack([flat * x.format.low, flat * x.format.high])
+    return Accumulator(
+        x.zero_point * flat.sum(axis=1), at_ends.min(axis=0).sum(axis=1), at_ends.max(axis=0).sum(axis=1)
+    )
+
+
+def raw_layer(core: Matrix, x: Tensor, name: str, output: str) -> tuple[Layer, Tensor, npt.NDArray[np.float64]]:
     """A Conv or Dense whose output is its accumulator, exactly; its tensor; and the scale of each channel."""
-    bias = _bias(pending, x)
-    format = accumulator_format(pending.weights, (bias, bias), x.format)
+    form = matrix_form(core, x)
+    bias = np.array(
+        [int(w) + round(o / u) for w, o, u in zip(form.whole, form.offset, form.unit, strict=True)], np.int64
+    )
+    bias = bias - _sums(core.weights, x).zero
+    format = accumulator_format(core.weights, (bias, bias), x.format)
     if not format.signed:
         format = IntFormat(format.bits + 1, signed=True)
-    y = Tensor(output, pending.frame, format, 1.0, 0)
+    y = Tensor(output, core.frame, format, 1.0, 0)
     one, zero = np.ones(len(bias), np.int64), np.zeros(len(bias), np.int64)
-    layer = _matrix(pending, x, y, name, Requantize(bias, one, zero, 0, format.low, format.high))
-    return layer, y, x.scale * pending.scales
+    layer = _matrix(core, x, output, name, Requantize(bias, one, zero, 0, format.low, format.high))
+    return layer, y, x.scale * core.scales
 
 
-def _matrix(pending: Matrix, x: Tensor, y: Tensor, name: str, requantize: Requantize) -> Layer:
-    format, window = weight_format(pending.weights, pending.bits), pending.window
+def _matrix(core: Matrix, x: Tensor, output: str, name: str, made: Rescale) -> Layer:
+    format, window = weight_format(core.weights), core.window
     if window is None:
-        return Dense(name, (x.name,), y.name, pending.weights, format, x.format, requantize)
+        return Dense(name, (x.name,), output, core.weights, format, x.format, made)
     return Conv(
         name,
         (x.name,),
-        y.name,
-        pending.weights,
+        output,
+        core.weights,
         format,
         x.format,
-        requantize,
+        made,
         strides=window.strides,
         dilations=window.dilations,
         pads=window.pads,
-        groups=pending.groups,
+        groups=core.groups,
     )
 
 
-def average_layer(pending: Average, x: Tensor, y: Tensor, name: str) -> Layer:
-    """An average pool with requantization to `y`."""
-    window = pending.window
+def average_layer(
+    pending: Pending, core: Average, x: Tensor, y: Tensor, name: str, p: Parameters, stage: OutputStage,
+    opsets: Mapping[str, int],
+) -> Layer:  # fmt: skip
+    """An average pool with its rescaling to `y`."""
+    window, channels = core.window, core.frame.channels
     count = window.kernel[0] * window.kernel[1]
-    low, high = _limits(pending.low, pending.high, y)
-    multiplier, shift = fixed_points([Fraction(x.scale) / (Fraction(y.scale) * count)] * pending.frame.channels)
-    bias = np.full(pending.frame.channels, -x.zero_point * count, np.int64)
-    requantize = Requantize(bias, multiplier, shift, y.zero_point, low, high)
-    return AveragePool(
-        name, (x.name,), y.name, x.format, requantize, window.kernel, strides=window.strides, pads=window.pads
-    )
+    full = np.full(channels, count, np.int64)
+    sums = Accumulator(x.zero_point * full, x.format.low * full, x.format.high * full)
+    start = Form.linear((Fraction(x.scale) / count,) * channels)
+    form = form_of(pending, start)
+    made: Rescale | None
+    if form is None:
+        sign, made = search(start, sums, Function(pending, opsets), p)
+    else:
+        sign = signed(form)
+        made = rescale(affine(form, sums, p), sums, stage) if np.all(sign > 0) else None
+    if made is None or not np.all(sign > 0):
+        raise ValueError("an average must not be negated or made constant before its QuantizeLinear")
+    return AveragePool(name, (x.name,), y.name, x.format, made, window.kernel, strides=window.strides, pads=window.pads)
 
 
-def table_layer(
-    pending: Table, x: Tensor, y: Tensor, name: str, opsets: Mapping[str, int], graph_constants: Mapping[str, Quantity]
-) -> Layer:
+def table_layer(pending: Pending, x: Tensor, y: Tensor, name: str, p: Parameters, opsets: Mapping[str, int]) -> Layer:
     """A table: dequantize every integer of the input format, apply the nodes as ONNX says (float32), quantize."""
-    if x.format.bits > 8:
-        raise ValueError(f"a table must have an input of at most 8 bits, not {x.format}")
     codes = np.arange(x.format.low, x.format.high + 1)
+    if x.format.bipolar:
+        codes = np.array([-1, 0, 1])
     values = ((codes - x.zero_point).astype(np.float32) * np.float32(x.scale)).astype(np.float32)
-    for node in pending.functions:
-        inputs = {n: graph_constants[n].real.astype(np.float32) for n in node.inputs if n in graph_constants}
-        (dynamic,) = (n for n in node.inputs if n and n not in graph_constants)
-        with np.errstate(all="ignore"):
-            values = np.asarray(apply(node, opsets, {dynamic: values, **inputs}), np.float32).reshape(codes.shape)
-    with np.errstate(all="ignore"):
-        steps = np.rint(np.clip(np.nan_to_num(values / np.float32(y.scale)), -_FAR, _FAR))
-    table = np.clip(steps.astype(np.int64) + y.zero_point, y.format.low, y.format.high)
+    table = quantized(Function(pending, opsets)(values[:, None])[:, 0], p)
     return Lookup(name, (x.name,), y.name, x.format, table)
+
+
+def sum_layer(pending: Pending, core: Sum, xs: tuple[Tensor, Tensor], y: Tensor, name: str, p: Parameters) -> Layer:
+    """An Add: both ratios over one power of two, the larger one with all the bits of a multiplier."""
+    factor, zero_point, (low, high) = _scalar(pending, p)
+    ratios = [factor * f * Fraction(x.scale) / Fraction(p.scale) for f, x in zip(core.factors, xs, strict=True)]
+    multiplier, shift = fixed_point(max(abs(r) for r in ratios))
+    shift += MULTIPLIER_BITS - multiplier.bit_length()
+    shift = min(shift, MAX_SHIFT)
+    pair = [round(r * (1 << shift)) for r in ratios]
+    while shift > 0 and all(m % 2 == 0 for m in pair):
+        pair, shift = [m // 2 for m in pair], shift - 1
+    names = (xs[0].name, xs[1].name)
+    return Add(name, names, y.name, (pair[0], pair[1]), shift, zero_point, low, high)
+
+
+def product_layer(
+    pending: Pending, core: Product, xs: tuple[Tensor, Tensor], y: Tensor, name: str, p: Parameters
+) -> Layer:
+    """A Multiply, whose ratio is the product of both scales over the output's."""
+    factor, zero_point, (low, high) = _scalar(pending, p)
+    ratio = factor * core.factor * Fraction(xs[0].scale) * Fraction(xs[1].scale) / Fraction(p.scale)
+    multiplier, shift = fixed_point(abs(ratio))
+    sign = 1 if ratio > 0 else -1
+    return Multiply(name, (xs[0].name, xs[1].name), y.name, sign * multiplier, shift, zero_point, low, high)
+
+
+def _scalar(pending: Pending, p: Parameters) -> tuple[Fraction, int, tuple[int, int]]:
+    """What follows a sum or product of two tensors: a factor, the zero point with a constant in it, and the limits."""
+    form = form_of(pending, Form.linear((Fraction(1),)))
+    if form is None or form.rounding is not None:
+        raise ValueError(
+            f"what follows {pending.core.node.label} must be constants, Relu and Clip up to its QuantizeLinear; "
+            "quantize its result first"
+        )
+    if form.unit[0] == 0:
+        raise ValueError(f"{pending.core.node.label} must not be multiplied by 0")
+    sums = Accumulator(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
+    a = affine(form, sums, p)
+    steps = form.offset[0] / Fraction(p.scale)
+    if steps.denominator != 1:
+        raise ValueError(
+            f"a constant added to {pending.core.node.label} must be a multiple of the scale of the result, {p.scale}"
+        )
+    return form.unit[0], p.zero_point + int(steps), (a.low[0], a.high[0])

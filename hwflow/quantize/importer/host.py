@@ -11,8 +11,19 @@ from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.quantize.graphs import Names, producers
 from hwflow.quantize.importer.finish import raw_layer
-from hwflow.quantize.importer.importer import Importer, Unsupported
-from hwflow.quantize.importer.states import Broken, Entry, Held, Matrix, OnHost, State, Table, image_index
+from hwflow.quantize.importer.importer import Importer
+from hwflow.quantize.importer.states import (
+    Broken,
+    Entry,
+    Held,
+    Matrix,
+    OnHost,
+    Pending,
+    Rounded,
+    State,
+    Unsupported,
+    image_index,
+)
 from hwflow.quantize.problems import Problem
 
 __all__ = ["epilogue", "prologue"]
@@ -107,22 +118,17 @@ class _Epilogue:
     def _make(self, name: str, node: Node | None, state: State | None) -> None:
         if isinstance(state, Broken):
             return
-        if state is None:  # a constant behind a DequantizeLinear or a change of layout
-            assert node is not None
-            self._verbatim(node)
-        elif isinstance(state, Entry) or (isinstance(state, OnHost) and not state.behind):
+        if isinstance(state, Entry) or (isinstance(state, OnHost) and not state.behind):
             raise Unsupported("is computed from the input on the host alone", "leave it out of the model")
-        elif isinstance(state, OnHost):
+        if isinstance(state, Rounded):
+            state = self.importer.building.held(state)
+        if isinstance(state, Held):
+            self._held(name, state.tensor, state.index, state.real)
+        elif isinstance(state, Pending) and isinstance(state.core, Matrix) and name == state.core.key:
+            self._accumulator(name, state, state.core)
+        else:  # on the host; or a constant behind a DequantizeLinear or a change of layout
             assert node is not None
             self._verbatim(node)
-        elif isinstance(state, Held):
-            self._held(name, state.tensor, state.index, state.real)
-        elif isinstance(state, Table):
-            self._table(name, state)
-        elif isinstance(state, Matrix):
-            self._accumulator(name, state)
-        else:
-            raise Unsupported("an average at the end needs a QuantizeLinear", "quantize its output")
 
     def _verbatim(self, node: Node) -> None:
         for source in node.inputs:
@@ -167,36 +173,17 @@ class _Epilogue:
         shape = self._constant(f"{name}.shape", np.array(index.shape, np.int64))
         self.nodes.append(Node("Reshape", (source, shape), (name,), name=f"{name}.reshape"))
 
-    def _table(self, name: str, state: Table) -> None:
-        source = self.names.new(f"{name}.dequantized")
-        self._held(source, state.source.tensor, state.index, real=True)
-        for k, node in enumerate(state.functions):
-            result = name if k == len(state.functions) - 1 else self.names.new(f"{name}.{k}")
-            for parameter in node.inputs:
-                if parameter in self.importer.constants:
-                    self.make(parameter)
-            known = self.importer.constants
-            inputs = tuple(n if n in known or not n else source for n in node.inputs)
-            self.nodes.append(replace(node, inputs=inputs, outputs=(result,)))
-            source = result
-
-    def _accumulator(self, name: str, state: Matrix) -> None:
-        """The exact accumulator as int32, then the scale of each channel, then Relu or Clip."""
-        importer = self.importer
-        x = importer.tensors[state.source.tensor]
-        layer, y, scales = raw_layer(state, x, importer.name_of(state.node), self.names.new(f"{name}.accumulator"))
+    def _accumulator(self, name: str, state: Pending, core: Matrix) -> None:
+        """The exact accumulator as int32, then the scale of each channel."""
+        building = self.importer.building
+        x = building.tensors[core.source.tensor]
+        layer, y, scales = raw_layer(core, x, building.name_of(core.node), self.names.new(f"{name}.accumulator"))
         if y.format.bits > 32:
             raise Unsupported(f"its accumulator must fit int32, not {y.format}", "quantize its output")
-        importer.add(layer, replace(y, format=IntFormat(y.format.bits, signed=True)))
+        building.add(layer, replace(y, format=IntFormat(y.format.bits, signed=True)))
         integers, real = self.names.new(f"{name}.integers"), self.names.new(f"{name}.real")
         self._place(y.name, state.index, integers)
         self.nodes.append(Node("Cast", (integers,), (real,), {"to": 1}, real))
-        factor = scales[state.index % state.frame.channels].astype(np.float32)
-        clamped = (state.low, state.high) != (-np.inf, np.inf)
-        product = self.names.new(f"{name}.product") if clamped else name
+        factor = scales[state.index % core.frame.channels].astype(np.float32)
         scale = self._constant(f"{name}.scale", factor)
-        self.nodes.append(Node("Mul", (real, scale), (product,), name=f"{name}.multiply"))
-        if clamped:
-            limits = {"low": state.low, "high": state.high}
-            ends = [self._constant(f"{name}.{key}", np.array(v, np.float32)) for key, v in limits.items()]
-            self.nodes.append(Node("Clip", (product, *ends), (name,), name=f"{name}.clip"))
+        self.nodes.append(Node("Mul", (real, scale), (name,), name=f"{name}.multiply"))

@@ -2,69 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from hwflow.layers import Frame, IntFormat, Layer, LayerGraph, MaxPool, Tensor
+from hwflow.layers import Frame, LayerGraph, MaxPool, Tensor
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize import operators
 from hwflow.quantize.constants import quantities
-from hwflow.quantize.graphs import apply, as_ints, attribute, dynamic_inputs, host_suffix
-from hwflow.quantize.importer.finish import average_layer, matrix_layer, table_layer
+from hwflow.quantize.graphs import apply, as_ints, attribute, dynamic_inputs, host_suffix, producers
+from hwflow.quantize.importer.building import Building
+from hwflow.quantize.importer.cores import average, matrix
 from hwflow.quantize.importer.geometry import frame_of, window_of
-from hwflow.quantize.importer.pending import average, clamp_ends, matrix, with_bias
+from hwflow.quantize.importer.joins import concat, element_wise
+from hwflow.quantize.importer.quantizers import integer_limits, parameters, selection
 from hwflow.quantize.importer.states import (
-    Average,
     Broken,
     Entry,
     Held,
-    Matrix,
+    Joined,
+    Kept,
     OnHost,
+    Parameters,
     Pending,
+    Rounded,
     State,
-    Table,
+    Unsupported,
     image_index,
 )
 from hwflow.quantize.passes.normalise import shape_of
 from hwflow.quantize.problems import Problem
+from hwflow.quantize.settings import OutputStage
 
-__all__ = ["Importer", "Unsupported"]
+__all__ = ["Importer"]
 
 _QUANTIZE_ALL = "quantize the whole model: a QuantizeLinear and DequantizeLinear behind every layer"
 
 
-class Unsupported(Exception):
-    """Raised inside the importer for one node; the walk collects it as a Problem and goes on."""
-
-    def __init__(self, why: str, remedy: str) -> None:
-        super().__init__(why)
-        self.why, self.remedy = why, remedy
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """Scale, zero point and format of a QuantizeLinear or DequantizeLinear node."""
-
-    scale: float
-    zero_point: int
-    format: IntFormat
-
-
 class Importer:
-    """Walks a QDQ model once.  Then `states` says where every tensor is, `layers` and `tensors` hold the graph."""
+    """Walks a QDQ model once.  Then `states` says where every tensor is, and `building` holds the graph."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, stage: Callable[[Node], OutputStage]) -> None:
         self.model, self.graph = model, model.graph
         self.constants = quantities(model.graph, model.opsets)
         self.suffix = host_suffix(model.graph, operators.HOST_AFTER)
         self.states: dict[str, State] = {value.name: OnHost(behind=False) for value in model.graph.inputs}
-        self.tensors: dict[str, Tensor] = {}
-        self.layers: list[Layer] = []
+        self.building = Building(model, self.suffix, stage)
         #: LayerGraph input to the ONNX integer tensor that feeds it.
         self.entries: dict[str, Entry] = {}
         self.problems: list[Problem] = []
+        self._made = producers(model.graph)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        return self.building.tensors
 
     def walk(self) -> None:
         """Give every tensor a state.  Problems are collected, not raised."""
@@ -77,163 +70,144 @@ class Importer:
                 if any(isinstance(self.states[name], Broken) for name in dynamic):
                     state = Broken()
                 else:
-                    state = self._state(node, dynamic[0])
+                    state = self._state(node, dynamic)
             except Unsupported as problem:
-                self.problems.append(Problem.of(node, problem.why, problem.remedy))
-                state = Broken()
+                if node.outputs[0] in self.suffix and not self._reads_host(dynamic):
+                    state = OnHost(behind=True)
+                else:
+                    self.problems.append(Problem.of(node, problem.why, problem.remedy))
+                    state = Broken()
             for name in filter(None, node.outputs):
                 self.states[name] = state
 
+    def _reads_host(self, dynamic: list[str]) -> bool:
+        """Whether some input is made by the host in front of the hardware, which the host behind it cannot read."""
+        return any(isinstance(self.states[name], (OnHost, Entry)) for name in dynamic)
+
     def layer_graph(self, outputs: tuple[str, ...]) -> LayerGraph:
         """The integer graph, once `walk` and the epilogue are done."""
-        return LayerGraph(self.graph.name, dict(self.tensors), tuple(self.layers), tuple(self.entries), outputs)
-
-    def add(self, layer: Layer, tensor: Tensor) -> None:
-        self.layers.append(layer)
-        self.tensors[tensor.name] = tensor
-
-    def tensor_name(self, output: str) -> str:
-        """The layer graph's name of an ONNX tensor: the same, except where the host may read that very tensor.
-
-        Frames and the ONNX tensor that the host makes of them differ in layout, so they must differ in name.
-        """
-        readers = [node for node in self.graph.nodes if output in node.inputs]
-        on_host = any(value.name == output for value in self.graph.outputs) or any(
-            self.suffix.intersection(node.outputs) for node in readers
-        )
-        return f"{output}.frame" if on_host else output
-
-    def name_of(self, node: Node) -> str:
-        """The layer's name: the node's, made unique."""
-        name, taken, count = node.name or node.outputs[0], {layer.name for layer in self.layers}, 1
-        wish = name
-        while name in taken:
-            count += 1
-            name = f"{wish}_{count}"
-        return name
+        layers = tuple(self.building.layers)
+        return LayerGraph(self.graph.name, dict(self.tensors), layers, tuple(self.entries), outputs)
 
     # One method per group of operators.
 
-    def _state(self, node: Node, source: str) -> State:
-        state, op = self.states[source], node.op_type
+    def _state(self, node: Node, dynamic: list[str]) -> State:
+        state, op = self.states[dynamic[0]], node.op_type
         if op in operators.MATRIX or op in operators.POOLS:
             return self._compute(node, state)
-        if isinstance(state, OnHost):
-            if op == "DequantizeLinear" and not state.behind:
-                return self._enter(node)
-            return state
+        states = [self.states[name] for name in dynamic]
+        if any(isinstance(other, OnHost) for other in states):
+            return self._on_host(node, states)
         if op == "QuantizeLinear":
             return self._quantize(node, state)
         if op == "DequantizeLinear":
             return self._dequantize(node, state)
         if op in operators.LAYOUT:
-            return self._layout(node, source)
-        if op in operators.UNARY or op in operators.AFFINE:
-            return self._function(node, source)
+            return self._layout(node, dynamic[0])
+        if op in operators.JOINS:
+            return self._concat(node, states)
+        if op in operators.CLAMPS and isinstance(state, (Rounded, Held)) and not getattr(state, "real", False):
+            return self._narrow(node, state)
+        if op in operators.ELEMENTWISE:
+            pendings = {name: self.pending(self.states[name]) for name in dynamic}
+            made = element_wise(node, pendings, self.constants)
+            return selection(node, made, self.constants) or made
         return OnHost(behind=True)
 
-    def parameters(self, node: Node) -> Parameters:
-        """The parameters of a QuantizeLinear or DequantizeLinear of an activation."""
-        scale = self.constants[node.inputs[1]].real
-        zero_name = node.inputs[2] if len(node.inputs) > 2 else ""
-        if scale.size != 1:
-            raise Unsupported(
-                "activations must have one scale per tensor, not one per channel",
-                "quantize the model with per-tensor activations",
-            )
-        zero = self.graph.initializers.get(zero_name)
-        dtype = zero.dtype if zero is not None else self._integer_dtype(node)
-        if dtype.name not in ("int8", "uint8", "int16", "uint16"):
-            raise Unsupported(f"activations must be int8, uint8, int16 or uint16, not {dtype.name}", "quantize to int8")
-        format = IntFormat(dtype.itemsize * 8, dtype.kind == "i")
-        return Parameters(float(scale.reshape(())), int(zero.reshape(())) if zero is not None else 0, format)
-
-    def _integer_dtype(self, node: Node) -> np.dtype[np.generic]:
-        name = node.outputs[0] if node.op_type == "QuantizeLinear" else node.inputs[0]
-        known = self.graph.tensor_type(name)
-        return known.dtype if known is not None else np.dtype(np.uint8)
+    def _on_host(self, node: Node, states: list[State]) -> State:
+        if any(isinstance(state, OnHost) and state.behind for state in states):
+            return OnHost(behind=True)
+        if node.op_type == "DequantizeLinear":
+            return self._enter(node)
+        if any(not isinstance(state, OnHost) for state in states):
+            raise Unsupported("joins values that are not quantized with integers", _QUANTIZE_ALL)
+        return OnHost(behind=False)
 
     def _enter(self, node: Node) -> Entry:
         shape = shape_of(self.graph, node.inputs[0])
         if shape is None:
             raise Unsupported("the shape of its input must be known", "fix the model's input shape with --input-shape")
-        p = self.parameters(node)
-        return Entry(node.inputs[0], shape, p.format, p.scale, p.zero_point)
+        p, name = parameters(node, self.graph, self.constants), node.inputs[0]
+        while name in self._made and self._made[name].op_type in operators.LAYOUT | {"Clip"}:
+            before = self._made[name]
+            if before.op_type == "Clip":
+                low, high = integer_limits(before, self.constants, p)
+                p = replace(p, low=low, high=high)
+            name = before.inputs[0]
+        return Entry(node.inputs[0], shape, p)
 
     def _quantize(self, node: Node, state: State) -> State:
-        p = self.parameters(node)
+        p = parameters(node, self.graph, self.constants)
         if isinstance(state, Entry):
             return OnHost(behind=False)
         if isinstance(state, Held):
             x = self.tensors[state.tensor]
-            if (x.scale, x.zero_point, x.format) == (p.scale, p.zero_point, p.format):
+            fits = p.format.low <= x.format.low and x.format.high <= p.format.high
+            if (x.scale, x.zero_point) == (p.scale, p.zero_point) and fits:
                 return replace(state, real=False)
-            state = Table(node, state, x.frame, state.index, ())
-        assert isinstance(state, Pending)
-        return self.finish(state, node.outputs[0], p)
-
-    def finish(self, pending: Pending, output: str, p: Parameters) -> Held:
-        """Make the layer of a pending result."""
-        x = self.tensors[pending.source.tensor]
-        y = Tensor(self.tensor_name(output), pending.frame, p.format, p.scale, p.zero_point)
-        name = self.name_of(pending.node)
-        try:
-            if isinstance(pending, Matrix):
-                layer = matrix_layer(pending, x, y, name)
-            elif isinstance(pending, Average):
-                layer = average_layer(pending, x, y, name)
-            else:
-                assert isinstance(pending, Table)
-                layer = table_layer(pending, x, y, name, self.model.opsets, self.constants)
-        except ValueError as error:
-            raise Unsupported(str(error), "quantize the model again; a scale is out of proportion") from None
-        self.add(layer, y)
-        return Held(y.name, pending.index, real=False)
+        pending = self.pending(state)
+        return Rounded(pending, node, node.outputs[0], p, pending.index)
 
     def _dequantize(self, node: Node, state: State) -> State:
-        p = self.parameters(node)
+        if isinstance(state, Rounded):
+            state = self.building.held(state)
         if not isinstance(state, Held) or state.real:
             raise Unsupported("reads a tensor that no QuantizeLinear made integer", _QUANTIZE_ALL)
-        x = self.tensors[state.tensor]
-        if (x.scale, x.zero_point, x.format) != (p.scale, p.zero_point, p.format):
-            raise Unsupported(
-                f"scale and zero point must be those of the QuantizeLinear before it ({x.scale}, {x.zero_point}), "
-                f"not {p.scale}, {p.zero_point}",
-                "quantize the model again",
-            )
+        self.building.dequantize(state.tensor, parameters(node, self.graph, self.constants))
         return replace(state, real=True)
+
+    def _narrow(self, node: Node, state: Rounded | Held) -> State:
+        """A Clip or Relu on integers limits what the QuantizeLinear before it makes; elsewhere it is a table."""
+        if isinstance(state, Rounded):
+            low, high = integer_limits(node, self.constants, state.parameters)
+            narrow = replace(state.parameters, low=low, high=high)
+            moved = replace(state.pending, index=state.index)
+            return Rounded(moved, state.node, node.outputs[0], narrow, state.index)
+        x = self.tensors[state.tensor]
+        p = parameters_of(x)
+        low, high = integer_limits(node, self.constants, p)
+        if (low, high) == (p.low, p.high):
+            return state
+        kept = Kept(node, x.name, x.frame, state)
+        narrow = replace(p, low=low, high=high)
+        return Rounded(Pending.of(kept, state.index), node, node.outputs[0], narrow, state.index)
 
     def _layout(self, node: Node, source: str) -> State:
         state = self.states[source]
         if isinstance(state, Entry):
             state = self.enter(state, None)
-        assert isinstance(state, (Held, Pending))
+        assert isinstance(state, (Held, Pending, Rounded))
         if node.op_type in ("Identity", "Dropout"):
             return state
-        parameters = {n: self.graph.initializers[n] for n in node.inputs[1:] if n}
-        index = apply(node, self.model.opsets, {source: state.index, **parameters})
+        given = {n: self.graph.initializers[n] for n in node.inputs[1:] if n}
+        index = apply(node, self.model.opsets, {source: state.index, **given})
         return replace(state, index=np.asarray(index, np.int64))
 
-    def _function(self, node: Node, source: str) -> State:
-        state = self.states[source]
+    def _concat(self, node: Node, states: list[State]) -> State:
+        if len(states) < len([name for name in node.inputs if name]):
+            raise Unsupported("joins constants with computed tensors", "remove the constant channels")
+        integers = [isinstance(state, Rounded) or (isinstance(state, Held) and not state.real) for state in states]
+        if any(integers) and not all(integers):
+            raise Unsupported("joins integers with reals", _QUANTIZE_ALL)
+        if not any(integers):
+            return concat(node, [self.pending(state) for state in states])
+        held = [self.building.held(state) if isinstance(state, Rounded) else state for state in states]
+        kept = [self.pending(replace(state, real=True)) for state in held if isinstance(state, Held)]
+        return replace(self.building.joined(concat(node, kept)), real=False)
+
+    def pending(self, state: State) -> Pending:
+        """A state of reals as something that functions of one element can follow."""
         if isinstance(state, Entry):
             state = self.enter(state, None)
-        fixed = [self.constants[n] for n in node.inputs if n in self.constants]
-        if isinstance(state, (Matrix, Average)):
-            if node.op_type in operators.CLAMPS:
-                low, high = clamp_ends(node, self.constants)
-                return state.limited(low, high)
-            biased = with_bias(state, fixed[0]) if node.op_type == "Add" and isinstance(state, Matrix) else None
-            if biased is not None:
-                return biased
-        elif all(c.real.size == 1 for c in fixed) or node.op_type in operators.CLAMPS:
-            if isinstance(state, Held):
-                state = Table(node, state, self.tensors[state.tensor].frame, state.index, ())
-            assert isinstance(state, Table)
-            return replace(state, functions=(*state.functions, node))
-        if node.outputs[0] in self.suffix:
-            return OnHost(behind=True)
-        raise Unsupported("has no form as a table or as a bias where it stands", _QUANTIZE_ALL)
+        if isinstance(state, Pending):
+            return state
+        if not isinstance(state, Held) or not state.real:
+            raise Unsupported(
+                "computes with integers; they must be dequantized first", _QUANTIZE_ALL
+            )
+        x = self.tensors[state.tensor]
+        made = self._made.get(state.tensor.removesuffix(".frame")) or next(iter(self.graph.nodes))
+        return Pending.of(Kept(made, x.name, x.frame, state), state.index)
 
     # Layers that compute.
 
@@ -244,14 +218,18 @@ class Importer:
                 "remove that node" if state.behind else _QUANTIZE_ALL,
             )
         if isinstance(state, Pending):
-            why = f"reads the result of {state.node.label}, which no QuantizeLinear made integer"
-            raise Unsupported(why, _QUANTIZE_ALL)
+            if not isinstance(state.core, Joined) or state.steps:
+                why = f"reads the result of {state.core.node.label}, which no QuantizeLinear made integer"
+                raise Unsupported(why, _QUANTIZE_ALL)
+            state = self.building.joined(state)
         try:
             if node.op_type in ("Gemm", "MatMul"):
                 return self._dense(node, state)
+            if isinstance(state, Rounded):
+                state = self.building.held(state)
             held = self.enter(state, None) if isinstance(state, Entry) else state
             assert isinstance(held, Held)
-            if node.op_type in ("MaxPool", "GlobalMaxPool"):
+            if node.op_type in operators.MAX_POOLS:
                 return self._max_pool(node, held)
             if node.op_type == "Conv":
                 return matrix(node, held, self.image(held), self.constants)
@@ -264,7 +242,8 @@ class Importer:
         if isinstance(state, Entry):
             elements = int(np.prod(state.shape))
             state = self.enter(state, Frame(1, 1, elements))
-        assert isinstance(state, Held)
+        if not isinstance(state, Held):
+            raise ValueError("its input must be dequantized first (DequantizeLinear)")
         return matrix(node, state, None, self.constants)
 
     def _max_pool(self, node: Node, held: Held) -> State:
@@ -277,11 +256,13 @@ class Importer:
             raise Unsupported("storage_order must be 0", "export the model with storage_order 0")
         window = window_of(node, kernel, frame)
         made = Frame(*window.positions(frame), frame.channels)
-        y = replace(x, name=self.tensor_name(node.outputs[0]), frame=made)
+        y = replace(x, name=self.building.tensor_name(node.outputs[0]), frame=made)
         sizes = (window.kernel, window.strides, window.dilations, window.pads)
-        layer = MaxPool(self.name_of(node), (x.name,), y.name, x.format, *sizes)
-        self.add(layer, y)
-        return Held(y.name, image_index(y.frame, rank), held.real)
+        layer = MaxPool(self.building.name_of(node), (x.name,), y.name, x.format, *sizes)
+        self.building.add(layer, y)
+        index = image_index(y.frame, rank)
+        self.building.sources[y.name] = (node.outputs[0], index)
+        return Held(y.name, index, held.real)
 
     def image(self, held: Held) -> Frame:
         """The frame of a tensor that ONNX must see as [1, C, W] or [1, C, H, W]."""
@@ -296,8 +277,16 @@ class Importer:
         return frame
 
     def enter(self, entry: Entry, frame: Frame | None) -> Held:
-        """The entry as an input of the layer graph: as an image, or as `frame` in the order of its elements."""
+        """The entry as an input of the layer graph: as an image, or as `frame` in the order of its elements.
+
+        Where another layer has entered it already, its frame is taken as it is.
+        """
         index: IntArray
+        name = f"{entry.integers}.frame"
+        if name in self.entries and frame is not None:
+            frame = self.tensors[name].frame
+            index = self.building.sources[name][1]
+            return Held(name, index, real=True)
         if frame is None:
             frame = frame_of(entry.shape)
             if frame is None:
@@ -308,10 +297,20 @@ class Importer:
             index = image_index(frame, len(entry.shape))
         else:
             index = np.arange(frame.elements, dtype=np.int64).reshape(entry.shape)
-        name = f"{entry.integers}.frame"
+        if name in self.entries and self.tensors[name].frame != frame:
+            name = f"{entry.integers}.image"
         if name not in self.entries:
+            p = entry.parameters
             self.entries[name] = entry
-            self.tensors[name] = Tensor(name, frame, entry.format, entry.scale, entry.zero_point)
-        elif self.tensors[name].frame != frame:
-            raise Unsupported("reads the same input as another layer", "use a model whose layers form one chain")
+            self.tensors[name] = Tensor(name, frame, p.narrow, p.scale, p.zero_point)
+            self.building.sources[name] = (entry.integers, index)
+        elif (self.tensors[name].scale, self.tensors[name].zero_point) != (
+            entry.parameters.scale,
+            entry.parameters.zero_point,
+        ):
+            raise Unsupported("dequantizes an input with another scale than its first reader", "use one scale")
         return Held(name, index, real=True)
+
+
+def parameters_of(x: Tensor) -> Parameters:
+    return Parameters(x.scale, x.zero_point, x.format, x.format.low, x.format.high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +16,49 @@ from hwflow.quantize.constants import Quantity
 __all__ = [
     "Average",
     "Broken",
+    "Core",
     "Entry",
     "Held",
+    "Joined",
+    "Kept",
     "Matrix",
     "OnHost",
+    "Parameters",
     "Pending",
+    "Product",
+    "Rounded",
     "State",
-    "Table",
+    "Step",
+    "Sum",
+    "Unsupported",
     "image_index",
 ]
+
+
+class Unsupported(Exception):
+    """Raised inside the importer for one node; the walk collects it as a Problem and goes on."""
+
+    def __init__(self, why: str, remedy: str) -> None:
+        super().__init__(why)
+        self.why, self.remedy = why, remedy
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Scale, zero point and format of a QuantizeLinear or DequantizeLinear node, and the limits of a Clip behind it."""
+
+    scale: float
+    zero_point: int
+    format: IntFormat
+    low: int
+    high: int
+
+    @property
+    def narrow(self) -> IntFormat:
+        """The format of the tensor: the stated one, or a narrower one where a Clip limits the integers."""
+        if self.format.bipolar or (self.low, self.high) == (self.format.low, self.format.high):
+            return self.format
+        return IntFormat.covering(min(self.low, self.zero_point), max(self.high, self.zero_point))
 
 
 @dataclass(frozen=True)
@@ -39,9 +74,7 @@ class Entry:
 
     integers: str
     shape: tuple[int, ...]
-    format: IntFormat
-    scale: float
-    zero_point: int
+    parameters: Parameters
 
 
 @dataclass(frozen=True)
@@ -57,54 +90,119 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Pending:
-    """A result that is not integer yet, of `frame`: it waits for its QuantizeLinear."""
+class Core:
+    """What accumulates, of `frame`: the result of `node`, whose ONNX name is `key`, before functions of one element."""
 
     node: Node
-    source: Held
+    key: str
     frame: Frame
+
+
+@dataclass(frozen=True)
+class Kept(Core):
+    """A tensor of the layer graph as it is."""
+
+    source: Held
+
+
+@dataclass(frozen=True)
+class Matrix(Core):
+    """Of a Conv (`window` and `groups` set, weights [cout, kh, kw, cin / groups]) or a dense layer ([cout, cin]).
+
+    `weights` are integers without zero point, `scales` [cout] theirs; `bias` [cout] is added.
+    """
+
+    source: Held
+    weights: IntArray
+    scales: npt.NDArray[np.float64]
+    window: Window | None
+    groups: int
+    bias: Quantity | None = None
+
+
+@dataclass(frozen=True)
+class Average(Core):
+    """Of an average pool."""
+
+    source: Held
+    window: Window
+
+
+@dataclass(frozen=True)
+class Sum(Core):
+    """factors[0] * a + factors[1] * b of two tensors; a 1x1xC or 1x1x1 frame counts for every pixel (and channel)."""
+
+    sources: tuple[Held, Held]
+    factors: tuple[Fraction, Fraction]
+
+
+@dataclass(frozen=True)
+class Product(Core):
+    """factor * a * b of two tensors, which broadcast as those of a Sum."""
+
+    sources: tuple[Held, Held]
+    factor: Fraction
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node that works element by element.
+
+    An entry of `inputs` is the name of an earlier value (the core's key or a step's output), a constant of shape [] or
+    [channels], or None where the input is left out.
+    """
+
+    node: Node
+    inputs: tuple[str | Quantity | None, ...]
+
+    @property
+    def result(self) -> str:
+        return self.node.outputs[0]
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A result that is not integer yet: the value `result` of `steps` applied to `core`.
+
+    It waits for its QuantizeLinear.  `index` is as in `Held`, into the core's frame.
+    """
+
+    core: Core
+    index: IntArray
+    steps: tuple[Step, ...]
+    result: str
+
+    @staticmethod
+    def of(core: Core, index: IntArray) -> Pending:
+        return Pending(core, index, (), core.key)
+
+    def then(self, step: Step) -> Pending:
+        return replace(self, steps=(*self.steps, step), result=step.result)
+
+
+@dataclass(frozen=True)
+class Joined(Core):
+    """Tensors or pending results behind one another along the channels; what follows happens to each of them.
+
+    `index` is the index of the ONNX result.
+    """
+
+    parts: tuple[Pending, ...]
     index: IntArray
 
 
 @dataclass(frozen=True)
-class Matrix(Pending):
-    """Of a Conv (`window` and `groups` set, weights [cout, kh, kw, cin / groups]) or a dense layer ([cout, cin]).
+class Rounded:
+    """A pending result behind its QuantizeLinear, whose ONNX name is `output`; a Clip may still narrow it.
 
-    `weights` are integers without zero point, `scales` [cout] theirs; `biases` are added, then `low` and `high` limit.
+    `index` follows changes of layout, that of `pending` is the one of `output`.
     """
 
-    weights: IntArray
-    scales: npt.NDArray[np.float64]
-    bits: int
-    window: Window | None
-    groups: int
-    biases: tuple[Quantity, ...] = ()
-    low: float = -np.inf
-    high: float = np.inf
-
-    def limited(self, low: float, high: float) -> Matrix:
-        """Behind a Relu or Clip."""
-        return replace(self, low=min(max(self.low, low), high), high=min(max(self.high, low), high))
-
-
-@dataclass(frozen=True)
-class Average(Pending):
-    """Of an average pool."""
-
-    window: Window
-    low: float = -np.inf
-    high: float = np.inf
-
-    def limited(self, low: float, high: float) -> Average:
-        """Behind a Relu or Clip."""
-        return replace(self, low=min(max(self.low, low), high), high=min(max(self.high, low), high))
-
-
-@dataclass(frozen=True)
-class Table(Pending):
-    """Of functions of one element, applied one after another; none at all for a change of scale."""
-
-    functions: tuple[Node, ...]
+    pending: Pending
+    node: Node
+    output: str
+    parameters: Parameters
+    index: IntArray
 
 
 @dataclass(frozen=True)
@@ -112,7 +210,7 @@ class Broken:
     """Behind a node that was reported; nothing more is said about it."""
 
 
-State = OnHost | Entry | Held | Pending | Broken
+State = OnHost | Entry | Held | Pending | Rounded | Broken
 
 
 def image_index(frame: Frame, rank: int) -> IntArray:

@@ -1,4 +1,4 @@
-"""How each computing ONNX node becomes a pending result, and what may join it before its QuantizeLinear.
+"""What each computing ONNX node accumulates: products of a Conv, Gemm or MatMul, sums of an average.
 
 ValueErrors carry the reason in words for the user; the importer adds the node and what to do.
 """
@@ -17,13 +17,13 @@ from hwflow.onnx.model import Graph, Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import as_ints, attribute
 from hwflow.quantize.importer.geometry import pads_count, window_of
-from hwflow.quantize.importer.states import Average, Held, Matrix, image_index
+from hwflow.quantize.importer.states import Average, Held, Matrix, Pending, image_index
 from hwflow.quantize.passes.normalise import reduced_axes
 
-__all__ = ["average", "clamp_ends", "matrix", "with_bias"]
+__all__ = ["average", "identity", "matrix"]
 
 
-def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, Quantity]) -> Matrix:
+def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, Quantity]) -> Pending:
     """A Conv over `frame`, or (frame None) a Gemm or MatMul over all elements of `held`."""
     if not held.real:
         raise ValueError("its input must be dequantized first (DequantizeLinear)")
@@ -32,18 +32,20 @@ def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, 
     weights = constants[node.inputs[1]]
     if not weights.is_quantized:
         raise ValueError(f"its weights '{node.inputs[1]}' must be integers behind a DequantizeLinear, as the rest is")
-    pending = _conv(node, held, frame, weights) if frame is not None else _dense(node, held, weights)
-    if len(node.inputs) < 3 or not node.inputs[2]:
-        return pending
-    bias = constants[node.inputs[2]]
-    biased = with_bias(replace(pending, index=_channels_last(pending)), bias, flat=True)
-    if biased is None:
-        raise ValueError(f"its bias '{node.inputs[2]}' must have one entry per output channel")
-    return replace(biased, index=pending.index)
+    core, index = _conv(node, held, frame, weights) if frame is not None else _dense(node, held, weights)
+    if len(node.inputs) > 2 and node.inputs[2]:
+        bias = constants[node.inputs[2]]
+        if bias.real.size not in (1, core.frame.channels):
+            raise ValueError(f"its bias '{node.inputs[2]}' must have one entry per output channel")
+        channels = core.frame.channels
+        core = replace(core, bias=bias.moved(lambda array: np.broadcast_to(array.reshape(-1), (channels,))))
+    return Pending.of(core, index)
 
 
-def _channels_last(pending: Matrix) -> IntArray:
-    return np.arange(pending.frame.channels, dtype=np.int64)
+def identity(node: Node, key: str, held: Held, frame: Frame) -> Matrix:
+    """The tensor itself as a depthwise product with 1, for what only products can be followed by."""
+    ones = np.ones((frame.channels, 1, 1, 1), np.int64)
+    return Matrix(node, key, frame, held, ones, np.ones(frame.channels), Window((1, 1)), frame.channels)
 
 
 def _scales(weights: Quantity, axis: int) -> npt.NDArray[np.float64]:
@@ -54,7 +56,7 @@ def _scales(weights: Quantity, axis: int) -> npt.NDArray[np.float64]:
     return rows[:, 0].copy()
 
 
-def _conv(node: Node, held: Held, frame: Frame, weights: Quantity) -> Matrix:
+def _conv(node: Node, held: Held, frame: Frame, weights: Quantity) -> tuple[Matrix, IntArray]:
     rank = held.index.ndim
     integers = weights.integers.reshape(*weights.integers.shape[:2], *(1,) * (4 - rank), *weights.integers.shape[2:])
     cout, depth = integers.shape[:2]
@@ -65,20 +67,12 @@ def _conv(node: Node, held: Held, frame: Frame, weights: Quantity) -> Matrix:
         )
     window = window_of(node, weights.integers.shape[2:], frame)
     made = Frame(*window.positions(frame), cout)
-    return Matrix(
-        node,
-        held,
-        made,
-        image_index(made, rank),
-        weights=np.ascontiguousarray(np.transpose(integers, (0, 2, 3, 1))),
-        scales=_scales(weights, 0),
-        bits=weights.bits,
-        window=window,
-        groups=groups,
-    )
+    channels_last = np.ascontiguousarray(np.transpose(integers, (0, 2, 3, 1)))
+    core = Matrix(node, node.outputs[0], made, held, channels_last, _scales(weights, 0), window, groups)
+    return core, image_index(made, rank)
 
 
-def _dense(node: Node, held: Held, weights: Quantity) -> Matrix:
+def _dense(node: Node, held: Held, weights: Quantity) -> tuple[Matrix, IntArray]:
     if weights.integers.ndim != 2:
         raise ValueError(f"its weights must be a matrix, not {list(weights.integers.shape)}")
     if attribute(node, "alpha", 1.0) != 1 or attribute(node, "beta", 1.0) != 1 or attribute(node, "transA", 0):
@@ -92,59 +86,11 @@ def _dense(node: Node, held: Held, weights: Quantity) -> Matrix:
     permuted = np.empty_like(rows)
     permuted[:, held.index.ravel()] = rows
     index = np.arange(cout, dtype=np.int64).reshape(*shape[:-1], cout)
-    return Matrix(
-        node,
-        held,
-        Frame(1, 1, cout),
-        index,
-        weights=permuted,
-        scales=_scales(weights, out_axis),
-        bits=weights.bits,
-        window=None,
-        groups=1,
-    )
+    frame = Frame(1, 1, cout)
+    return Matrix(node, node.outputs[0], frame, held, permuted, _scales(weights, out_axis), None, 1), index
 
 
-def with_bias(pending: Matrix, bias: Quantity, flat: bool = False) -> Matrix | None:
-    """`pending` plus a constant; None where it has no single value per channel, or comes behind a Relu or Clip.
-
-    The constant is broadcast to the ONNX shape of the result (`flat`: to [channels], the bias input of a node).
-    """
-    if pending.low != -np.inf or pending.high != np.inf:
-        return None
-    shape, channels = pending.index.shape, pending.frame.channels
-    channel = pending.index.ravel() % channels
-
-    def per_channel(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic] | None:
-        full = np.broadcast_to(values.reshape(-1) if flat else values, shape).ravel()
-        result = np.zeros(channels, values.dtype)
-        result[channel] = full
-        return result if np.array_equal(result[channel], full) else None
-
-    try:
-        real = per_channel(bias.real)
-        integers, scale = (per_channel(v) if bias.is_quantized else v for v in (bias.integers, bias.scale))
-    except ValueError:
-        return None
-    if real is None or integers is None or scale is None:
-        return None
-    term = Quantity(real.astype(np.float64), integers.astype(np.int64), scale.astype(np.float64), bias.bits)
-    return replace(pending, biases=(*pending.biases, term))
-
-
-def clamp_ends(node: Node, constants: Mapping[str, Quantity]) -> tuple[float, float]:
-    """Lower and upper limit of a Relu or Clip."""
-    if node.op_type == "Relu":
-        return 0.0, np.inf
-    names = (*node.inputs[1:], "", "")[:2]
-    low, high = (
-        float(constants[name].real.reshape(())) if name else default
-        for name, default in zip(names, (-np.inf, np.inf), strict=True)
-    )
-    return low, high
-
-
-def average(node: Node, held: Held, frame: Frame, graph: Graph) -> Average:
+def average(node: Node, held: Held, frame: Frame, graph: Graph) -> Pending:
     """An AveragePool, GlobalAveragePool, or ReduceMean over height and width, of `held`."""
     if not held.real:
         raise ValueError("its input must be dequantized first (DequantizeLinear)")
@@ -152,13 +98,13 @@ def average(node: Node, held: Held, frame: Frame, graph: Graph) -> Average:
         window = window_of(node, as_ints(node.attributes["kernel_shape"]), frame)
         _check_average(node, window, frame)
         made = Frame(*window.positions(frame), frame.channels)
-        return Average(node, held, made, image_index(made, held.index.ndim), window)
+        return Pending.of(Average(node, node.outputs[0], made, held, window), image_index(made, held.index.ndim))
     if node.op_type == "GlobalAveragePool":
         index = np.arange(frame.channels, dtype=np.int64).reshape(1, frame.channels, *(1,) * (held.index.ndim - 2))
     else:
         index = _mean_index(node, held, frame, graph)
     whole = Window((frame.height, frame.width))
-    return Average(node, held, Frame(1, 1, frame.channels), index, whole)
+    return Pending.of(Average(node, node.outputs[0], Frame(1, 1, frame.channels), held, whole), index)
 
 
 def _check_average(node: Node, window: Window, frame: Frame) -> None:

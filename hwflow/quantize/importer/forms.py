@@ -1,0 +1,236 @@
+"""What affine nodes and limits behind a core amount to, exactly: clamp(unit * (a + whole) + offset, low, high)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from hwflow.layers.formats import IntArray
+from hwflow.layers.rescale import Rounding
+from hwflow.quantize.constants import Quantity
+from hwflow.quantize.graphs import attribute
+from hwflow.quantize.importer.states import Pending, Step
+
+__all__ = ["Bound", "Form", "form_of"]
+
+#: A real number, or an infinity.
+Bound: TypeAlias = "Fraction | float"
+
+#: A bias whose scale agrees this well with the scale of the products keeps its integers.
+_SAME_SCALE = 1e-6
+
+_HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class Form:
+    """clamp(unit * (a + whole) + offset, low, high) for a core's integer a, per channel (or one for all).
+
+    With a `rounding` the affine part is rounded to an integer before it is limited.
+    """
+
+    unit: tuple[Fraction, ...]
+    whole: IntArray
+    offset: tuple[Fraction, ...]
+    low: tuple[Bound, ...]
+    high: tuple[Bound, ...]
+    rounding: Rounding | None = None
+
+    @staticmethod
+    def linear(unit: tuple[Fraction, ...]) -> Form:
+        count = len(unit)
+        return Form(unit, np.zeros(count, np.int64), (Fraction(0),) * count, (-math.inf,) * count, (math.inf,) * count)
+
+    @property
+    def limited(self) -> bool:
+        return any(not _infinite(end) for end in (*self.low, *self.high))
+
+    def scaled(self, factors: tuple[Fraction, ...]) -> Form | None:
+        """Times `factors`."""
+        if self.rounding is not None:
+            return None
+        ends = [sorted((_times(a, f), _times(b, f))) for a, b, f in zip(self.low, self.high, factors, strict=True)]
+        return replace(
+            self,
+            unit=tuple(u * f for u, f in zip(self.unit, factors, strict=True)),
+            offset=tuple(o * f for o, f in zip(self.offset, factors, strict=True)),
+            low=tuple(end[0] for end in ends),
+            high=tuple(end[1] for end in ends),
+        )
+
+    def shifted(self, offsets: tuple[Fraction, ...]) -> Form | None:
+        """Plus `offsets`."""
+        if self.rounding is not None:
+            return None
+        return replace(
+            self,
+            offset=tuple(o + f for o, f in zip(self.offset, offsets, strict=True)),
+            low=tuple(_plus(a, f) for a, f in zip(self.low, offsets, strict=True)),
+            high=tuple(_plus(a, f) for a, f in zip(self.high, offsets, strict=True)),
+        )
+
+    def plus(self, value: Quantity, sign: int = 1) -> Form | None:
+        """Plus or minus a constant; integers with the scale of the products stay integers."""
+        count = len(self.unit)
+        if value.is_quantized and not self.limited and self.rounding is None:
+            scale, unit = np.broadcast_to(value.scale, (count,)), np.array([float(u) for u in self.unit])
+            with np.errstate(all="ignore"):
+                same = bool(np.all(np.abs(scale / unit - 1) < _SAME_SCALE))
+            if same:
+                return replace(self, whole=self.whole + sign * np.broadcast_to(value.integers, (count,)))
+        return self.shifted(tuple(sign * f for f in _fractions(value, count)))
+
+    def clamped(self, low: Bound, high: Bound) -> Form:
+        """Behind a Relu or Clip.  Where the limits cross, ONNX's Clip gives the upper one."""
+        return replace(
+            self,
+            low=tuple(min(max(end, low), high) for end in self.low),
+            high=tuple(min(max(end, low), high) for end in self.high),
+        )
+
+    def rounded(self, rounding: Rounding) -> Form | None:
+        """Behind a Floor, Ceil or Round; a half added before Floor, or taken before Ceil, means the nearest integer."""
+        if self.limited or self.rounding is not None:
+            return None
+        nearest = {(Rounding.FLOOR, _HALF): Rounding.HALF_UP, (Rounding.CEIL, -_HALF): Rounding.HALF_DOWN}
+        for (direction, half), meant in nearest.items():
+            if rounding is direction and all(offset == half for offset in self.offset):
+                return replace(self, offset=(Fraction(0),) * len(self.offset), rounding=meant)
+        return replace(self, rounding=rounding)
+
+
+def _infinite(end: Bound) -> bool:
+    return isinstance(end, float) and math.isinf(end)
+
+
+def _times(end: Bound, factor: Fraction) -> Bound:
+    if not _infinite(end):
+        return end * factor
+    if factor == 0:
+        return Fraction(0)
+    return end if factor > 0 else -end
+
+
+def _plus(end: Bound, offset: Fraction) -> Bound:
+    return end if _infinite(end) else end + offset
+
+
+def _fractions(value: Quantity, count: int) -> tuple[Fraction, ...]:
+    """A constant as `count` exact numbers; ValueError where it is not finite."""
+    return tuple(Fraction(float(v)) for v in np.broadcast_to(value.real, (count,)))
+
+
+def form_of(pending: Pending, start: Form) -> Form | None:
+    """The result of `pending`, whose core has the form `start`; None where it has no such form."""
+    forms: dict[str, Form | None] = {pending.core.key: start}
+    try:
+        for made in pending.steps:
+            forms[made.result] = _TRANSITIONS[made.node.op_type](made, forms) if _simple(made) else None
+    except (ValueError, OverflowError, ZeroDivisionError):  # a constant that is no finite number, or a division by 0
+        return None
+    return forms[pending.result]
+
+
+def _simple(made: Step) -> bool:
+    """One computed input, and an operator with such a form."""
+    return made.node.op_type in _TRANSITIONS and sum(isinstance(source, str) for source in made.inputs) == 1
+
+
+_Forms: TypeAlias = Mapping[str, "Form | None"]
+
+
+def _source(made: Step, forms: _Forms) -> Form | None:
+    return next(forms[source] for source in made.inputs if isinstance(source, str))
+
+
+def _constants(made: Step) -> list[Quantity]:
+    return [source for source in made.inputs if isinstance(source, Quantity)]
+
+
+def _add(made: Step, forms: _Forms) -> Form | None:
+    source = _source(made, forms)
+    return source and source.plus(_constants(made)[0])
+
+
+def _subtract(made: Step, forms: _Forms) -> Form | None:
+    source, (value,) = _source(made, forms), _constants(made)
+    if source is None or isinstance(made.inputs[0], str):
+        return source and source.plus(value, -1)
+    negative = source.scaled((Fraction(-1),) * len(source.unit))
+    return negative and negative.plus(value)
+
+
+def _multiply(made: Step, forms: _Forms) -> Form | None:
+    source, (value,) = _source(made, forms), _constants(made)
+    return source and source.scaled(_fractions(value, len(source.unit)))
+
+
+def _divide(made: Step, forms: _Forms) -> Form | None:
+    source, (value,) = _source(made, forms), _constants(made)
+    if source is None or not isinstance(made.inputs[0], str):
+        return None
+    return source.scaled(tuple(1 / f for f in _fractions(value, len(source.unit))))
+
+
+def _negate(made: Step, forms: _Forms) -> Form | None:
+    source = _source(made, forms)
+    return source and source.scaled((Fraction(-1),) * len(source.unit))
+
+
+def _normalise(made: Step, forms: _Forms) -> Form | None:
+    """Batch normalization: scale * (x - mean) / sqrt(variance + epsilon) + bias."""
+    source, (scale, bias, mean, variance) = _source(made, forms), _constants(made)
+    if source is None:
+        return None
+    count = len(source.unit)
+    factor = scale.real / np.sqrt(variance.real + attribute(made.node, "epsilon", 1e-5))
+    factors = tuple(Fraction(float(f)) for f in np.broadcast_to(factor, (count,)))
+    means, biases = _fractions(mean, count), _fractions(bias, count)
+    offsets = tuple(b - m * f for b, m, f in zip(biases, means, factors, strict=True))
+    scaled = source.scaled(factors)
+    return scaled and scaled.shifted(offsets)
+
+
+def _relu(made: Step, forms: _Forms) -> Form | None:
+    source = _source(made, forms)
+    return source and source.clamped(Fraction(0), math.inf)
+
+
+def _clip(made: Step, forms: _Forms) -> Form | None:
+    source = _source(made, forms)
+    ends = [-math.inf if k == 0 else math.inf for k in range(2)]
+    for k, value in enumerate(made.inputs[1:3]):
+        if isinstance(value, Quantity):
+            ends[k] = float(value.real.reshape(()))
+    if any(math.isnan(end) for end in ends):
+        return None
+    low, high = (end if math.isinf(end) else Fraction(end) for end in ends)
+    return source and source.clamped(low, high)
+
+
+def _round(rounding: Rounding) -> Callable[[Step, _Forms], Form | None]:
+    def transition(made: Step, forms: _Forms) -> Form | None:
+        source = _source(made, forms)
+        return source and source.rounded(rounding)
+
+    return transition
+
+
+_TRANSITIONS: Mapping[str, Callable[[Step, _Forms], Form | None]] = {
+    "Add": _add,
+    "BatchNormalization": _normalise,
+    "Ceil": _round(Rounding.CEIL),
+    "Clip": _clip,
+    "Div": _divide,
+    "Floor": _round(Rounding.FLOOR),
+    "Mul": _multiply,
+    "Neg": _negate,
+    "Relu": _relu,
+    "Round": _round(Rounding.HALF_EVEN),
+    "Sub": _subtract,
+}

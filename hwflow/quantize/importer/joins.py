@@ -1,0 +1,114 @@
+"""Nodes that join computed tensors: functions of one source, sums and products of two, and Concat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from hwflow.layers.formats import Frame, IntArray
+from hwflow.onnx.model import Node
+from hwflow.quantize.constants import Quantity
+from hwflow.quantize.graphs import attribute
+from hwflow.quantize.importer.forms import Form, form_of
+from hwflow.quantize.importer.states import Core, Held, Joined, Kept, Pending, Product, Sum, Unsupported
+from hwflow.quantize.importer.steps import combined, step
+
+__all__ = ["concat", "element_wise"]
+
+_QUANTIZE_ALL = "quantize the whole model: a QuantizeLinear and DequantizeLinear behind every layer"
+
+
+def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping[str, Quantity]) -> Pending:
+    """`node` on its computed inputs `pendings`, in the order of its inputs."""
+    first, *others = pendings.values()
+    if all(_same(first.core, other.core) and np.array_equal(first.index, other.index) for other in others):
+        merged = first
+        for other in others:
+            merged = combined(merged, other)
+        values = {name: pending.result for name, pending in pendings.items()}
+        try:
+            return merged.then(step(node, merged, values, constants))
+        except ValueError as error:
+            raise Unsupported(str(error), _QUANTIZE_ALL) from None
+    if len(others) != 1 or node.op_type not in ("Add", "Sub", "Mul"):
+        raise Unsupported(
+            "joins two computed tensors; only Add, Sub, Mul and Concat of two have an integer form",
+            "replace it in the model before the export",
+        )
+    return _joined(node, first, others[0])
+
+
+def _same(a: Core, b: Core) -> bool:
+    return a.key == b.key
+
+
+def _joined(node: Node, a: Pending, b: Pending) -> Pending:
+    frame, index = _broadcast(a, b)
+    (x, f), (y, g) = _operand(a), _operand(b)
+    core: Core
+    if node.op_type == "Mul":
+        core = Product(node, node.outputs[0], frame, (x, y), f * g)
+    else:
+        core = Sum(node, node.outputs[0], frame, (x, y), (f, g if node.op_type == "Add" else -g))
+    return Pending.of(core, index)
+
+
+def _operand(pending: Pending) -> tuple[Held, Fraction]:
+    """A tensor and the constant that it is multiplied with."""
+    core = pending.core
+    form = form_of(pending, Form.linear((Fraction(1),))) if isinstance(core, Kept) else None
+    plain = form is not None and not form.limited and form.rounding is None and not form.offset[0]
+    if form is None or not plain or form.unit[0] == 0:
+        where = pending.steps[-1].node if pending.steps else core.node
+        raise Unsupported(f"reads the result of {where.label}, which no QuantizeLinear made integer", _QUANTIZE_ALL)
+    assert isinstance(core, Kept)
+    return core.source, form.unit[0]
+
+
+def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
+    """The frame and index of a result: those of one operand, for which the other counts as a whole, a row or a number.
+
+    Unsupported where the elements that meet do not stand at the same place of their frames.
+    """
+    for whole, part in ((a, b), (b, a)):
+        try:
+            index = np.broadcast_to(part.index, whole.index.shape)
+        except ValueError:
+            continue
+        frame, other = whole.core.frame, part.core.frame
+        fits = {
+            frame: whole.index,
+            Frame(1, 1, frame.channels): whole.index % frame.channels,
+            Frame(1, 1, 1): np.zeros_like(whole.index),
+        }
+        if other in fits and np.array_equal(index, fits[other]):
+            return frame, whole.index
+    shapes = f"{list(a.index.shape)} (frame {a.core.frame}) and {list(b.index.shape)} (frame {b.core.frame})"
+    raise Unsupported(
+        f"joins tensors of shapes {shapes}; they must be equal and in the same order, or one of them [1, C, 1, 1] or "
+        "a single element",
+        "change the shapes in the model before the export",
+    )
+
+
+def concat(node: Node, parts: list[Pending]) -> Pending:
+    """Concat along the channels: each part keeps its pixels, and its channels stand behind those of the parts before.
+
+    Unsupported where the parts differ in height or width, or the node joins another axis.
+    """
+    frames = [part.core.frame for part in parts]
+    if len({(frame.height, frame.width) for frame in frames}) > 1:
+        raise Unsupported(
+            f"joins frames of different height or width ({', '.join(map(str, frames))})",
+            "join them before the model flattens them, or use the same size",
+        )
+    total, start, indices = sum(frame.channels for frame in frames), 0, []
+    for part, frame in zip(parts, frames, strict=True):
+        pixel, channel = np.divmod(part.index, frame.channels)
+        indices.append(pixel * total + start + channel)
+        start += frame.channels
+    index = np.concatenate(indices, axis=attribute(node, "axis", 0))
+    frame = Frame(frames[0].height, frames[0].width, total)
+    return Pending.of(Joined(node, node.outputs[0], frame, tuple(parts), index), index)

@@ -1,0 +1,204 @@
+"""From the form of an accumulator and the format of its result to a rescaling: by multiplication, or by thresholds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hwflow.layers import IntFormat, Requantize
+from hwflow.layers.formats import IntArray
+from hwflow.layers.rescale import Rescale, Rounding, Thresholds
+from hwflow.quantize.importer.forms import Bound, Form
+from hwflow.quantize.importer.states import Parameters
+from hwflow.quantize.scale import fixed_points
+from hwflow.quantize.settings import OutputStage
+
+__all__ = ["MAX_LEVELS", "Accumulator", "Affine", "affine", "rescale", "signed", "thresholds"]
+
+#: A threshold unit has at most this many thresholds for each channel.
+MAX_LEVELS = 255
+
+#: With more levels than this, thresholds are not considered unless asked for.
+_FEW_LEVELS = 15
+
+#: The rounding of a bias may move a result by this part of a step at most.
+_BIAS_ERROR = Fraction(1, 256)
+
+_LARGEST_BIAS = 1 << 40
+
+#: ((accumulator << fraction) + bias) * multiplier stays inside int64 with this many bits of accumulator and fraction.
+_SUM_BITS = 44
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """The sums of a layer, per channel: from `low` to `high`; `zero` is what the input's zero point adds to them."""
+
+    zero: IntArray
+    low: IntArray
+    high: IntArray
+
+    def turned(self, sign: IntArray) -> Accumulator:
+        """With the sums of some channels negated (sign -1) or all zero (sign 0)."""
+        ends = np.sort(np.stack([self.low * sign, self.high * sign]), axis=0)
+        return Accumulator(self.zero * sign, ends[0], ends[1])
+
+
+@dataclass(frozen=True)
+class Affine:
+    """clamp(round(ratio * (a + bias)) + zero_point, low, high) per channel, exactly; ratios are positive."""
+
+    ratio: tuple[Fraction, ...]
+    bias: tuple[Fraction, ...]
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    zero_point: int
+    rounding: Rounding
+
+
+def signed(form: Form) -> IntArray:
+    """-1, 0 or 1 per channel: what the weights must be multiplied with for every unit to be positive."""
+    return np.array([(unit > 0) - (unit < 0) for unit in form.unit], np.int64)
+
+
+def affine(form: Form, accumulator: Accumulator, p: Parameters) -> Affine:
+    """`form` in steps of the result.  `accumulator` is turned by `signed(form)` already.
+
+    ValueError where a rounding inside the function does not meet the steps of the result.
+    """
+    scale = Fraction(p.scale)
+    if form.rounding is not None and scale != 1:
+        raise ValueError("a Floor, Ceil or Round in front of a QuantizeLinear needs scale 1 there")
+    ratios, biases = [], []
+    for unit, whole, offset, zero in zip(form.unit, form.whole, form.offset, accumulator.zero, strict=True):
+        sign = (unit > 0) - (unit < 0)
+        ratios.append(abs(unit) / scale if unit else Fraction(1))
+        bias = sign * int(whole) - int(zero) + offset / abs(unit) if unit else _near(offset / scale, p)
+        if abs(bias) >= _LARGEST_BIAS:
+            raise ValueError(f"a bias must be below 2**{_LARGEST_BIAS.bit_length() - 1} products, not {float(bias)}")
+        biases.append(bias)
+    ends = [_ends(low, high, p) for low, high in zip(form.low, form.high, strict=True)]
+    lows, highs = tuple(low for low, _ in ends), tuple(high for _, high in ends)
+    rounding = form.rounding or Rounding.HALF_EVEN
+    return Affine(tuple(ratios), tuple(biases), lows, highs, p.zero_point, rounding)
+
+
+def _near(constant: Fraction, p: Parameters) -> Fraction:
+    """A constant in steps; what saturates anyway becomes a small number."""
+    return min(max(constant, Fraction(p.low - p.zero_point - 1)), Fraction(p.high - p.zero_point + 1))
+
+
+def _ends(low: Bound, high: Bound, p: Parameters) -> tuple[int, int]:
+    """Ends of the clamp.  Rounding is monotonous, so limiting the integers equals limiting the reals before."""
+
+    def end(value: Bound) -> int:
+        if isinstance(value, float) and math.isinf(value):
+            return p.high if value > 0 else p.low
+        return min(max(round(Fraction(value) / Fraction(p.scale)) + p.zero_point, p.low), p.high)
+
+    return end(low), end(high)
+
+
+def rescale(a: Affine, accumulator: Accumulator, stage: OutputStage) -> Rescale:
+    """The rescaling that does `a`.
+
+    Both kinds are made where the levels are few or `stage` asks for thresholds.  Where a multiplication gives the same
+    result for every possible sum, the cheaper one is taken; else thresholds, which are exact by definition.
+    ValueError where the scales are out of reach, or the levels are too many.
+    """
+    levels = max(a.high) - min(a.low)
+    same_ends = len(set(a.low)) == 1 and len(set(a.high)) == 1
+    if stage is OutputStage.MULTIPLY and not same_ends:
+        raise ValueError("its limits differ from channel to channel, which a multiplication cannot do; use thresholds")
+    if stage is OutputStage.MULTIPLY or (stage is OutputStage.AUTO and levels > _FEW_LEVELS and same_ends):
+        return _multiplication(a, accumulator)
+    exact = thresholds(a, accumulator)
+    if stage is OutputStage.THRESHOLDS or not same_ends:
+        return exact
+    try:
+        made = _multiplication(a, accumulator)
+    except ValueError:  # scales out of reach of a multiplier
+        return exact
+    if _meaning(made, accumulator) != exact:
+        return exact
+    return made if _price(made, accumulator) <= _price(exact, accumulator) else exact
+
+
+def _multiplication(a: Affine, accumulator: Accumulator) -> Requantize:
+    """The nearest multipliers and biases."""
+    bits = IntFormat.covering(min(int(accumulator.low.min()), 0), max(int(accumulator.high.max()), 0)).bits
+    fraction = _fraction_bits(a, max(0, _SUM_BITS - bits))
+    multiplier, shift = fixed_points([ratio / (1 << fraction) for ratio in a.ratio])
+    bias = np.array([round(b * (1 << fraction)) for b in a.bias], np.int64)
+    return Requantize(bias, multiplier, shift, a.zero_point, a.low[0], a.high[0], fraction, a.rounding)
+
+
+def _fraction_bits(a: Affine, most: int) -> int:
+    """The fewest bits behind the point of the biases that keep the error of their rounding small."""
+    for fraction in range(most):
+        unit = 1 << fraction
+        errors = (abs(Fraction(round(b * unit), unit) - b) * r for b, r in zip(a.bias, a.ratio, strict=True) if b % 1)
+        if all(error < _BIAS_ERROR for error in errors):
+            return fraction
+    return most
+
+
+def thresholds(a: Affine, accumulator: Accumulator) -> Thresholds:
+    """The smallest sum of each level, exactly, ties included."""
+    low, high = min(a.low), max(a.high)
+    if high - low > MAX_LEVELS:
+        raise ValueError(f"thresholds are for at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
+    rows = [[_first(level, a, channel) for level in range(low + 1, high + 1)] for channel in range(len(a.ratio))]
+    return within(rows, low, accumulator)
+
+
+def _first(level: int, a: Affine, channel: int) -> Bound:
+    """The smallest sum that gives `level` or more."""
+    if level <= a.low[channel]:
+        return -math.inf
+    if level > a.high[channel]:
+        return math.inf
+    k = level - a.zero_point
+    edge, inclusive = {
+        Rounding.HALF_EVEN: (k - Fraction(1, 2), k % 2 == 0),
+        Rounding.HALF_UP: (k - Fraction(1, 2), True),
+        Rounding.HALF_DOWN: (k - Fraction(1, 2), False),
+        Rounding.FLOOR: (Fraction(k), True),
+        Rounding.CEIL: (Fraction(k - 1), False),
+    }[a.rounding]
+    first = edge / a.ratio[channel] - a.bias[channel]
+    return Fraction(math.ceil(first) if inclusive else math.floor(first) + 1)
+
+
+def within(rows: Sequence[Sequence[Bound]], low: int, accumulator: Accumulator) -> Thresholds:
+    """Thresholds inside the range of the sums: what is always reached is the lowest, what never is, one too many."""
+    ends = zip(accumulator.low.tolist(), accumulator.high.tolist(), strict=True)
+    values = [
+        [int(min(max(value, bottom), top + 1)) for value in row] for row, (bottom, top) in zip(rows, ends, strict=True)
+    ]
+    return Thresholds(np.array(values, np.int64).reshape(len(values), -1), low)
+
+
+def _meaning(made: Requantize, accumulator: Accumulator) -> Thresholds:
+    """The thresholds of a multiplication, exactly."""
+    one = 1 << made.fraction
+    ratios = [Fraction(int(m) * one, 1 << int(k)) for m, k in zip(made.multiplier, made.shift, strict=True)]
+    low, high = (made.low,) * len(ratios), (made.high,) * len(ratios)
+    biases = tuple(Fraction(int(b), one) for b in made.bias)
+    if all(ratios):
+        exact = Affine(tuple(ratios), biases, low, high, made.zero_point, made.rounding)
+        return thresholds(exact, accumulator)
+    rows = [[-math.inf if level <= made.zero_point else math.inf for level in range(made.low + 1, made.high + 1)]]
+    return within(rows * len(ratios), made.low, accumulator)
+
+
+def _price(made: Rescale, accumulator: Accumulator) -> float:
+    """What a rescaling costs, roughly in LUTs for each lane: comparators and their thresholds, or multiplier blocks."""
+    bits = IntFormat.covering(min(int(accumulator.low.min()), 0), max(int(accumulator.high.max()), 0)).bits
+    if isinstance(made, Thresholds):
+        return float(made.values.shape[1] * bits)
+    return 300.0 if np.any(made.multiplier > 1) else 2.0 * bits

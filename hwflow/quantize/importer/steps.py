@@ -1,0 +1,101 @@
+"""Nodes that work element by element, behind a core: their constants per channel, and their values as ONNX says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.layers.formats import IntArray
+from hwflow.onnx import evaluate
+from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.quantize.constants import Quantity
+from hwflow.quantize.importer.states import Pending, Step
+
+__all__ = ["Function", "combined", "per_channel", "step", "varies"]
+
+
+def step(node: Node, pending: Pending, values: Mapping[str, str], constants: Mapping[str, Quantity]) -> Step:
+    """`node` behind `pending`; `values` maps its computed inputs to values of `pending`.
+
+    ValueError where a constant differs inside a channel or does not broadcast.
+    """
+    channels = pending.core.frame.channels
+    inputs: list[str | Quantity | None] = []
+    for name in node.inputs:
+        if not name or name in values:
+            inputs.append(values.get(name))
+        elif node.op_type == "BatchNormalization":
+            shaped = constants[name].moved(lambda array: array.reshape(-1, *[1] * (pending.index.ndim - 2)))
+            found = per_channel(shaped, pending.index, channels, name)
+            inputs.append(found.moved(lambda array: np.broadcast_to(array, (channels,))))
+        else:
+            inputs.append(per_channel(constants[name], pending.index, channels, name))
+    return Step(node, tuple(inputs))
+
+
+def per_channel(value: Quantity, index: IntArray, channels: int, name: str) -> Quantity:
+    """`value`, which ONNX broadcasts to the shape of `index`, with one entry for all or one per channel."""
+    if value.real.size == 1 and value.real.ndim <= index.ndim:
+        return value.moved(lambda array: array.reshape(()))
+    channel = index.ravel() % channels
+
+    def move(array: Array) -> Array:
+        full = np.broadcast_to(array, index.shape).ravel()
+        result = np.zeros(channels, array.dtype)
+        result[channel] = full
+        if not np.array_equal(result[channel], full, equal_nan=array.dtype.kind == "f"):
+            raise ValueError
+        return result
+
+    try:
+        return value.moved(move)
+    except ValueError:
+        shape = list(value.real.shape)
+        raise ValueError(
+            f"its constant '{name}' {shape} must have one value, or one per channel of {list(index.shape)}"
+        ) from None
+
+
+def combined(a: Pending, b: Pending) -> Pending:
+    """The steps of two values of one core, those of both once."""
+    known = {made.result for made in a.steps}
+    return Pending(a.core, a.index, (*a.steps, *(s for s in b.steps if s.result not in known)), a.result)
+
+
+def varies(pending: Pending) -> bool:
+    """True where some step has a constant per channel."""
+    return any(isinstance(x, Quantity) and x.real.ndim > 0 and _differs(x) for s in pending.steps for x in s.inputs)
+
+
+def _differs(value: Quantity) -> bool:
+    return not np.all(value.real == value.real.ravel()[:1])
+
+
+class Function:
+    """The steps of a pending result as a program: from values of the core to values of the result."""
+
+    def __init__(self, pending: Pending, opsets: Mapping[str, int]) -> None:
+        constants: dict[str, Array] = {}
+        nodes = []
+        for number, made in enumerate(pending.steps):
+            names = []
+            for position, source in enumerate(made.inputs):
+                name = source if isinstance(source, str) else ""
+                if isinstance(source, Quantity):
+                    name = f"{number}.{position}"
+                    constants[name] = source.real.astype(source.dtype)
+                names.append(name)
+            nodes.append(Node(made.node.op_type, tuple(names), made.node.outputs[:1], made.node.attributes))
+        start = Value(pending.core.key, TensorType(np.dtype(np.float32), None))
+        graph = Graph("function", tuple(nodes), (start,), (Value(pending.result, None),), constants)
+        self.pending, self.model = pending, Model(graph, 10, opsets)
+
+    def __call__(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Of values [n, channels] (channels may be 1 where no constant differs per channel), computed as ONNX says."""
+        if not self.pending.steps:
+            return values.astype(np.float64)
+        with np.errstate(all="ignore"):
+            result = evaluate(self.model, {self.pending.core.key: values})[self.pending.result]
+        return np.broadcast_to(np.asarray(result, np.float64), values.shape)
