@@ -148,6 +148,8 @@ class LayerGraph:
 
     def check(self) -> None:
         """Raise ValueError where a tensor is used before it is made, made twice, or contradicts its layer."""
+        for tensor in self.tensors.values():
+            tensor.check()
         made = set(self.inputs)
         for layer in self.layers:
             for name in layer.inputs:

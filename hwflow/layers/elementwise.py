@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 
 import numpy as np
@@ -20,6 +21,9 @@ _BITS = 63
 
 #: Integers below are exact in float64.
 _EXACT = 1 << 53
+
+#: Elements that are joined at once.
+_BLOCK = 1 << 17
 
 
 def significant_bits(multiplier: int) -> int:
@@ -86,8 +90,20 @@ class Elementwise(Layer):
             raise ValueError(f"layer '{self.name}': low must not be above high, not {self.low} and {self.high}")
         ends, format = np.array([self.low, self.high], np.int64), graph.tensors[self.output].format
         require(f"layer '{self.name}': low and high", ends, format)
+        if format.bipolar:
+            raise ValueError(f"layer '{self.name}': a bipolar output has no 0 between -1 and +1")
 
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
+        a, b = inputs
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        made = np.empty(shape, compact(graph.tensors[self.output].format))
+        step = max(1, _BLOCK // max(math.prod(shape[1:]), 1))  # channels: their float64 fit the cache
+        for first in range(0, shape[0], step):
+            parts = (x if len(x) < shape[0] else x[first : first + step] for x in inputs)
+            made[first : first + step] = self._elements(graph, *parts)
+        return made
+
+    def _elements(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         exact = self.exact_format(graph)
         in_floats = 2 * max(-exact.low, exact.high) < _EXACT  # then each operation below is exact in float64
         kind: npt.DTypeLike = np.float64 if in_floats else np.int64
@@ -101,7 +117,7 @@ class Elementwise(Layer):
             values = shift_right(values, np.asarray(self.shift, np.int64))
         np.clip(values, self.low - self.zero_point, self.high - self.zero_point, out=values)
         values += self.zero_point
-        return values.astype(compact(graph.tensors[self.output].format))
+        return values
 
 
 def _centred(planes: Planes, tensor: Tensor, kind: npt.DTypeLike) -> Planes:

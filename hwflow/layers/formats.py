@@ -6,15 +6,19 @@ vector has height and width 1.  Arrays carry a leading axis of frames: `[n, heig
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BIPOLAR", "EqualByValue", "Frame", "IntArray", "IntFormat", "Tensor"]
+__all__ = ["BIPOLAR", "MAX_BITS", "EqualByValue", "Frame", "IntArray", "IntFormat", "Tensor"]
 
 IntArray = npt.NDArray[np.int64]
+
+#: The largest number of bits of an element: accumulators that leave the hardware as they are.
+MAX_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,18 @@ class Tensor:
     format: IntFormat
     scale: float
     zero_point: int
+
+    def check(self) -> None:
+        """Raise ValueError where the fields leave what the integer world can compute with."""
+        frame = (self.frame.height, self.frame.width, self.frame.channels)
+        if min(frame) < 1:
+            raise ValueError(f"tensor '{self.name}': a frame must have at least one element, not {self.frame}")
+        if not 1 <= self.format.bits <= MAX_BITS:
+            raise ValueError(f"tensor '{self.name}': elements must have 1 to {MAX_BITS} bits, not {self.format.bits}")
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"tensor '{self.name}': the scale must be finite and above 0, not {self.scale}")
+        if abs(self.zero_point) >= 1 << MAX_BITS:
+            raise ValueError(f"tensor '{self.name}': the zero point must fit {MAX_BITS} bits, not {self.zero_point}")
 
 
 class EqualByValue:

@@ -24,8 +24,8 @@ __all__ = ["MaxPool"]
 class MaxPool(HardwareLayer):
     """y = max over the window of x, per channel.  Scale, zero point and format are the input's.
 
-    Padding never wins: it is the lowest integer of `input_format`, and every window must hold at least one element of
-    the frame.
+    Padding never wins: it is the lowest integer of `input_format`, and in ONNX every window holds at least one real
+    element (pads are smaller than the kernel).
     """
 
     kind: ClassVar[str] = "max_pool"

@@ -46,6 +46,7 @@ class Product:
             parts = [xnor_popcount(w, pack(x, rest=0), self.depth) for w, x in zip(self.words, columns, strict=True)]
             sums = np.concatenate(parts)
         else:
-            sums = np.concatenate(np.matmul(self.matrices, columns))
+            products = np.matmul(self.matrices, columns)
+            sums = products.reshape(products.shape[0] * products.shape[1], products.shape[2])
         require(f"layer '{self.name}': accumulator", sums, self.accumulator)
         return sums

@@ -23,6 +23,8 @@ class Window:
 
     def positions(self, frame: Frame) -> tuple[int, int]:
         """How many windows fit below and beside each other.  ValueError where not one does."""
+        if min(*self.kernel, *self.strides, *self.dilations) < 1 or min(self.pads) < 0:
+            raise ValueError(f"kernel, strides and dilations must be positive and pads not negative, not {self}")
         counts = []
         for axis, size in enumerate((frame.height, frame.width)):
             span = self.dilations[axis] * (self.kernel[axis] - 1) + 1
