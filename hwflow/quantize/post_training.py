@@ -19,6 +19,7 @@ from hwflow.quantize.calibration.methods import choose_range, resolved_method
 from hwflow.quantize.calibration.ranges import Progress
 from hwflow.quantize.forms import ActivationForm
 from hwflow.quantize.passes.affine import fold_affine
+from hwflow.quantize.passes.concat import clamps_before_concat
 from hwflow.quantize.passes.insert import insert
 from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last, raise_opset
@@ -41,6 +42,7 @@ FLOAT_PASSES: tuple[Pass, ...] = (
     Pass("matrix-to-gemm", "Give products one form: Gemm with transB and bias, Conv with bias.", matrix_to_gemm),
     Pass("fold-affine", "Fold batch normalization, bias and scaling into the weights before them.", fold_affine),
     Pass("max-pool-last", "Move Relu and Clip in front of a MaxPool.", max_pool_last),
+    Pass("clamps-before-concat", "Move Relu and Clip in front of a Concat.", clamps_before_concat),
 )
 
 
