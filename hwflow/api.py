@@ -28,6 +28,7 @@ from .generation import write_rtl
 from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
+from .onnx.rewrite.passes import remove_unused
 from .quantize import Quantized, quantize
 from .quantize.settings import QuantizationSettings
 from .quantize.settings_file import settings_from_yaml
@@ -74,7 +75,7 @@ def quantize_model(model: Model, data: Dataset | None = None, *, bits: int | tup
 
 def export_model(quantized: Quantized, path: str | Path) -> Path:
     """Write the integers as an ONNX model with QuantizeLinear and DequantizeLinear, which any runtime evaluates."""
-    onnx.save(quantized.qdq, path)
+    onnx.save(remove_unused(quantized.qdq), path)
     return Path(path)
 
 

@@ -1,0 +1,107 @@
+"""Noise layer by layer, against sums written out as loops, on graphs whose twins are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hwflow import golden, onnx
+from hwflow.accuracy import LayerNoise, layer_noise, layers, most_harmful
+from hwflow.onnx import evaluate
+from hwflow.quantize import Quantized, quantize
+from hwflow.quantize.quantized import View
+from tests.e2e.networks import rows_for, small_network
+
+
+@pytest.fixture(scope="module")
+def quantized() -> Quantized:
+    """The small network with hand-made views: every tensor of the graph has its counterpart."""
+    model = onnx.simplify(small_network())
+    made = quantize(model, rows_for(model, 50))
+    views = {}
+    for name, source in zip(layers._names(made.graph), ("x", "relu_out", "pool_out", "fc_out"), strict=True):
+        frame = made.graph.tensors[name].frame
+        places = np.arange(frame.elements).reshape(frame.height, frame.width, frame.channels)
+        index = np.moveaxis(places, -1, 0)[None] if frame.height > 1 else places.reshape(1, -1)
+        views[name] = View(source, index.astype(np.int64))
+    return replace(made, twin=model, views=views)
+
+
+def naive(quantized: Quantized, name: str, rows: dict[str, np.ndarray]) -> dict[str, float]:
+    """The same numbers element by element."""
+    tensor, view = quantized.graph.tensors[name], quantized.views[name]
+    frames = golden.run(quantized, golden.before(quantized, rows))[name]
+    signal = noise = error = largest = 0.0
+    beyond = count = 0
+    layer = next((layer for layer in quantized.graph.layers if layer.output == name), None)
+    rescale = getattr(layer, "requantize", tensor.format)
+    for k, frame in enumerate(frames):
+        reals = evaluate(quantized.twin, {n: a[k] for n, a in rows.items()}, [view.source])[view.source]
+        for real, place in zip(reals.ravel().tolist(), view.index.ravel().tolist(), strict=True):
+            found = tensor.scale * (int(frame.ravel()[place]) - tensor.zero_point)
+            signal, noise, error = signal + real**2, noise + (found - real) ** 2, error + found - real
+            largest = max(largest, abs(found - real))
+            beyond += not rescale.low <= round(real / tensor.scale) + tensor.zero_point <= rescale.high
+            count += 1
+    return {"signal": signal / count, "noise": noise / count, "bias": error / count, "largest": largest,
+            "saturated": beyond / count}
+
+
+def test_every_tensor_against_the_definition(quantized: Quantized) -> None:
+    rows = rows_for(small_network(), 20, seed=9)
+    rows["x"][:3] *= 4  # far outside what calibration saw
+    found = layer_noise(quantized, rows)
+    assert [noise.tensor for noise in found] == layers._names(quantized.graph)
+    assert [noise.kind for noise in found] == ["", "conv", "max_pool", "dense"]
+    for noise in found:
+        for field, value in naive(quantized, noise.tensor, rows).items():
+            assert getattr(noise, field) == pytest.approx(value, rel=1e-9, abs=1e-12), (noise.tensor, field)
+    assert found[0].saturated is not None
+    assert found[0].saturated > 0.01
+    assert all(noise.snr_db is not None and 0 < noise.snr_db < 80 for noise in found)
+
+
+def test_blocks_of_rows_change_nothing(quantized: Quantized, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, calls = rows_for(small_network(), 7), []
+    whole = layer_noise(quantized, rows, lambda done, total: calls.append((done, total)))
+    assert calls == [(k, 7) for k in range(1, 8)]
+    monkeypatch.setattr(layers, "_ELEMENTS", 300)
+    assert layer_noise(quantized, rows) == whole
+
+
+def test_a_bad_layer_is_the_one_that_hurts(quantized: Quantized) -> None:
+    """The weights of the convolution come to nothing but their signs; the layer behind it only hands the noise on."""
+    graph = quantized.graph
+    conv = graph.layers[0]
+    bad = replace(conv, weights=np.sign(conv.weights) * 64)
+    spoiled = replace(quantized, graph=replace(graph, layers=(bad, *graph.layers[1:])))
+    rows = rows_for(small_network(), 20)
+    worst = most_harmful(layer_noise(spoiled, rows))
+    assert worst is not None
+    assert worst.layer == "conv"
+    before = layer_noise(quantized, rows)[1]
+    assert worst.snr_db is not None
+    assert before.snr_db is not None
+    assert worst.snr_db < before.snr_db - 10
+    assert worst.inputs_db == layer_noise(spoiled, rows)[0].snr_db
+
+
+def test_tensors_without_a_counterpart(quantized: Quantized) -> None:
+    rows = rows_for(small_network(), 3)
+    none = layer_noise(replace(quantized, views={}), rows)
+    assert [noise.snr_db for noise in none] == [None] * 4
+    assert most_harmful(none) is None
+    whole = layer_noise(quantized, rows)
+    names = layers._names(quantized.graph)
+    some = layer_noise(replace(quantized, views={n: quantized.views[n] for n in (names[0], names[3])}), rows)
+    assert (some[0], some[1].noise, some[3].noise) == (whole[0], None, whole[3].noise)
+    assert some[3].inputs_db == whole[0].snr_db, "the noise of the input is what comes to the last layer"
+
+
+def test_ratios() -> None:
+    row = LayerNoise("t", "layer", "conv", "int8", "int8", 0.1, signal=4.0, noise=0.04)
+    assert row.snr_db == pytest.approx(20)
+    assert replace(row, noise=0.0).snr_db is None
+    assert (replace(row, signal=0.0).ratio, replace(row, noise=None).ratio) == (None, None)

@@ -1,0 +1,189 @@
+"""Calibration data, labels, settings, widths and targets of an export that do not fit, and what they leave behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hwflow import onnx
+from hwflow.onnx.build import Builder
+from tests.e2e.command import Cli
+from tests.e2e.networks import rows_for, small_network
+from tests.errors.test_bad_outputs import big_network
+
+ROWS = rows_for(small_network(), 6)["x"]
+FORM = "labels must be one integer per input row, int64[6], or real numbers for each, float32[6, ...], not"
+
+
+def two_inputs() -> onnx.Model:
+    b = Builder("two")
+    x, y = (b.input(name, np.float32, (1, 4)) for name in ("x", "y"))
+    b.output(b.node("Add", x, y, name="add"), np.float32, (1, 4))
+    return b.model()
+
+
+def test_calibration_that_does_not_cover_an_input(cli: Cli) -> None:
+    onnx.save(two_inputs(), "two.onnx")
+    rows = np.zeros((3, 1, 4), np.float32)
+    np.savez("d.npz", in_x=rows, in_y=rows, calib_x=rows)
+    for command in ("quantize", "golden"):
+        assert cli.refuses(command, "two.onnx", "--data", "d.npz") == (
+            "d.npz: there must be an array 'calib_y' for the model's input 'y'; it has 'calib_x', 'in_x', 'in_y'")
+    assert not Path("build/two/quantized").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (ROWS[:0], "must have at least one row, not none"),
+        (ROWS * np.float32(np.nan), "must hold finite numbers, not nan at [0, 0, 0, 0, 0] (192 such entries)"),
+        (np.where(ROWS[2, 0, 1, 3, 3] == ROWS, -np.inf, ROWS),
+         "must hold finite numbers, not -inf at [2, 0, 1, 3, 3] (1 such entries)"),
+    ],
+    ids=["empty", "nan", "infinite"],
+)
+def test_calibration_without_numbers(cli: Cli, model: Path, rows: np.ndarray, message: str) -> None:
+    np.savez("d.npz", in_x=ROWS, calib_x=rows)
+    assert cli.refuses("quantize", model, "--data", "d.npz") == f"d.npz: array 'calib_x' {message}"
+    assert not Path("build/small/quantized").exists()
+
+
+@pytest.mark.parametrize("value", [0.0, 2.5, -1e-30])
+def test_constant_calibration_works(cli: Cli, model: Path, value: float) -> None:
+    """A range of one value is a range, and what other rows do beyond it saturates."""
+    np.savez("d.npz", in_x=ROWS, calib_x=np.full_like(ROWS, value))
+    done = cli("golden", model, "--data", "d.npz", "--json")
+    assert done.code == 0, done
+    assert done.json["accuracy"]["rows"] == 6
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.arange(5), f"{FORM} int64[5]"),
+        (np.zeros((6, 3), np.int64), f"{FORM} int64[6, 3]"),
+        (np.array(list("abcabc")), f"{FORM} <U1[6]"),
+        (np.zeros(6, np.complex64), f"{FORM} complex64[6]"),
+        (np.full(6, np.nan), "array 'labels' must hold finite numbers, not nan at [0] (6 such entries)"),
+        (np.arange(6.0), "labels must have one real number per element of an output (3 for 'fc_out'), or be integers "
+                         "that name classes, not float64[6]"),
+        (np.arange(1, 7), "labels must be from 0 to 2, because output 'fc_out' has 3 scores, not from 1 to 6; number "
+                          "the classes in the order of the scores"),
+    ],
+    ids=["length", "one-hot", "text", "complex", "nan", "real", "beyond"],
+)
+def test_labels(cli: Cli, model: Path, labels: np.ndarray, message: str) -> None:
+    np.savez("d.npz", in_x=ROWS, labels=labels)
+    assert cli.refuses("golden", model, "--data", "d.npz") == f"d.npz: {message}"
+    assert not Path("build/small/golden").exists()
+
+
+SETTINGS = {
+    "layer": ("layers: {cinv: {weights: {bits: 4}}}",
+              "settings s.yaml: layers/cinv must name a node of the model; did you mean 'conv'?"),
+    "input": ("inputs: {y: {bits: 4}}", "settings s.yaml: inputs/y must name an input of the model; there are x"),
+    "width 0": ("default: {weights: {bits: 0}}",
+                "settings s.yaml: default/weights/bits must be a whole number from 1 to 8, not 0"),
+    "width 9": ("layers: {conv: {output: {bits: 9}}}",
+                "settings s.yaml: layers/conv/output/bits must be a whole number from 1 to 8, not 9"),
+    "key": ("defualt: {}", "settings s.yaml: the file must have no key 'defualt', only default, equalize, inputs, "
+            "layers; did you mean 'default'?"),
+    "no YAML": ("a: [1,", "settings s.yaml, line 2: must be plain YAML: expected the node content, but found "
+                "'<stream end>'"),
+    "a list": ("[1, 2]", "settings s.yaml: the file must be a mapping with the keys default, equalize, inputs and "
+               "layers, not [1, 2]"),
+    "an object": ("default: !!python/object:os.system {}", "settings s.yaml, line 1: must be plain YAML: could not "
+                  "determine a constructor for the tag 'tag:yaml.org,2002:python/object:os.system'"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("command", ["quantize", "sim"])
+def test_settings(cli: Cli, model: Path, data: Path, command: str, text: str, message: str) -> None:
+    Path("s.yaml").write_text(f"{text}\n")
+    assert cli.refuses(command, model, "--data", data, "--settings", "s.yaml") == message
+    assert not Path("build/small/quantized").exists()
+
+
+def test_settings_files_that_cannot_be_read(cli: Cli, model: Path, data: Path) -> None:
+    words = ("quantize", model, "--data", data, "--settings")
+    assert cli.refuses(*words, "none.yaml") == "'none.yaml' must be a readable text file: No such file or directory"
+    Path("s.yaml").write_bytes(b"\xff\xfe\x00")
+    assert cli.refuses(*words, "s.yaml") == "'s.yaml' must be a readable text file: it is not text"
+    assert cli.refuses(*words, ".") == "'.' must be a readable text file: Is a directory"
+
+
+@pytest.mark.parametrize("bits", ["0", "9", "4,9", "0,8", "4,4,4", "four", "", "4,", "-4", "4.5"])
+def test_widths(cli: Cli, model: Path, bits: str) -> None:
+    assert cli.refuses("quantize", model, "--bits", bits) == (
+        f"Invalid value for '--bits': {bits!r} must be the bits of weights, or of weights and activations, from 1 to 8 "
+        "each, like 4 or 4,8; see `hwflow quantize --help`")
+
+
+def test_widths_twice(cli: Cli, model: Path) -> None:
+    Path("s.yaml").touch()
+    assert cli.refuses("build", model, "--bits", "4", "--settings", "s.yaml") == (
+        "--bits and --settings must not be given together; write the widths into the file")
+
+
+def exports(model: Path | str, target: Path | str) -> tuple[str, ...]:
+    return ("quantize", str(model), "--export", str(target))
+
+
+def test_the_export_does_not_take_the_place_of_the_model(cli: Cli, model: Path) -> None:
+    before = model.read_bytes()
+    Path("link.onnx").symlink_to("small.onnx")
+    os.link("small.onnx", "hard.onnx")
+    for target in ("small.onnx", "link.onnx", "hard.onnx", "./small.onnx"):
+        assert cli.refuses(*exports(model, target)) == (
+            f"{Path(target)}: must not be the model itself; choose another name with --export")
+    assert model.read_bytes() == before
+
+
+def test_the_export_does_not_take_the_place_of_the_weights(cli: Cli) -> None:
+    onnx.save(big_network(), "a.onnx", external="weights.bin")
+    before = Path("weights.bin").read_bytes()
+    assert cli.refuses(*exports("a.onnx", "weights.bin")) == (
+        "weights.bin: must not be the file that has the weights of a.onnx; choose another name")
+    assert Path("weights.bin").read_bytes() == before
+
+
+def test_a_place_where_nothing_can_be_written(cli: Cli, model: Path) -> None:
+    os.mkfifo("pipe")
+    Path("folder").mkdir()
+    messages = {
+        "small.onnx/q.onnx": "the folder 'small.onnx' must be writable: File exists; choose another one with --export",
+        "pipe": "pipe: must be the name of a file to write, not a pipe or a device; choose another name",
+        "folder": "folder: must be the name of a file to write, not a folder; add the file's name",
+    }
+    for target, message in messages.items():
+        assert cli.refuses(*exports(model, target)) == message
+    assert sorted(os.listdir()) == ["folder", "pipe", "small.onnx"], "refused before anything was computed"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission(cli: Cli, model: Path) -> None:
+    Path("locked").mkdir(mode=0o555)
+    assert cli.refuses(*exports(model, "locked/q.onnx")) == (
+        "the folder 'locked' must be writable; choose another one with --export")
+
+
+def test_an_export_that_fails_leaves_the_old_file(cli: Cli, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk when the finished file takes the place of the old one."""
+    replace_ = Path.replace
+    Path("q.onnx").write_text("old")
+
+    def full(self: Path, target: Path) -> Path:
+        if Path(target).name == "q.onnx":
+            raise OSError(errno.ENOSPC, "No space left on device", "q.onnx")
+        return replace_(self, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert cli.refuses(*exports(model, "q.onnx")) == (
+        "q.onnx: the folder must exist and be writable (No space left on device); choose another place for the model")
+    assert Path("q.onnx").read_text() == "old"
+    assert sorted(os.listdir()) == ["build", "q.onnx", "small.onnx"]

@@ -1,0 +1,85 @@
+"""The tables on accuracy as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hwflow.accuracy import Accuracy, LayerNoise, compare, question
+from hwflow.report.accuracy import say_accuracy, show_accuracy, show_layers
+from hwflow.report.console import Console
+from tests.accuracy.support import dataset, passing
+
+
+def shown(capsys: pytest.CaptureFixture[str], show: Any, *arguments: Any) -> str:
+    show(Console(), *arguments)
+    return capsys.readouterr().out
+
+
+def classified(labels: list[int], real: list[int], integer: list[int], count: int) -> Accuracy:
+    model, data = passing((1, 1), (1, count)), dataset(labels)
+    one_hot = np.eye(count, dtype=np.float32)
+    return compare(question(model, data), data, {"y": one_hot[real][:, None]}, {"y": one_hot[integer][:, None]})
+
+
+def test_a_confusion_table(capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown(capsys, show_accuracy, classified([0, 1, 2, 2], [0, 1, 2, 2], [0, 1, 1, 1], 3))
+    lines = [line.split() for line in out.splitlines()]
+    assert ["top-1", "100.00", "%", "50.00", "%", "-50.00", "points"] in lines
+    assert ["label", "0", "1", "2"] in lines
+    assert ["2", "2"] in lines, "both rows of label 2 are taken for 1"
+    assert "both models give the same class to 50.00 % of the rows" in out
+
+
+def test_many_classes_show_the_pairs_that_are_confused(capsys: pytest.CaptureFixture[str]) -> None:
+    others = list(range(40))
+    real, integer = [7, 7, 9, 30, 30, 31], [9, 9, 7, 31, 30, 31]
+    out = shown(capsys, show_accuracy, classified([7, 7, 7, 30, 30, 31, *others], real + others, integer + others, 40))
+    assert "classes that are confused most" in out
+    lines = [line.split() for line in out.splitlines()]
+    first = lines.index(["7", "9", "2", "1"])
+    assert lines[first + 1] == ["30", "31", "1", "0"]
+
+
+def test_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, say_accuracy, None) == ""
+    out = shown(capsys, say_accuracy, classified([0, 1], [0, 1], [0, 0], 3))
+    assert out.splitlines() == [
+        "  accuracy on 2 labelled rows: float 100.00 %, integer 50.00 % (-50.00 points)",
+        "  integer against float outputs on 2 rows: 0.0 dB signal to noise",
+    ]
+    data = dataset(np.array([1.0, 2.0]))
+    made = compare(question(passing((1, 1)), data), data, {"y": data.labels[:, None]}, {"y": data.labels[:, None]})
+    assert shown(capsys, say_accuracy, made).splitlines() == [
+        "  R2 on 2 rows: float 1.0000, integer 1.0000 (+0.00 points)",
+        "  integer against float outputs on 2 rows: equal",
+    ]
+
+
+ROWS = (
+    LayerNoise("x", "", "", "", "int8", 0.1, 1.0, 0.0001, 0.01, 0.05, 0.0, 0.0001),
+    LayerNoise("a", "conv", "conv", "int2", "int8", 0.5, 1.0, 0.02, -0.25, 1.0, 0.00001, 0.0199, 40.0),
+    LayerNoise("b", "[red]pool\x1b[31m", "max_pool", "", "int8", 0.5, 1.0, 0.03, 0.0, 1.0, 0.125, 0.01, 17.0),
+    LayerNoise("c", "cut", "lookup", "", "int8", 0.5),
+    LayerNoise("d", "same", "dense", "int8", "int8", 0.5, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 17.0),
+)
+
+
+def test_layers(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = shown(capsys, show_layers, ROWS, 100).splitlines()
+    words = [line.split() for line in lines]
+    assert ["input", "x", "int8", "40.0", "0.10", "0.50", "0", "%"] in words
+    assert ["conv", "conv", "int2", "int8", "17.0", "-0.50", "2.00", "<", "0.01", "%", "hurts", "most"] in words
+    assert ["[red]pool\\x1b[31m", "max_pool", "int8", "15.2", "0.00", "2.00", "12.50", "%", "worst"] in words
+    assert ["cut", "lookup", "int8"] in words
+    assert ["same", "dense", "int8", "int8", "exact", "0.00", "0.00", "0", "%"] in words
+    assert lines[-1] == (
+        "  layer 'conv' hurts most: from 40.0 dB at its inputs to 17.0 dB at its output (weights int2, output int8)")
+
+
+def test_layers_that_cannot_be_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown(capsys, show_layers, [replace(ROWS[3])], 10)
+    assert out == "  layer by layer: this model's tensors have no counterpart in reals to compare with\n"
