@@ -59,6 +59,15 @@ def test_unary(oracle, op, attributes, dtype) -> None:
     assert (exact > 0).mean() < 0.02
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize(("opset", "axis"), [(13, -1), (13, 1), (12, 1), (12, 2)])
+def test_softmax(oracle, opset, axis, dtype) -> None:
+    """onnxruntime takes exponentials from a table of integers."""
+    low = np.iinfo(dtype).min
+    inputs = (whole(dtype, 2, 3, 4), scale(0.05), zero(low + 120, dtype), scale(1 / 256), zero(low, dtype))
+    agree(microsoft("QLinearSoftmax", *inputs, attributes={"axis": axis, "opset": opset}, steps=1), oracle)
+
+
 def differences(op: str, x: np.ndarray, dtype: type, step: float, attributes: dict[str, Any]) -> np.ndarray:
     """How far the result is from the formula in float64."""
     real = (x.astype(np.float64) - 20) * np.float32(0.05)

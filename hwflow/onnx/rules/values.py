@@ -38,6 +38,7 @@ _PARAMETERS: Mapping[tuple[str, str], tuple[tuple[int, int], ...]] = {
     ("com.microsoft", "QLinearAveragePool"): ((1, 2), (3, 4)),
     ("com.microsoft", "QLinearSigmoid"): ((1, 2), (3, 4)),
     ("com.microsoft", "QLinearLeakyRelu"): ((1, 2), (3, 4)),
+    ("com.microsoft", "QLinearSoftmax"): ((1, 2), (3, 4)),
     ("qonnx.custom_op.general", "Quant"): ((1, 2),),
     ("onnx.brevitas", "Quant"): ((1, 2),),
     ("finn.custom_op.general", "Quant"): ((1, 2),),

@@ -29,6 +29,7 @@ def quantized_constant(rewriting: Rewriting, node: Node, data: Arr) -> None:
     scale = rewriting.scale(scale_name)
     wide = width.bits > 8
     zero = whole(rewriting, zero_name, np.dtype(np.int32) if wide else width.dtype)
+    _along_one_axis(node, data, scale, zero)
     operands: dict[str, Arr] = {
         "units": np.asarray(data.astype(np.float32) / scale),
         "one": np.ones((), np.float32),
@@ -89,20 +90,20 @@ def _store(
     dequantize(rewriting, Scaled(name, scales, zeros.astype(dtype), axis), base, node.outputs[0])
 
 
-def _along_one_axis(node: Node, integers: Arr, scale: Arr, zero: Arr) -> tuple[Arr, Arr, int | None]:
-    """Scale and zero point, which broadcast to the integers, as one number each or as one per index of an axis."""
+def _along_one_axis(node: Node, data: Arr, scale: Arr, zero: Arr) -> tuple[Arr, Arr, int | None]:
+    """Scale and zero point, which broadcast to the data, as one number each or as one per index of an axis."""
     try:
         shape = np.broadcast_shapes(scale.shape, zero.shape)
-        fits = np.broadcast_shapes(shape, integers.shape) == integers.shape
+        fits = np.broadcast_shapes(shape, data.shape) == data.shape
     except ValueError:
         fits = False
     if not fits:
         raise Refused(
-            f"scale '{node.inputs[1]}' and zero point must broadcast to {list(integers.shape)}, "
+            f"scale '{node.inputs[1]}' and zero point must broadcast to {list(data.shape)}, "
             f"not have the shapes {list(scale.shape)} and {list(zero.shape)}",
             _ONE_AXIS,
         )
-    first = integers.ndim - len(shape)
+    first = data.ndim - len(shape)
     axes = [first + k for k, size in enumerate(shape) if size > 1]
     if not axes:
         return scale.reshape(()), zero.reshape(()), None

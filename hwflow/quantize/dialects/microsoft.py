@@ -87,7 +87,7 @@ def _softmax(rewriting: Rewriting, node: Node) -> None:
     """Below operator set 13 Softmax normalised all axes from `axis` on at once; the same where that is the last."""
     rank = len(rewriting.shape(node.inputs[0]))
     opset = attribute(node, "opset", 13)
-    axis = attribute(node, "axis", -1 if opset >= 13 else 1)
+    axis = attribute(node, "axis", -1)
     if opset < 13 and rank and axis % rank != rank - 1:
         raise Refused(
             f"'axis' of a Softmax of operator set {opset} must be the last of {rank} axes, not {axis}",

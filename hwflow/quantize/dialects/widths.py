@@ -64,7 +64,7 @@ def width_of(rewriting: Rewriting, node: Node, name: str, allowed: tuple[int, ..
         ends = "1 to 8, or 16" if allowed is ACTIVATION_WIDTHS else f"{allowed[0]} to {allowed[-1]}"
         raise Refused(f"the bit width '{name}' must be a whole number, {ends}, not {bits:g}", _TRAIN)
     width = Width(int(bits), bool(attribute(node, "signed", 1)), bool(attribute(node, "narrow", 0)))
-    if width.low == width.high:
+    if width.low == width.high and not width.bipolar:
         raise Refused(f"one unsigned bit ('{name}') must not be narrow: nothing but 0 is left", _TRAIN)
     if width.bits > 8 and width.narrow and allowed is ACTIVATION_WIDTHS:
         raise Refused(f"integers of {width.bits} bits ('{name}') must not be narrow", _TRAIN)

@@ -24,6 +24,7 @@ from hwflow.onnx.ops.quantized_matrix import (
     requantized,
 )
 from hwflow.onnx.ops.shapes import broadcast_shape
+from hwflow.onnx.ops.softmax import softmax
 
 __all__ = ["OPERATORS"]
 
@@ -81,6 +82,17 @@ def _leaky_relu(
 ) -> Arr:
     real = _real(call, x, scale, zero)
     y = np.where(real >= 0, real, real * real.dtype.type(call.number("alpha")))
+    return _quantized(call, y, y_scale, y_zero, x.dtype)
+
+
+def _softmax(call: Call, x: Arr, scale: Arr, zero: Arr | None, y_scale: Arr, y_zero: Arr) -> Arr:
+    """Softmax of the operator set that `opset` names: below 13 all axes from `axis` on are one."""
+    axis = axis_in(call, call.integer("axis"), x.ndim)
+    real = _real(call, x, scale, zero)
+    if call.integer("opset") < 13:
+        y = softmax(real.reshape(math.prod(x.shape[:axis]), -1), 1).reshape(x.shape)
+    else:
+        y = softmax(real, axis)
     return _quantized(call, y, y_scale, y_zero, x.dtype)
 
 
@@ -262,6 +274,7 @@ OPERATORS: Table = {
     (_DOMAIN, "QLinearMul"): (Operator(1, _binary(np.multiply), _binary_shapes),),
     (_DOMAIN, "QLinearSigmoid"): (Operator(1, _sigmoid, _unary_shapes),),
     (_DOMAIN, "QLinearLeakyRelu"): (Operator(1, _leaky_relu, _unary_shapes),),
+    (_DOMAIN, "QLinearSoftmax"): (Operator(1, _softmax, _unary_shapes),),
     (_DOMAIN, "QLinearGlobalAveragePool"): (Operator(1, _global_average, _global_shapes),),
     (_DOMAIN, "QLinearAveragePool"): (Operator(1, _average_pool, _average_shapes),),
     (_DOMAIN, "QLinearConcat"): (Operator(1, _concat, _concat_shapes),),
