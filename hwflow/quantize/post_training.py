@@ -24,6 +24,7 @@ from hwflow.quantize.passes.insert import insert
 from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last, raise_opset
 from hwflow.quantize.passes.points import Point, common_ranges, points
+from hwflow.quantize.passes.prelu import prelu_to_relu
 from hwflow.quantize.settings import (
     ActivationSettings,
     LayerSettings,
@@ -41,6 +42,7 @@ FLOAT_PASSES: tuple[Pass, ...] = (
     Pass("raise-opset", "Write operators as operator set 13 does.", raise_opset),
     Pass("matrix-to-gemm", "Give products one form: Gemm with transB and bias, Conv with bias.", matrix_to_gemm),
     Pass("fold-affine", "Fold batch normalization, bias and scaling into the weights before them.", fold_affine),
+    Pass("prelu-to-relu", "Write PRelu with negative slopes per channel as Relu of x and of -x.", prelu_to_relu),
     Pass("max-pool-last", "Move Relu and Clip in front of a MaxPool.", max_pool_last),
     Pass("clamps-before-concat", "Move Relu and Clip in front of a Concat.", clamps_before_concat),
 )

@@ -115,6 +115,16 @@ def slopes(n: Net) -> list[str]:
     return [n.conv(n.do("PRelu", y, n.c(0.25), name="q"), name="last")]
 
 
+def negative_slopes(n: Net) -> list[str]:
+    slopes = n.c([[[0.1]], [[-0.2]], [[1.5]], [[-0.4]]])
+    y = n.do("PRelu", n.conv(n.x, name="a"), slopes, name="p")
+    pooled = n.do("MaxPool", y, kernel_shape=(2, 2), strides=(2, 2))
+    flat = n.do("Flatten", n.do("PRelu", pooled, slopes, name="q"), name="flat")
+    fc = n.do("Gemm", flat, n.c(0.1 * n.rng.standard_normal((64, 3))), n.c([1, 2, 3]), name="fc")
+    y = n.do("PRelu", fc, n.c([0.5, -1, 0.2]), name="s")
+    return [n.do("Gemm", y, n.c(n.rng.standard_normal((3, 3))), n.c([1, 2, 3]), name="last")]
+
+
 GRAPHS: dict[str, tuple[Callable[[Net], list[str]], list[str], list[tuple[str, ...]]]] = {
     "residual": (residual, ["x:x", "r:a", "b:b", "end:sum", "last:last"], []),
     "swish": (swish, ["x:x", "a:a", "swish:swish", "last:last"], []),
@@ -135,6 +145,11 @@ GRAPHS: dict[str, tuple[Callable[[Net], list[str]], list[str], list[tuple[str, .
     "input in two ways": (input_in_two_ways, ["x:x", "a:a", "half:half", "b:b", "sum:sum"], []),
     "squeeze and excite": (squeeze, ["x:x", "r:a", "mean:mean", "b:b", "s:s", "scaled:scaled", "last:last"], []),
     "softmax of a join": (softmax_of_join, ["x:x", "a:a", "sum:sum", "mean:mean"], []),
+    "negative slopes": (
+        negative_slopes,
+        ["x:x", "p.positive:a", "p:p", "q.positive:q.both", "q:q", "s.positive:fc", "s:s", "last:last"],
+        [],
+    ),
     "slopes": (slopes, ["x:x", "p:a", "q:q", "last:last"], []),
 }
 
@@ -156,6 +171,16 @@ def test_points(name: str) -> None:
 def settings_of(weights: int, activations: int, symmetric: bool = False) -> QuantizationSettings:
     output = ActivationSettings(activations, symmetric)
     return QuantizationSettings(LayerSettings(WeightSettings(weights), output), inputs={"x": ActivationSettings()})
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_passes_keep_the_meaning_of_reals(name: str) -> None:
+    n = Net()
+    model = changed = n.model(*GRAPHS[name][0](n))
+    for step in FLOAT_PASSES:
+        changed = step.run(changed)
+    feeds = rows(model, 4)
+    np.testing.assert_allclose(runtime(changed, feeds), runtime(model, feeds), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
