@@ -88,6 +88,14 @@ def test_a_model_of_the_users_own_never_meets_the_example_data():
     assert line.rstrip().endswith("--waves")
 
 
+@pytest.mark.parametrize("target", ["quantize", "golden", "build", "sim", "synth"])
+def test_every_command_that_makes_integers_takes_widths_and_settings(target):
+    line = make("-n", target, "MODEL=m.onnx", "BITS=4,8", "SETTINGS=my settings.yaml").stdout.splitlines()[-1]
+    assert "--settings 'my settings.yaml'" in line
+    assert "--bits '4,8'" in line
+    assert not {"--settings", "--bits"} & set(make("-n", target).stdout.splitlines()[-1].split())
+
+
 def test_exit_code_of_the_command_ends_make(tmp_path):
     (tmp_path / "python3").symlink_to(sys.executable)
     done = make("sim", path=tmp_path)
