@@ -14,8 +14,8 @@ from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame, IntFormat
-from hwflow.layers.hardware import divisors, pool_window, rescale_problem, rescaling, shape_of
-from hwflow.layers.matrix import check_padding, check_rescale
+from hwflow.layers.hardware import divisors, pad_value, pool_window, rescale_problem, rescaling, shape_of
+from hwflow.layers.matrix import check_padding, errors_of
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import Rescale
 from hwflow.layers.rescale_planes import Rescaler
@@ -64,7 +64,8 @@ class AveragePool(HardwareLayer):
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
         self.check_input_format(graph, self.input_format)
         check_padding(self.name, self.pads, x)
-        check_rescale(self.name, self.requantize, y.frame.channels, self.accumulator, y.format)
+        with errors_of(self.name):
+            self.requantize.check(y.frame.channels, self.accumulator, y.format)
 
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         (x,) = inputs
@@ -92,8 +93,9 @@ class AveragePool(HardwareLayer):
         return AveragePoolStage.cost(**self._arguments(graph, folding, technology))
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        pad_value = graph.tensors[self.inputs[0]].zero_point
-        return AveragePoolStage(**self._arguments(graph, folding, technology), pad_value=pad_value, name=name)
+        x = graph.tensors[self.inputs[0]]
+        return AveragePoolStage(
+            **self._arguments(graph, folding, technology), pad_value=pad_value(x), bipolar=x.format.bipolar, name=name)
 
     def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]

@@ -11,7 +11,7 @@ import numpy as np
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat
-from hwflow.layers.matrix import accumulator_format, check_padding, check_rescale, require
+from hwflow.layers.matrix import accumulator_format, check_padding, errors_of, require
 from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
 from hwflow.layers.planes import Planes
 from hwflow.layers.product import Product
@@ -76,7 +76,8 @@ class Conv(MatrixLayer):
         self.check_input_format(graph, self.input_format)
         require(f"layer '{self.name}': weights", self.weights, self.weight_format)
         check_padding(self.name, self.pads, x)
-        check_rescale(self.name, self.requantize, len(self.weights), self.accumulator, y.format)
+        with errors_of(self.name):
+            self.requantize.check(len(self.weights), self.accumulator, y.format)
 
     @cached_property
     def product(self) -> Product:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat
-from hwflow.layers.matrix import accumulator_format, check_rescale, require
+from hwflow.layers.matrix import accumulator_format, errors_of, require
 from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
 from hwflow.layers.planes import Planes
 from hwflow.layers.product import Product
@@ -52,8 +52,8 @@ class Dense(MatrixLayer):
         super().check(graph)
         self.check_input_format(graph, self.input_format)
         require(f"layer '{self.name}': weights", self.weights, self.weight_format)
-        output = graph.tensors[self.output].format
-        check_rescale(self.name, self.requantize, len(self.weights), self.accumulator, output)
+        with errors_of(self.name):
+            self.requantize.check(len(self.weights), self.accumulator, graph.tensors[self.output].format)
 
     @cached_property
     def product(self) -> Product:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
-from hwflow.layers.rescale import Rescale
 
-__all__ = ["accumulator_format", "check_padding", "check_rescale", "exact_type", "require"]
+__all__ = ["accumulator_format", "check_padding", "errors_of", "exact_type", "require"]
 
 #: Integers up to here are exact in float32 and in float64, in every order of summation.
 _FLOAT32, _FLOAT64 = 1 << 24, 1 << 53
@@ -52,10 +53,11 @@ def require(what: str, values: npt.NDArray[Any], format: IntFormat) -> None:
         raise ValueError(f"{what} must be inside {format} ({format.low} to {format.high}), not {low} to {high}")
 
 
-def check_rescale(layer: str, rescale: Rescale, channels: int, accumulator: IntFormat, output: IntFormat) -> None:
-    """ValueError, with the layer's name, where `rescale` does not fit what is around it."""
+@contextmanager
+def errors_of(layer: str) -> Iterator[None]:
+    """ValueError from inside names the layer."""
     try:
-        rescale.check(channels, accumulator, output)
+        yield
     except ValueError as error:
         raise ValueError(f"layer '{layer}': {error}") from None
 

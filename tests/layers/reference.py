@@ -10,9 +10,27 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 
-def requantize(a: int, bias: int, multiplier: int, shift: int, zero_point: int, low: int, high: int) -> int:
-    exact = Fraction((a + bias) * multiplier, 2**shift)
-    return min(max(round(exact) + zero_point, low), high)  # Python rounds a Fraction half to even
+def rounded(exact: Fraction, how: str) -> int:
+    """`exact` to an integer; up is towards +infinity."""
+    floor = exact.numerator // exact.denominator
+    rest = exact - floor
+    if how == "half_even":
+        return round(exact)  # Python rounds a Fraction half to even
+    half = Fraction(1, 2)
+    return floor + {"half_up": rest >= half, "half_down": rest > half, "floor": False, "ceil": rest > 0}[how]
+
+
+def clamp(value: int, low: int, high: int) -> int:
+    return min(max(value, low), high)
+
+
+def rescale(q, a: int, c: int) -> int:
+    """Accumulator `a` of channel `c` through a Requantize or Thresholds."""
+    if hasattr(q, "values"):
+        return q.low + sum(1 for level in q.values[c].tolist() if level <= a)
+    bias, multiplier, shift = (int(values[c]) for values in (q.bias, q.multiplier, q.shift))
+    exact = Fraction((a * 2**q.fraction + bias) * multiplier, 2**shift)
+    return clamp(rounded(exact, str(q.rounding)) + q.zero_point, q.low, q.high)
 
 
 def taps(size: int, out: int, kernel: int, stride: int, dilation: int, pad: int) -> list[int | None]:
@@ -48,9 +66,7 @@ def conv(x: Ints, weights: Ints, q, strides, dilations, pads, groups: int, zero_
                 for c in range(depth):
                     value = zero_point if pixel is None else int(pixel[first + c])
                     total += int(weights[o].reshape(kh * kw, depth)[tap, c]) * value
-            y[oy, ox, o] = requantize(
-                total, *(int(v[o]) for v in (q.bias, q.multiplier, q.shift)), q.zero_point, q.low, q.high
-            )
+            y[oy, ox, o] = rescale(q, total, o)
     return y
 
 
@@ -62,4 +78,14 @@ def pool(x: Ints, kernel, strides, dilations, pads, combine, padding: int | None
         for c in range(x.shape[2]):
             values = [padding if p is None else int(p[c]) for p in pixels]
             y[oy, ox, c] = combine([v for v in values if v is not None], c)
+    return y
+
+
+def elementwise(a: Ints, b: Ints, exact, shift: int, zero_point: int, low: int, high: int) -> Ints:
+    """Two frames, of which one may have one pixel, or one pixel and one channel."""
+    h, w, c = (max(sizes) for sizes in zip(a.shape, b.shape, strict=True))
+    y = np.zeros((h, w, c), np.int64)
+    for place in np.ndindex(h, w, c):
+        one, two = (int(x[tuple(min(p, s - 1) for p, s in zip(place, x.shape, strict=True))]) for x in (a, b))
+        y[place] = clamp(rounded(Fraction(exact(one, two), 2**shift), "half_even") + zero_point, low, high)
     return y

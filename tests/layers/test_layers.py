@@ -1,15 +1,14 @@
-"""Every kind of layer against plain loops, at the ends of its range, and where it must refuse."""
+"""Where layers and graphs of layers must refuse; equality; formats.  What holds for every kind: `test_contract`."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hwflow.layers import (
     KINDS,
-    AveragePool,
+    Add,
+    Concat,
     Conv,
     Dense,
     Frame,
@@ -20,23 +19,8 @@ from hwflow.layers import (
     Requantize,
     Tensor,
 )
-from tests.layers import reference
 
-FORMATS = [IntFormat(8, True), IntFormat(8, False), IntFormat(4, True), IntFormat(1, False)]
 INT8 = IntFormat(8, True)
-
-
-def draw_requantize(rng: np.random.Generator, channels: int, y: IntFormat, magnitude: int) -> Requantize:
-    """Ratios that bring sums of `magnitude` into the range of `y`, ties and zero multipliers included."""
-    bits = max(magnitude.bit_length() - y.bits, 0)
-    return Requantize(
-        bias=rng.integers(-magnitude // 4 - 1, magnitude // 4 + 2, channels),
-        multiplier=rng.choice([0, 1, 1, 3, 131071, 262143], channels),
-        shift=rng.integers(bits, bits + 20, channels),
-        zero_point=int(rng.integers(y.low, y.high + 1)),
-        low=y.low,
-        high=y.high,
-    )
 
 
 def graph_of(layer, frame: Frame, x: IntFormat, y: IntFormat, zero_point: int) -> LayerGraph:
@@ -45,109 +29,6 @@ def graph_of(layer, frame: Frame, x: IntFormat, y: IntFormat, zero_point: int) -
     graph = LayerGraph("test", tensors, (layer,), ("x",), ("y",))
     graph.check()
     return graph
-
-
-def inputs(rng: np.random.Generator, n: int, frame: Frame, x: IntFormat) -> np.ndarray:
-    """Random frames, one of nothing but the lowest, one of nothing but the highest integer."""
-    shape = (frame.height, frame.width, frame.channels)
-    random = rng.integers(x.low, x.high + 1, (n, *shape))
-    return np.concatenate([random, np.full((1, *shape), x.low), np.full((1, *shape), x.high)]).astype(np.int64)
-
-
-@given(st.data())
-@settings(max_examples=60, deadline=None)
-def test_conv_is_the_plain_loop(data: st.DataObject) -> None:
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
-    small = st.integers(1, 3)
-    groups, depth, per_group = data.draw(small), data.draw(small), data.draw(small)
-    kernel, strides, dilations = ((data.draw(small), data.draw(small)) for _ in range(3))
-    pads = tuple(data.draw(st.integers(0, 2)) for _ in range(4))
-    x, y, w = (data.draw(st.sampled_from(FORMATS)) for _ in range(3))
-    height, width = (
-        max(d * (k - 1) + 1 - p - q, 1) + data.draw(st.integers(0, 4))
-        for d, k, p, q in zip(dilations, kernel, pads[:2], pads[2:], strict=True)
-    )
-    frame, zero_point = Frame(height, width, groups * depth), int(rng.integers(x.low, x.high + 1))
-    weights = rng.integers(w.low, w.high + 1, (groups * per_group, *kernel, depth))
-    q = draw_requantize(rng, groups * per_group, y, 100 * kernel[0] * kernel[1] * depth)
-    layer = Conv("conv", ("x",), "y", weights, w, x, q, strides, dilations, pads, groups)
-    graph = graph_of(layer, frame, x, y, zero_point)
-    frames = inputs(rng, 2, frame, x)
-    expected = [reference.conv(f, weights, q, strides, dilations, pads, groups, zero_point) for f in frames]
-    np.testing.assert_array_equal(layer.evaluate(graph, frames), np.stack(expected))
-
-
-@given(st.data())
-@settings(max_examples=30, deadline=None)
-def test_dense_is_the_plain_loop(data: st.DataObject) -> None:
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
-    frame = Frame(*(data.draw(st.integers(1, 4)) for _ in range(3)))
-    x, y = (data.draw(st.sampled_from(FORMATS)) for _ in range(2))
-    weights = rng.integers(-127, 128, (data.draw(st.integers(1, 6)), frame.elements))
-    q = draw_requantize(rng, len(weights), y, 100 * frame.elements)
-    layer = Dense("dense", ("x",), "y", weights, INT8, x, q)
-    graph = graph_of(layer, frame, x, y, 0)
-    frames = inputs(rng, 3, frame, x)
-    columns = frames.reshape(len(frames), 1, 1, -1)
-    kernel = weights.reshape(len(weights), 1, 1, -1)
-    expected = [reference.conv(f, kernel, q, (1, 1), (1, 1), (0, 0, 0, 0), 1, 0) for f in columns]
-    np.testing.assert_array_equal(layer.evaluate(graph, frames), np.stack(expected))
-
-
-@given(st.data())
-@settings(max_examples=40, deadline=None)
-def test_pools_are_the_plain_loop(data: st.DataObject) -> None:
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
-    kernel = (data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3)))
-    strides, dilations = ((data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))) for _ in range(2))
-    pads = tuple(data.draw(st.integers(0, k - 1)) for k in (*kernel, *kernel))
-    x, y = (data.draw(st.sampled_from(FORMATS)) for _ in range(2))
-    frame = Frame(data.draw(st.integers(7, 9)), data.draw(st.integers(7, 9)), data.draw(st.integers(1, 3)))
-    frames, zero_point = inputs(rng, 2, frame, x), int(rng.integers(x.low, x.high + 1))
-
-    largest = MaxPool("max", ("x",), "y", x, kernel, strides, dilations, pads)
-    expected = [reference.pool(f, kernel, strides, dilations, pads, lambda v, _: max(v), None) for f in frames]
-    np.testing.assert_array_equal(largest.evaluate(graph_of(largest, frame, x, x, 0), frames), np.stack(expected))
-
-    q = draw_requantize(rng, frame.channels, y, 200 * kernel[0] * kernel[1])
-    mean = AveragePool("mean", ("x",), "y", x, q, kernel, strides, pads)
-
-    def combine(values: list[int], c: int) -> int:
-        constants = (int(v[c]) for v in (q.bias, q.multiplier, q.shift))
-        return reference.requantize(sum(values), *constants, q.zero_point, q.low, q.high)
-
-    expected = [reference.pool(f, kernel, strides, (1, 1), pads, combine, zero_point) for f in frames]
-    np.testing.assert_array_equal(mean.evaluate(graph_of(mean, frame, x, y, zero_point), frames), np.stack(expected))
-
-
-@pytest.mark.parametrize("x", FORMATS, ids=str)
-def test_lookup_reads_its_table(x: IntFormat) -> None:
-    table = np.random.default_rng(0).integers(-128, 128, 1 << x.bits)
-    layer = Lookup("table", ("x",), "y", x, table)
-    codes = np.arange(x.low, x.high + 1)
-    result = layer.evaluate(graph_of(layer, Frame(1, len(codes), 1), x, INT8, 0), codes.reshape(1, 1, -1, 1))
-    assert result.ravel().tolist() == [int(table[code - x.low]) for code in codes]
-
-
-@given(st.data())
-@settings(max_examples=40, deadline=None)
-def test_the_accumulator_is_exactly_as_wide_as_the_worst_input_needs(data: st.DataObject) -> None:
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
-    x = data.draw(st.sampled_from(FORMATS))
-    cin, cout = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 4))
-    weights = rng.integers(-127, 128, (cout, cin))
-    bias = rng.integers(-300, 300, cout)
-    q = Requantize(bias, np.ones(cout, np.int64), np.zeros(cout, np.int64), 0, -(2**20), 2**20)
-    layer = Dense("dense", ("x",), "y", weights, INT8, x, q)
-    worst = []
-    for row, b in zip(weights.tolist(), bias.tolist(), strict=True):
-        highest = sum(max(w * x.low, w * x.high, 0) for w in row) + max(b, 0)
-        lowest = sum(min(w * x.low, w * x.high, 0) for w in row) + min(b, 0)
-        worst += [lowest, highest]
-    format = layer.accumulator
-    assert format.low <= min(worst) <= max(worst) <= format.high
-    narrower = IntFormat(format.bits - 1, format.signed)
-    assert format.bits == 1 or min(worst) < narrower.low or max(worst) > narrower.high
 
 
 def dense(bias: int = 0, weights: int = 2) -> Dense:
@@ -229,3 +110,67 @@ def test_the_narrowest_format_of_a_range(low: int, high: int, text: str) -> None
     format = IntFormat.covering(low, high)
     assert str(format) == text
     assert format.contains(np.array([low, high]))
+
+
+def joined(layer, a: Tensor, b: Tensor, y: Tensor) -> LayerGraph:
+    return LayerGraph("g", {t.name: t for t in (a, b, y)}, (layer,), ("a", "b"), ("y",))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"shift": 63}, r"layer 'sum': the shift must be from 0 to 62, not 63"),
+        ({"multipliers": (1, 2**18 + 1)}, r"layer 'sum': multipliers must have at most 18 significant bits, not 19"),
+        ({"multipliers": (1 << 60, 1)}, r"layer 'sum': the exact result must fit 63 bits"),
+        ({"low": 3, "high": 2}, r"layer 'sum': low must not be above high, not 3 and 2"),
+        ({"high": 128}, r"layer 'sum': low and high must be inside int8 \(-128 to 127\), not -128 to 128"),
+    ],
+)
+def test_sums_that_cannot_be_exact_are_refused(change: dict, message: str) -> None:
+    good = {"multipliers": (1, 2), "shift": 0, "zero_point": 0, "low": -128, "high": 127}
+    a, b, y = (Tensor(name, Frame(2, 2, 3), INT8, 1.0, 0) for name in "aby")
+    joined(Add("sum", ("a", "b"), "y", **good), a, b, y).check()
+    with pytest.raises(ValueError, match=message):
+        joined(Add("sum", ("a", "b"), "y", **{**good, **change}), a, b, y).check()
+
+
+def test_operands_that_do_not_fit_are_refused() -> None:
+    add = Add("sum", ("a", "b"), "y", (1, 1), 0, 0, -128, 127)
+    for other in (Frame(4, 5, 1), Frame(1, 5, 3), Frame(1, 1, 2), Frame(4, 5, 4)):
+        with pytest.raises(ValueError, match=r"layer 'sum': the inputs must have equal frames, or one of them 1x1x1"):
+            add.output_frame(Frame(4, 5, 3), other)
+    a, b = (Tensor(name, Frame(2, 2, 3), INT8, 1.0, 0) for name in "ab")
+    cat = Concat("cat", ("a", "b"), "y")
+    joined(cat, a, b, Tensor("y", Frame(2, 2, 6), INT8, 1.0, 0)).check()
+    with pytest.raises(ValueError, match=r"layer 'cat': input 'a' must have the output's format, scale and zero point"):
+        joined(cat, a, b, Tensor("y", Frame(2, 2, 6), INT8, 0.5, 0)).check()
+    with pytest.raises(ValueError, match=r"layer 'cat': the inputs must have one height and width, not 2x2x3, 1x2x3"):
+        cat.output_frame(Frame(2, 2, 3), Frame(1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (Tensor("t", Frame(0, 1, 1), INT8, 1.0, 0), "a frame must have at least one element, not 0x1x1"),
+        (Tensor("t", Frame(1, 1, 1), IntFormat(0, False), 1.0, 0), "elements must have 1 to 32 bits, not 0"),
+        (Tensor("t", Frame(1, 1, 1), IntFormat(33, True), 1.0, 0), "elements must have 1 to 32 bits, not 33"),
+        (Tensor("t", Frame(1, 1, 1), INT8, 0.0, 0), "the scale must be finite and above 0, not 0.0"),
+        (Tensor("t", Frame(1, 1, 1), INT8, float("nan"), 0), "the scale must be finite and above 0, not nan"),
+        (Tensor("t", Frame(1, 1, 1), INT8, 1.0, 1 << 32), "the zero point must fit 32 bits, not 4294967296"),
+    ],
+)
+def test_tensors_that_cannot_be_are_refused(tensor: Tensor, message: str) -> None:
+    good = graph_of(dense(), Frame(1, 1, 4), INT8, INT8, 0)
+    with pytest.raises(ValueError, match=f"tensor 't': {message}"):
+        LayerGraph("g", {**good.tensors, "t": tensor}, good.layers, ("x",), ("y",)).check()
+
+
+def test_formats_that_contradict_the_tensors_are_refused() -> None:
+    good = graph_of(dense(), Frame(1, 1, 4), INT8, INT8, 0)
+    wrong = {**good.tensors, "x": Tensor("x", Frame(1, 1, 4), IntFormat(4, True), 1.0, 0)}
+    with pytest.raises(ValueError, match=r"layer 'fc1': input_format must be int4 as 'x', not int8"):
+        LayerGraph("g", wrong, good.layers, ("x",), ("y",)).check()
+    with pytest.raises(ValueError, match=r"layer 'fc1': weights must be inside int4"):
+        graph_of(dense(weights=8), Frame(1, 1, 4), INT8, INT8, 0)
+    with pytest.raises(ValueError, match=r"kernel, strides and dilations must be positive and pads not negative"):
+        graph_of(MaxPool("m", ("x",), "y", INT8, (2, 2), (0, 1)), Frame(4, 4, 1), INT8, INT8, 0)

@@ -1,0 +1,197 @@
+"""Random small layers of every kind, in graphs, with what they mean in plain loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hwflow.layers import (
+    Add,
+    AveragePool,
+    Concat,
+    Conv,
+    Dense,
+    Frame,
+    IntFormat,
+    Layer,
+    LayerGraph,
+    Lookup,
+    MaxPool,
+    Multiply,
+    Requantize,
+    Tensor,
+)
+from hwflow.layers.formats import BIPOLAR
+from hwflow.layers.rescale import Rescale, Rounding, Thresholds
+from tests.layers import reference
+
+Rng = np.random.Generator
+
+FORMATS = [BIPOLAR, *(IntFormat(bits, signed) for bits in range(1, 9) for signed in (True, False))]
+NUMBERS = FORMATS[1:]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph of one layer, and its meaning: frames [h, w, c], one for each input, to a frame."""
+
+    graph: LayerGraph
+    meaning: Callable[..., np.ndarray]
+
+    @property
+    def layer(self) -> Layer:
+        return self.graph.layers[0]
+
+
+def case(layer: Layer, inputs: dict[str, Tensor], y: IntFormat, meaning, zero_point: int = 0) -> Case:
+    made = layer.output_frame(*(inputs[name].frame for name in layer.inputs))
+    tensors = {**inputs, "y": Tensor("y", made, y, 0.25, zero_point)}
+    return Case(LayerGraph("case", tensors, (layer,), tuple(inputs), ("y",)), meaning)
+
+
+def pick(rng: Rng, formats: list[IntFormat]) -> IntFormat:
+    """One of the formats; the bipolar one more often than others."""
+    if formats[0].bipolar and rng.random() < 0.25:
+        return formats[0]
+    return formats[int(rng.integers(len(formats)))]
+
+
+def tensor(rng: Rng, name: str, frame: Frame, format: IntFormat) -> Tensor:
+    zero_point = 0 if format.bipolar else int(rng.integers(format.low, format.high + 1))
+    return Tensor(name, frame, format, 0.5, zero_point)
+
+
+def integers(rng: Rng, format: IntFormat, shape: tuple[int, ...]) -> np.ndarray:
+    """Any integers of the format."""
+    count = (format.high - format.low) // format.step + 1
+    return format.low + format.step * rng.integers(0, count, shape)
+
+
+def requantize(rng: Rng, channels: int, y: IntFormat, magnitude: int) -> Requantize:
+    """Ratios that bring sums of `magnitude` into the range of `y`; ties and zero multipliers are among them."""
+    bits = max(magnitude.bit_length() - y.bits, 0)
+    fraction = int(rng.choice([0, 0, 1, 5]))
+    return Requantize(
+        bias=rng.integers(-magnitude // 4 - 1, magnitude // 4 + 2, channels) * 2**fraction // 3,
+        multiplier=rng.choice([0, 1, 1, 3, 131071, 262143], channels),
+        shift=rng.integers(bits, bits + 20, channels) + fraction,
+        zero_point=int(rng.integers(y.low, y.high + 1)),
+        low=int(rng.integers(y.low, (y.low + y.high) // 2 + 1)),
+        high=y.high,
+        fraction=fraction,
+        rounding=list(Rounding)[int(rng.integers(len(Rounding)))],
+    )
+
+
+def rescale(rng: Rng, channels: int, y: IntFormat, magnitude: int) -> Rescale:
+    """Either way from sums to elements of `y`."""
+    if y.bipolar:
+        return Thresholds(np.repeat(rng.integers(-magnitude, magnitude + 1, (channels, 1)), 2, axis=1), -1)
+    if rng.integers(3):
+        return requantize(rng, channels, y, magnitude)
+    levels = int(rng.integers(0, y.high - y.low + 1))
+    values = rng.integers(-magnitude, magnitude + 1, (channels, levels))
+    values[:, : levels // 8] = -(2**40)  # below all that a sum can reach
+    return Thresholds(np.sort(values, axis=1), y.low)
+
+
+def conv(rng: Rng) -> Case:
+    x, y, w = pick(rng, FORMATS), pick(rng, FORMATS), pick(rng, FORMATS)
+    groups, depth, per_group = (int(n) for n in rng.integers(1, 4, 3))
+    kernel, strides, dilations = ((int(n), int(m)) for n, m in rng.integers(1, 4, (3, 2)))
+    pads = (0, 0, 0, 0) if x.bipolar else tuple(int(n) for n in rng.integers(0, 3, 4))
+    source = tensor(rng, "x", Frame(*(int(n) for n in rng.integers(7, 10, 2)), groups * depth), x)
+    weights = integers(rng, w, (groups * per_group, *kernel, depth))
+    q = rescale(rng, len(weights), y, max(1, int(np.abs(weights).sum()) * max(-x.low, x.high) // 4))
+    layer = Conv("conv", ("x",), "y", weights, w, x, q, strides, dilations, pads, groups)
+    return case(layer, {"x": source}, y, lambda frame: reference.conv(
+        frame, weights, q, strides, dilations, pads, groups, source.zero_point))  # fmt: skip
+
+
+def dense(rng: Rng) -> Case:
+    x, y, w = pick(rng, FORMATS), pick(rng, FORMATS), pick(rng, FORMATS)
+    source = tensor(rng, "x", Frame(*(int(n) for n in rng.integers(1, 5, 3))), x)
+    weights = integers(rng, w, (int(rng.integers(1, 7)), source.frame.elements))
+    q = rescale(rng, len(weights), y, max(1, int(np.abs(weights).sum()) * max(-x.low, x.high) // 4))
+    kernel = weights[:, None, None]
+    return case(Dense("dense", ("x",), "y", weights, w, x, q), {"x": source}, y, lambda frame: reference.conv(
+        frame.reshape(1, 1, -1), kernel, q, (1, 1), (1, 1), (0, 0, 0, 0), 1, 0))  # fmt: skip
+
+
+def window(rng: Rng) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, ...]]:
+    kernel, strides, dilations = ((int(n), int(m)) for n, m in rng.integers(1, 4, (3, 2)))
+    return kernel, strides, dilations, tuple(int(rng.integers(0, k)) for k in (*kernel, *kernel))
+
+
+def max_pool(rng: Rng) -> Case:
+    x = pick(rng, FORMATS)
+    kernel, strides, dilations, pads = window(rng)
+    source = tensor(rng, "x", Frame(*(int(n) for n in rng.integers((7, 7, 1), (10, 10, 4)))), x)
+    layer = MaxPool("max", ("x",), "y", x, kernel, strides, dilations, pads)
+    return case(layer, {"x": source}, x, lambda frame: reference.pool(
+        frame, kernel, strides, dilations, pads, lambda values, _: max(values), None))  # fmt: skip
+
+
+def average_pool(rng: Rng) -> Case:
+    x, y = pick(rng, FORMATS), pick(rng, FORMATS)
+    kernel, strides, _, pads = window(rng)
+    pads = (0, 0, 0, 0) if x.bipolar else pads
+    source = tensor(rng, "x", Frame(*(int(n) for n in rng.integers((7, 7, 1), (10, 10, 4)))), x)
+    q = rescale(rng, source.frame.channels, y, max(-x.low, x.high) * kernel[0] * kernel[1])
+    layer = AveragePool("mean", ("x",), "y", x, q, kernel, strides, pads)
+    return case(layer, {"x": source}, y, lambda frame: reference.pool(
+        frame, kernel, strides, (1, 1), pads, lambda values, c: reference.rescale(q, sum(values), c),
+        source.zero_point))  # fmt: skip
+
+
+def lookup(rng: Rng) -> Case:
+    x, y = pick(rng, [*FORMATS, IntFormat(11, True), IntFormat(9, False)]), pick(rng, FORMATS)
+    table = integers(rng, y, (1 << x.bits,))
+    values = [-1, 1] if x.bipolar else list(range(x.low, x.high + 1))
+    known = dict(zip(values, table.tolist(), strict=True))
+    source = tensor(rng, "x", Frame(2, 5, 7), x)
+    layer = Lookup("table", ("x",), "y", x, table)
+    return case(layer, {"x": source}, y, np.vectorize(lambda value: known[value], otypes=[np.int64]))
+
+
+def operands(rng: Rng) -> dict[str, Tensor]:
+    whole = Frame(*(int(n) for n in rng.integers(1, 5, 3)))
+    part = [whole, Frame(1, 1, whole.channels), Frame(1, 1, 1)][int(rng.integers(3))]
+    frames = [whole, part] if rng.integers(2) else [part, whole]
+    return {n: tensor(rng, n, frame, pick(rng, FORMATS)) for n, frame in zip("ab", frames, strict=True)}
+
+
+def add(rng: Rng) -> Case:
+    inputs, y = operands(rng), pick(rng, NUMBERS)
+    za, zb = (t.zero_point for t in inputs.values())
+    m0, m1 = (int(rng.integers(-(2**18) + 1, 2**18)) << int(rng.integers(0, 30)) for _ in "ab")
+    shift, zero_point = int(rng.integers(0, 50)), int(rng.integers(y.low, y.high + 1))
+    layer = Add("add", ("a", "b"), "y", (m0, m1), shift, zero_point, y.low, y.high)
+    return case(layer, inputs, y, lambda a, b: reference.elementwise(
+        a, b, lambda p, q: m0 * (p - za) + m1 * (q - zb), shift, zero_point, y.low, y.high))  # fmt: skip
+
+
+def multiply(rng: Rng) -> Case:
+    inputs, y = operands(rng), pick(rng, NUMBERS)
+    za, zb = (t.zero_point for t in inputs.values())
+    m = int(rng.integers(-(2**18) + 1, 2**18)) << int(rng.integers(0, 25))
+    shift, zero_point = int(rng.integers(0, 50)), int(rng.integers(y.low, y.high + 1))
+    layer = Multiply("gate", ("a", "b"), "y", m, shift, zero_point, y.low, y.high)
+    return case(layer, inputs, y, lambda a, b: reference.elementwise(
+        a, b, lambda p, q: m * (p - za) * (q - zb), shift, zero_point, y.low, y.high))  # fmt: skip
+
+
+def concat(rng: Rng) -> Case:
+    x = pick(rng, FORMATS)
+    height, width = (int(n) for n in rng.integers(1, 5, 2))
+    names = "abc"[: int(rng.integers(1, 4))]
+    inputs = {n: Tensor(n, Frame(height, width, int(rng.integers(1, 4))), x, 0.25, 0) for n in names}
+    layer = Concat("cat", (*inputs, "a"), "y")
+    return case(layer, inputs, x, lambda *frames: np.concatenate([*frames, frames[0]], axis=2))
+
+
+CASES: dict[type[Layer], Callable[[Rng], Case]] = {
+    Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Add: add,
+    Multiply: multiply, Concat: concat}  # fmt: skip
