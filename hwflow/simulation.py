@@ -14,6 +14,7 @@ from hwflow_sim import run as run_simulation
 
 from . import golden, hls
 from .layers.base import LayerGraph
+from .layers.hardware import codes_of, shape_of
 
 __all__ = ["boundaries", "compile_plan", "run_plan"]
 
@@ -25,7 +26,8 @@ def boundaries(graph: LayerGraph, plan: hls.Plan) -> tuple[Boundary, ...]:
     found = []
     for stage, layer in zip(plan.stages, graph.layers, strict=True):
         tensor = graph.tensors[layer.output]
-        shape = ElementShape(tensor.format.bits, tensor.format.signed)
+        element = shape_of(tensor.format)
+        shape = ElementShape(element.width, element.signed)
         found.append(Boundary(stage.name, stage.folding.lanes, shape, tensor.frame.elements))
     return tuple(found)
 
@@ -41,9 +43,12 @@ def compile_plan(graph: LayerGraph, plan: hls.Plan, folder: Path, cache: Path, *
 
 def run_plan(simulation: Simulation, graph: LayerGraph, frames: Frames, *, stalls: StallPattern | None = None,
              waves: Path | None = None) -> RunResult:
-    """Play `frames` [n, height, width, channels] and compare every stage with `golden`."""
-    expected = golden.run(graph, frames)
+    """Play `frames` [n, height, width, channels] and compare every stage with `golden`, as codes on the streams."""
+    values = golden.run(graph, frames)
+
+    def codes(tensor: str) -> Frames:
+        return codes_of(values[tensor], graph.tensors[tensor].format).reshape(len(frames), -1)
+
     return run_simulation(
-        simulation, frames=frames.reshape(len(frames), -1),
-        expected=[expected[layer.output].reshape(len(frames), -1) for layer in graph.layers],
-        stalls=stalls, waves=waves)
+        simulation, frames=codes_of(frames, graph.tensors[graph.inputs[0]].format).reshape(len(frames), -1),
+        expected=[codes(layer.output) for layer in graph.layers], stalls=stalls, waves=waves)

@@ -12,13 +12,13 @@ from hwflow_rtl.vendor import ECP5, Resources, Technology
 from hwflow_rtl.vendor import price as cells
 from hwflow_rtl.window import WindowShape
 
-from hwflow.layers.formats import Frame, IntFormat
+from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Rescale, Thresholds
 from hwflow.layers.window import Window
 
 __all__ = [
-    "REFERENCE", "REFERENCE_INTERVAL", "divisors", "pool_window", "price", "rescale_cost", "rescale_problem",
-    "rescaling", "shape_of"]
+    "REFERENCE", "REFERENCE_INTERVAL", "codes_of", "divisors", "pad_value", "pool_window", "price", "rescale_cost",
+    "rescale_problem", "rescaling", "shape_of"]
 
 #: Stands for the boards where none is known.
 REFERENCE: Technology = ECP5()
@@ -29,6 +29,16 @@ REFERENCE_INTERVAL = 4
 def shape_of(format: IntFormat) -> Shape:
     """On a stream.  The bit of a bipolar element is set for +1."""
     return Shape(1) if format.bipolar else Shape(format.bits, format.signed)
+
+
+def codes_of(values: IntArray, format: IntFormat) -> IntArray:
+    """The integers of shape `shape_of(format)` that stand for `values` on a stream."""
+    return (values - format.low) // format.step if format.bipolar else values
+
+
+def pad_value(x: Tensor) -> int:
+    """What a window pads `x` with; where it has no zero, there is no padding, and it is any element."""
+    return x.zero_point if x.format.contains(np.array(x.zero_point)) else 0
 
 
 def divisors(count: int) -> list[int]:

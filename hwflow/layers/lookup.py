@@ -13,7 +13,7 @@ from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame, IntArray, IntFormat
-from hwflow.layers.hardware import divisors, shape_of
+from hwflow.layers.hardware import codes_of, divisors, shape_of
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, compact
 
@@ -75,7 +75,8 @@ class Lookup(HardwareLayer):
         return LookupStage.cost(**self._arguments(graph, folding, technology))
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        return LookupStage(**self._arguments(graph, folding, technology), table=self.table, name=name)
+        table = codes_of(self.table, graph.tensors[self.output].format)
+        return LookupStage(**self._arguments(graph, folding, technology), table=table, name=name)
 
     def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
         return {

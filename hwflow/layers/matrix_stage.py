@@ -13,7 +13,7 @@ from hwflow_rtl.window import WindowShape
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.hardware import divisors, rescale_problem, rescaling, shape_of
+from hwflow.layers.hardware import divisors, pad_value, rescale_problem, rescaling, shape_of
 from hwflow.layers.rescale import Rescale
 from hwflow.layers.window import Window
 
@@ -63,7 +63,8 @@ class MatrixHardware:
         return MatrixShape(
             window=window, lanes=lanes, rows=folding.rows, out_lanes=folding.lanes, element=shape_of(self.x.format),
             weight=shape_of(self.weight_format), accumulator=shape_of(self.accumulator),
-            output=shape_of(self.y.format), patch=patch)
+            output=shape_of(self.y.format), patch=patch, bipolar_element=self.x.format.bipolar,
+            bipolar_weight=self.weight_format.bipolar)
 
     def schedule(self, folding: Folding) -> Schedule:
         shape = self.shape(folding)
@@ -78,8 +79,8 @@ class MatrixHardware:
         return MatrixStage(
             window=shape.window, lanes=shape.lanes, rows=shape.rows, weights=self.weights, element=shape.element,
             weight=shape.weight, accumulator=shape.accumulator, output=shape.output, out_lanes=shape.out_lanes,
-            pad_value=self.x.zero_point, rescaling=self.rescaling(technology), technology=technology, name=name,
-            patch=shape.patch)
+            pad_value=pad_value(self.x), rescaling=self.rescaling(technology), technology=technology, name=name,
+            patch=shape.patch, bipolar_element=shape.bipolar_element, bipolar_weight=shape.bipolar_weight)
 
     def rescaling(self, technology: Technology) -> Rescaling:
         return rescaling(self.requantize, self.accumulator, self.y.format, technology)

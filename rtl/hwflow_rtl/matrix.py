@@ -30,11 +30,11 @@ class MatrixStage(wiring.Component):
 
     Parameters
     ----------
-    window, lanes, rows, element, weight, accumulator, output, out_lanes, patch
+    window, lanes, rows, element, weight, accumulator, output, out_lanes, patch, bipolar_element, bipolar_weight
         The folding, see `MatrixShape`.
     weights
-        int[cout, kernel height, kernel width, cin / groups], each a `weight`.  A dense layer is a 1 x 1 kernel on a
-        1 x 1 frame.
+        int[cout, kernel height, kernel width, cin / groups], each a `weight`, or -1 or +1.  A dense layer is a 1 x 1
+        kernel on a 1 x 1 frame.
     rescaling
         What makes outputs of the sums: `Requantization` or `Thresholding`, of all output channels.
     pad_value
@@ -50,10 +50,12 @@ class MatrixStage(wiring.Component):
 
     def __init__(self, *, window: WindowShape, lanes: int, rows: int, weights: IntArray, element: Shape, weight: Shape,
                  accumulator: Shape, rescaling: Rescaling, output: Shape, out_lanes: int, pad_value: int,
-                 technology: Technology, name: str, patch: bool = False):
+                 technology: Technology, name: str, patch: bool = False, bipolar_element: bool = False,
+                 bipolar_weight: bool = False):
         self.shape = shape = MatrixShape(
             window=window, lanes=lanes, rows=rows, out_lanes=out_lanes, element=Shape.cast(element),
-            weight=Shape.cast(weight), accumulator=Shape.cast(accumulator), output=Shape.cast(output), patch=patch)
+            weight=Shape.cast(weight), accumulator=Shape.cast(accumulator), output=Shape.cast(output), patch=patch,
+            bipolar_element=bipolar_element, bipolar_weight=bipolar_weight)
         check_weights(shape, weights, name)
         self.technology = technology
         self.name = name
@@ -89,7 +91,7 @@ class MatrixStage(wiring.Component):
         return total + queue + Resources(lut=12, ff=depth.bit_length())
 
     def model(self, frames: IntArray) -> IntArray:
-        """[n, height, width, channels] to the beats of `o`, [n * blocks * drain, out_lanes]."""
+        """[n, height, width, channels] as they are on `i` to the beats of `o`, [n * blocks * drain, out_lanes]."""
         if self.row_patch is not None:
             frames = self.row_patch.model(frames)
         sums = self.array.model(self.window.model(frames))
@@ -136,8 +138,8 @@ def check_weights(shape: MatrixShape, weights: IntArray, name: str) -> None:
     if weights.shape != expected:
         raise ValueError(f"weights of '{name}' must be of shape {expected} for its window, lanes and rows, not "
                          f"{weights.shape}")
-    half = 1 << (shape.weight.width - 1)
-    low, high = (-half, half - 1) if shape.weight.signed else (0, 2 * half - 1)
-    if weights.min() < low or weights.max() > high:
-        raise ValueError(f"weights of '{name}' must be from {low} to {high}, not from {weights.min()} to "
-                         f"{weights.max()}")
+    operand = shape.products.weight
+    if not operand.holds(weights):
+        low, high = operand.range
+        rule = "-1 or +1" if operand.bipolar else f"from {low} to {high}"
+        raise ValueError(f"weights of '{name}' must be {rule}, not from {weights.min()} to {weights.max()}")

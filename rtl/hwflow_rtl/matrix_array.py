@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Module, Mux, Shape, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .matrix_shape import MatrixShape
 from .pipeline import delay
+from .products import TABLE_INPUTS, table
 from .vendor.base import Technology
 
 __all__ = ["MatrixArray", "weight_words"]
@@ -66,18 +67,22 @@ class MatrixBank(wiring.Component):
         shape, cols = self.shape, self.shape.cols
         m.submodules.weights = weights = self.technology.rom(
             width=self.rows * cols * shape.weight.width, contents=self.contents, name=self.name)
-        m.submodules.products = products = self.technology.multipliers(
-            count=self.rows * cols, a=shape.element, b=shape.weight)
+        m.submodules.products = products = shape.products.unit(self.rows * cols, self.technology)
         m.d.comb += [weights.addr.eq(self.addr), Value.cast(products.b).eq(weights.data)]
         width = shape.accumulator.width
         for row in range(self.rows):
             for col in range(cols):
                 m.d.comb += products.a[row * cols + col].eq(self.word[col])
             total = self.tree(m, [products.p[row * cols + col] for col in range(cols)], f"row{row}")
+            start = 0
+            if shape.products.counts:  # the sum of n products is twice the count less n
+                total, start = total << 1, -cols * shape.played.beats
             if shape.played.beats > 1:
-                accumulator = Signal(signed(width), name=f"accumulator{row}", reset_less=True)
+                accumulator = Signal(signed(width), name=f"accumulator{row}", reset_less=True, init=start)
                 total = accumulator + total
-                m.d.sync += accumulator.eq(Mux(self.clear, 0, total))
+                m.d.sync += accumulator.eq(Mux(self.clear, start, total))
+            elif start:
+                total = total + start
             held = Signal(signed(width), name=f"held{row}", reset_less=True)
             with m.If(self.move):
                 m.d.sync += held.eq(Mux(self.load, total, self.shifted[row]) if row < self.linked else total)
@@ -86,8 +91,12 @@ class MatrixBank(wiring.Component):
 
     def tree(self, m: Module, terms: list[Value], name: str) -> Value:
         """The sum of `terms`, one level of adders a cycle; kept only as wide as the accumulator."""
-        for level in range(self.shape.tree_levels):
-            sums = [sum(terms[k:k + 2]) for k in range(0, len(terms), 2)]
+        for level, count in enumerate(self.shape.tree):
+            groups = [terms[k:k + count] for k in range(0, len(terms), count)]
+            if count == TABLE_INPUTS:
+                sums = [population(m, group, f"{name}_count{k}") for k, group in enumerate(groups)]
+            else:
+                sums = [sum(group) for group in groups]
             terms = []
             for k, value in enumerate(sums):
                 limit = self.shape.accumulator.width
@@ -141,6 +150,7 @@ class MatrixArray(wiring.Component):
     def model(self, words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Words of whole pixels, [blocks, beats, cols], to sums, [blocks * drain, out_lanes]."""
         shape = self.shape
+        words = shape.products.element.decoded(words)
         blocks = words.reshape(-1, shape.tiles, shape.played.beats, shape.cols)
         weights = self.words.reshape(shape.tiles, shape.played.beats, shape.rows, shape.cols)
         return np.einsum("ptbc,tbrc->ptr", blocks, weights).reshape(-1, shape.out_lanes)
@@ -184,6 +194,7 @@ class MatrixArray(wiring.Component):
     def make_bank(self, b: int) -> MatrixBank:
         rows = self.rows_of(b)
         words = self.words[:, rows.start:rows.stop].reshape(self.shape.rom_depth, -1)
+        words = self.shape.products.weight.encoded(words)
         linked = min(self.bank, max(0, self.shape.rows - self.shape.out_lanes - rows.start))
         return MatrixBank(
             shape=self.shape, rows=self.bank, linked=linked, contents=packed(words, self.shape.weight.width),
@@ -236,3 +247,9 @@ class MatrixArray(wiring.Component):
                 self.valid[lane].eq(delay(m, moves[self.bank_of(lane)], 1, f"valid{lane}", reset_less=False)),
                 Value.cast(self.sums[lane]).eq(held[lane].as_unsigned()),
             ]
+
+
+def population(m: Module, bits: list[Value], name: str) -> Value:
+    """How many of up to four bits are set."""
+    counts = [k.bit_count() for k in range(1 << len(bits))]
+    return table(m, Cat(*bits), counts, Shape(len(bits).bit_length()), name)

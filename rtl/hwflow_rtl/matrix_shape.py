@@ -13,9 +13,10 @@ from amaranth.hdl import Shape
 from amaranth.utils import ceil_log2
 
 from .pipeline import adder_luts
+from .products import TABLE_INPUTS, Operand, ProductShape
 from .row_patch import RowPatch
 from .streams import Queue
-from .vendor.base import Resources, Technology, product_shape
+from .vendor.base import Resources, Technology
 from .window import Window, WindowShape
 
 __all__ = ["MatrixShape"]
@@ -36,6 +37,8 @@ class MatrixShape:
         Output channels computed at once, and results that leave the stage at once; `out_lanes` divides `rows`.
     element, weight, accumulator, output
         Number formats: activations, weights, exact sums (in two's complement, bias or not), results.
+    bipolar_element, bipolar_weight
+        The one bit of an activation, or of a weight, means +1 or -1.
     patch
         `RowPatch` gathers the columns of the kernel, so that one word holds a whole row of taps.  Then `lanes` are all
         channels, and `cols` = kernel columns x lanes.
@@ -50,6 +53,8 @@ class MatrixShape:
     accumulator: Shape
     output: Shape
     patch: bool = False
+    bipolar_element: bool = False
+    bipolar_weight: bool = False
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.lanes < 1:
@@ -59,6 +64,10 @@ class MatrixShape:
         if self.patch and self.window.words != 1:
             raise ValueError(f"words of the window of a matrix stage with a patch must be 1, not {self.window.words}: "
                              f"one word holds all channels of a pixel")
+
+    @cached_property
+    def products(self) -> ProductShape:
+        return ProductShape(Operand(self.element, self.bipolar_element), Operand(self.weight, self.bipolar_weight))
 
     @property
     def cols(self) -> int:
@@ -116,14 +125,19 @@ class MatrixShape:
     def rom_depth(self) -> int:
         return self.tiles * self.played.beats
 
-    @property
-    def tree_levels(self) -> int:
-        return ceil_log2(self.cols)
+    @cached_property
+    def tree(self) -> tuple[int, ...]:
+        """How many terms each level of adders sums to one: two, or as many single bits as a table has inputs."""
+        levels, terms = [], self.cols
+        while terms > 1:
+            levels.append(TABLE_INPUTS if not levels and self.products.shape == Shape(1) else 2)
+            terms = -(-terms // levels[-1])
+        return tuple(levels)
 
     def bank_cost(self, bank: int, technology: Technology) -> Resources:
         """Multipliers and weight ROM of one bank of `bank` rows."""
         count = bank * self.cols
-        return (technology.multipliers_cost(count=count, a=self.element, b=self.weight)
+        return (self.products.cost(count, technology)
                 + technology.rom_cost(width=count * self.weight.width, depth=self.rom_depth))
 
     def bank_rows(self, technology: Technology) -> int:
@@ -142,7 +156,7 @@ class MatrixShape:
 
     def bank_latency(self, technology: Technology) -> int:
         """Cycles from a word at a bank to its sum at the bank's accumulators."""
-        return technology.timing.multiply + self.tree_levels
+        return self.products.latency(technology) + len(self.tree)
 
     def word_delay(self, technology: Technology) -> int:
         """Cycles that words wait for weights from a ROM slower than the window."""
@@ -173,9 +187,13 @@ class MatrixShape:
         blocks = Resources()
         for _ in range(banks):
             blocks += self.bank_cost(bank, technology)
-        width, product = self.accumulator.width, product_shape(self.element, self.weight).width
+        width, product = self.accumulator.width, self.products.shape.width
         adders, registers, count = 0, width, self.cols
-        for level in range(self.tree_levels):
+        for level, terms in enumerate(self.tree):
+            if terms == TABLE_INPUTS:
+                sums, adders, product = -(-count // terms), adders + 3 * (count // terms) + 2, 2
+                count, registers = sums, registers + 3 * sums
+                continue
             sum_width = min(width, product + level + 1)
             adders += count // 2 * adder_luts(sum_width, technology)
             count -= count // 2

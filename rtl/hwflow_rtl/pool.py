@@ -11,6 +11,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .pipeline import delay
+from .products import Operand
 from .requantize_numbers import shape_range
 from .rescaling import Rescaling, RescalingUnit
 from .streams import CreditCounter, Queue, link, stream_of
@@ -142,8 +143,8 @@ class AveragePoolStage(wiring.Component):
     ----------
     window
         With as many groups as words: a block is the taps of one channel word.
-    lanes, element
-        Of the input stream.
+    lanes, element, bipolar
+        Of the input stream; `bipolar`: the one bit of an element means +1 or -1.
     pad_value
         What a tap in the padding counts as.
     accumulator
@@ -162,10 +163,12 @@ class AveragePoolStage(wiring.Component):
     """
 
     def __init__(self, *, window: WindowShape, lanes: int, element: Shape, pad_value: int, accumulator: Shape,
-                 rescaling: Rescaling, output: Shape, out_lanes: int, technology: Technology, name: str):
+                 rescaling: Rescaling, output: Shape, out_lanes: int, technology: Technology, name: str,
+                 bipolar: bool = False):
         schedule = _Schedule(window, lanes, out_lanes)
         self.schedule = schedule
         self.element = Shape.cast(element)
+        self.operand = Operand(self.element, bipolar)
         self.accumulator = Shape.cast(accumulator)
         self.output = Shape.cast(output)
         self.window = Window(shape=window, element=element, lanes=lanes, pad_value=pad_value, technology=technology,
@@ -209,7 +212,7 @@ class AveragePoolStage(wiring.Component):
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, out_lanes]; frames are [n, height, width, channels]."""
-        sums = self.window.model(frames).sum(axis=1)
+        sums = self.operand.decoded(self.window.model(frames)).sum(axis=1)
         columns = sums.reshape(-1, len(self.rescalers)).T
         return np.stack([unit.model(column) for unit, column in zip(self.rescalers, columns, strict=True)], axis=1)
 
@@ -221,7 +224,10 @@ class AveragePoolStage(wiring.Component):
         beat = window.beat
         sums = [Signal(self.accumulator, name=f"sum{lane}", reset_less=True) for lane in range(self.schedule.lanes)]
         for lane, value in enumerate(sums):
-            m.d.sync += value.eq(Mux(beat.first, 0, value) + beat.word[lane])
+            element = Value.cast(beat.word[lane])
+            if self.operand.bipolar:
+                element = Cat(1, ~element).as_signed()
+            m.d.sync += value.eq(Mux(beat.first, 0, value) + element)
         ready = delay(m, beat.valid & beat.last, 1, "ready", reset_less=False)
         valid, values = self.drain(m, ready, sums)
         words = []

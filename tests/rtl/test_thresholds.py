@@ -86,7 +86,7 @@ THRESHOLDS = {
     "never and always": [[-FAR, -33, -32, -31, 31, 32, FAR], [-FAR] * 7, [FAR] * 7],
     "all channels alike": [[-5, 0, 5]] * 3,
     "some levels alike": [[-5, 0, 5], [-5, 1, 5], [-5, 1, 6]],
-    "fifteen": np.sort(np.random.default_rng(0).integers(-36, 37, (5, 15)), axis=1).tolist(),
+    "fifteen": np.sort(np.random.default_rng(0).integers(-36, 37, (3, 15)), axis=1).tolist(),
 }
 
 
@@ -98,8 +98,7 @@ def test_every_sum_and_every_channel(name, style, interval):
     check(make(thresholds, style=style, interval=interval), thresholds, every_value(len(thresholds)))
 
 
-@pytest.mark.parametrize("rom", [1, 2, 3])
-@pytest.mark.parametrize("interval", [1, 2, 3, 4])
+@pytest.mark.parametrize(("rom", "interval"), [(1, 1), (1, 2), (2, 2), (2, 4), (3, 1), (3, 3), (3, 4)])
 @pytest.mark.parametrize("style", ThresholdStyle)
 def test_gaps_and_latencies_of_memories(style, interval, rom):
     thresholds = THRESHOLDS["five levels"]
@@ -108,8 +107,8 @@ def test_gaps_and_latencies_of_memories(style, interval, rom):
     check(unit, thresholds, values, seed=interval)
 
 
-@pytest.mark.parametrize(("low", "output"), [(-8, signed(4)), (-3, signed(6)), (-15, signed(5)), (0, unsigned(4)),
-                                             (240, unsigned(8)), (1, unsigned(5)), (-128, signed(8))])
+@pytest.mark.parametrize(("low", "output"), [(-8, signed(4)), (-3, signed(6)), (0, unsigned(4)), (240, unsigned(8)),
+                                             (1, unsigned(5)), (-128, signed(8))])
 @pytest.mark.parametrize("style", ThresholdStyle)
 def test_lowest_results(style, low, output):
     thresholds = THRESHOLDS["fifteen"]
@@ -117,7 +116,7 @@ def test_lowest_results(style, low, output):
     check(unit, thresholds, every_value(len(thresholds)), low=low)
 
 
-@pytest.mark.parametrize("accumulator", [unsigned(6), signed(9), unsigned(1), signed(1)])
+@pytest.mark.parametrize("accumulator", [unsigned(6), signed(8), unsigned(1), signed(1)])
 @pytest.mark.parametrize("style", ThresholdStyle)
 def test_shapes_of_sums(style, accumulator):
     thresholds = [[-1, 0, 1], [0, 0, 7], [1, 2, 63], [-9, 64, 300]]
@@ -125,8 +124,7 @@ def test_shapes_of_sums(style, accumulator):
     check(unit, thresholds, every_value(4, accumulator))
 
 
-@pytest.mark.parametrize("levels", [16, 31, 100, 254, 255])
-@pytest.mark.parametrize("interval", [1, 4])
+@pytest.mark.parametrize(("levels", "interval"), [(16, 1), (31, 4), (100, 1), (254, 4), (255, 1), (255, 4)])
 def test_many_levels(levels, interval):
     source = np.random.default_rng(levels)
     thresholds = np.sort(source.integers(-70000, 70000, (3, levels)), axis=1)

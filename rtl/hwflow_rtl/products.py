@@ -1,0 +1,168 @@
+"""Elements times weights: in multiplier blocks, or in tables where one of them has no more than two bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from .pipeline import adder_luts
+from .requantize_numbers import shape_range, union
+from .vendor.base import Resources, Technology, product_shape
+
+__all__ = ["LogicProducts", "Operand", "ProductShape", "table"]
+
+#: Inputs of a table.
+TABLE_INPUTS = 4
+#: A product with an operand of so many bits is no more than an addition.
+NARROW = 2
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The bits of `shape`; `bipolar`: one bit that means +1 where it is set, else -1."""
+
+    shape: Shape
+    bipolar: bool = False
+
+    def __post_init__(self) -> None:
+        if self.bipolar and self.shape != Shape(1):
+            raise ValueError(f"a bipolar operand must have the shape {Shape(1)!r}, not {self.shape!r}")
+
+    @property
+    def width(self) -> int:
+        return self.shape.width
+
+    @property
+    def range(self) -> tuple[int, int]:
+        return (-1, 1) if self.bipolar else shape_range(self.shape)
+
+    def decoded(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The numbers that integers of `shape` mean."""
+        return 2 * codes - 1 if self.bipolar else codes
+
+    def encoded(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return (numbers + 1) >> 1 if self.bipolar else numbers
+
+    def holds(self, numbers: npt.NDArray[np.int64]) -> bool:
+        """Whether all of `numbers` can be written."""
+        low, high = self.range
+        return bool(((numbers >= low) & (numbers <= high) & ((numbers != 0) | (not self.bipolar))).all())
+
+    def meaning(self, bits: int) -> int:
+        """The number that the operand means when its wires carry `bits`."""
+        value = bits - (1 << self.width) if self.shape.signed and bits >> (self.width - 1) else bits
+        return 2 * value - 1 if self.bipolar else value
+
+
+@dataclass(frozen=True)
+class ProductShape:
+    """How `element` times `weight` is made, and in which form it comes.
+
+    The product of two bipolar operands comes as the bit that says whether they are equal (XNOR), so that a sum of
+    products is a population count: with `counts` a product is 2 * p - 1, else it is p.
+    """
+
+    element: Operand
+    weight: Operand
+
+    @property
+    def counts(self) -> bool:
+        return self.element.bipolar and self.weight.bipolar
+
+    @property
+    def in_logic(self) -> bool:
+        return min(self.element.width, self.weight.width) <= NARROW
+
+    @property
+    def in_tables(self) -> bool:
+        """Each bit of the product is one table."""
+        return self.element.width + self.weight.width <= TABLE_INPUTS
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Of p."""
+        if self.counts:
+            return Shape(1)
+        if not self.in_logic:
+            return product_shape(self.element.shape, self.weight.shape)
+        ends = [a * b for a in self.element.range for b in self.weight.range]
+        low, high = min(ends), max(ends)
+        return union([(low, high)]) if low < 0 else Shape(high.bit_length())
+
+    def latency(self, technology: Technology) -> int:
+        return 1 if self.in_logic else technology.timing.multiply
+
+    def unit(self, count: int, technology: Technology) -> wiring.Component:
+        """`count` products a cycle: p[n] = a[n] * b[n], `latency` cycles later; a are elements, b weights."""
+        if self.in_logic:
+            return LogicProducts(shape=self, count=count)
+        return technology.multipliers(count=count, a=self.element.shape, b=self.weight.shape)
+
+    def cost(self, count: int, technology: Technology) -> Resources:
+        """DSP exact; LUT and FF of products in logic estimated."""
+        if not self.in_logic:
+            return technology.multipliers_cost(count=count, a=self.element.shape, b=self.weight.shape)
+        width = self.shape.width
+        gates = self.in_tables or any(operand == Operand(Shape(1)) for operand in (self.element, self.weight))
+        luts = width if gates else adder_luts(width, technology)
+        return Resources(lut=count * luts, ff=count * width)
+
+
+class LogicProducts(wiring.Component):
+    """`count` products a cycle, one cycle later, without multiplier blocks.  Never stalls."""
+
+    def __init__(self, *, shape: ProductShape, count: int):
+        self.shape = shape
+        self.count = count
+        super().__init__({
+            "a": In(data.ArrayLayout(shape.element.shape, count)),
+            "b": In(data.ArrayLayout(shape.weight.shape, count)),
+            "p": Out(data.ArrayLayout(shape.shape, count)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        for n in range(self.count):
+            product = Signal(self.shape.shape, name=f"product{n}", reset_less=True)
+            m.d.sync += product.eq(self.product(m, Value.cast(self.a[n]), Value.cast(self.b[n]), n))
+            m.d.comb += Value.cast(self.p[n]).eq(product)
+        return m
+
+    def product(self, m: Module, a: Value, b: Value, n: int) -> Value:
+        element, weight = self.shape.element, self.shape.weight
+        if self.shape.counts:
+            return ~(a ^ b)
+        if self.shape.in_tables:
+            ends, places = 1 << element.width, 1 << (element.width + weight.width)
+            return table(m, Cat(a, b), [element.meaning(k % ends) * weight.meaning(k // ends) for k in range(places)],
+                         self.shape.shape, f"table{n}")
+        if weight.width <= element.width:
+            return times(a, b, weight)
+        return times(b, a, element)
+
+
+def times(wide: Value, narrow: Value, operand: Operand) -> Value:
+    """`wide` times the one or two bits `narrow`, which are of the kind `operand`: at most one addition."""
+    if operand.bipolar:
+        return Mux(narrow[0], wide, -wide)
+    low = Mux(narrow[0], wide, 0)
+    if operand.width == 1:
+        return -low if operand.shape.signed else low
+    high = Mux(narrow[1], wide << 1, 0)
+    return low - high if operand.shape.signed else low + high
+
+
+def table(m: Module, inputs: Value, results: list[int], shape: Shape, name: str) -> Signal:
+    """results[inputs], each bit in one table of as many inputs."""
+    found = Signal(shape, name=name)
+    with m.Switch(inputs):
+        for bits, result in enumerate(results):
+            with m.Case(bits):
+                m.d.comb += found.eq(Const(result, shape))
+    return found
