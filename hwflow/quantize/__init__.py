@@ -26,6 +26,7 @@ from hwflow.quantize.quantized import Quantized
 from hwflow.quantize.settings import OutputStage, QuantizationSettings, choices_of_widths
 from hwflow.quantize.store import load_quantized, save_quantized
 from hwflow.quantize.support import unsupported
+from hwflow.quantize.twin import Places, renamed_sources, twin, views
 
 __all__ = [
     "DIALECT_PASSES",
@@ -80,17 +81,24 @@ def quantize(
     settings, text = settings or QuantizationSettings(), ""
     if _is_quantized(model):
         _require_no_widths(settings)
-        qdq = twin = model
+        qdq = model
+        model = _prepared(qdq)
+        reals, sources = twin(model)
     else:
         made = to_qdq(model, calibration, settings, notes, progress)
-        qdq, twin, text = made.qdq, made.twin, made.settings_text
-    model = qdq
+        qdq, reals, text = made.qdq, made.twin, made.settings_text
+        model = _prepared(qdq)
+        sources = renamed_sources(model, made.sources)
+    graph, before, after, tensors = _import(model, settings)
+    notes.append(_host_note(before, after))
+    return Quantized(graph, before, after, tuple(notes), qdq, reals, views(tensors, sources, reals), text)
+
+
+def _prepared(model: Model) -> Model:
+    """The QDQ `model` in the form that the importer reads."""
     for step in QDQ_PASSES:
         model = step.run(model)
-    model = simplify(infer(model))
-    graph, before, after = _import(model, settings)
-    notes.append(_host_note(before, after))
-    return Quantized(graph, before, after, tuple(notes), qdq, twin, settings=text)
+    return simplify(infer(model))
 
 
 def _require_values(model: Model) -> None:
@@ -117,7 +125,9 @@ def _require_no_widths(settings: QuantizationSettings) -> None:
         )
 
 
-def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, Model, Model]:
+def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, Model, Model, Places]:
+    """The layer graph, the host programs, and the ONNX tensor behind each tensor of the graph with its index."""
+
     def stage(node: Node) -> OutputStage:
         return settings.layers.get(node.name, settings.default).output_stage
 
@@ -129,7 +139,7 @@ def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, M
     if not graph.layers:
         raise HwflowError("the model must have a layer that becomes hardware (Conv, Gemm, MatMul, pooling), not none")
     graph.check()
-    return graph, host.prologue(importer), after
+    return graph, host.prologue(importer), after, importer.building.sources
 
 
 def _host_note(before: Model, after: Model) -> str:

@@ -1,0 +1,165 @@
+"""The model in reals behind an integer graph, and where in it the reals of each tensor of the graph are found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from hwflow.layers.formats import IntArray
+from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, ValueType
+from hwflow.quantize.graphs import Names, dynamic_inputs
+from hwflow.quantize.operators import JOINS, LAYOUT, MAX_POOLS
+from hwflow.quantize.passes.normalise import shape_of
+from hwflow.quantize.quantized import View
+
+__all__ = ["Places", "renamed_sources", "twin", "views"]
+
+
+#: Tensor of the layer graph to the ONNX tensor behind it, and its index as in a `View`.
+Places: TypeAlias = Mapping[str, tuple[str, IntArray]]
+
+
+def twin(model: Model) -> tuple[Model, dict[str, str]]:
+    """The QDQ `model` without the rounding of its activations; and, for each of its tensors that is an activation,
+    integer or real, the tensor of the twin with the same meaning.
+
+    A QuantizeLinear becomes a Clip to the reals that its integers can be, because quantizers leave out a Relu where
+    the lowest integer does its work.  Weights stay integers behind a DequantizeLinear.  A QuantizeLinear stays where
+    its integers are an output, or where the DequantizeLinear behind it has another scale.
+    """
+    walk = _Walk(model.graph)
+    for node in model.graph.nodes:
+        walk.node(node)
+    constants = {**model.graph.initializers, **walk.limits}
+    graph = replace(model.graph, nodes=walk.live(), initializers=constants, types={**model.graph.types, **walk.types})
+    return replace(model, graph=graph), walk.sources()
+
+
+class _Walk:
+    """One pass over a graph; `nodes` are the twin's, with some that nobody reads any more."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.names = graph, Names(graph)
+        self.outputs = {value.name for value in graph.outputs}
+        self.constant = set(graph.initializers)
+        self.nodes: list[Node] = []
+        self.types: dict[str, ValueType] = {}
+        self.limits: dict[str, Array] = {}
+        #: Integer tensor to the twin's reals, and the scale and zero point that made it.
+        self.reals: dict[str, str] = {}
+        self.parameters: dict[str, tuple[bytes, ...]] = {}
+        #: Integer tensor that no QuantizeLinear made, to what dequantizes it.
+        self.entered: dict[str, str] = {}
+        #: Real tensor of the model to the twin's.
+        self.renamed: dict[str, str] = {}
+
+    def node(self, node: Node) -> None:
+        if all(name in self.constant for name in node.inputs if name):
+            self.constant.update(node.outputs)
+        node = replace(node, inputs=tuple(self.renamed.get(name, name) for name in node.inputs))
+        dynamic = [name for name in dynamic_inputs(node, self.graph) if name not in self.constant]
+        integer = bool(dynamic) and all(name in self.reals for name in dynamic)
+        result = node.outputs[0]
+        if node.op_type == "QuantizeLinear" and dynamic:
+            self.parameters[result] = self._parameters(node)
+            known = self.graph.tensor_type(result)
+            if known is not None and len(self.parameters[result][0]) == 8:
+                info = ml_dtypes.iinfo(known.dtype)  # type: ignore[no-untyped-call]
+                self._limit(result, node.inputs[0], int(info.min), int(info.max))
+        elif node.op_type == "Clip" and integer:
+            ends = [self.graph.initializers.get(name) for name in (*node.inputs[1:], "", "")[:2]]
+            self.parameters[result] = self.parameters[dynamic[0]]
+            self._limit(result, self.reals[dynamic[0]], *(None if e is None else int(e.reshape(())) for e in ends))
+        elif node.op_type in LAYOUT | MAX_POOLS | JOINS and integer:
+            self._inherit(result, dynamic[0], self._copy(node))
+        elif node.op_type == "DequantizeLinear" and integer and self.parameters[dynamic[0]] == self._parameters(node):
+            real = self.reals[dynamic[0]]
+            if result not in self.outputs:
+                self.renamed[result] = real
+                return
+            node = Node("Identity", (real,), (result,), name=node.name)
+        elif node.op_type == "DequantizeLinear" and dynamic:
+            self.entered.setdefault(dynamic[0], result)
+        self.nodes.append(node)
+
+    def _limit(self, result: str, source: str, low: int | None, high: int | None) -> None:
+        """The reals `source` inside what the integers from `low` to `high` of the tensor `result` mean."""
+        scale, zero_point = (np.frombuffer(value, np.float64)[0] for value in self.parameters[result])
+        name = self.names.new(f"{result}.real")
+        ends = []
+        for end, wish in ((low, f"{name}.low"), (high, f"{name}.high")):
+            ends.append("" if end is None else self.names.new(wish))
+            if end is not None:
+                self.limits[ends[-1]] = np.array((end - zero_point) * scale, np.float32)
+        self.nodes.append(Node("Clip", (source, *ends), (name,), name=name))
+        self.reals[result] = name
+        shape = shape_of(self.graph, result)
+        if shape is not None:
+            self.types[name] = TensorType(np.dtype(np.float32), shape)
+
+    def _parameters(self, node: Node) -> tuple[bytes, ...]:
+        """Scale and zero point as values; a zero point that is left out is 0."""
+        values = [self.graph.initializers[name] for name in node.inputs[1:] if name in self.graph.initializers]
+        wide: list[Array] = [np.asarray(value, np.float64) for value in values]
+        if len(wide) == 1:
+            wide.append(np.zeros(wide[0].shape))
+        return tuple(value.ravel().tobytes() for value in wide)
+
+    def _inherit(self, result: str, source: str, real: str) -> None:
+        self.reals[result], self.parameters[result] = real, self.parameters[source]
+
+    def _copy(self, node: Node) -> str:
+        """`node` again, on reals."""
+        name = self.names.new(f"{node.outputs[0]}.real")
+        inputs = tuple(self.reals.get(source, source) for source in node.inputs)
+        made = self.names.new(f"{node.name}.real") if node.name else ""
+        self.nodes.append(replace(node, inputs=inputs, outputs=(name,), name=made))
+        shape = shape_of(self.graph, node.outputs[0])
+        if shape is not None:
+            self.types[name] = TensorType(np.dtype(np.float32), shape)
+        return name
+
+    def live(self) -> tuple[Node, ...]:
+        """The nodes that an output or the reals of a tensor depend on."""
+        wanted = self.outputs | set(self.reals.values())
+        kept = []
+        for node in reversed(self.nodes):
+            if wanted.intersection(node.outputs):
+                kept.append(node)
+                wanted.update(node.inputs)
+        return tuple(reversed(kept))
+
+    def sources(self) -> dict[str, str]:
+        made = {name for node in self.live() for name in node.outputs} | {value.name for value in self.graph.inputs}
+        return {**{name: name for name in made if name}, **self.entered, **self.renamed, **self.reals}
+
+
+def renamed_sources(model: Model, sources: Mapping[str, str]) -> dict[str, str]:
+    """`sources` with the tensors that the passes between it and `model` have made of its tensors."""
+    found = dict(sources)
+    for node in model.graph.nodes:
+        names = [name for name in (node.inputs[0], node.outputs[0]) if name]
+        if node.op_type in ("QuantizeLinear", "DequantizeLinear", "Clip"):
+            known = next((found[name] for name in names if name in found), None)
+            for name in names if known is not None else ():
+                found.setdefault(name, known or "")
+    return found
+
+
+def views(tensors: Places, sources: Mapping[str, str], twin: Model) -> dict[str, View]:
+    """A view for each tensor of the layer graph; `tensors` gives the ONNX tensor behind it and its index.
+
+    A tensor has no view where the twin has no such reals: sums that leave the hardware as they are, and parts of a
+    Concat in front of the function that follows it.
+    """
+    found = {}
+    for name, (behind, index) in tensors.items():
+        source = sources.get(behind)
+        shape = None if source is None else shape_of(twin.graph, source)
+        if source is not None and shape in (None, index.shape):
+            found[name] = View(source, index)
+    return found
