@@ -66,8 +66,9 @@ class PostTraining:
 class Prepared:
     """A float model in the form that is quantized, with what is known of its tensors, for any settings.
 
-    `points` become integers, each group of `common` best in the same way.  `seen` has the values of each point on
-    `rows`; both are None where nothing had to be measured, because the settings say every range.
+    `points` become integers, each group of `common` best in the same way.  `rows` are the calibration data, None where
+    there are none.  `seen` has the values of each point on them, or on made-up rows; it is None where there are no rows
+    and nothing has to be measured, because the settings say every range.
     """
 
     twin: Model
@@ -117,15 +118,16 @@ def prepare(
     common = common_ranges(model, found)
     if calibration is None and all(_chosen(point, settings).range is not None for point in found):
         return Prepared(model, found, common, None, None)
+    tensors = [point.tensor for point in found]
     if calibration is None:
-        calibration = calibrate.synthetic(model)
         notes.append(
             f"no calibration data: ranges come from {calibrate.SYNTHETIC_ROWS} rows of normally distributed noise, "
             "and the accuracy will suffer; give real inputs with --data"
         )
+        seen = calibrate.measure(model, calibrate.synthetic(model), tensors, progress)
+        return Prepared(model, found, common, None, seen)
     rows = calibrate.checked(model, calibration)
-    seen = calibrate.measure(model, rows, [point.tensor for point in found], progress)
-    return Prepared(model, found, common, rows, seen)
+    return Prepared(model, found, common, rows, calibrate.measure(model, rows, tensors, progress))
 
 
 def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str]) -> PostTraining:

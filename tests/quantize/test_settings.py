@@ -172,3 +172,13 @@ def test_the_file_reproduces_the_graph_with_data() -> None:
     assert again.graph == made.graph
     with pytest.raises(HwflowError, match="without calibration data"):
         quantize(model, settings=settings_from_yaml(made.settings, "q.yaml", model))
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_the_file_reproduces_a_run_without_data(bits: int) -> None:
+    model = network()
+    made = quantize(model, settings=QuantizationSettings(LayerSettings(WeightSettings(bits))))
+    assert made.notes[0].startswith("no calibration data: ranges come from 64 rows")
+    again = quantize(model, settings=settings_from_yaml(made.settings, "q.yaml", model))
+    assert again.graph == made.graph
+    assert not any("calibration" in note for note in again.notes)
