@@ -31,7 +31,7 @@ _ELEMENTS = 1 << 22
 class LayerNoise:
     """The tensor that a layer makes (or an input of the graph: `layer` and `kind` are empty), against its real twin.
 
-    `weights` and `activations` are the formats as text; a layer without weights has "".  `signal` and `noise` are mean
+    `source` is the tensor of the model in reals that it is compared with, "" where it has none.  `weights` and `activations` are the formats as text; a layer without weights has "".  `signal` and `noise` are mean
     squares, `bias` the mean and `largest` the largest absolute error, all in real units; `step` is what one integer
     step is worth.  `saturated` is the share of elements, 0 to 1, whose real value is outside what the tensor can hold.
     `added` is how much larger noise / signal is than that of the layer's noisiest input.  What is measured is None
@@ -51,6 +51,7 @@ class LayerNoise:
     saturated: float | None = None
     added: float | None = None
     inputs_db: float | None = None
+    source: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -90,7 +91,10 @@ def layer_noise(
                           integers[name][k].reshape(-1)[view.index.reshape(-1)])  # fmt: skip
             if progress is not None:
                 progress(start + k + 1, count)
-    return _with_added(graph, {name: _row(graph, name, sums.get(name)) for name in _names(graph)})
+    found = {name: _row(graph, name, sums.get(name)) for name in _names(graph)}
+    for name in sums:
+        found[name] = replace(found[name], source=quantized.views[name].source)
+    return _with_added(graph, found)
 
 
 def most_harmful(noises: Sequence[LayerNoise]) -> LayerNoise | None:

@@ -107,7 +107,7 @@ def show_layers(console: Console, noises: Sequence[LayerNoise], rows: int) -> No
     for noise in noises[:_MOST]:
         marks = [word for word, which in (("worst", worst), ("hurts most", harmful)) if noise is which]
         lines.append((
-            shortened(noise.layer or f"input {noise.tensor}", _WIDTH), noise.kind, noise.weights, noise.activations,
+            shortened(noise.layer or f"input {noise.source or noise.tensor}", _WIDTH), noise.kind, noise.weights, noise.activations,
             _decibels(noise), _steps(noise, noise.bias), _steps(noise, noise.largest),
             "" if noise.saturated is None else _share(noise.saturated), ", ".join(marks)))
     console.table(f"integer against float, layer by layer, on {number(rows)} rows",

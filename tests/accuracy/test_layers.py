@@ -54,6 +54,7 @@ def test_every_tensor_against_the_definition(quantized: Quantized) -> None:
     rows["x"][:3] *= 4  # far outside what calibration saw
     found = layer_noise(quantized, rows)
     assert [noise.tensor for noise in found] == layers._names(quantized.graph)
+    assert [noise.source for noise in found] == ["x", "relu_out", "pool_out", "fc_out"]
     assert [noise.kind for noise in found] == ["", "conv", "max_pool", "dense"]
     for noise in found:
         for field, value in naive(quantized, noise.tensor, rows).items():
