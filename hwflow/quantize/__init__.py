@@ -20,6 +20,7 @@ from hwflow.quantize.dialects.standard import to_standard_qdq
 from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal, raise_opset
+from hwflow.quantize.passes.sums import sum_to_add
 from hwflow.quantize.post_training import FLOAT_PASSES, to_qdq
 from hwflow.quantize.problems import raise_all
 from hwflow.quantize.quantized import Quantized
@@ -42,6 +43,7 @@ __all__ = [
 #: What makes a standard QDQ model of one that writes its integers in another way, in order; others stay as they are.
 DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
+    Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
 )
 

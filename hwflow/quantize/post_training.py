@@ -115,6 +115,7 @@ def prepare(
         model = step.run(model)
     model = simplify(model)
     found = points(model)
+    _check_types(model, found)
     common = common_ranges(model, found)
     if calibration is None and all(_chosen(point, settings).range is not None for point in found):
         return Prepared(model, found, common, None, None)
@@ -128,6 +129,17 @@ def prepare(
         return Prepared(model, found, common, None, seen)
     rows = calibrate.checked(model, calibration)
     return Prepared(model, found, common, rows, calibrate.measure(model, rows, tensors, progress))
+
+
+def _check_types(model: Model, found: tuple[Point, ...]) -> None:
+    """A comparison whose result leaves the function it decides in has nothing to scale."""
+    for point in found:
+        kind = model.graph.tensor_type(point.tensor)
+        if kind is not None and kind.dtype.kind != "f":
+            raise HwflowError(
+                f"tensor '{point.tensor}' of '{point.owner}' must be float to become integers, not {kind.dtype}; "
+                "let one Where read it, that chooses between functions of the same tensor"
+            )
 
 
 def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str]) -> PostTraining:

@@ -8,10 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hwflow import onnx
+from hwflow import golden, onnx
+from hwflow.errors import HwflowError
 from hwflow.layers.formats import BIPOLAR, IntFormat
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Array, Model
+from hwflow.quantize import quantize
 from hwflow.quantize.calibration.activations import activation_form
 from hwflow.quantize.calibration.weights import weight_form
 from hwflow.quantize.forms import ActivationForm, WeightForm
@@ -19,7 +21,7 @@ from hwflow.quantize.passes.insert import insert_quantizers
 from hwflow.quantize.passes.points import common_ranges, points
 from hwflow.quantize.post_training import FLOAT_PASSES, to_qdq
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
-from tests.quantize.models import rows, runtime
+from tests.quantize.models import kinds, rows, runtime
 
 
 class Net:
@@ -249,6 +251,25 @@ def test_any_bias_fits(bits: int, weight: float, bias: float) -> None:
     assert all((a >= np.finfo(np.float32).tiny).all() for a in scales)
     made = runtime(qdq, {"x": np.full((1, 1, 4), 0.5, np.float32)})
     np.testing.assert_allclose(made.ravel(), bias + 2 * weight, atol=1.01 * float(forms["y"].scale) + 0.01 * weight)
+
+
+def test_a_sum_is_added_up() -> None:
+    n = Net()
+    total = n.do("Sum", n.conv(n.x), n.x, n.conv(n.x), name="total")
+    model = n.model(n.do("Sum", n.conv(n.do("Relu", n.do("Sum", total)))))
+    quantized = quantize(model, rows(model, 50, seed=2))
+    assert [kind for kind in kinds(quantized) if kind != "conv"] == ["add", "add"]
+    feeds = rows(model, 8)
+    expected, found = runtime(model, feeds), golden.predict(quantized, feeds)[model.graph.outputs[0].name]
+    assert np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2)) < 0.05
+
+
+def test_a_comparison_is_no_number() -> None:
+    n = Net()
+    where = n.do("Greater", n.conv(n.x, name="a"), n.c(0), name="where")
+    model = n.model(n.conv(n.do("Where", where, n.conv(n.x), n.conv(n.x))))
+    with pytest.raises(HwflowError, match="tensor 'where' of 'where' must be float to become integers, not bool"):
+        to_qdq(model, rows(model, 2), QuantizationSettings(), [], None)
 
 
 def test_a_concat_of_unlike_settings_keeps_them() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.quantize.graphs import constants, consumers, dynamic_inputs, host_prefix, producers
-from hwflow.quantize.operators import AFFINE, CLAMPS, HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, UNARY
+from hwflow.quantize.operators import CLAMPS, ELEMENTWISE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT
 
 __all__ = ["KEEPS", "Point", "common_ranges", "label_of", "points", "scale_source"]
 
@@ -22,9 +22,6 @@ KEEPS = LAYOUT | frozenset(
 
 #: What makes classes of scores.
 _CLASSIFIES = HOST_ONLY - {"Cast"}
-
-#: Functions of single elements of one tensor, or of several.
-_ELEMENTWISE = UNARY | AFFINE | {"Sum", "Max", "Min", "Pow"}
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ class _Walk:
                     self._add_start(name)
             if self._is_join(node) or self._computes(node):
                 self._add(self.ends.get(result, result), node)
-            elif node.op_type in _ELEMENTWISE and result not in self.fused:
+            elif node.op_type in ELEMENTWISE and result not in self.fused:
                 self._add_function(node)
         return self.found
 
@@ -176,10 +173,10 @@ class _Walk:
 
     def _computes(self, node: Node) -> bool:
         """True for what is neither a function of elements nor keeps its input's values."""
-        return node.op_type not in _ELEMENTWISE | KEEPS | HOST_ONLY and bool(dynamic_inputs(node, self.graph))
+        return node.op_type not in ELEMENTWISE | KEEPS | HOST_ONLY and bool(dynamic_inputs(node, self.graph))
 
     def _is_join(self, node: Node) -> bool:
-        return node.op_type in _ELEMENTWISE and node.outputs[0] not in self.roots and self._is_dynamic(node)
+        return node.op_type in ELEMENTWISE and node.outputs[0] not in self.roots and self._is_dynamic(node)
 
     def _is_dynamic(self, node: Node) -> bool:
         return bool(dynamic_inputs(node, self.graph))
@@ -205,7 +202,7 @@ class _Walk:
         self.roots = {}
         for node in self.graph.nodes:
             dynamic, result = dynamic_inputs(node, self.graph), node.outputs[0]
-            if node.op_type not in _ELEMENTWISE or not dynamic or result in self.before | self.fused:
+            if node.op_type not in ELEMENTWISE or not dynamic or result in self.before | self.fused:
                 continue
             roots = {name if name in self.cuts else self.roots.get(name, name) for name in dynamic}
             if len(roots) == 1:
