@@ -1,6 +1,6 @@
 """MultiThreshold of FINN (Umuroglu et al., arXiv:1612.07119) in standard nodes: how many thresholds an element reaches.
 
-Each level is GreaterOrEqual -> Where 1, 0; their Sum is quantized with scale 1 and dequantized with `out_scale`.
+Each level is GreaterOrEqual -> Where 1, 0; their sum is quantized with scale 1 and dequantized with `out_scale`.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def multi_threshold(rewriting: Rewriting, node: Node) -> None:
             _WRITE_QUANT,
         )
     one, none = (rewriting.constant(f"{base}.{k}", np.array(v, np.float32)) for k, v in (("one", 1), ("none", 0)))
-    reached = []
+    count = ""
     for k, level in enumerate(levels):
         end = rewriting.constant(f"{base}.level{k}", level)
         test = rewriting.emit("GreaterOrEqual", real, end, wish=f"{base}.test{k}")
-        reached.append(rewriting.emit("Where", test, one, none, wish=f"{base}.reached{k}"))
-    count = rewriting.emit("Sum", *reached, wish=f"{base}.count")
+        reached = rewriting.emit("Where", test, one, none, wish=f"{base}.reached{k}")
+        count = rewriting.emit("Add", count, reached, wish=f"{base}.count{k}") if count else reached
     integers = quantize(rewriting, count, np.ones((), np.float32), np.zeros((), np.uint8), f"{base}.integers")
     dequantized = Scaled(integers, np.asarray(scale, np.float32), np.asarray(zero, np.uint8))
     dequantize(rewriting, dequantized, f"{base}.real", node.outputs[0])
