@@ -31,11 +31,12 @@ _ELEMENTS = 1 << 22
 class LayerNoise:
     """The tensor that a layer makes (or an input of the graph: `layer` and `kind` are empty), against its real twin.
 
-    `source` is the tensor of the model in reals that it is compared with, "" where it has none.  `weights` and `activations` are the formats as text; a layer without weights has "".  `signal` and `noise` are mean
-    squares, `bias` the mean and `largest` the largest absolute error, all in real units; `step` is what one integer
-    step is worth.  `saturated` is the share of elements, 0 to 1, whose real value is outside what the tensor can hold.
-    `added` is how much larger noise / signal is than that of the layer's noisiest input.  What is measured is None
-    where the tensor has no counterpart in reals.
+    `source` is the tensor of the model in reals that it is compared with, "" where it has none; then what is measured
+    is None.  `weights` and `activations` are the formats as text; a layer without weights has "".  `signal` and `noise`
+    are mean squares, `bias` the mean and `largest` the largest absolute error, all in real units; `step` is what one
+    integer step is worth.  `saturated` is the share of elements, 0 to 1, whose real value is outside what the tensor
+    can hold.  `added` is how much larger noise / signal is than at the layer's noisiest input, `inputs_db` that input's
+    signal to noise in decibels, None where it is exact.
     """
 
     tensor: str

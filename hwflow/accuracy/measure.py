@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -27,7 +28,7 @@ _ROWS = 16
 
 @dataclass(frozen=True)
 class Metric:
-    """One measure of one output, for both models.  None where it is not defined (no rows of one label, no variance).
+    """One measure of one output, for both models.  None where it is not defined: one label alone, no variance, NaN.
 
     A `share` is from 0 to 1 at best (R2 may be negative), and the larger the better; others are errors.
     """
@@ -58,11 +59,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class OutputNoise:
-    """How far an output of the integer model is from the float model's."""
+    """How far an output of the integer model is from the float model's; None where numbers are not finite.
+
+    `snr_db` is None, too, where they are equal or the float output is 0.
+    """
 
     output: str
     snr_db: float | None
-    largest_error: float
+    largest_error: float | None
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,7 @@ def float_outputs(model: Model, inputs: Mapping[str, Array], progress: Progress 
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
+@np.errstate(invalid="ignore", over="ignore")  # a model may compute NaN; what comes of it is None
 def compare(
     asked: Question, dataset: Dataset, reference: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> Accuracy:
@@ -147,7 +152,9 @@ def compare(
         confusion=() if found[0] is None else _confusion(dataset, found[0], found[1]),
         snr_db=signal_to_noise(reference, outputs),
         outputs=tuple(
-            OutputNoise(name, signal_to_noise({name: values}, outputs), deviation(values, outputs[name]).largest)
+            OutputNoise(
+                name, signal_to_noise({name: values}, outputs), _finite(deviation(values, outputs[name]).largest)
+            )
             for name, values in numbers.items()
         ),
     )
@@ -179,8 +186,13 @@ def _metrics(
 
 def _metric(name: str, output: str, values: Sequence[float | None], *, share: bool) -> Metric:
     """`values`: of the float model and of the integer model."""
-    real, integer = values
+    real, integer = map(_finite, values)
     return Metric(name, output, real, integer, share)
+
+
+def _finite(value: float | None) -> float | None:
+    """A model may compute anything; JSON has no NaN."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _shares(name: str, labels: Array, reference: Array, outputs: Array) -> Iterator[Metric]:

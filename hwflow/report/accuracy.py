@@ -54,7 +54,7 @@ def show_accuracy(console: Console, accuracy: Accuracy) -> None:
     _show_confusion(console, accuracy)
     for noise in accuracy.outputs[:_MOST]:
         apart = f"{noise.snr_db:.1f} dB signal to noise" if noise.snr_db is not None else (
-            "equal" if noise.largest_error == 0 else "no signal to compare with")
+            "equal" if noise.largest_error == 0 else "no signal, or numbers that are not finite")
         worst = f", largest error {noise.largest_error:.4g}" if noise.largest_error else ""
         console.say(f"  output '{shortened(noise.output, _WIDTH)}' against the float model: {apart}{worst}")
 
@@ -72,6 +72,8 @@ def lost_text(metric: Metric) -> str:
     """What the integer model gains (+) or loses (-), in points where it is a share."""
     if metric.lost is None:
         return ""
+    if metric.name == "R2":
+        return f"{round(-metric.lost / 100, 4) + 0.0:+.4f}"
     return f"{round(-metric.lost, 2) + 0.0:+.2f} points" if metric.share else f"{metric.lost:+.4g}"
 
 
@@ -85,7 +87,7 @@ def _show_confusion(console: Console, accuracy: Accuracy) -> None:
     if len(names) <= _MOST_CLASSES:
         cells: defaultdict[tuple[int, int], int] = defaultdict(int)
         cells.update({(pair.label, pair.found): pair.integer for pair in accuracy.confusion})
-        console.table("rows by label and answer of the integer model", ("label", *map(str, names)),
+        console.table("answers by label", ("label", *map(str, names)),
                       [(str(label), *(str(cells[label, found] or "") for found in names)) for label in names])
         return
     wrong = sorted((p for p in accuracy.confusion if p.label != p.found and p.integer),
@@ -104,14 +106,15 @@ def show_layers(console: Console, noises: Sequence[LayerNoise], rows: int) -> No
     worst = min((n for n in known if n.snr_db is not None), key=lambda noise: noise.snr_db or 0.0, default=None)
     harmful = most_harmful(noises)
     lines = []
-    for noise in noises[:_MOST]:
+    for index, noise in enumerate(noises[:_MOST]):
         marks = [word for word, which in (("worst", worst), ("hurts most", harmful)) if noise is which]
+        name = noise.layer or f"input {noise.source or noise.tensor}"
         lines.append((
-            shortened(noise.layer or f"input {noise.source or noise.tensor}", _WIDTH), noise.kind, noise.weights, noise.activations,
+            str(index), shortened(name, _WIDTH), noise.kind, noise.weights, noise.activations,
             _decibels(noise), _steps(noise, noise.bias), _steps(noise, noise.largest),
             "" if noise.saturated is None else _share(noise.saturated), ", ".join(marks)))
     console.table(f"integer against float, layer by layer, on {number(rows)} rows",
-                  ("layer", "kind", "weights", "output", "SNR dB", "mean error", "largest error", "saturated", ""),
+                  ("", "layer", "kind", "weights", "output", "SNR dB", "mean error", "largest error", "saturated", ""),
                   lines)
     if len(noises) > _MOST:
         console.say(f"  and {len(noises) - _MOST} more; --json lists all")
@@ -123,7 +126,7 @@ def show_layers(console: Console, noises: Sequence[LayerNoise], rows: int) -> No
 def _harm(noise: LayerNoise) -> str:
     inputs = "exact" if noise.inputs_db is None else f"{noise.inputs_db:.1f} dB"
     weights = f"weights {noise.weights}, " if noise.weights else ""
-    return (f"layer '{shortened(noise.layer, _WIDTH)}' hurts most: from {inputs} at its inputs to "
+    return (f"layer '{shortened(noise.layer, 3 * _WIDTH)}' hurts most: from {inputs} at its inputs to "
             f"{_decibels(noise)} dB at its output ({weights}output {noise.activations})")
 
 

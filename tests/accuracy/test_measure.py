@@ -134,3 +134,12 @@ def test_a_measure_that_is_not_defined() -> None:
     assert measured(found) == {"AUC": (None, None)}
     assert found.headline is not None
     assert found.headline.lost is None
+
+
+def test_numbers_that_are_none_are_no_measure() -> None:
+    data = dataset(np.array([1.0, 2.0]))
+    made = {"y": np.array([[[np.nan]], [[np.inf]]])}
+    found = compare(question(passing((1, 1)), data), data, made, made)
+    assert set(measured(found).values()) == {(None, None)}
+    assert found.outputs[0].largest_error is None
+    json.dumps(found.facts(), allow_nan=False)

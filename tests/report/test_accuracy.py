@@ -54,7 +54,7 @@ def test_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     data = dataset(np.array([1.0, 2.0]))
     made = compare(question(passing((1, 1)), data), data, {"y": data.labels[:, None]}, {"y": data.labels[:, None]})
     assert shown(capsys, say_accuracy, made).splitlines() == [
-        "  R2 on 2 rows: float 1.0000, integer 1.0000 (+0.00 points)",
+        "  R2 on 2 rows: float 1.0000, integer 1.0000 (+0.0000)",
         "  integer against float outputs on 2 rows: equal",
     ]
 
@@ -71,11 +71,11 @@ ROWS = (
 def test_layers(capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, show_layers, ROWS, 100).splitlines()
     words = [line.split() for line in lines]
-    assert ["input", "x", "int8", "40.0", "0.10", "0.50", "0", "%"] in words
-    assert ["conv", "conv", "int2", "int8", "17.0", "-0.50", "2.00", "<", "0.01", "%", "hurts", "most"] in words
-    assert ["[red]pool\\x1b[31m", "max_pool", "int8", "15.2", "0.00", "2.00", "12.50", "%", "worst"] in words
-    assert ["cut", "lookup", "int8"] in words
-    assert ["same", "dense", "int8", "int8", "exact", "0.00", "0.00", "0", "%"] in words
+    assert ["0", "input", "x", "int8", "40.0", "0.10", "0.50", "0", "%"] in words
+    assert ["1", "conv", "conv", "int2", "int8", "17.0", "-0.50", "2.00", "<", "0.01", "%", "hurts", "most"] in words
+    assert ["2", "[red]pool\\x1b[31m", "max_pool", "int8", "15.2", "0.00", "2.00", "12.50", "%", "worst"] in words
+    assert ["3", "cut", "lookup", "int8"] in words
+    assert ["4", "same", "dense", "int8", "int8", "exact", "0.00", "0.00", "0", "%"] in words
     assert lines[-1] == (
         "  layer 'conv' hurts most: from 40.0 dB at its inputs to 17.0 dB at its output (weights int2, output int8)")
 
