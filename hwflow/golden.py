@@ -147,7 +147,8 @@ def _over_rows(model: Model, rows: Mapping[str, Array]) -> Model | None:
     if key not in _MANY:
         first = {n: a[0] if len(a) else np.zeros(a.shape[1:], a.dtype) for n, a in rows.items()}
         made = tuple(filter(None, (name for node in model.graph.nodes for name in node.outputs)))
-        _MANY[key] = over_rows(model, {**first, **evaluate(model, first, made)}) if len(model.graph.nodes) <= _HOST_NODES else None
+        known = {**first, **evaluate(model, first, made)} if len(model.graph.nodes) <= _HOST_NODES else {}
+        _MANY[key] = over_rows(model, known)
         weakref.finalize(model, _MANY.pop, key, None)
     return _MANY[key]
 

@@ -54,7 +54,7 @@ class Lookup(HardwareLayer):
         (x,) = inputs
         table = self.table.astype(compact(graph.tensors[self.output].format))
         if x.itemsize > 1:
-            return np.take(table, (x.astype(np.intp) - self.input_format.low) // self.input_format.step)
+            return np.take(table, x.astype(np.intp) - self.input_format.low)  # not bipolar: the step is 1
         by_byte = np.zeros(256, table.dtype)  # x as an unsigned byte is the index, without arithmetic
         integers = np.arange(self.input_format.low, self.input_format.high + 1, self.input_format.step)
         by_byte[integers.astype(x.dtype).view(np.uint8)] = table

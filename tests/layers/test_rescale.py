@@ -78,7 +78,7 @@ def test_requantization_is_the_fraction(data: st.DataObject) -> None:
     )
     sums = rng.integers(accumulator.low, accumulator.high + 1, (40, channels))
     half = np.int64(1) << np.minimum(np.maximum(q.shift - 1, 0), bits - 2)
-    ties = half * rng.integers(-3, 4, (20, channels)) - q.bias
+    ties = half * rng.integers(-3, 4, (20, channels)) - q.bias + rng.integers(-1, 2, (20, channels))
     sums = np.concatenate([sums, np.clip(ties, accumulator.low, accumulator.high)])
     made = both_ways(q, sums, accumulator, INT8, "float32" if bits <= 25 else "float64")
     expected = [[reference.rescale(q, int(a), c) for c, a in enumerate(row)] for row in sums]
@@ -148,3 +148,18 @@ def test_bipolar_outputs() -> None:
     assert both_ways(t, np.array([[3], [4]]), INT8, BIPOLAR, "float32").ravel().tolist() == [-1, 1]
     with pytest.raises(ValueError, match="a bipolar output must be made by thresholds"):
         Requantize(one(0), one(1), one(0), 0, -1, 1).check(1, INT8, BIPOLAR)
+
+
+@pytest.mark.parametrize("rounding", Rounding)
+def test_next_to_ties(rounding: Rounding) -> None:
+    """One unit beside a tie is none, with 2**30 units to one."""
+    q = Requantize(one(0), one(1), one(30), 0, -9, 9, 0, rounding)
+    sums = [sign * k * 2**29 + d for k in range(6) for d in (-1, 0, 1) for sign in (-1, 1)]
+    made = both_ways(q, np.array(sums)[:, None], IntFormat(33, True), INT8, "float64")
+    assert made.ravel().tolist() == [reference.rescale(q, a, 0) for a in sums]
+
+
+def test_products_beyond_float64_are_exact() -> None:
+    """(2**37 + 1) * (2**17 + 1) has 55 bits; with the bias 2**17 + 1 is left, one unit above the tie."""
+    q = Requantize(one(-(2**37)), one(2**17 + 1), one(18), 0, -9, 9)
+    assert both_ways(q, np.array([[2**37 + 1]]), IntFormat(39, True), INT8, "float64").item() == 1

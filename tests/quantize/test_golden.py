@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 from hwflow import golden
 from hwflow.errors import HwflowError
+from hwflow.layers import Add, Frame, IntFormat, LayerGraph, Lookup, Tensor
 from hwflow.quantize import Quantized, load_quantized, quantize, save_quantized
 from tests.quantize.models import Qdq, rows, runtime
 
@@ -69,6 +72,59 @@ def test_no_rows_give_no_rows(quantized: Quantized) -> None:
 def test_frames_that_do_not_fit(quantized: Quantized, frames: np.ndarray, message: str) -> None:
     with pytest.raises(HwflowError, match=message):
         golden.run(quantized, frames)
+
+
+def test_a_batch_is_its_rows(quantized: Quantized) -> None:
+    """The host's programs, too, whether they run on many rows or on one."""
+    feeds = rows(quantized.qdq, 70)
+    whole = golden.predict(quantized, feeds)
+    for k in (0, 1, 63, 64, 69):
+        alone = golden.predict(quantized, {name: array[k : k + 1] for name, array in feeds.items()})
+        for name, values in alone.items():
+            np.testing.assert_array_equal(values[0], whole[name][k])
+    none = golden.predict(quantized, {name: array[:0] for name, array in feeds.items()})
+    assert {name: values.shape for name, values in none.items()} == {n: (0, *v.shape[1:]) for n, v in whole.items()}
+
+
+def branches() -> LayerGraph:
+    """x -> double -> two readers -> sum; x is read three times, and is an output."""
+    int8, frame = IntFormat(8, True), Frame(2, 2, 3)
+    identity = np.arange(-128, 128)
+    layers = (
+        Lookup("half", ("x",), "a", int8, identity // 2),
+        Lookup("third", ("x",), "b", int8, identity // 3),
+        Add("sum", ("a", "b"), "c", (1, 1), 0, 0, -128, 127),
+        Add("all", ("c", "x"), "d", (1, -1), 0, 0, -128, 127),
+    )
+    tensors = {name: Tensor(name, frame, int8, 1.0, 0) for name in "xabcd"}
+    return LayerGraph("branches", tensors, layers, ("x",), ("d", "a", "x"))
+
+
+def test_branches_join_and_tensors_are_freed_behind_their_last_reader() -> None:
+    graph = branches()
+    graph.check()
+    x = np.random.default_rng(0).integers(-128, 128, (70, 2, 2, 3))
+    kept, alone = golden.run(graph, x), golden.run(graph, x, keep=False)
+    np.testing.assert_array_equal(kept["d"], np.clip(np.clip(x // 2 + x // 3, -128, 127) - x, -128, 127))
+    assert set(kept) == set("xabcd")
+    assert set(alone) == set(graph.outputs)
+    for name, values in alone.items():
+        np.testing.assert_array_equal(values, kept[name])
+
+
+def test_memory_does_not_grow_with_the_depth() -> None:
+    """A chain of 40 layers of 1 MB tensors; with a tensor kept per layer it would take 40 MB."""
+    int8, frame = IntFormat(8, True), Frame(64, 64, 4)
+    names = [f"t{k}" for k in range(41)]
+    table = np.arange(127, -129, -1)
+    layers = tuple(Lookup(b, (a,), b, int8, table) for a, b in itertools.pairwise(names))
+    graph = LayerGraph("chain", {n: Tensor(n, frame, int8, 1.0, 0) for n in names}, layers, ("t0",), ("t40",))
+    x = np.ones((64, 64, 64, 4), np.int64)
+    tracemalloc.start()
+    golden.run(graph, x, keep=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * x.nbytes
 
 
 def test_missing_frames(quantized: Quantized) -> None:

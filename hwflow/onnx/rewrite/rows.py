@@ -56,7 +56,8 @@ class _Facts:
 def over_rows(model: Model, values: Mapping[str, Array]) -> Model | None:
     """The model of many rows; None where `model` has operators for which there is no rule.
 
-    `values` holds every tensor that `model` computes of some row, for the shapes.  They must not depend on the row.
+    `values` holds a row, and every tensor that `model` computes of it, for the shapes; those must not depend on the
+    row.
     """
     graph = model.graph
     if any(name and name not in values for node in graph.nodes for name in node.outputs):
