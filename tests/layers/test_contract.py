@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hwflow import golden
-from hwflow.layers import KINDS, Layer, LayerGraph
+from hwflow.layers import KINDS, Layer, LayerGraph, conv, elementwise, rescale_planes
 from hwflow.layers.store import load_graph, save_graph
 from tests.layers.cases import CASES, integers
 
@@ -46,6 +46,20 @@ def test_a_layer_is_the_plain_loop(kind: type[Layer]) -> None:
         np.testing.assert_array_equal(golden.run(case.graph, frames)["y"], made)
         none = golden.run(case.graph, {name: array[:0] for name, array in frames.items()})["y"]
         assert none.shape == (0, *made.shape[1:])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+def test_blocks_do_not_show(kind: type[Layer], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few elements, rows and frames are taken at once."""
+    cases = [CASES[kind](np.random.default_rng(seed)).graph for seed in range(20)]
+    frames = [frames_of(np.random.default_rng(k), graph) for k, graph in enumerate(cases)]
+    whole = [golden.run(graph, given)["y"] for graph, given in zip(cases, frames, strict=True)]
+    for block in (1, 50):
+        for module in (conv, elementwise, rescale_planes):
+            monkeypatch.setattr(module, "_BLOCK", block)
+        monkeypatch.setattr(golden, "_ROWS", 3)
+        for graph, given, expected in zip(cases, frames, whole, strict=True):
+            np.testing.assert_array_equal(golden.run(graph, given)["y"], expected)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)

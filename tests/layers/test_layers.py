@@ -134,6 +134,16 @@ def test_sums_that_cannot_be_exact_are_refused(change: dict, message: str) -> No
         joined(Add("sum", ("a", "b"), "y", **{**good, **change}), a, b, y).check()
 
 
+def test_sums_beyond_float64_are_exact() -> None:
+    """One unit above the tie between 0 and 1, with 2**56 units to one."""
+    a, b, y = (Tensor(name, Frame(1, 1, 1), IntFormat(4, True), 1.0, 0) for name in "aby")
+    one = np.ones((1, 1, 1, 1), np.int64)
+    add = Add("sum", ("a", "b"), "y", (1 << 55, 1), 56, 0, -8, 7)
+    graph = joined(add, a, b, y)
+    graph.check()
+    assert [add.evaluate(graph, one, k * one).item() for k in (-1, 0, 1)] == [0, 0, 1]
+
+
 def test_operands_that_do_not_fit_are_refused() -> None:
     add = Add("sum", ("a", "b"), "y", (1, 1), 0, 0, -128, 127)
     for other in (Frame(4, 5, 1), Frame(1, 5, 3), Frame(1, 1, 2), Frame(4, 5, 4)):
