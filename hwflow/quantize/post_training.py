@@ -18,12 +18,13 @@ from hwflow.quantize.calibration.histogram import Histogram
 from hwflow.quantize.calibration.methods import choose_range, resolved_method
 from hwflow.quantize.calibration.ranges import Progress
 from hwflow.quantize.forms import ActivationForm
+from hwflow.quantize.graphs import as_ints, producers
 from hwflow.quantize.passes.affine import fold_affine
 from hwflow.quantize.passes.concat import clamps_before_concat
 from hwflow.quantize.passes.insert import insert
 from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last, raise_opset
-from hwflow.quantize.passes.points import Point, common_ranges, points
+from hwflow.quantize.passes.points import Point, common_ranges, points, scale_source
 from hwflow.quantize.passes.prelu import prelu_to_relu
 from hwflow.quantize.settings import (
     ActivationSettings,
@@ -147,10 +148,27 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     _check_names(prepared, settings)
     chosen = _activation_settings(prepared, settings, notes)
     activations = {name: _form(choice) for name, choice in chosen.items()}
+    _check_padding(prepared, activations)
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
     made = insert(tuned.model, activations, tuned.weights)
     text = settings_to_yaml(_resolved(prepared, settings, chosen))
     return PostTraining(made.model, prepared.twin, made.sources, text)
+
+
+def _check_padding(prepared: Prepared, activations: Mapping[str, ActivationForm]) -> None:
+    """Padding needs a 0, which -1 and +1 do not have."""
+    made = producers(prepared.twin.graph)
+    owners = {point.tensor: f"{'inputs' if point.is_input else 'layers'}/{point.owner}" for point in prepared.points}
+    for node in prepared.twin.graph.nodes:
+        padded = any(as_ints(node.attributes.get("pads", ()))) or "SAME" in str(node.attributes.get("auto_pad", ""))
+        if node.op_type not in ("Conv", "AveragePool") or not padded:
+            continue
+        source = scale_source(node.inputs[0], made, activations)
+        if source in activations and activations[source].format.bipolar:
+            raise HwflowError(
+                f"settings: {owners[source]} must have more than one symmetric bit, because '{node.name}' pads "
+                f"'{source}' with zeros, and there are only -1 and +1; take 2 bits, or symmetric: false"
+            )
 
 
 def _chosen(point: Point, settings: QuantizationSettings) -> ActivationSettings:

@@ -185,6 +185,19 @@ def test_passes_keep_the_meaning_of_reals(name: str) -> None:
     np.testing.assert_allclose(runtime(changed, feeds), runtime(model, feeds), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("weights, activations, symmetric", [(8, 8, False), (1, 3, True)])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_integers_are_what_onnxruntime_computes(name: str, weights: int, activations: int, symmetric: bool) -> None:
+    n = Net()
+    model = n.model(*GRAPHS[name][0](n))
+    quantized = quantize(model, rows(model, 10, seed=2), settings=settings_of(weights, activations, symmetric))
+    feeds = rows(model, 4)
+    found = golden.predict(quantized, feeds)[model.graph.outputs[0].name]
+    expected = runtime(quantized.qdq, feeds)
+    assert np.mean(np.abs(found - expected) <= 1e-4 * np.abs(expected).max()) > 0.98  # a step is some 0.01 of that
+    assert quantize(quantized.qdq).graph == quantized.graph
+
+
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_graphs_with_branches_keep_their_meaning(name: str, symmetric: bool) -> None:
@@ -270,6 +283,14 @@ def test_a_comparison_is_no_number() -> None:
     model = n.model(n.conv(n.do("Where", where, n.conv(n.x), n.conv(n.x))))
     with pytest.raises(HwflowError, match="tensor 'where' of 'where' must be float to become integers, not bool"):
         to_qdq(model, rows(model, 2), QuantizationSettings(), [], None)
+
+
+def test_zeros_cannot_be_padded_with_bipolar_bits() -> None:
+    n = Net()
+    model = n.model(n.conv(n.do("MaxPool", n.conv(n.x, name="a"), kernel_shape=(2, 2)), name="b"))
+    settings = QuantizationSettings(layers={"a": LayerSettings(output=ActivationSettings(1, True))})
+    with pytest.raises(HwflowError, match="layers/a must have more than one symmetric bit, because 'b' pads 'a' with"):
+        quantize(model, rows(model, 2), settings=settings)
 
 
 def test_a_concat_of_unlike_settings_keeps_them() -> None:
