@@ -28,10 +28,13 @@ def quantized_constant(rewriting: Rewriting, node: Node, data: Arr) -> None:
     width = width_of(rewriting, node, bits_name, _WIDTHS)
     scale = rewriting.scale(scale_name)
     wide = width.bits > 8
+    _require_finite(node, data)
     zero = whole(rewriting, zero_name, np.dtype(np.int32) if wide else width.dtype)
     _along_one_axis(node, data, scale, zero)
+    with np.errstate(over="ignore", under="ignore"):
+        units = np.asarray(data.astype(np.float32) / scale)
     operands: dict[str, Arr] = {
-        "units": np.asarray(data.astype(np.float32) / scale),
+        "units": units,
         "one": np.ones((), np.float32),
         "zero": zero.astype(np.float32),
         "bits": np.array(width.bits, np.float32),
@@ -48,8 +51,16 @@ def quantized_constant(rewriting: Rewriting, node: Node, data: Arr) -> None:
 
 def bipolar_constant(rewriting: Rewriting, node: Node, data: Arr) -> None:
     """BipolarQuant of the constant `data`: its signs, that of 0 positive."""
+    _require_finite(node, data)
     signs = np.where(data >= 0, 1, -1).astype(np.int64)
     _store(rewriting, node, signs, rewriting.scale(node.inputs[1]), np.zeros((), np.int64), np.dtype(np.int8))
+
+
+def _require_finite(node: Node, data: Arr) -> None:
+    bad = data[~np.isfinite(data)]
+    if bad.size:
+        why = f"the constant '{node.inputs[0]}' must be finite, not {bad[0]} ({bad.size} such entries)"
+        raise Refused(why, "train or export the model again")
 
 
 def _dtype_of_wide(

@@ -62,7 +62,8 @@ def output_parameters(
 
 def bias_operand(rewriting: Rewriting, name: str, x: Scaled, w: Scaled, factor: float = 1.0) -> Scaled:
     """An int32 bias along its last axis, in units of the products x times w times `factor`."""
-    unit = np.asarray(np.float32(factor) * x.scale * w.scale, np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        unit = np.asarray(np.float32(factor) * x.scale * w.scale, np.float32)
     if not np.all(np.isfinite(unit) & (unit >= np.finfo(np.float32).tiny)):
         raise Refused(
             f"the scale of the bias '{name}', that of the input times that of the weights, must be a normal float32, "

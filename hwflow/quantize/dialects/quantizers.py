@@ -59,6 +59,8 @@ def _aligned(rewriting: Rewriting, operand: Scaled, name: str, what: str) -> Sca
     """Scale and zero point in one shape: [] or [n]."""
     scale, zero = (array.reshape(-1) for array in (operand.scale, operand.zero))
     count = max(scale.size, zero.size)
+    if not scale.size or not zero.size:
+        raise Refused(f"scale and zero point of {what} ('{name}') must have elements, not none")
     if count == 1:
         return Scaled(operand.tensor, scale.reshape(()), zero.reshape(()))
     if operand.axis is None:

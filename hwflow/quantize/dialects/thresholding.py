@@ -18,6 +18,9 @@ __all__ = ["multi_threshold"]
 #: Levels of 8 bits.
 _MOST = 255
 
+#: The smallest scale that is a normal number in float32.
+_TINY = float(np.finfo(np.float32).tiny)
+
 _WRITE_QUANT = "export the model before thresholds replace its quantizers (with Quant nodes)"
 
 
@@ -25,19 +28,26 @@ def multi_threshold(rewriting: Rewriting, node: Node) -> None:
     """MultiThreshold of (data, thresholds [channels or 1, levels]); channels are axis 1, or the last of NHWC."""
     base, (real, name) = base_of(node), node.inputs
     levels = rewriting.parameter(name, "the thresholds").astype(np.float32)
-    if not 1 <= levels.shape[1] <= _MOST:
-        raise Refused(f"the thresholds '{name}' must have 1 to {_MOST} levels, not {levels.shape[1]}", _WRITE_QUANT)
-    rank = len(rewriting.shape(real))
+    shape = rewriting.shape(real)
+    rank = len(shape)
     last = rank not in (2, 4) or attribute(node, "data_layout", "NCHW") == "NHWC"
+    channels = shape[-1 if last else 1] if rank > 1 else 0
+    if levels.ndim != 2 or len(levels) not in (1, channels) or not 1 <= levels.shape[1] <= _MOST:
+        raise Refused(
+            f"the thresholds '{name}' must have the shape [1 or {channels}, 1 to {_MOST}], not {list(levels.shape)}",
+            _WRITE_QUANT,
+        )
+    if np.isnan(levels).any():
+        raise Refused(f"the thresholds '{name}' must be numbers, not NaN", "train or export the model again")
     levels = levels.T.reshape(levels.shape[1], -1, *[1] * (0 if last else rank - 2))
     scale, offset = attribute(node, "out_scale", 1.0), attribute(node, "out_bias", 0.0)
-    if not (np.isfinite(scale) and scale > 0 and np.isfinite(offset)):
+    if not (np.isfinite(scale) and scale / 2 >= _TINY):
         raise Refused(f"'out_scale' must be finite and positive, not {scale}", _WRITE_QUANT)
     if len(levels) == 1 and offset == -scale / 2:
         _signs(rewriting, real, levels[0], np.float32(scale / 2), base, node.outputs[0])
         return
     zero = -offset / scale
-    if zero != round(zero) or not 0 <= zero <= _MOST:
+    if not zero.is_integer() or not 0 <= zero <= _MOST:
         raise Refused(
             f"'out_bias' must be minus a multiple of 'out_scale' {scale:g} from 0 to {_MOST}, not {offset:g}",
             _WRITE_QUANT,

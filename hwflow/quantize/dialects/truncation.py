@@ -46,7 +46,10 @@ def trunc(rewriting: Rewriting, node: Node) -> None:
         width = Width(width.bits, _is_signed(rewriting, node), narrow=False)
     else:
         out_scale = rewriting.one_scale(node.inputs[4], "the scale of the result")
-        step = np.asarray(np.exp2(np.rint(np.log2(out_scale / scale))), np.float32)
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            step = np.asarray(np.exp2(np.rint(np.log2(out_scale / scale))), np.float32)
+        if not (np.isfinite(step) and step > 0):
+            raise Refused(f"the scales '{scale_name}' and '{node.inputs[4]}' must be of one order, not {step} apart")
         out_zero = np.asarray(zero / step)
     out_zero = _zero_of(out_zero, width, zero_name)
     whole = emit_rounded(rewriting, emit_units(rewriting, real, scale, zero, base), HALF_EVEN, f"{base}.sum")

@@ -155,6 +155,38 @@ def test_multi_threshold(attributes, why) -> None:
     assert why in refusal(m.model(y))
 
 
+@pytest.mark.parametrize("thresholds", [np.zeros((2, 2)), np.zeros(3), np.zeros((1, 0)), np.zeros((1, 256))])
+def test_shapes_of_thresholds(thresholds) -> None:
+    m = Maker((1, 3))
+    y = m.node("MultiThreshold", m.x, thresholds, domain=QONNX, out_dtype="INT2", name="t")
+    wanted = "'t' (MultiThreshold): the thresholds 'c1' must have the shape [1 or 3, 1 to 255], not"
+    assert f"{wanted} {list(thresholds.shape)}" in refusal(m.model(y))
+
+
+@pytest.mark.parametrize("op", ["Quant", "BipolarQuant"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_constants_must_be_finite(op, value) -> None:
+    m = Maker((1, 3))
+    parameters = (0.5, 0.0, 4.0) if op == "Quant" else (0.5,)
+    w = m.node(op, np.float32([[1], [value], [3]]), *parameters, domain=QONNX, name="q")
+    message = refusal(m.model(m.node("MatMul", m.x, w)))
+    assert f"'q' ({op}): the constant 'c1' must be finite, not {value} (1 such entries)" in message
+
+
+def test_parameters_without_elements() -> None:
+    m = Maker((1, 3), np.uint8)
+    inputs = (m.x, np.float32(1), np.zeros(0, "u1"), np.float32(1), np.uint8(0))
+    assert "must have elements, not none" in refusal(m.model(m.node("QLinearLeakyRelu", *inputs, domain=MS)))
+
+
+@pytest.mark.parametrize("steps", [(1e-30, 1e-30), (1e30, 1e30)])
+def test_scales_whose_product_is_no_number(steps) -> None:
+    m = Maker((2, 4), np.uint8)
+    b = whole(np.int8, (4, 3)), np.float32(steps[1]), np.int8(0), np.zeros(3, np.int32)
+    y = m.node("QGemm", m.x, np.float32(steps[0]), np.uint8(0), *b, np.float32(1), np.uint8(0), domain=MS)
+    assert "that of the input times that of the weights, must be a normal float32" in refusal(m.model(y))
+
+
 def test_trunc_of_an_unknown_sign() -> None:
     m = Maker((1, 3))
     message = refusal(m.model(m.node("Trunc", m.x, 0.5, 0.0, 6.0, 4.0, domain=QONNX)))

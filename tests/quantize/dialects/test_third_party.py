@@ -72,7 +72,7 @@ def qoperator(models: Path, name: str, folder: Path, **options: Any) -> tuple[Mo
     """The float model in QOperator format, by onnxruntime."""
     path, ready, made = models / "models" / f"{name}.onnx", folder / "ready.onnx", folder / "made.onnx"
     data = load_dataset(models / "data" / f"{name}.npz", onnx.load(path)).first(100)
-    feeds = [{key: rows[k] for key, rows in data.inputs.items()} for k in range(40)]
+    feeds = [{key: rows[k] for key, rows in data.inputs.items()} for k in range(min(40, data.rows))]
     quant_pre_process(str(path), str(ready), skip_symbolic_shape=True)
     ort_quantization.quantize_static(str(ready), str(made), Rows(feeds), quant_format=QuantFormat.QOperator, **options)
     return onnx.load(made), data
