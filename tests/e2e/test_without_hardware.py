@@ -62,7 +62,8 @@ def test_what_needs_hardware_says_what_there_is_not(cli: Cli, command: str) -> N
 def test_check(cli: Cli) -> None:
     done = cli("check", "r.onnx")
     assert done.code == 0
-    assert done.out.endswith(f"; a valid ONNX file, and it runs in the golden model; no hardware yet for:\n{PROBLEMS}\n")
+    assert done.out.endswith(
+        f"; a valid ONNX file, and it runs in the golden model; no hardware yet for:\n{PROBLEMS}\n")
     facts = cli("check", "r.onnx", "--json").json
     assert (facts["valid"], facts["golden"], facts["layers"]) == (True, True, None)
     assert facts["problem"] == f"it runs in the golden model; no hardware yet for:\n{PROBLEMS}"
