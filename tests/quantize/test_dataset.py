@@ -130,6 +130,33 @@ def test_the_wrong_shape_of_calibration_data(tmp_path: Path) -> None:
     )
 
 
+def test_calibration_data_of_one_input_of_two(tmp_path: Path) -> None:
+    b = Builder("two")
+    left, right = (b.input(name, np.float32, (1, 4)) for name in ("left", "right"))
+    b.output(b.node("Add", left, right, output="output"), np.float32, (1, 4))
+    values = np.ones((3, 1, 4), np.float32)
+    refused(
+        write(tmp_path, in_left=values, in_right=values, calib_left=values),
+        "there must be an array 'calib_right' for the model's input 'right'; it has 'calib_left', 'in_left', 'in_right'",
+        b.model(),
+    )
+    refused(
+        write(tmp_path, in_left=values, in_right=values, calib_left=values, calib_right=values[:1]),
+        "all inputs must have the same number of rows; 'left' has 3, 'right' has 1",
+        b.model(),
+    )
+
+
+def test_no_rows_of_calibration_data(tmp_path: Path) -> None:
+    file = write(tmp_path, in_input=IMAGES, calib_input=IMAGES[:0])
+    refused(file, "array 'calib_input' must have at least one row, not none")
+
+
+def test_constant_calibration_data(tmp_path: Path) -> None:
+    data = load_dataset(write(tmp_path, in_input=IMAGES, calib_input=np.zeros_like(IMAGES)), model())
+    assert not data.calibration["input"].any()
+
+
 def test_no_rows(tmp_path: Path) -> None:
     refused(write(tmp_path, in_input=IMAGES[:0]), "array 'in_input' must have at least one row, not none")
 
