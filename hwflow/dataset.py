@@ -236,6 +236,8 @@ def _outputs(file: Path, arrays: Mapping[str, Array], values: Sequence[Value], c
         if array.ndim == 0 or len(array) != count:
             raise HwflowError(f"{file}: {name} must have one row per input row ({count}), not {_describe(array)}")
         outputs[value.name] = _with_batch(file, name, array, value, "output")
+        if value.tensor is not None and value.tensor.dtype.kind in "biuf" and array.dtype.kind not in "biuf":
+            raise HwflowError(f"{file}: array '{name}' must hold {value.tensor.dtype}, not {array.dtype}")
         if array.dtype.kind == "f":
             _require_finite(file, name, array)
     return outputs

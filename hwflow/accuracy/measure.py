@@ -168,6 +168,8 @@ def _metrics(
     if asked.task is Task.VALUES:
         expected = dataset.outputs if labels is None else {name: labels}
         for output, values in expected.items():
+            if reference[output].dtype.kind not in "biuf":
+                continue  # texts are not measured
             yield from _deviations(output, values, reference[output], outputs[output])
     elif labels is None or asked.task is Task.NONE:
         return

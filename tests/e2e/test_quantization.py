@@ -13,6 +13,7 @@ import yaml
 
 import hwflow
 from hwflow import onnx
+from hwflow.onnx.build import Builder
 from hwflow.quantize import load_quantized
 from tests.e2e.command import Cli
 from tests.e2e.conftest import prepare
@@ -53,6 +54,38 @@ def test_golden_as_json(cli: Cli) -> None:
     assert right / 12 == top1["integer"]
     assert facts["layer_rows"] == 5
     assert [layer["layer"] for layer in facts["layers"]] == ["", "conv", "pool", "fc"]
+
+
+def test_layers_for_people_and_as_json(cli: Cli) -> None:
+    lines = [line.split() for line in cli("golden", *SMALL).out.splitlines()]
+    rows = [line[1:3] for line in lines if line and line[0] in tuple("0123") and "int8" in line]
+    assert rows == [["input", "x"], ["conv", "conv"], ["pool", "max_pool"], ["fc", "dense"]]
+    layers = cli("golden", *SMALL, "--json").json["layers"]
+    assert all(layer["snr_db"] > 25 for layer in layers)
+    assert all(0 <= layer["saturated"] < 0.1 for layer in layers)
+    none = cli("golden", *SMALL, "--layer-rows", "0")
+    assert "layer by layer" not in none.out + none.err
+
+
+@pytest.mark.parametrize(("outputs", "arrays", "words"), [
+    (1, {"labels": np.arange(12) % 2}, ["binary score on 12 rows", "AUC"]),
+    (1, {"labels": np.linspace(0, 1, 12)}, ["values on 12 rows", "R2", "MSE", "largest error"]),
+    (4, {"labels": np.arange(12) % 2}, ["reconstruction on 12 rows", "AUC", "reconstruction error, label 1"]),
+    (3, {"out_y": np.ones((12, 1, 3))}, ["values on 12 rows", "not defined", "MSE"]),
+    (3, {}, ["no labels and no expected outputs"]),
+], ids=["score", "regression", "reconstruction", "expected", "nothing"])
+def test_what_the_data_asks_for(cli: Cli, outputs: int, arrays: dict[str, np.ndarray], words: list[str]) -> None:
+    b = Builder("other")
+    weights = b.constant("w", np.random.default_rng(0).standard_normal((outputs, 4)).astype(np.float32))
+    b.output(b.node("Gemm", b.input("x", np.float32, (1, 4)), weights, name="fc", transB=1, output="y"))
+    onnx.save(onnx.infer(b.model()), "other.onnx")
+    rows = np.random.default_rng(1).standard_normal((12, 1, 4)).astype(np.float32)
+    np.savez("other.npz", allow_pickle=False, in_x=rows, **arrays)
+    done = cli("golden", "other.onnx", "--data", "other.npz")
+    assert done.code == 0, done
+    for word in words:
+        assert word in done.out
+    assert cli("golden", "other.onnx", "--data", "other.npz", "--json").json["accuracy"]["snr_db"] > 20
 
 
 def test_a_second_run_computes_nothing_again(cli: Cli) -> None:
