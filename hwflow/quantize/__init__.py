@@ -16,6 +16,7 @@ from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import operators
 from hwflow.quantize.calibration.ranges import Progress
 from hwflow.quantize.dialects.constant_layout import fold_constant_layout
+from hwflow.quantize.dialects.integer_pools import dequantize_before_pool
 from hwflow.quantize.dialects.standard import to_standard_qdq
 from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
@@ -45,6 +46,7 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
+    Pass("dequantize-before-pool", "Pool the dequantized input, not its integers.", dequantize_before_pool),
 )
 
 #: What a QDQ model goes through before it is imported, in order.

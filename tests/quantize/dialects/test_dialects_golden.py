@@ -100,6 +100,21 @@ def test_integer_products() -> None:
     agree(m.model(m.quant(m.node("Mul", m.node("Cast", dense, to=1), np.float32(2.0**-12)), 0.25, 0, 8)))
 
 
+@pytest.mark.parametrize("entry", ["float", "integers"])
+def test_a_pool_of_the_input(entry) -> None:
+    """The first layer pools integers, which two products read."""
+    m, scaled = Maker((1, 3, 6, 6), np.float32 if entry == "float" else np.int8), (np.float32(0.25), np.int8(3))
+    x = m.node("QuantizeLinear", m.x, *scaled) if entry == "float" else m.x
+    pool = m.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    convs = [
+        m.node("QLinearConv", pool, *scaled, whole(np.int8, (4, 3, 2, 2), k), np.float32(2.0**-6), np.int8(0), *scaled)
+        for k in (1, 2)
+    ]
+    added = m.node("QLinearAdd", convs[0], *scaled, convs[1], *scaled, *scaled, domain=MS)
+    quantized = agree(m.model(m.node("DequantizeLinear", added, *scaled)))
+    assert [layer.kind for layer in quantized.graph.layers] == ["max_pool", "conv", "conv", "add"]
+
+
 def test_branches_of_com_microsoft() -> None:
     m, half = Maker((1, 3, 4, 4), np.uint8), (np.float32(0.5), np.uint8(3))
     left = m.node("QLinearLeakyRelu", m.x, *half, np.float32(0.25), np.uint8(9), domain=MS, alpha=0.25)
