@@ -108,9 +108,14 @@ class ProductShape:
         """DSP exact; LUT and FF of products in logic estimated."""
         if not self.in_logic:
             return technology.multipliers_cost(count=count, a=self.element.shape, b=self.weight.shape)
-        width = self.shape.width
-        gates = self.in_tables or any(operand == Operand(Shape(1)) for operand in (self.element, self.weight))
-        luts = width if gates else adder_luts(width, technology)
+        width, narrow = self.shape.width, min(self.element, self.weight, key=lambda operand: operand.width)
+        gates = max(self.element.width, self.weight.width)  # one for each bit that is taken or not
+        if self.in_tables:
+            luts = width
+        elif narrow == Operand(Shape(1)):
+            luts = gates
+        else:
+            luts = gates * (1 if narrow.width == 1 and not narrow.bipolar else 2) + adder_luts(width, technology)
         return Resources(lut=count * luts, ff=count * width)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hwflow_rtl.vendor import Generic
+from amaranth.back import rtlil
+from hwflow_rtl.vendor import ECP5, Generic, Gowin, Technology
 
 from hwflow.layers import AveragePool, Conv, Dense, Frame, IntFormat, LayerGraph, Lookup, MaxPool, Requantize, Tensor
 from hwflow.layers.base import Folding, HardwareLayer
@@ -179,3 +181,21 @@ def test_pools_and_tables_of_narrow_elements(x: IntFormat) -> None:
     for y in (BIPOLAR, bits(3)):
         table = Lookup("table", ("x",), "y", x, any_of(y, rng, (1 << x.bits,)).astype(np.int64))
         prove(graph_of(table, frame, x, y), Folding(1, 2, 2), frames_of(x, frame, rng))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [ECP5, Gowin])
+@pytest.mark.parametrize("name", ["w1a1", "w1a8", "w2a2", "w4a4", "w4a8, fraction"])
+def test_blocks_are_counted(name: str, family: type[Technology]) -> None:
+    """Large enough for RAM blocks; one or two bits take no multiplier."""
+    numbers, rng, technology = NUMBERS[name], np.random.default_rng(0), family()
+    frame, weights = Frame(6, 40, 32), any_of(numbers.w, rng, (128, 3, 3, 32))
+    layer = Conv("conv", ("x",), "y", weights, numbers.w, numbers.x,
+                 numbers.rescale(rng, 128, reach_of(weights, numbers.x)))
+    graph, folding = graph_of(layer, frame, numbers.x, numbers.y), Folding(4, 8, 2)
+    text = rtlil.convert(layer.unit(graph, folding, technology, "stage"))
+    kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)
+    cost = layer.cost(graph, folding, technology)
+    assert cost.dsp == sum(kind in ("MULT18X18D", "MULT9X9") for kind in kinds) + 2 * kinds.count("MULT18X18")
+    assert cost.ram == sum(kind in ("DP16KD", "pROM", "pROMX9", "SDPB", "SDPX9B") for kind in kinds) > 0
+    assert cost.dsp == 0 or numbers.w.bits > 2
