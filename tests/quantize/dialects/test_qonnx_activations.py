@@ -18,7 +18,7 @@ def ramp(step: float) -> np.ndarray:
     return (np.arange(-1400, 1400, dtype=np.float32) * np.float32(step) / 4).reshape(1, -1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(
     bits=st.integers(1, 8),
     signed=st.booleans(),
@@ -40,7 +40,7 @@ def test_every_quantizer_keeps_its_integers(bits, signed, narrow, exponent, zero
     agree(m.model(y), {"x": ramp(step)})
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(step=st.floats(1e-3, 10), bits=st.integers(2, 8), mode=st.sampled_from(MODES))
 def test_any_scale_without_zero_point(step, bits, mode) -> None:
     m = Maker((1, 2800))

@@ -21,7 +21,7 @@ def integers(model: Model) -> list[np.ndarray]:
     return [constants[name] for name in read if name in constants]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     bits=st.integers(1, 8),
     signed=st.booleans(),
