@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from hwflow.errors import HwflowError
 
 __all__ = [
     "ActivationSettings",
@@ -44,9 +47,17 @@ class OutputStage(enum.StrEnum):
     THRESHOLDS = "thresholds"
 
 
+def _check_bits(bits: int, what: str) -> None:
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 8:
+        raise HwflowError(f"the bits of {what} must be a whole number from 1 to 8, not {bits}")
+
+
 @dataclass(frozen=True)
 class ActivationSettings:
-    """Of one tensor.  `percentile` (of absolute values kept, 50 to 100) is for that method; `range` replaces any."""
+    """Of one tensor.  `percentile` (of absolute values kept, 50 to 100) is for that method; `range` replaces any.
+
+    HwflowError: a width, percentile or range that there is not.
+    """
 
     bits: int = 8
     symmetric: bool = False
@@ -54,16 +65,31 @@ class ActivationSettings:
     percentile: float = 99.99
     range: tuple[float, float] | None = None
 
+    def __post_init__(self) -> None:
+        _check_bits(self.bits, "an activation")
+        if not 50 <= self.percentile <= 100:
+            raise HwflowError(f"the percentile of an activation must be 50 to 100, not {self.percentile}")
+        if self.range is not None and not (math.isfinite(sum(self.range)) and self.range[0] <= self.range[1]):
+            raise HwflowError(f"the range of an activation must be two numbers, the smaller first, not {self.range}")
+
 
 @dataclass(frozen=True)
 class WeightSettings:
-    """Of one layer's weights.  `method` (automatic, minmax or mse) chooses the scales."""
+    """Of one layer's weights.  `method` (automatic, minmax or mse) chooses the scales.
+
+    HwflowError: a width or method that there is not.
+    """
 
     bits: int = 8
     per_channel: bool = True
     method: RangeMethod = RangeMethod.AUTO
     rounding: WeightRounding = WeightRounding.AUTO
     bias_correction: bool | None = None
+
+    def __post_init__(self) -> None:
+        _check_bits(self.bits, "weights")
+        if self.method not in (RangeMethod.AUTO, RangeMethod.MINMAX, RangeMethod.MSE):
+            raise HwflowError(f"the method of weights must be auto, minmax or mse, not {self.method}")
 
 
 @dataclass(frozen=True)

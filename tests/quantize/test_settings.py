@@ -102,6 +102,27 @@ def test_refused(text: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("bits", [0, 9, -1, 4.0, True])
+def test_widths_in_code(bits: int) -> None:
+    for kind in (ActivationSettings, WeightSettings):
+        with pytest.raises(HwflowError, match=f"must be a whole number from 1 to 8, not {bits}"):
+            kind(bits)
+
+
+def test_other_choices_in_code() -> None:
+    with pytest.raises(HwflowError, match="the percentile of an activation must be 50 to 100, not nan"):
+        ActivationSettings(percentile=float("nan"))
+    for ends in ((2.0, 1.0), (0.0, float("inf")), (float("nan"), 1.0)):
+        with pytest.raises(HwflowError, match="the range of an activation must be two numbers, the smaller first, not"):
+            ActivationSettings(range=ends)
+    with pytest.raises(HwflowError, match="the method of weights must be auto, minmax or mse, not entropy"):
+        WeightSettings(method=RangeMethod.ENTROPY)
+    model = network()
+    settings = QuantizationSettings(layers={"conv33": LayerSettings(WeightSettings(4))})
+    with pytest.raises(HwflowError, match=r"layers/conv33 must be a layer with .* did you mean 'conv3'"):
+        quantize(model, rows(model, 2), settings=settings)
+
+
 def test_a_name_may_look_like_a_number() -> None:
     m = Qdq((1, 4))  # for its builder alone
     m.x = m.b.node("Gemm", m.x, m.b.constant("w", np.ones((4, 4), np.float32)), name="90")
