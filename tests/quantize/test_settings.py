@@ -168,7 +168,8 @@ def test_settings_survive_the_file() -> None:
         "",
         "default: {output: {method: entropy}}",
         "default: {weights: {bits: 6, bias_correction: false, rounding: nearest, method: minmax}, output: {bits: 5}}",
-        "default: {weights: {per_channel: false}, output: {bits: 6, symmetric: true, method: percentile}}",
+        "default: {weights: {per_channel: false, bias_correction: false}, output: {bits: 6, symmetric: true, "
+        "method: percentile}}",
     ],
 )
 def test_the_file_reproduces_the_graph_without_data(text: str) -> None:
