@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from hwflow.layers import AveragePool, Conv, Dense, IntFormat, Lookup, MaxPool
+from hwflow.layers.formats import BIPOLAR
 from hwflow.quantize import quantize
 from tests.quantize.models import Qdq, assert_agrees, kinds
 
@@ -240,3 +242,142 @@ def test_integers_and_scales_are_taken_as_they_are() -> None:
         (float(np.float32(0.0313)), 4),
         (float(np.float32(0.1043)), -2),
     ]
+
+
+def narrow(m: Qdq, scale: float, zero_point: int, low: int, high: int, dtype: type = np.int8) -> Qdq:
+    """QuantizeLinear, Clip of the integers, DequantizeLinear."""
+    m.quantize(scale, zero_point, dtype)
+    m.node("Clip", m.constant("low", dtype(low)), m.constant("high", dtype(high)))
+    return m.dequantize(scale, zero_point, dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zero_point", "low", "high", "format"),
+    [
+        (np.int8, 0, -8, 7, "int4"),
+        (np.int8, 0, -7, 7, "int4"),
+        (np.uint8, 0, 0, 15, "uint4"),
+        (np.uint8, 3, 0, 7, "uint3"),
+        (np.int8, -2, 0, 7, "int4"),
+        (np.int8, 0, -2, 1, "int2"),
+        (np.int8, 0, -128, 127, "int8"),
+    ],
+)
+def test_a_clip_of_integers_makes_a_narrow_tensor(
+    dtype: type, zero_point: int, low: int, high: int, format: str
+) -> None:
+    m = Qdq((1, 3, 6, 6)).qdq(0.0313, 4).conv((4, 3, 3, 3), pads=(1, 1, 1, 1))
+    narrow(m, 0.9043, zero_point, low, high, dtype).conv((5, 4, 3, 3), pads=(1, 1, 1, 1)).qdq(0.2043, 0)
+    q = assert_agrees(m.model(), 0.2043)
+    assert kinds(q) == ["conv", "conv"]
+    first = q.graph.tensors[q.graph.layers[0].output]
+    assert (str(first.format), first.zero_point) == (format, zero_point)
+    assert (q.graph.layers[0].requantize.low, q.graph.layers[0].requantize.high) == (low, high)
+
+
+def test_a_narrow_input_is_clipped_on_the_host() -> None:
+    m = narrow(Qdq((1, 3, 6, 6)), 0.313, 1, -4, 7).conv((4, 3, 3, 3)).qdq(0.1043, 0)
+    q = assert_agrees(m.model(), 0.1043)
+    assert str(q.graph.tensors[q.graph.inputs[0]].format) == "int4"
+    assert "Clip" in [node.op_type for node in q.prologue.graph.nodes]
+
+
+def test_a_clip_behind_max_pool_moves_to_its_quantizer() -> None:
+    m = Qdq((1, 3, 8, 8)).qdq(0.0313, 4).conv((4, 3, 3, 3)).quantize(0.9043, 0)
+    m.node("MaxPool", kernel_shape=(2, 2)).node("Clip", m.constant("low", np.int8(-8)), m.constant("high", np.int8(7)))
+    q = assert_agrees(m.dequantize(0.9043, 0).conv((5, 4, 2, 2)).qdq(0.2043, 0).model(opset=13), 0.2043)
+    assert kinds(q) == ["conv", "max_pool", "conv"]
+    assert {str(q.graph.tensors[layer.output].format) for layer in q.graph.layers[:2]} == {"int4"}
+
+
+def test_max_pool_repeats_a_narrow_quantizer() -> None:
+    m = narrow(Qdq((1, 3, 8, 8)).qdq(0.0313, 4).conv((4, 3, 3, 3)), 0.9043, 0, -8, 7)
+    narrow(m.node("MaxPool", kernel_shape=(2, 2)), 0.9043, 0, -8, 7)
+    assert kinds(assert_agrees(m.conv((5, 4, 2, 2)).qdq(0.2043, 0).model(), 0.2043)) == ["conv", "max_pool", "conv"]
+
+
+def test_a_clip_of_a_tensor_that_others_read_whole() -> None:
+    m = Qdq((1, 3, 6, 6)).qdq(0.0313, 4).conv((4, 3, 3, 3)).quantize(0.1043, 0)
+    whole = m.b.node("DequantizeLinear", m.x, m.constant("s", np.float32(0.1043)), name="whole")
+    m.node("Clip", m.constant("low", np.int8(-20)), m.constant("high", np.int8(20))).dequantize(0.1043, 0)
+    m.x = m.b.node("Add", whole, m.x, name="join")
+    assert kinds(assert_agrees(m.qdq(0.2, 0).model(), 0.2)) == ["conv", "conv", "add"]
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_weights_behind_a_clip(fold: bool) -> None:
+    m = Qdq((1, 12)).qdq(0.0313, 2)
+    q = m.rng.integers(-127, 128, (12, 9), dtype=np.int8)
+    w = m.constant("w", np.clip(q, -8, 7) if fold else q)
+    if not fold:
+        w = m.b.node("Clip", w, m.constant("low", np.int8(-8)), m.constant("high", np.int8(7)), name="clip")
+    w = m.b.node("DequantizeLinear", w, m.constant("s", np.float32(0.1)), name="dq")
+    (layer,) = assert_agrees(m.node("MatMul", w).qdq(0.0517, 0).model(), 0.0517).graph.layers
+    assert isinstance(layer, Dense)
+    assert layer.weight_format == IntFormat(4, True)
+
+
+@pytest.mark.parametrize("values", [(-1, 1), (-1, 0, 1), (0,), (-3, 2), (1, 2), (-128, 127)], ids=str)
+def test_the_format_of_weights_is_the_narrowest_that_holds_them(values: tuple[int, ...]) -> None:
+    m = Qdq((1, 12)).qdq(0.0313, 2)
+    w = m.constant("w", np.resize(np.array(values, np.int8), (12, 5)))
+    w = m.b.node("DequantizeLinear", w, m.constant("s", np.float32(0.1)), name="dq")
+    m.node("MatMul", w).node("Add", m.constant("b", np.arange(5, dtype=np.float32))).qdq(0.0517, 0)
+    (layer,) = quantize(m.model()).graph.layers
+    assert isinstance(layer, Dense)
+    expected = {
+        (-1, 1): BIPOLAR, (-1, 0, 1): IntFormat(2, True), (0,): IntFormat(1, True), (-3, 2): IntFormat(3, True),
+        (1, 2): IntFormat(3, True), (-128, 127): IntFormat(8, True),
+    }  # fmt: skip
+    assert layer.weight_format == expected[values]
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "int2", "uint2"])
+def test_element_types_of_few_bits(name: str) -> None:
+    """onnxruntime has kernels for 4 bits alone, so the values are compared with the same integers as int8."""
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    info = ml_dtypes.iinfo(dtype)
+    low, high = int(info.min), int(info.max)
+
+    def model(stored: np.dtype) -> object:
+        m = Qdq((1, 12)).qdq(0.0313, 2)
+        q = m.rng.integers(low, high + 1, (12, 9)).astype(np.int8)
+        zero = np.array(1).astype(stored)
+        parameters = m.constant("s", np.float32(0.3)), m.constant("z", zero)
+        m.node("MatMul", m.b.node("DequantizeLinear", m.constant("w", q.astype(stored)), *parameters, name="dq_w"))
+        parameters = m.constant("s", np.float32(0.9)), m.constant("z", zero)
+        m.node("QuantizeLinear", *parameters)
+        if stored != dtype:
+            m.node(
+                "Clip",
+                m.constant("low", np.array(low).astype(stored)),
+                m.constant("high", np.array(high).astype(stored)),
+            )
+        return m.node("DequantizeLinear", *parameters).matmul(9, 20).qdq(0.05, 0).model(opset=25)
+
+    wide = np.dtype(np.int8 if low < 0 else np.uint8)
+    made, expected = quantize(model(dtype)).graph, quantize(model(wide)).graph
+    assert [str(t.format) for t in made.tensors.values()] == ["int8", name, "int8"]
+    for layer, other in zip(made.layers, expected.layers, strict=True):
+        assert isinstance(layer, Dense)
+        assert isinstance(other, Dense)
+        np.testing.assert_array_equal(layer.weights, other.weights)
+        assert layer.requantize == other.requantize
+
+
+@pytest.mark.parametrize("zero_point", [-5, 0])
+def test_tensors_of_16_bits(zero_point: int) -> None:
+    m = Qdq((1, 12)).qdq(0.0013, zero_point, np.int16).matmul(12, 9).qdq(0.03, 0)
+    assert_agrees(m.model(opset=21), 0.03)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_weights_per_channel_with_zero_points(axis: int) -> None:
+    m = Qdq((1, 12)).qdq(0.0313, 2)
+    shape = (9, 12) if axis == 0 else (12, 9)
+    w = m.constant("w", m.rng.integers(0, 256, shape, dtype=np.uint8))
+    scales = m.constant("s", m.rng.uniform(0.01, 0.03, 9).astype(np.float32))
+    zeros = m.constant("z", m.rng.integers(90, 160, 9).astype(np.uint8))
+    w = m.b.node("DequantizeLinear", w, scales, zeros, axis=axis, name="dq")
+    bias = m.constant("b", np.zeros(9, np.float32))
+    assert_agrees(m.node("Gemm", w, bias, transB=1 - axis).qdq(0.0917, 0).model(), 0.0917)

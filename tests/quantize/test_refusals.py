@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hwflow import onnx
+from hwflow import golden, onnx
 from hwflow.errors import HwflowError
 from hwflow.hls.support import hardware_layers
 from hwflow.onnx.build import Builder
@@ -225,3 +225,72 @@ def test_dropout_in_training() -> None:
         "'d' (Dropout): drops elements at random, as in training",
         "export the model for inference",
     ]
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, np.inf])
+def test_scales_that_are_computed_and_no_scales(value: float) -> None:
+    m = Qdq((1, 4))
+    scale = m.b.node("Mul", m.constant("half", np.float32(0.5)), m.constant("whole", np.float32(value)), name="scale")
+    m.node("QuantizeLinear", scale, m.constant("zero", np.int8(0)))
+    m.node("DequantizeLinear", scale, m.constant("zero", np.int8(0))).matmul(4, 3).qdq(0.1, 0)
+    with pytest.raises(HwflowError, match=rf"the scale '{scale}' must be positive and finite, not {value * 0.5}"):
+        quantize(m.model())
+
+
+def test_a_scale_per_channel_with_a_zero_in_it() -> None:
+    m = Qdq((1, 4)).qdq(0.1, 0)
+    w = m.constant("w", np.ones((4, 3), np.int8))
+    scales = m.b.node("Mul", m.constant("a", np.array([1, 0, 2], np.float32)), m.constant("b", np.float32(1)), name="s")
+    m.node("MatMul", m.b.node("DequantizeLinear", w, scales, name="dq", axis=1)).qdq(0.1, 0)
+    with pytest.raises(HwflowError, match=rf"the scale '{scales}' must be positive and finite, not 0.0"):
+        quantize(m.model())
+
+
+def test_weights_that_are_all_zero_are_legal() -> None:
+    m = Qdq((1, 4)).qdq(0.1, 0)
+    w = m.b.node(
+        "DequantizeLinear", m.constant("w", np.zeros((4, 3), np.int8)), m.constant("s", np.float32(1)), name="d"
+    )
+    q = quantize(m.node("MatMul", w).node("Add", m.constant("b", np.float32(0.2))).qdq(0.1, 0).model())
+    made = next(iter(golden.predict(q, {"input": np.ones((3, 1, 4), np.float32)}).values()))
+    np.testing.assert_allclose(made, 0.2, rtol=1e-6)
+
+
+def test_two_tensors_that_only_a_host_can_join() -> None:
+    m = Qdq((1, 3, 6, 6)).qdq(0.1, 0).conv((4, 3, 3, 3)).qdq(0.1, 0)
+    other = m.b.node("Transpose", m.x, perm=(0, 1, 3, 2), name="turn")
+    m.x = m.b.node("Add", m.x, other, name="join")
+    assert (
+        "they must be equal and in the same order" in refusal(m.qdq(0.1, 0).conv((4, 4, 2, 2)).qdq(0.1, 0).model())[1]
+    )
+
+
+def test_a_division_of_two_tensors() -> None:
+    m = Qdq((1, 3, 6, 6)).qdq(0.1, 0).conv((4, 3, 3, 3)).qdq(0.1, 0)
+    first = m.x
+    m.conv((4, 4, 1, 1)).qdq(0.1, 0)
+    m.x = m.b.node("Div", first, m.x, name="join")
+    assert refusal(m.qdq(0.1, 0).conv((4, 4, 2, 2)).qdq(0.1, 0).model())[1:] == [
+        "'join' (Div): joins two computed tensors; only Add, Sub, Mul and Concat of two have an integer form",
+        "replace it in the model before the export",
+    ]
+
+
+def test_a_sum_with_a_result_that_is_not_quantized() -> None:
+    m = Qdq((1, 3, 6, 6)).qdq(0.1, 0).conv((4, 3, 3, 3)).qdq(0.1, 0)
+    first = m.x
+    m.conv((4, 4, 1, 1))
+    m.x = m.b.node("Add", first, m.x, name="join")
+    lines = refusal(m.qdq(0.1, 0).conv((4, 4, 2, 2)).qdq(0.1, 0).model())
+    assert lines[1].startswith("'join' (Add): reads the result of 'conv")
+    assert lines[1].endswith("which no QuantizeLinear made integer")
+
+
+def test_concat_of_frames_of_different_size() -> None:
+    m = Qdq((1, 3, 6, 6)).qdq(0.1, 0).conv((4, 3, 3, 3)).qdq(0.1, 0)
+    first = m.b.node("Flatten", m.x, name="first")
+    m.conv((4, 4, 2, 2)).qdq(0.1, 0).node("Flatten")
+    m.x = m.b.node("Concat", first, m.x, axis=1, name="join")
+    assert (
+        "joins frames of different height or width (4x4x4, 3x3x4)" in refusal(m.matmul(100, 3).qdq(0.1, 0).model())[1]
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hwflow.layers import Layer, Tensor
+from hwflow.layers import Layer, LayerGraph, Tensor
 from hwflow.layers.concat import Concat
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model, Node
@@ -103,6 +103,7 @@ class Building:
             layer: Layer = Concat(self.name_of(core.node), tuple(parts), name)
         else:
             layer = self._layer(rounded, y)
+        layer.check(LayerGraph("", {**self.tensors, name: y}, (), (), ()))
         self.add(layer, y)
         self.sources[name] = (rounded.output, pending.index)
         return name

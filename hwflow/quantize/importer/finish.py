@@ -58,7 +58,7 @@ def matrix_layer(
     else:
         sign = signed(form)
         turned = sums.turned(sign)
-        made = rescale(affine(form, turned, p), turned, stage)
+        made = rescale(affine(form, turned, p), turned, y.format, stage)
     weights = core.weights * sign.reshape(-1, *[1] * (core.weights.ndim - 1))
     return _matrix(replace(core, weights=weights), x, y.name, name, made)
 
@@ -123,7 +123,7 @@ def average_layer(
         sign, made = search(start, sums, Function(pending, opsets), p)
     else:
         sign = signed(form)
-        made = rescale(affine(form, sums, p), sums, stage) if np.all(sign > 0) else None
+        made = rescale(affine(form, sums, p), sums, y.format, stage) if np.all(sign > 0) else None
     if made is None or not np.all(sign > 0):
         raise ValueError("an average must not be negated or made constant before its QuantizeLinear")
     return AveragePool(name, (x.name,), y.name, x.format, made, window.kernel, strides=window.strides, pads=window.pads)

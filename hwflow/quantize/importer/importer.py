@@ -202,9 +202,7 @@ class Importer:
         if isinstance(state, Pending):
             return state
         if not isinstance(state, Held) or not state.real:
-            raise Unsupported(
-                "computes with integers; they must be dequantized first", _QUANTIZE_ALL
-            )
+            raise Unsupported("computes with integers; they must be dequantized first", _QUANTIZE_ALL)
         x = self.tensors[state.tensor]
         made = self._made.get(state.tensor.removesuffix(".frame")) or next(iter(self.graph.nodes))
         return Pending.of(Kept(made, x.name, x.frame, state), state.index)

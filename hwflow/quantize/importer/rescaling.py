@@ -11,6 +11,7 @@ import numpy as np
 
 from hwflow.layers import IntFormat, Requantize
 from hwflow.layers.formats import IntArray
+from hwflow.layers.hardware import price, rescale_cost
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from hwflow.quantize.importer.forms import Bound, Form
 from hwflow.quantize.importer.states import Parameters
@@ -26,7 +27,7 @@ MAX_LEVELS = 255
 _FEW_LEVELS = 15
 
 #: The rounding of a bias may move a result by this part of a step at most.
-_BIAS_ERROR = Fraction(1, 256)
+_BIAS_ERROR = Fraction(1, 2048)
 
 _LARGEST_BIAS = 1 << 40
 
@@ -41,6 +42,11 @@ class Accumulator:
     zero: IntArray
     low: IntArray
     high: IntArray
+
+    @property
+    def format(self) -> IntFormat:
+        """The narrowest one of all sums."""
+        return IntFormat.covering(min(int(self.low.min()), 0), max(int(self.high.max()), 0))
 
     def turned(self, sign: IntArray) -> Accumulator:
         """With the sums of some channels negated (sign -1) or all zero (sign 0)."""
@@ -103,8 +109,8 @@ def _ends(low: Bound, high: Bound, p: Parameters) -> tuple[int, int]:
     return end(low), end(high)
 
 
-def rescale(a: Affine, accumulator: Accumulator, stage: OutputStage) -> Rescale:
-    """The rescaling that does `a`.
+def rescale(a: Affine, accumulator: Accumulator, output: IntFormat, stage: OutputStage) -> Rescale:
+    """The rescaling that does `a`, to integers of format `output`.
 
     Both kinds are made where the levels are few or `stage` asks for thresholds.  Where a multiplication gives the same
     result for every possible sum, the cheaper one is taken; else thresholds, which are exact by definition.
@@ -114,7 +120,8 @@ def rescale(a: Affine, accumulator: Accumulator, stage: OutputStage) -> Rescale:
     same_ends = len(set(a.low)) == 1 and len(set(a.high)) == 1
     if stage is OutputStage.MULTIPLY and not same_ends:
         raise ValueError("its limits differ from channel to channel, which a multiplication cannot do; use thresholds")
-    if stage is OutputStage.MULTIPLY or (stage is OutputStage.AUTO and levels > _FEW_LEVELS and same_ends):
+    many = stage is OutputStage.AUTO and levels > _FEW_LEVELS and same_ends
+    if stage is OutputStage.MULTIPLY or many or levels == 0:
         return _multiplication(a, accumulator)
     exact = thresholds(a, accumulator)
     if stage is OutputStage.THRESHOLDS or not same_ends:
@@ -125,13 +132,12 @@ def rescale(a: Affine, accumulator: Accumulator, stage: OutputStage) -> Rescale:
         return exact
     if _meaning(made, accumulator) != exact:
         return exact
-    return made if _price(made, accumulator) <= _price(exact, accumulator) else exact
+    return made if _price(made, accumulator, output) <= _price(exact, accumulator, output) else exact
 
 
 def _multiplication(a: Affine, accumulator: Accumulator) -> Requantize:
     """The nearest multipliers and biases."""
-    bits = IntFormat.covering(min(int(accumulator.low.min()), 0), max(int(accumulator.high.max()), 0)).bits
-    fraction = _fraction_bits(a, max(0, _SUM_BITS - bits))
+    fraction = _fraction_bits(a, max(0, _SUM_BITS - accumulator.format.bits))
     multiplier, shift = fixed_points([ratio / (1 << fraction) for ratio in a.ratio])
     bias = np.array([round(b * (1 << fraction)) for b in a.bias], np.int64)
     return Requantize(bias, multiplier, shift, a.zero_point, a.low[0], a.high[0], fraction, a.rounding)
@@ -196,9 +202,6 @@ def _meaning(made: Requantize, accumulator: Accumulator) -> Thresholds:
     return within(rows * len(ratios), made.low, accumulator)
 
 
-def _price(made: Rescale, accumulator: Accumulator) -> float:
-    """What a rescaling costs, roughly in LUTs for each lane: comparators and their thresholds, or multiplier blocks."""
-    bits = IntFormat.covering(min(int(accumulator.low.min()), 0), max(int(accumulator.high.max()), 0)).bits
-    if isinstance(made, Thresholds):
-        return float(made.values.shape[1] * bits)
-    return 300.0 if np.any(made.multiplier > 1) else 2.0 * bits
+def _price(made: Rescale, accumulator: Accumulator, output: IntFormat) -> float:
+    """What a rescaling costs in hardware, in logic cells of a lane."""
+    return price(rescale_cost(made, accumulator.format, output))

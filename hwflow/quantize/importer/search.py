@@ -52,8 +52,10 @@ def search(start: Form, sums: Accumulator, function: Function, p: Parameters) ->
     low, high = int(found[0].min()), int(found[1].max())
     if high - low > MAX_LEVELS:
         raise ValueError(f"a function behind a layer must have at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
-    if high == low:
-        high = low + 1
+    if high == low:  # a constant needs a level, reached by all or by none
+        low, high = (low, low + 1) if low < p.high else (low - 1, low)
+    if p.format.bipolar:
+        low, high = p.low, p.high
     levels = np.arange(low + 1, high + 1)[:, None]
     return sign, Thresholds(_bisect(levels, turned, lambda a: results(a, sign)), low)
 
