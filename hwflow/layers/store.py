@@ -25,7 +25,8 @@ __all__ = ["load_graph", "save_graph"]
 GRAPH, ARRAYS = "graph.yaml", "arrays.npz"
 
 #: What reading a damaged or foreign file raises.
-_DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError, zipfile.BadZipFile)
+_DAMAGE = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, yaml.YAMLError,
+           zipfile.BadZipFile)  # fmt: skip
 
 
 def save_graph(graph: LayerGraph, folder: Path) -> None:
@@ -105,10 +106,20 @@ def _typed(hint: Any, value: Any, arrays: Mapping[str, Any]) -> Any:
     if hint == Rescale:
         return _object(Thresholds if "values" in value else Requantize, value, arrays)
     if get_args(hint) and hint.__origin__ is tuple:
-        return tuple(value)
+        return _tuple(get_args(hint), value)
     if get_args(hint):  # an array
         array = arrays[value]
         if array.dtype != np.int64:
             raise ValueError(f"array '{value}' must be int64, not {array.dtype}")
         return array
+    if hint in (int, str) and type(value) is not hint:
+        raise ValueError(f"'{value}' must be of type {hint.__name__}")
     return hint(value)
+
+
+def _tuple(kinds: tuple[Any, ...], values: Any) -> tuple[Any, ...]:
+    """Numbers or names, as many as `kinds`, or any number where `kinds` ends with an ellipsis."""
+    count = len(values) if kinds[-1] is Ellipsis else len(kinds)
+    if not isinstance(values, list) or len(values) != count or any(type(value) is not kinds[0] for value in values):
+        raise ValueError(f"{values} must be a list of {count} of type {kinds[0].__name__}")
+    return tuple(values)

@@ -88,12 +88,19 @@ def truncate(file: Path) -> None:
         ("graph.yaml", lambda f: f.write_text("just a text")),
         ("graph.yaml", lambda f: f.write_text(f.read_text().replace("kind: dense", "kind: thick"))),
         ("graph.yaml", lambda f: f.write_text(f.read_text().replace("groups: 2", "groups: 3"))),
+        ("graph.yaml", lambda f: f.write_text(f.read_text().replace("shift: 17", "shift: 17.5"))),
+        ("graph.yaml", lambda f: f.write_text(f.read_text().replace("shift: 17", f"shift: {10**40}"))),
+        ("graph.yaml", lambda f: f.write_text(f.read_text().replace("zero_point: 2", "zero_point: .inf"))),
+        ("graph.yaml", lambda f: f.write_text(f.read_text().replace("pads: [0, 0, 1, 1]", "pads: [0, 0]"))),
+        ("graph.yaml", lambda f: f.write_text(f.read_text().replace("strides: [1, 1]", "strides: [0, 1]"))),
         ("arrays.npz", Path.unlink),
         ("arrays.npz", truncate),
     ],
 )
 def test_damage_is_refused(tmp_path: Path, file: str, damage) -> None:
     save_graph(every_kind(), tmp_path)
+    whole = (tmp_path / file).read_bytes()
     damage(tmp_path / file)
+    assert not (tmp_path / file).is_file() or (tmp_path / file).read_bytes() != whole
     with pytest.raises(HwflowError, match=r"must hold a layer graph .* delete the folder and quantize again"):
         load_graph(tmp_path)
