@@ -140,10 +140,15 @@ def info(**options: Any) -> None:
 @quantization_options
 @click.option("--export", type=click.Path(path_type=Path),
               help="Write the integers as an ONNX model with QuantizeLinear and DequantizeLinear.")
+@click.option("--accuracy-drop", type=float, metavar="POINTS",
+              help="Search the widths of each layer for the cheapest design that loses at most so much accuracy.")
+@click.option("--search-evaluations", type=click.IntRange(min=1), default=200, show_default=True,
+              help="How many designs that search may try.")
+@board_option
 def quantize(**options: Any) -> None:
     """Make the integer graph of MODEL, calibrated on the data; with labels, report the accuracy of both.
 
-    Exit codes: 0 fine; 2 for a model, data or settings that do not fit.
+    Exit codes: 0 fine; 1 where no widths keep --accuracy-drop; 2 for a model, data or settings that do not fit.
     """
     run(commands.quantize, options)
 

@@ -22,7 +22,9 @@ from .layers.base import Layer
 from .layers.formats import Tensor
 from .onnx import Severity
 from .onnx.container.files import read
+from .onnx.rewrite.passes import remove_unused
 from .onnx_commands import require_apart
+from .precision_command import quantize_within
 from .report import tables
 from .report.accuracy import say_accuracy, show_accuracy, show_layers
 from .report.console import Console
@@ -107,6 +109,9 @@ def quantize(console: Console, settings: Settings) -> Result:
     """The integer graph below build/<model>/quantized, what it costs in accuracy, and on demand a QDQ model of it."""
     if settings.export is not None:
         _require_export(settings.export, settings)
+    search = None
+    if settings.accuracy_drop is not None:
+        search, settings = quantize_within(console, settings)
     flow = Flow(console, settings)
     with locked(flow.folder, console.progress):
         graph, accuracy, path = flow.graph, flow.accuracy(), flow.reproducing()
@@ -119,12 +124,12 @@ def quantize(console: Console, settings: Settings) -> Result:
     if path is not None:
         console.say(f"every choice of this run: {path}; edit a copy of it and pass that with --settings")
     if settings.export is not None:
-        onnx.save(flow.quantized.qdq, settings.export)
+        onnx.save(remove_unused(flow.quantized.qdq), settings.export)
         console.say(f"exported to {settings.export}: standard ONNX with QuantizeLinear and DequantizeLinear, for any "
                     f"runtime (onnxruntime.InferenceSession('{settings.export}')), or for hwflow in place of the model")
     return {"accuracy": accuracy.facts() if accuracy else None, "folder": str(flow.folder / "quantized"),
             "layers": layers, "notes": list(flow.quantized.notes), "settings": str(path) if path else None,
-            "export": str(settings.export) if settings.export else None}
+            "export": str(settings.export) if settings.export else None, "search": search}
 
 
 def _require_export(target: Path, settings: Settings) -> None:

@@ -57,6 +57,8 @@ class Settings:
     settings: Path | None = None
     bits: tuple[int, int] | None = None
     export: Path | None = None
+    accuracy_drop: float | None = None
+    search_evaluations: int = 200
     layer_rows: int = 100
     input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     build: Path = Path("build")

@@ -17,12 +17,9 @@ from hwflow.hls import Budget, solve
 from hwflow.hls.plan import link_cost
 from hwflow.hls.support import hardware_problems
 from hwflow.layers.base import Folding, HardwareLayer, Layer, LayerGraph
-from hwflow.precision.points import Design
+from hwflow.precision.points import LINKS, Design
 
 __all__ = ["Pace", "pace_of"]
-
-#: The part of a design that joins the stages.
-LINKS = "links"
 
 
 @dataclass(frozen=True)

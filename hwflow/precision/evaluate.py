@@ -33,9 +33,9 @@ PROBE_ROWS = 64
 
 @dataclass
 class ModelEvaluator:
-    """`quantize` makes the integer model of settings; it must give the same one for the same settings."""
+    """`quantize` makes the integer model of settings, with or without full tuning, always the same one."""
 
-    quantize: Callable[[QuantizationSettings], Quantized]
+    quantize: Callable[[QuantizationSettings, bool], Quantized]
     base: QuantizationSettings
     knobs: Sequence[Knob]
     pace: Pace
@@ -48,7 +48,7 @@ class ModelEvaluator:
         """The integer model of these widths; asking twice in a row costs nothing."""
         if self._last is None or self._last[0] != (bits, tuned):
             settings = settings_with(self.base, self.knobs, bits, tuned=tuned)
-            self._last = (bits, tuned), self.quantize(settings)
+            self._last = (bits, tuned), self.quantize(settings, tuned)
         return self._last[1]
 
     def design(self, bits: Bits) -> Design:

@@ -90,7 +90,7 @@ def _bits(settings: QuantizationSettings, place: Place) -> int:
 def settings_with(
     base: QuantizationSettings, knobs: Sequence[Knob], bits: Bits, *, tuned: bool
 ) -> QuantizationSettings:
-    """`base` with the widths `bits`.  What is not `tuned` rounds weights to the nearest integer, which is quick."""
+    """`base` with the widths `bits`.  What is not `tuned` rounds weights to the nearest, without correction."""
     layers, inputs = dict(base.layers), dict(base.inputs)
     for knob, width in zip(knobs, bits, strict=True):
         for kind, name in knob.places:
@@ -108,7 +108,8 @@ def settings_with(
 
 def _untuned(settings: QuantizationSettings) -> QuantizationSettings:
     def nearest(layer: LayerSettings) -> LayerSettings:
-        return replace(layer, weights=replace(layer.weights, rounding=WeightRounding.NEAREST))
+        weights = replace(layer.weights, rounding=WeightRounding.NEAREST, bias_correction=False)
+        return replace(layer, weights=weights)
 
     layers = {name: nearest(layer) for name, layer in settings.layers.items()}
     return replace(settings, default=nearest(settings.default), layers=layers)

@@ -10,7 +10,10 @@ from hwflow_rtl.vendor import Resources
 
 from hwflow.precision.knobs import Bits
 
-__all__ = ["Design", "Evaluator", "Point", "frontier"]
+__all__ = ["LINKS", "Design", "Evaluator", "Point", "frontier"]
+
+#: The part of a design that joins the stages; the other parts are named like their layer.
+LINKS = "links"
 
 
 @dataclass(frozen=True)

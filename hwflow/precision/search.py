@@ -4,8 +4,8 @@
 2. From these a path of descent is predicted: again and again the width that saves most for the noise that it adds.
 3. The path is measured where the accuracy passes the limit (by bisection), and here and there for the frontier.
 4. From the cheapest design that keeps the limit the search walks on: it measures the step with the largest expected
-   saving, takes it where the limit is kept, and learns from it where not.  A step narrows one width, or narrows one
-   and widens another (which repairs what an earlier step broke).
+   saving, takes it where the limit is kept, and learns from it where not.  A step narrows one width, and where that
+   would pass the limit widens others (which also repairs what an earlier step broke).
 
 Deterministic: the same answers of the evaluator give the same designs in the same order.
 """
@@ -20,36 +20,50 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hwflow.precision.knobs import Bits, Knob
-from hwflow.precision.points import Evaluator, Point
-from hwflow.precision.surrogate import Indices, Surrogate, bits_at, noise_table, place_of
+from hwflow.precision.points import Design, Evaluator, Point
+from hwflow.precision.steps import narrower, steps_from
+from hwflow.precision.surrogate import Floats, Surrogate, bits_at, grid_bits, noise_table, place_of
 
-__all__ = ["Search", "search"]
+__all__ = ["Search", "search", "walk"]
 
 #: Called with (evaluations done, evaluations allowed).
 Progress = Callable[[int, int], None]
 
 #: Bits that are probed for their noise, in the order of their use to the search.
 PROBED = (4, 2, 6, 3, 1, 5, 7)
+#: The cost of the first of them is asked for in any case.
+COSTED = 2
+#: Widths of all weights and of all activations whose cost is asked for: the most with no more designs than evaluations.
+GRIDS = ((1, 2, 3, 4, 5, 6, 7, 8), (1, 2, 3, 4, 6, 8), (2, 4, 6, 8), (2, 4, 8), (4, 8))
 #: How many designs along the path are measured for the frontier, besides those of the bisection.
 ALONG_THE_PATH = 8
 #: So many steps in a row without a success end the walk.
 PATIENCE = 40
 #: A step that is expected to save less than this share of the price is not worth a measurement.
-WORTH = 1e-4
+WORTH = 2e-4
 #: Standard deviation of the logarithm of the noise at which accuracy passes the limit.
-SPREAD = 0.5
+SPREAD = 0.4
+
+_ERFC = np.frompyfunc(math.erfc, 1, 1)
 
 
 @dataclass
 class Search:
-    """The state of a search: what was measured, and how many evaluations are left."""
+    """The state of a search: what was measured, and how many evaluations are left.
+
+    `tuned` says which of the designs' points are meant.  `others` are points of another search of the same model, for
+    what they tell of noise and accuracy.  `surrogate` is None where every design was measured.
+    """
 
     knobs: Sequence[Knob]
     evaluator: Evaluator
     limit: float
     evaluations: int
     progress: Progress | None = None
+    tuned: bool = False
+    others: tuple[Point, ...] = ()
     points: dict[Bits, Point] = field(default_factory=dict)
+    surrogate: Surrogate | None = None
     used: int = 0
 
     @property
@@ -66,7 +80,7 @@ class Search:
         if bits not in self.points:
             if self.left <= 0:
                 return None
-            self.points[bits] = self.evaluator.measure(bits)
+            self.points[bits] = self.evaluator.measure(bits, tuned=self.tuned)
             self.count()
         return self.points[bits]
 
@@ -92,32 +106,33 @@ def search(
             state.measure(bits)
         return state
     state.measure(widest)
-    surrogate = sensitivity(state, widest)
-    path = descent(knobs, surrogate)
-    _along(state, path)
-    _walk(state, surrogate)
+    state.surrogate = sensitivity(state, widest)
+    _along(state, descent(knobs, state.surrogate))
+    walk(state)
     return state
 
 
 def sensitivity(state: Search, widest: Bits) -> Surrogate:
-    """What each width alone does; noise is probed for as many widths as half of the evaluations allow."""
+    """What each width does; noise is probed for as many widths as half of the evaluations allow."""
     knobs, evaluator = state.knobs, state.evaluator
     probes: dict[tuple[int, int], float] = {}
+    single: dict[tuple[int, int], Design] = {}
     allowed = state.left // 2
-    for width in PROBED:
+    for number, width in enumerate(PROBED):
         turned = [(k, knob.widths.index(width)) for k, knob in enumerate(knobs) if width in knob.widths[1:]]
-        if len(turned) > allowed:
-            break
         allowed -= len(turned)
+        if allowed < 0 and number >= COSTED:
+            break
         for k, place in turned:
-            probes[k, place] = evaluator.probe(_turned(knobs, widest, k, place))
-            state.count()
+            bits = _turned(knobs, widest, k, place)
+            single[k, place] = evaluator.design(bits)
+            if allowed >= 0:
+                probes[k, place] = evaluator.probe(bits)
+                state.count()
     base = evaluator.probe(widest) if probes else 0.0
-    designs = [
-        [evaluator.design(_turned(knobs, widest, k, w)) for w in range(len(knob.widths))]
-        for k, knob in enumerate(knobs)
-    ]
-    return Surrogate(evaluator.design(widest), designs, noise_table(knobs, base, probes))
+    costed = next((widths for widths in GRIDS if len(widths) ** 2 <= state.evaluations), GRIDS[-1])
+    grid = {(w, a): evaluator.design(grid_bits(knobs, w, a)) for w in costed for a in costed}
+    return Surrogate(knobs, evaluator.design(widest), single, grid, noise_table(knobs, base, probes))
 
 
 def _turned(knobs: Sequence[Knob], bits: Bits, k: int, place: int) -> Bits:
@@ -129,7 +144,7 @@ def descent(knobs: Sequence[Knob], surrogate: Surrogate) -> list[Bits]:
     places = np.zeros((1, len(knobs)), np.int64)
     path = [bits_at(knobs, places[0].tolist())]
     while True:
-        steps = _narrower(knobs, places[0])
+        steps, _ = narrower(knobs, places[0])
         if not len(steps):
             return path
         saved = surrogate.price(places) - surrogate.price(steps)
@@ -140,17 +155,6 @@ def descent(knobs: Sequence[Knob], surrogate: Surrogate) -> list[Bits]:
             return path
         places = steps[chosen][None]
         path.append(bits_at(knobs, places[0].tolist()))
-
-
-def _narrower(knobs: Sequence[Knob], places: Indices) -> Indices:
-    """[n, knobs]: every design with one width narrower."""
-    rows = []
-    for k, knob in enumerate(knobs):
-        for place in range(int(places[k]) + 1, len(knob.widths)):
-            row = places.copy()
-            row[k] = place
-            rows.append(row)
-    return np.array(rows, np.int64).reshape(len(rows), len(knobs))
 
 
 def _along(state: Search, path: Sequence[Bits]) -> None:
@@ -168,14 +172,14 @@ def _along(state: Search, path: Sequence[Bits]) -> None:
             state.measure(path[round(k * last / ALONG_THE_PATH)])
 
 
-def _walk(state: Search, surrogate: Surrogate) -> None:
+def walk(state: Search) -> None:
     """Step on from the best design while steps are left that are worth a measurement."""
     misses = 0
     while state.left > 0 and misses < PATIENCE:
         current = state.best()
-        if current is None:
+        if current is None or state.surrogate is None:
             return
-        bits = _best_step(state, surrogate, current)
+        bits = _best_step(state, state.surrogate, current)
         if bits is None:
             return
         point = state.measure(bits)
@@ -186,14 +190,15 @@ def _walk(state: Search, surrogate: Surrogate) -> None:
 def _best_step(state: Search, surrogate: Surrogate, current: Point) -> Bits | None:
     """The design near `current`, not yet measured, with the largest expected saving; None where none is worth it."""
     places = np.array([place_of(state.knobs, current.bits)], np.int64)
-    steps = _neighbours(state.knobs, places[0])
-    factor = current.price / float(surrogate.price(places)[0])
-    saved = current.price - surrogate.price(steps) * factor
-    noise = np.maximum(current.noise + surrogate.noise(steps) - surrogate.noise(places), 1e-12)
-    chance = 1 / (1 + np.exp(np.minimum((np.log(noise) - _passing(state)) / SPREAD, 50)))
+    guess, added = float(surrogate.price(places)[0]), float(surrogate.noise(places)[0])
+    passing = _passing(state)
+    steps = steps_from(state.knobs, surrogate, places[0], math.exp(passing) - current.noise + added)
+    saved = current.price - surrogate.price(steps) * (current.price / guess if guess > 0 else 0.0)
+    noise = np.maximum(current.noise + surrogate.noise(steps) - added, 1e-12)
+    chance = _normal((passing - np.log(noise)) / SPREAD)
     gain = saved * chance
     for index in np.argsort(-gain, kind="stable"):
-        if gain[index] < WORTH * current.price:
+        if gain[index] <= WORTH * current.price:
             return None
         bits = bits_at(state.knobs, steps[index].tolist())
         if bits not in state.points:
@@ -201,26 +206,17 @@ def _best_step(state: Search, surrogate: Surrogate, current: Point) -> Bits | No
     return None
 
 
-def _neighbours(knobs: Sequence[Knob], places: Indices) -> Indices:
-    """Designs with one width narrower, and those with besides another one or two bits wider."""
-    narrower = _narrower(knobs, places)
-    rows = [narrower]
-    for k in range(len(knobs)):
-        for wider in (1, 2):
-            if places[k] >= wider:
-                also = narrower[narrower[:, k] == places[k]].copy()
-                also[:, k] -= wider
-                rows.append(also)
-    return np.concatenate(rows)
-
-
 def _passing(state: Search) -> float:
-    """The logarithm of the noise that best tells the points that reach the limit from the others."""
-    known = sorted((math.log(max(p.noise, 1e-12)), p.reaches(state.limit)) for p in state.points.values())
-    logs = [log for log, _ in known]
-    reaching = np.array([reaches for _, reaches in known])
-    # Cut k takes the first k points to reach the limit; mistakes are those that do not, and later ones that do.
-    mistakes = np.concatenate([[0], np.cumsum(~reaching)]) + reaching.sum() - np.concatenate([[0], np.cumsum(reaching)])
-    ends = [logs[0] - 1.0, *logs, logs[-1] + 1.0]
-    cuts = [(ends[k] + ends[k + 1]) / 2 for k in range(len(logs) + 1)]
-    return float(np.mean([cut for cut, count in zip(cuts, mistakes, strict=True) if count == mistakes.min()]))
+    """The logarithm of the noise at which a design reaches the limit or not with the same chance: the most likely one,
+    seeing which points do (probit regression with a known slope)."""
+    points = (*state.others, *state.points.values())
+    logs = np.log([max(point.noise, 1e-12) for point in points])
+    signs = np.where([point.reaches(state.limit) for point in points], 1.0, -1.0)
+    cuts = np.linspace(logs.min() - 1, logs.max() + 1, 400)
+    chances = _normal(signs * (cuts[:, None] - logs) / SPREAD)
+    return float(cuts[np.log(np.maximum(chances, 1e-300)).sum(axis=1).argmax()])
+
+
+def _normal(x: Floats) -> Floats:
+    """The distribution function of the normal distribution."""
+    return np.asarray(_ERFC(-x / math.sqrt(2)), np.float64) / 2

@@ -1,20 +1,24 @@
-"""A quick guess of price and noise for any widths, from what each width alone does to the widest design.
+"""A quick guess of price and noise for any widths, from some designs of which both are known.
 
-Noise of independent roundings adds up (Widrow and Kollar, "Quantization Noise"); the cost of a multiplier is about the
-product of its operands' widths, so the effects of several widths on one layer's cost are multiplied.
+Noise of independent roundings adds up (Widrow and Kollar, "Quantization Noise", 2008), so what each knob adds alone is
+summed.  Cost does not: whether products go into multiplier blocks or into logic depends on both operands.  So a layer's
+cost is that of the design where all weights and all activations have the widths of its own weights and inputs, but for
+what the width of its result changes alone.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.precision.knobs import Bits, Knob
-from hwflow.precision.points import Design
+from hwflow.precision.knobs import Bits, Knob, KnobKind
+from hwflow.precision.points import LINKS, Design
 
-__all__ = ["Surrogate", "noise_table"]
+__all__ = ["Surrogate", "bits_at", "grid_bits", "noise_table", "place_of"]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -25,32 +29,95 @@ PER_BIT = 4.0
 TINY = 1e-12
 
 
-class Surrogate:
-    """`designs[k][w]` and `noise[k, w]` (added to the widest design's) belong to width number w of knob k alone."""
+def grid_bits(knobs: Sequence[Knob], weights: int, activations: int) -> Bits:
+    """The widths of a design with the same for all weights and for all activations, as far as the knobs go."""
+    return tuple(min(weights if knob.kind is KnobKind.WEIGHTS else activations, knob.widths[0]) for knob in knobs)
 
-    def __init__(self, base: Design, designs: Sequence[Sequence[Design]], noise: Floats):
-        parts = [name for name, price in base.parts.items() if price > TINY]
-        self.base = np.array([base.parts[name] for name in parts])
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of the design and the knobs that change its cost, by their number.
+
+    `table` is its cost by widths of all weights and of all activations; None where those say nothing of it alone.
+    """
+
+    base: float
+    weights: tuple[int, ...]
+    inputs: tuple[int, ...]
+    output: int | None
+    table: Floats | None
+
+
+class Surrogate:
+    """`single` has the designs with knob number k at place number w of its widths, the others at their widest; `grid`
+    those of `grid_bits`; `noise[k, w]` is what a width adds to the widest design's noise."""
+
+    def __init__(
+        self,
+        knobs: Sequence[Knob],
+        base: Design,
+        single: Mapping[tuple[int, int], Design],
+        grid: Mapping[tuple[int, int], Design],
+        noise: Floats,
+    ):
+        self.knobs = knobs
         self.noise_added = noise
-        widths = noise.shape[1]
-        self.log_ratio = np.zeros((len(designs), widths, len(parts)))
-        #: Parts that the widest design has not.
-        self.extra = np.zeros((len(designs), widths))
-        for k, row in enumerate(designs):
-            for w, design in enumerate(row):
-                shares = np.array([design.parts.get(name, 0.0) for name in parts]) / self.base
-                self.log_ratio[k, w] = np.log(np.maximum(shares, TINY))
-                self.extra[k, w] = sum(price for name, price in design.parts.items() if name not in parts)
+        names = [name for name, price in base.parts.items() if price > TINY]
+        prices = np.array([base.parts[name] for name in names])
+        known = {key: np.array([design.parts.get(name, 0.0) for name in names]) / prices
+                 for key, design in single.items()}  # fmt: skip
+        #: [knobs, widths, parts]: the factor that a knob alone has on a part's cost.
+        self.factors = _interpolated(knobs, known, noise.shape[1], len(names))
+        self.parts = [self._part(p, name, base, grid) for p, name in enumerate(names)]
+        self.widths = np.ones((len(knobs), noise.shape[1]), np.int64)
+        for k, knob in enumerate(knobs):
+            self.widths[k, : len(knob.widths)] = knob.widths
+
+    def _part(self, p: int, name: str, base: Design, grid: Mapping[tuple[int, int], Design]) -> _Part:
+        turning = [k for k in range(len(self.knobs)) if np.any(np.abs(self.factors[k, :, p] - 1) > TINY)]
+        own = [k for k in turning if (KnobKind.OUTPUT, name) in self.knobs[k].places]
+        weights = [k for k in turning if self.knobs[k].kind is KnobKind.WEIGHTS]
+        inputs = [k for k in turning if k not in own and k not in weights]
+        table = np.zeros((9, 9))
+        for w, a in itertools.product(range(1, 9), repeat=2):
+            wider = min(key for key in grid if key[0] >= w and key[1] >= a)
+            table[w, a] = grid[wider].parts.get(name, 0.0)
+        alone = len(weights) <= 1 and bool(inputs) and name != LINKS
+        return _Part(base.parts[name], tuple(weights), tuple(inputs), own[0] if own else None, table if alone else None)
 
     def price(self, places: Indices) -> Floats:
         """[n] prices of [n, knobs] places in the knobs' widths."""
-        knobs = np.arange(places.shape[1])
-        ratios = np.exp(self.log_ratio[knobs, places].sum(axis=1))
-        return np.asarray((ratios * self.base).sum(axis=1) + self.extra[knobs, places].sum(axis=1))
+        bits = self.widths[np.arange(places.shape[1]), places]
+        total = np.zeros(len(places))
+        for p, part in enumerate(self.parts):
+            factors = self.factors[:, :, p]
+            if part.table is None:
+                turning = (*part.weights, *part.inputs, *(() if part.output is None else (part.output,)))
+                total += part.base * np.prod([factors[k, places[:, k]] for k in turning], axis=0)
+                continue
+            inputs = bits[:, part.inputs].max(axis=1)
+            weights = bits[:, part.weights[0]] if part.weights else np.full(len(places), 8)
+            cost = part.table[weights, inputs]
+            if part.output is not None:  # the grid's design has a result as wide as the inputs
+                of_grid = np.clip(self.widths[part.output, 0] - inputs, 0, len(self.knobs[part.output].widths) - 1)
+                cost = cost * factors[part.output, places[:, part.output]] / factors[part.output, of_grid]
+            total += cost
+        return total
 
     def noise(self, places: Indices) -> Floats:
         """[n] noise on top of the widest design's."""
         return np.asarray(self.noise_added[np.arange(places.shape[1]), places].sum(axis=1))
+
+
+def _interpolated(knobs: Sequence[Knob], known: Mapping[tuple[int, int], Floats], widths: int, parts: int) -> Floats:
+    """[knobs, widths, parts] factors: of the widest width 1, between known ones linear, beyond them as the last."""
+    table = np.ones((len(knobs), widths, parts))
+    for k in range(len(knobs)):
+        places = [0, *sorted(w for kk, w in known if kk == k)]
+        rows = np.array([np.ones(parts), *(known[k, w] for w in places[1:])])
+        for p in range(parts):
+            table[k, :, p] = np.maximum(np.interp(np.arange(widths), places, rows[:, p]), TINY)
+    return table
 
 
 def noise_table(knobs: Sequence[Knob], base: float, probes: Mapping[tuple[int, int], float]) -> Floats:

@@ -14,14 +14,16 @@ from hwflow.precision.points import Design, Point
 
 
 def knobs(widths: Sequence[Sequence[int]]) -> tuple[Knob, ...]:
-    """Knobs of weights with these widths."""
-    return tuple(Knob(KnobKind.WEIGHTS, f"layer{k}", tuple(w)) for k, w in enumerate(widths))
+    """Knobs of weights and inputs of layers, by turns, with these widths."""
+    kinds = (KnobKind.WEIGHTS, KnobKind.INPUT)
+    return tuple(Knob(kinds[k % 2], f"layer{k // 2}", tuple(w)) for k, w in enumerate(widths))
 
 
 @dataclass
 class Synthetic:
     """Layer k multiplies by weights of knob 2k and elements of knob 2k + 1; noise adds up; drop grows with noise.
 
+    Products of operands of which one has at most `fabric` bits cost what their widths say, others the same.
     `asked` counts the evaluations of each kind.
     """
 
@@ -29,20 +31,23 @@ class Synthetic:
     size: np.ndarray
     gain: np.ndarray
     step: float = 0.25
+    fabric: int = 8
     asked: dict[str, int] = field(default_factory=lambda: {"design": 0, "probe": 0, "measure": 0})
 
     @staticmethod
     def random(seed: int, widths: Sequence[Sequence[int]]) -> Synthetic:
         rng = np.random.default_rng(seed)
         count = len(widths)
-        return Synthetic(knobs(widths), rng.uniform(0.2, 5, (count + 1) // 2), 10 ** rng.uniform(-1, 2.5, count))
+        sizes, gains = rng.uniform(0.2, 5, (count + 1) // 2), 10 ** rng.uniform(-1, 2.5, count)
+        return Synthetic(knobs(widths), sizes, gains, fabric=int(rng.choice([3, 5, 8])))
 
     def design(self, bits: Bits) -> Design:
         self.asked["design"] += 1
         parts = {}
         for layer, size in enumerate(self.size):
             pair = bits[2 * layer : 2 * layer + 2]
-            parts[f"layer{layer}"] = float(size * (np.prod(pair) + 2 * np.sum(pair))) / 1000
+            products = np.prod(pair) if min(pair) <= self.fabric else 100  # in logic, or in a block of one size
+            parts[f"layer{layer}"] = float(size * (products + 2 * np.sum(pair))) / 1000
         price = sum(parts.values())
         return Design(Resources(lut=round(price * 1000)), price, parts)
 

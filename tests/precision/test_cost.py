@@ -13,7 +13,8 @@ from hwflow.flow import budget_of
 from hwflow.hls import solve
 from hwflow.layers import Add, Dense, Frame, IntFormat, LayerGraph, Tensor
 from hwflow.layers.rescale import Requantize
-from hwflow.precision.cost import LINKS, pace_of
+from hwflow.precision.cost import pace_of
+from hwflow.precision.points import LINKS
 from hwflow.quantize import quantize
 from hwflow.synth import load_board
 from tests.project.tree import ROOT

@@ -43,7 +43,7 @@ def prepared() -> Prepared:
 
 def test_inputs_weights_and_results_can_be_narrower_and_concat_ties_its_operands(prepared):
     found = {(knob.kind, knob.name): knob for knob in knobs_of(prepared, QuantizationSettings())}
-    assert list(found)[0] == (KnobKind.INPUT, "image")
+    assert next(iter(found)) == (KnobKind.INPUT, "image")
     weights = [name for kind, name in found if kind is KnobKind.WEIGHTS]
     assert weights == ["conv", "side", "fc"]
     results = [name for kind, name in found if kind is KnobKind.OUTPUT]

@@ -1,0 +1,174 @@
+"""`hwflow quantize --accuracy-drop`: the search for widths as a step of the command line.
+
+It leaves, below build/<model>/precision: `settings.yaml`, which makes the chosen design again; `frontier.json` with
+everything measured; `frontier.svg`, the plot; and `answers.jsonl`, from which an interrupted search goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from . import onnx
+from .build import code_fingerprint, create_folder, digest, locked, write_atomically
+from .errors import AnswerIsNo, HwflowError, MissingTool
+from .flow import Flow, Settings, budget_of, content
+from .precision import Outcome, Point, bits_text, choose_widths, require_drop
+from .report.console import Console
+from .report.frontier import frontier_facts, frontier_svg, show_frontier
+from .target import require_plain_target, same_file
+
+__all__ = ["Answers", "quantize_within"]
+
+#: A file of answers that is larger than this starts anew.
+MAX_ANSWERS = 1 << 25
+
+
+class Answers(MutableMapping[str, Mapping[str, Any]]):
+    """Answers of the search in `file`, a line of JSON each; those of another `context` are left alone.
+
+    A line is written at once, and one that is damaged is passed over: its answer is computed again.
+    """
+
+    def __init__(self, file: Path, context: str):
+        self.file = file
+        self.context = context
+        self.known: dict[str, Mapping[str, Any]] = {}
+        require_plain_target(file)
+        create_folder(file.parent)
+        if file.exists() and file.stat().st_size > MAX_ANSWERS:
+            file.unlink()
+        for line in file.read_bytes().splitlines() if file.exists() else ():
+            self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            entry = json.loads(line)
+            if entry["context"] == self.context and isinstance(entry["answer"], dict):
+                self.known[entry["key"]] = entry["answer"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            pass
+
+    def __getitem__(self, key: str) -> Mapping[str, Any]:
+        return self.known[key]
+
+    def __setitem__(self, key: str, answer: Mapping[str, Any]) -> None:
+        self.known[key] = answer
+        entry = {"context": self.context, "key": key, "answer": answer}
+        with self.file.open("ab", buffering=0) as stream:
+            torn = stream.tell() and not self._ends_with_newline()
+            stream.write((b"\n" if torn else b"") + json.dumps(entry).encode() + b"\n")
+
+    def _ends_with_newline(self) -> bool:
+        with self.file.open("rb") as stream:
+            stream.seek(-1, os.SEEK_END)
+            return stream.read(1) == b"\n"
+
+    def __delitem__(self, key: str) -> None:
+        del self.known[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.known)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+
+def quantize_within(console: Console, settings: Settings) -> tuple[dict[str, Any], Settings]:
+    """Search the widths; gives the facts and settings of the command that make the chosen design.
+
+    HwflowError for a question that has no answer; AnswerIsNo where no design keeps the accuracy.
+    """
+    assert settings.accuracy_drop is not None
+    require_drop(settings.accuracy_drop)
+    if settings.data is None:
+        raise HwflowError(
+            "--accuracy-drop must have data to measure the accuracy on; give an NPZ file with --data "
+            "(docs/data-files.md)"
+        )
+    flow = Flow(console, settings)
+    folder = flow.folder / "precision"
+    made = folder / "settings.yaml"
+    if settings.settings is not None and same_file(made, settings.settings):
+        raise HwflowError(f"--settings must not be {made}, which --accuracy-drop writes; copy it to another place")
+    _ = flow.board, flow.choices
+    with locked(flow.folder, console.progress):
+        outcome = _search(console, flow, folder)
+        write_atomically(folder / "frontier.json", json.dumps(frontier_facts(outcome), indent=1))
+        plot = _plot(console, outcome, folder / "frontier.svg", settings.model.stem)
+        show_frontier(console, outcome)
+        for note in outcome.notes:
+            console.say(f"  note: {note}")
+        chosen = _chosen(outcome)
+        write_atomically(made, outcome.quantized.settings if outcome.quantized else "")
+    console.say(f"  chosen: {_text(outcome, chosen)}")
+    console.say(
+        f"  settings: {folder / 'settings.yaml'}; points: {folder / 'frontier.json'}{f'; plot: {plot}' if plot else ''}"
+    )
+    facts = {**frontier_facts(outcome), "settings": str(made), "plot": plot and str(plot)}
+    return facts, replace(settings, settings=made, bits=None)
+
+
+def _search(console: Console, flow: Flow, folder: Path) -> Outcome:
+    """The search with the model, data and board of `flow`."""
+    model, dataset, choices, board = flow.model, flow.dataset, flow.choices, flow.board
+    assert dataset is not None
+    limit = flow.settings.accuracy_drop
+    assert limit is not None
+    budget, technology = budget_of(board), board.technology()
+
+    arrays = [*dict(sorted(dataset.inputs.items())).values(), *([] if dataset.labels is None else [dataset.labels])]
+    context = digest(
+        code_fingerprint(),
+        flow.quantize_key,
+        repr((budget, technology.name, technology.timing)),
+        onnx.dumps(model),
+        *map(content, arrays),
+    )
+    answers = Answers(folder / "answers.jsonl", context)
+    with console.rows("search for widths") as progress:
+        return choose_widths(
+            model,
+            dataset,
+            choices,
+            technology,
+            budget,
+            limit=limit,
+            evaluations=flow.settings.search_evaluations,
+            store=answers,
+            progress=progress,
+        )
+
+
+def _plot(console: Console, outcome: Outcome, path: Path, title: str) -> Path | None:
+    """Write the plot; without matplotlib say how to get it."""
+    try:
+        picture = frontier_svg(outcome, title)
+    except MissingTool as missing:
+        console.progress(str(missing))
+        return None
+    write_atomically(path, picture)
+    return path
+
+
+def _chosen(outcome: Outcome) -> Point:
+    if outcome.winner is not None:
+        return outcome.winner
+    best = outcome.most_accurate
+    raise AnswerIsNo(
+        f"no design loses at most {outcome.limit:g} {outcome.metric.unit} of {outcome.metric.name}; the best found "
+        f"loses {best.drop:.2f} (bits {bits_text(outcome.knobs, best.bits)}); allow a larger --accuracy-drop, give "
+        "more rows to calibrate with (calib_ arrays), or more --search-evaluations"
+    )
+
+
+def _text(outcome: Outcome, point: Point) -> str:
+    saved = 1 - point.price / outcome.widest.price if outcome.widest.price else 0.0
+    return (
+        f"bits {bits_text(outcome.knobs, point.bits)}, {100 * saved:.1f} % cheaper than the widest, "
+        f"{point.drop:.2f} {outcome.metric.unit} of {outcome.metric.name} lost"
+    )

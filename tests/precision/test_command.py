@@ -1,0 +1,180 @@
+"""`hwflow quantize --accuracy-drop`: the search on small models, what it leaves, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from hwflow import onnx
+from hwflow.golden import evaluate_rows
+from hwflow.precision_command import Answers
+from hwflow.quantize import load_quantized
+from tests.e2e.command import Cli
+from tests.e2e.networks import rows_for, small_network, write_data
+from tests.project.tree import ROOT
+
+DIGITS = ROOT / "models" / "digits_cnn.onnx"
+DATA = ROOT / "models" / "digits_cnn.npz"
+FOLDER = Path("build/small/precision")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> list[str]:
+    """The command on the small network, whose data has the float model's classes as labels."""
+    model = small_network()
+    onnx.save(model, tmp_path / "small.onnx")
+    write_data(tmp_path / "small.npz", model, rows=40)
+    return ["quantize", "small.onnx", "--data", "small.npz", "--accuracy-drop", "10"]
+
+
+def test_the_example_becomes_cheaper_within_the_drop(cli: Cli) -> None:
+    words = ["quantize", DIGITS, "--data", DATA, "--accuracy-drop", "1.0", "--search-evaluations", "20"]
+    done = cli(*words, "--json")
+    assert done.code == 0, done.err
+    search = done.json["search"]
+    winner, widest = search["winner"], search["widest"]
+    assert winner["drop"] <= 1.0
+    assert winner["price"] < widest["price"]
+    assert search["evaluations"] <= 20
+    assert search["metric"]["name"] == "top-1"
+    top1 = done.json["accuracy"]
+    assert 100 * (top1["float_top1"] - top1["integer_top1"]) == pytest.approx(winner["drop"])
+
+
+def test_what_it_prints_and_leaves(cli: Cli, small: list[str]) -> None:
+    done = cli(*small, "--search-evaluations", "14")
+    assert done.code == 0, done.err
+    assert "frontier for ulx3s_85f" in done.out
+    assert "bits: input, then weights/result of conv, fc" in done.out
+    assert "agreement: rows where output" in done.out
+    assert "the accuracy is measured on 40 rows only; one row is 2.50 points" in done.out
+    facts = json.loads((FOLDER / "frontier.json").read_text())
+    prices = [point["price"] for point in facts["frontier"]]
+    assert prices == sorted(prices, reverse=True)
+    picture = ElementTree.fromstring((FOLDER / "frontier.svg").read_text())
+    assert picture.tag.endswith("svg")
+
+
+def test_the_settings_make_the_design_again(cli: Cli, small: list[str]) -> None:
+    assert cli(*small, "--search-evaluations", "14").code == 0
+    chosen = load_quantized(Path("build/small/quantized"))
+    again = cli("quantize", "small.onnx", "--data", "small.npz", "--settings", FOLDER / "settings.yaml", "--build", "b")
+    assert again.code == 0, again.err
+    assert load_quantized(Path("b/small/quantized")).graph == chosen.graph
+    bits = json.loads((FOLDER / "frontier.json").read_text())["winner"]["bits"]
+    assert min(bits) < 8
+
+
+@pytest.mark.slow
+def test_a_second_run_asks_nothing_again_and_says_the_same(
+    cli: Cli, small: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = cli(*small, "--search-evaluations", "14", "--json")
+    asked: list[str] = []
+    store = Answers.__setitem__
+    monkeypatch.setattr(Answers, "__setitem__", lambda self, key, value: (asked.append(key), store(self, key, value)))
+    second = cli(*small, "--search-evaluations", "14", "--json")
+    assert asked == []
+    assert second.json == first.json
+    longer = cli(*small, "--search-evaluations", "20", "--json")
+    assert longer.json["search"]["winner"]["price"] <= first.json["search"]["winner"]["price"]
+
+
+@pytest.mark.slow
+def test_an_interrupted_search_goes_on_where_it_was(
+    cli: Cli, small: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*small, "--search-evaluations", "8"]
+    whole = cli(*words, "--json", "--build", "other")
+    store, asked = Answers.__setitem__, []
+
+    def interrupt(self: Answers, key: str, value: object) -> None:
+        store(self, key, value)
+        asked.append(key)
+        if len(asked) == 10:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Answers, "__setitem__", interrupt)
+        assert cli(*words).code == 130
+    assert not (FOLDER / "settings.yaml").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(Answers, "__setitem__", lambda self, key, value: (asked.append(key), store(self, key, value)))
+        resumed = cli(*words, "--json")
+    assert len(asked) == len(set(asked)), "nothing is computed twice"
+    assert resumed.json["search"]["winner"] == whole.json["search"]["winner"]
+
+
+def test_without_matplotlib_the_table_is_there_and_the_plot_says_what_to_install(
+    cli: Cli, small: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    done = cli(*small, "--search-evaluations", "5")
+    assert done.code == 0
+    assert "frontier for ulx3s_85f" in done.out
+    assert "install it with `pip install 'hwflow[plot]'`" in done.err
+    assert not (FOLDER / "frontier.svg").exists()
+
+
+def test_a_drop_needs_data(cli: Cli, small: list[str]) -> None:
+    assert cli.refuses("quantize", "small.onnx", "--accuracy-drop", "1") == (
+        "--accuracy-drop must have data to measure the accuracy on; give an NPZ file with --data (docs/data-files.md)"
+    )
+
+
+@pytest.mark.parametrize("drop", ["-0.5", "nan", "inf"])
+def test_a_drop_is_a_number_of_points(cli: Cli, small: list[str], drop: str) -> None:
+    assert cli.refuses(*small[:-1], drop) == (
+        f"--accuracy-drop must be 0 or more points, not {drop}; 1.0 lets the model lose one of a hundred rows"
+    )
+
+
+def test_a_model_that_came_quantized_has_its_widths(cli: Cli, small: list[str]) -> None:
+    assert cli(*small[:-2], "--export", "int8.onnx").code == 0
+    assert cli.refuses("quantize", "int8.onnx", *small[2:]) == (
+        "--accuracy-drop must have a float model, not one that is quantized already, whose widths stand in the file; "
+        "start from the float model"
+    )
+
+
+def test_the_settings_that_are_written_are_not_those_that_are_read(cli: Cli, small: list[str]) -> None:
+    assert cli(*small, "--search-evaluations", "5").code == 0
+    message = cli.refuses(*small, "--settings", FOLDER / "settings.yaml")
+    assert message == (
+        f"--settings must not be {FOLDER / 'settings.yaml'}, which --accuracy-drop writes; copy it to another place"
+    )
+
+
+def test_labels_that_make_no_accuracy(cli: Cli, small: list[str], tmp_path: Path) -> None:
+    write_data(tmp_path / "small.npz", small_network(), rows=4, labels=np.array([0, 1, 2, 7]))
+    assert "labels must be from 0 to 2" in cli.refuses(*small)
+
+
+def test_no_design_may_be_good_enough(cli: Cli, small: list[str], tmp_path: Path) -> None:
+    model = small_network()
+    rows = rows_for(model, 6)
+    (labels,) = evaluate_rows(onnx.infer(model), rows).values()  # no integer model equals them
+    write_data(tmp_path / "small.npz", model, rows=6, labels=labels)
+    done = cli.refuses(*small[:-1], "0", "--search-evaluations", "5", code=1)
+    assert done.startswith("no design loses at most 0 % of error; the best found loses ")
+    assert "allow a larger --accuracy-drop" in done
+    assert not (FOLDER / "settings.yaml").exists()
+    assert (FOLDER / "frontier.json").exists()
+
+
+def test_answers_survive_damage(tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    answers = Answers(file, "here")
+    answers["a"], answers["b"] = {"x": 1}, {"x": 2}
+    Answers(file, "there")["c"] = {"x": 3}
+    lines = file.read_bytes().splitlines()
+    file.write_bytes(b"\n".join([lines[0], b"\xff{", b"[1]", b'{"context": "here"}', lines[1][:-3]]))
+    damaged = Answers(file, "here")
+    assert dict(damaged) == {"a": {"x": 1}}
+    damaged["d"] = {"x": 4}
+    assert dict(Answers(file, "here")) == {"a": {"x": 1}, "d": {"x": 4}}
