@@ -66,7 +66,7 @@ def settings_from_yaml(text: str, source: str, model: Model) -> QuantizationSett
             if name not in there:
                 kind = "an input" if section == "inputs" else "a node"
                 near = nearest_name(name, there)
-                raise HwflowError(f"settings {source}: {section}/{name} must name {kind} of the model{near}")
+                raise HwflowError(f"settings {source}: {section}/{_short(name)} must name {kind} of the model{near}")
     default = _layer(document.get("default", {}), LayerSettings())
     equalize = document.get("equalize", "auto")
     return QuantizationSettings(
@@ -120,7 +120,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a name", key.start_mark)
             if key.value in found:
-                message = f"the key '{key.value}' must stand here once, not twice"
+                message = f"the key '{_short(key.value)}' must stand here once, not twice"
                 raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
             found[key.value] = self.construct_object(value, deep=True)
         return found
@@ -136,8 +136,10 @@ def _document(text: str, source: str) -> Any:
         where = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "it cannot be parsed"
         raise HwflowError(f"settings {source}{where}: must be plain YAML: {problem}") from None
-    except (ValueError, RecursionError) as error:
-        problem = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    except RecursionError:
+        raise HwflowError(f"settings {source} must be plain YAML: it is nested too deeply") from None
+    except (ValueError, AttributeError, KeyError, TypeError) as error:  # what the library raises for values of a tag
+        problem = str(error) if isinstance(error, ValueError) else "a value is not of the type that stands before it"
         raise HwflowError(f"settings {source} must be plain YAML: {problem}") from None
 
 
@@ -152,10 +154,10 @@ def _check_schema(document: Any, source: str) -> None:
     if not errors:
         return
     error = errors[0]
-    place = "/".join(map(str, error.absolute_path)) or "the file"
+    place = "/".join(map(_short, error.absolute_path)) or "the file"
     if error.validator == "additionalProperties":
         keys = list(error.schema["properties"])
-        unknown = next(key for key in error.instance if key not in keys)
+        unknown = _short(next(key for key in error.instance if key not in keys))
         near = difflib.get_close_matches(unknown, keys, 1)
         guess = f"; did you mean '{near[0]}'?" if near else ""
         raise HwflowError(f"settings {source}: {place} must have no key '{unknown}', only {', '.join(keys)}{guess}")
@@ -170,7 +172,7 @@ def _short(value: Any) -> str:
 
 def _check_numbers(value: Any, source: str, path: tuple[str, ...]) -> None:
     """What a schema cannot say: no NaN, and a range has its smaller end first."""
-    place = f"settings {source}: {'/'.join(path)}"
+    place = f"settings {source}: {'/'.join(map(_short, path))}"
     if isinstance(value, Mapping):
         for key, inner in value.items():
             _check_numbers(inner, source, (*path, str(key)))
