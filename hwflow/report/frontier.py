@@ -13,7 +13,7 @@ from ..precision.knobs import KnobKind
 from .console import Console
 from .tables import number
 
-__all__ = ["frontier_facts", "frontier_svg", "require_plotting", "show_frontier"]
+__all__ = ["frontier_facts", "frontier_svg", "show_frontier"]
 
 #: Rows of the table; a longer frontier shows the winner, the widest and points between in its place.
 MAX_ROWS = 24
@@ -21,10 +21,10 @@ MAX_ROWS = 24
 MAX_TEXT = 60
 
 
-def require_plotting() -> Any:
-    """matplotlib's class of figures.  MissingTool where it is not installed."""
+def plotting() -> tuple[Any, Any]:
+    """matplotlib, and its class of figures.  MissingTool where it is not installed."""
     try:
-        return importlib.import_module("matplotlib.figure").Figure
+        return importlib.import_module("matplotlib"), importlib.import_module("matplotlib.figure").Figure
     except ImportError:
         raise MissingTool(
             "a plot must have matplotlib to draw it; install it with `pip install 'hwflow[plot]'` "
@@ -95,7 +95,8 @@ def frontier_facts(outcome: Outcome) -> dict[str, Any]:
 
 def frontier_svg(outcome: Outcome, title: str) -> str:
     """A picture: price against drop of every design, the frontier as a line.  MissingTool without matplotlib."""
-    figure = require_plotting()(figsize=(8, 5), layout="constrained")
+    matplotlib, make = plotting()
+    figure = make(figsize=(8, 5), layout="constrained")
     axes = figure.add_subplot()
     share = [100 * point.price for point in outcome.points]
     axes.scatter(share, [point.drop for point in outcome.points], s=12, color="#b0b8c4", label="measured")
@@ -104,7 +105,7 @@ def frontier_svg(outcome: Outcome, title: str) -> str:
         [p.drop for p in outcome.frontier],
         marker="o",
         markersize=4,
-        drawstyle="steps-post",
+        drawstyle="steps-pre",
         color="#1f5f9e",
         label="frontier",
     )
@@ -121,11 +122,14 @@ def frontier_svg(outcome: Outcome, title: str) -> str:
         )
     axes.axhline(outcome.limit, linestyle="--", linewidth=1, color="#b71c1c", label=f"limit {outcome.limit:g}")
     axes.set_yscale("symlog", linthresh=max(outcome.limit, 1.0))
+    axes.set_ylim(bottom=min(0.0, *(point.drop for point in outcome.points)) - 0.2)
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel(f"price: shares of {outcome.pace.budget.name}, added up (%)")
     axes.set_ylabel(f"drop of {outcome.metric.name} ({outcome.metric.unit})")
     axes.set_title(title, parse_math=False)
     axes.legend()
     axes.grid(visible=True, alpha=0.3)
     text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None})
+    with matplotlib.rc_context({"svg.hashsalt": "hwflow"}):  # the same points give the same file
+        figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
