@@ -67,6 +67,14 @@ def test_the_larger_ratio_of_a_sum_has_all_bits_of_a_multiplier() -> None:
         assert abs(m / 2**joined.shift - scale / 0.1127) < 2.0**-17
 
 
+def test_the_smaller_ratio_of_a_sum_has_them_where_the_larger_needs_few() -> None:
+    m = start()
+    q = quantize(join(m, "Add", fork(m, same, branch(0.00017))).qdq(0.0617, 0).model())
+    (joined,) = (layer for layer in q.graph.layers if isinstance(layer, Add))
+    assert joined.multipliers[0] == 1 << joined.shift
+    assert abs(joined.multipliers[1] / 2**joined.shift / (0.00017 / 0.0617) - 1) < 2.0**-17
+
+
 def test_an_operand_may_be_used_twice() -> None:
     m = start()
     q = assert_agrees(join(m, "Add", [m.x, m.x]).qdq(0.1127, 0).model(), 0.1127)

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hwflow import golden
+from hwflow import golden, onnx
 from hwflow.layers import AveragePool
+from hwflow.quantize import quantize
 from tests.bench import quantization as bench
 
 
@@ -32,6 +33,14 @@ def test_every_layer_is_onnxruntimes(models_dir: Path, name: str) -> None:
         # A mean whose scale does not change has exact ties; in onnxruntime the rounding of its float sums breaks them.
         assert row.equal >= (0.99 if row.layer in averages else 0.999), row
         assert row.worst <= 1, row
+
+
+@pytest.mark.parametrize("name", [*bench.QDQ, *bench.FLOAT])
+def test_the_export_is_imported_without_change(models_dir: Path, name: str) -> None:
+    _, _, quantized = bench.read(models_dir, name, rows=1)
+    again = quantize(onnx.loads(onnx.dumps(quantized.qdq)))
+    assert again.graph == quantized.graph
+    assert all(node.domain == "" for node in quantized.qdq.graph.nodes)
 
 
 @pytest.mark.parametrize("name", bench.QDQ)

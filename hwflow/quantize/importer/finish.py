@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hwflow.layers import AveragePool, Conv, Dense, IntFormat, Layer, Lookup, Requantize, Tensor
 from hwflow.layers.add import Add
+from hwflow.layers.elementwise import significant_bits
 from hwflow.layers.formats import BIPOLAR, IntArray
 from hwflow.layers.matrix import accumulator_format
 from hwflow.layers.multiply import Multiply
@@ -24,6 +25,9 @@ from hwflow.quantize.scale import fixed_point
 from hwflow.quantize.settings import OutputStage
 
 __all__ = ["average_layer", "matrix_layer", "product_layer", "raw_layer", "sum_layer", "table_layer", "weight_format"]
+
+#: Multipliers of a sum stay below this, so that its exact result stays far inside int64.
+_WIDEST = 1 << 34
 
 
 def weight_format(weights: IntArray) -> IntFormat:
@@ -143,14 +147,29 @@ def sum_layer(pending: Pending, core: Sum, xs: tuple[Tensor, Tensor], y: Tensor,
     """An Add: both ratios over one power of two, the larger one with all the bits of a multiplier."""
     factor, zero_point, (low, high) = _scalar(pending, p)
     ratios = [factor * f * Fraction(x.scale) / Fraction(p.scale) for f, x in zip(core.factors, xs, strict=True)]
-    multiplier, shift = fixed_point(max(abs(r) for r in ratios))
-    shift += MULTIPLIER_BITS - multiplier.bit_length()
-    shift = min(shift, MAX_SHIFT)
-    pair = [round(r * (1 << shift)) for r in ratios]
-    while shift > 0 and all(m % 2 == 0 for m in pair):
-        pair, shift = [m // 2 for m in pair], shift - 1
+    pair, shift = _common(ratios)
     names = (xs[0].name, xs[1].name)
     return Add(name, names, y.name, (pair[0], pair[1]), shift, zero_point, low, high)
+
+
+def _common(ratios: list[Fraction]) -> tuple[list[int], int]:
+    """Both ratios over one power of two: the larger one with all the bits of a multiplier, or, where that one needs
+    fewer bits (equal scales, powers of two), the smaller one."""
+    small, large = sorted(abs(ratio) for ratio in ratios)
+    pair, shift = _over(ratios, large)
+    finer, finer_shift = _over(ratios, small)
+    if all(significant_bits(m) <= MULTIPLIER_BITS and abs(m) < _WIDEST for m in finer):
+        pair, shift = finer, finer_shift
+    while shift > 0 and all(m % 2 == 0 for m in pair):
+        pair, shift = [m // 2 for m in pair], shift - 1
+    return pair, shift
+
+
+def _over(ratios: list[Fraction], leading: Fraction) -> tuple[list[int], int]:
+    """`ratios` over the power of two that gives `leading` all the bits of a multiplier."""
+    multiplier, shift = fixed_point(leading)
+    shift = min(shift + MULTIPLIER_BITS - multiplier.bit_length(), MAX_SHIFT)
+    return [round(ratio * (1 << shift)) for ratio in ratios], shift
 
 
 def product_layer(

@@ -85,7 +85,9 @@ class Function:
                 name = source if isinstance(source, str) else ""
                 if isinstance(source, Quantity):
                     name = f"{number}.{position}"
-                    constants[name] = source.real.astype(source.dtype)
+                    # Values are float32 here whatever the file computes in.
+                    dtype = source.dtype if source.dtype.kind in "iub" else np.dtype(np.float32)
+                    constants[name] = source.real.astype(dtype)
                 names.append(name)
             nodes.append(Node(made.node.op_type, tuple(names), made.node.outputs[:1], made.node.attributes))
         start = Value(pending.core.key, TensorType(np.dtype(np.float32), None))
