@@ -63,7 +63,7 @@ def settings_from_yaml(text: str, source: str, model: Model) -> QuantizationSett
     }
     for section, there in names.items():
         for name in document.get(section, {}):
-            if name not in there:
+            if name not in there and not any(name.startswith(f"{known}.") for known in there):  # a pass made it of that
                 kind = "an input" if section == "inputs" else "a node"
                 near = nearest_name(name, there)
                 raise HwflowError(f"settings {source}: {section}/{_short(name)} must name {kind} of the model{near}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.quantize.graphs import constants, consumers, dynamic_inputs, host_prefix, producers
-from hwflow.quantize.operators import CLAMPS, ELEMENTWISE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT
+from hwflow.quantize.operators import CLAMPS, ELEMENTWISE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, MATRIX
 
 __all__ = ["KEEPS", "Point", "common_ranges", "label_of", "points", "scale_source"]
 
@@ -105,7 +105,7 @@ class _Walk:
         self.before = host_prefix(graph, HOST_BEFORE)
         for node in graph.nodes:
             if self._computes(node) and node.op_type != "Concat":
-                self._fuse(node.outputs[0])
+                self._fuse(node.outputs[0], node.op_type in MATRIX)
         self._find_roots()
         while self._cut():
             self._find_roots()
@@ -124,20 +124,29 @@ class _Walk:
                 self._add(self.ends.get(result, result), node)
             elif node.op_type in ELEMENTWISE and result not in self.fused:
                 self._add_function(node)
-        return self.found
+        return self._with_owners()
 
     def _add(self, tensor: str, node: Node) -> None:
         self.found.setdefault(tensor, Point(tensor, label_of(node), is_scores=self._is_scores(tensor)))
 
     def _add_start(self, name: str) -> None:
-        """A tensor that the host makes.  It belongs to the input it comes from, if nothing else of that input does."""
-        if name in self.found:
-            return
-        origin = name
-        while origin in self.made:
-            origin = dynamic_inputs(self.made[origin], self.graph)[0]
-        owned = any(point.is_input and point.owner == origin for point in self.found.values())
-        self.found[name] = Point(name, label_of(self.made[name]) if owned else origin, is_input=not owned)
+        """A tensor that the host makes."""
+        self.found.setdefault(name, Point(name, ""))
+
+    def _with_owners(self) -> dict[str, Point]:
+        """An input owns itself, or else the first of what the host makes of it; the rest belongs to its last node."""
+        owners: dict[str, str] = {}
+        starts = [name for name, point in self.found.items() if not point.owner]
+        for name in sorted(starts, key=lambda name: name in self.made):
+            origin = name
+            while origin in self.made:
+                origin = dynamic_inputs(self.made[origin], self.graph)[0]
+            owners.setdefault(origin, name)
+        inputs = {name: origin for origin, name in owners.items()}
+        for name in starts:
+            owner = inputs.get(name)
+            self.found[name] = Point(name, owner or label_of(self.made[name]), is_input=owner is not None)
+        return self.found
 
     def _add_function(self, node: Node) -> None:
         """Both ends of a function; nothing for a node inside a function of several nodes."""
@@ -181,15 +190,15 @@ class _Walk:
     def _is_dynamic(self, node: Node) -> bool:
         return bool(dynamic_inputs(node, self.graph))
 
-    def _fuse(self, name: str) -> None:
+    def _fuse(self, name: str, is_matrix: bool = False) -> None:
         """Follow the Relu and Clip (and layout between them) that alone read `name`: they are a part of what made it.
 
-        So is a PRelu with a slope per channel: no table for all elements can hold it.
+        Behind a product so is a PRelu with a slope per channel: no table for all elements can hold it.
         """
         start, passed = name, list[str]()
         while name not in self.outputs and len(self.read.get(name, [])) == 1:
             follower = self.read[name][0]
-            if follower.op_type not in LAYOUT and not _is_fusible(follower, self.graph):
+            if follower.op_type not in LAYOUT and not _is_fusible(follower, self.graph, is_matrix):
                 return
             name = follower.outputs[0]
             passed.append(name)
@@ -232,7 +241,7 @@ class _Walk:
         yield from forced
 
 
-def _is_fusible(node: Node, graph: Graph) -> bool:
+def _is_fusible(node: Node, graph: Graph, is_matrix: bool) -> bool:
     if node.op_type == "PRelu":
-        return any(value.size > 1 for value in constants(node, graph))
+        return is_matrix and any(value.size > 1 for value in constants(node, graph))
     return node.op_type in CLAMPS and len(dynamic_inputs(node, graph)) == 1

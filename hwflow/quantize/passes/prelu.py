@@ -1,7 +1,7 @@
-"""The pass that writes a PRelu whose slopes differ by channel, some of them negative, with Relu and sums.
+"""The pass that writes a PRelu whose slopes differ by channel with Relu and sums.
 
-PRelu(x) = Relu(x) - slope * Relu(-x).  Such a function neither only rises nor only falls, so no limits of a layer's
-sums make its results, and no table for all elements holds one function per channel.
+PRelu(x) = Relu(x) - slope * Relu(-x).  No table for all elements holds one function per channel.  Limits of a product's
+sums do, but only of functions that rise: where no slope is negative.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Constant = Callable[[str, Floats], str]
 def prelu_to_relu(model: Model) -> Model:
     """A Conv or Gemm in front gives x and -x of every channel, a Relu follows, and a layer adds both up again.
 
-    A PRelu with one slope, with slopes that are not negative, or with slopes by place stays as it is.
+    A PRelu with one slope or with slopes by place stays as it is, and so does one behind a Conv or Gemm of its own
+    where no slope is negative.
     """
     graph = model.graph
     names, extra = Names(graph), dict[str, Array]()
@@ -43,10 +44,14 @@ def prelu_to_relu(model: Model) -> Model:
         if slopes is None:
             continue
         source, base = node.inputs[0], node.name or node.outputs[0]
-        both, positive = names.new(f"{base}.both"), names.new(f"{base}.positive")
         before = made.get(source)
-        if before is not None and _may_double(before, graph) and len(read[source]) == 1 and source not in outputs:
-            nodes[id(before)] = [_doubled(before, both, graph, constant)]
+        alone = len(read[source]) == 1 and source not in outputs
+        own = before if before is not None and _may_double(before, graph) and alone else None
+        if own is not None and slopes.min() >= 0:
+            continue
+        both, positive = names.new(f"{base}.both"), names.new(f"{base}.positive")
+        if own is not None:
+            nodes[id(own)] = [_doubled(own, both, graph, constant)]
             first = []
         else:
             first = [_split(source, both, len(slopes), len(shape_of(graph, source) or ()), constant)]
@@ -60,13 +65,11 @@ def prelu_to_relu(model: Model) -> Model:
 
 
 def _slopes(node: Node, graph: Graph) -> Floats | None:
-    """One slope per channel (axis 1), some negative and not all the same; None for other PRelu nodes."""
+    """One slope per channel (axis 1); None for other PRelu nodes."""
     shape, slope = shape_of(graph, node.inputs[0]), graph.initializers.get(node.inputs[1])
     if shape is None or len(shape) < 2 or slope is None or slope.size == 1:
         return None
     full = np.moveaxis(np.broadcast_to(np.asarray(slope, np.float64), shape), 1, 0).reshape(shape[1], -1)
-    if full.min() >= 0:
-        return None
     return full[:, 0].copy() if np.all(full == full[:, :1]) else None
 
 
