@@ -164,6 +164,15 @@ def test_monotonous_functions_are_thresholds(op: str, attributes: dict, negative
     assert isinstance(layer.requantize, Thresholds)
 
 
+def test_rounding_in_the_middle_of_a_function_is_thresholds() -> None:
+    m = conv().node("Mul", "factor").node("Floor")
+    m.b.constant("factor", np.float32(0.25))
+    q = assert_agrees(m.quantize(0.5, 0).dequantize(0.5, 0).model(), 0.5)
+    (layer,) = q.graph.layers
+    assert isinstance(layer, Conv)
+    assert isinstance(layer.requantize, Thresholds)
+
+
 def test_thresholds_of_a_function_behind_an_average() -> None:
     m = Qdq((1, 6, 8, 8)).qdq(0.0313, 11).node("GlobalAveragePool").node("Sigmoid")
     q = assert_agrees(m.qdq(0.004, -128).model(), 0.004)

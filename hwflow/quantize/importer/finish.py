@@ -55,7 +55,7 @@ def matrix_layer(
     """A Conv or Dense with its rescaling to `y`.  ValueError where the scales are out of reach."""
     sums = _sums(core.weights, x)
     start = matrix_form(core, x)
-    form = form_of(pending, start)
+    form = _affine_form(pending, start, p)
     made: Rescale
     if form is None:
         sign, made = search(start, sums, Function(pending, opsets), p)
@@ -65,6 +65,12 @@ def matrix_layer(
         made = rescale(affine(form, turned, p), turned, y.format, stage)
     weights = core.weights * sign.reshape(-1, *[1] * (core.weights.ndim - 1))
     return _matrix(replace(core, weights=weights), x, y.name, name, made)
+
+
+def _affine_form(pending: Pending, start: Form, p: Parameters) -> Form | None:
+    """As `form_of`; None, too, where a rounding inside the function does not meet the steps of the result."""
+    form = form_of(pending, start)
+    return None if form is not None and form.rounding is not None and p.scale != 1 else form
 
 
 def _sums(weights: IntArray, x: Tensor) -> Accumulator:
@@ -121,7 +127,7 @@ def average_layer(
     full = np.full(channels, count, np.int64)
     sums = Accumulator(x.zero_point * full, x.format.low * full, x.format.high * full)
     start = Form.linear((Fraction(x.scale) / count,) * channels)
-    form = form_of(pending, start)
+    form = _affine_form(pending, start, p)
     made: Rescale | None
     if form is None:
         sign, made = search(start, sums, Function(pending, opsets), p)

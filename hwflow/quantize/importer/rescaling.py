@@ -74,11 +74,10 @@ def signed(form: Form) -> IntArray:
 def affine(form: Form, accumulator: Accumulator, p: Parameters) -> Affine:
     """`form` in steps of the result.  `accumulator` is turned by `signed(form)` already.
 
-    ValueError where a rounding inside the function does not meet the steps of the result.
+    ValueError where a bias is far outside of the sums.
     """
     scale = Fraction(p.scale)
-    if form.rounding is not None and scale != 1:
-        raise ValueError("a Floor, Ceil or Round in front of a QuantizeLinear needs scale 1 there")
+    assert form.rounding is None or scale == 1, "a rounding inside the function is one of the result"
     ratios, biases = [], []
     for unit, whole, offset, zero in zip(form.unit, form.whole, form.offset, accumulator.zero, strict=True):
         sign = (unit > 0) - (unit < 0)
