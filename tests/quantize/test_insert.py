@@ -21,6 +21,7 @@ from hwflow.quantize.passes.insert import insert_quantizers
 from hwflow.quantize.passes.points import common_ranges, points
 from hwflow.quantize.post_training import FLOAT_PASSES, to_qdq
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
+from hwflow.quantize.settings_file import settings_from_yaml
 from tests.quantize.models import kinds, rows, runtime
 
 
@@ -101,6 +102,16 @@ def input_in_two_ways(n: Net) -> list[str]:
     return [n.do("Add", n.conv(n.x, name="a"), n.conv(half, name="b"), name="sum")]
 
 
+def input_read_later(n: Net) -> list[str]:
+    half = n.do("Div", n.x, n.c(2), name="half")
+    return [n.do("Add", n.conv(half, name="b"), n.conv(n.x, name="a"), name="sum")]
+
+
+def slopes_behind_a_join(n: Net) -> list[str]:
+    total = n.do("Add", n.x, n.conv(n.x, name="a"), name="sum")
+    return [n.conv(n.do("PRelu", total, n.c([[[0.1]], [[0.2]], [[0.3]], [[0.4]]]), name="p"), name="last")]
+
+
 def squeeze(n: Net) -> list[str]:
     y = n.do("Relu", n.conv(n.x, name="a"), name="r")
     s = n.do("Sigmoid", n.conv(n.do("GlobalAveragePool", y, name="mean"), kernel=1, name="b"), name="s")
@@ -145,6 +156,12 @@ GRAPHS: dict[str, tuple[Callable[[Net], list[str]], list[str], list[tuple[str, .
     ),
     "two outputs": (two_outputs, ["x:x", "a:a", "r:r", "b:b"], []),
     "input in two ways": (input_in_two_ways, ["x:x", "a:a", "half:half", "b:b", "sum:sum"], []),
+    "input read later": (input_read_later, ["x:x", "a:a", "half:half", "b:b", "sum:sum"], []),
+    "slopes behind a join": (
+        slopes_behind_a_join,
+        ["x:x", "a:a", "sum:sum", "p.positive:p.both", "p:p", "last:last"],
+        [],
+    ),
     "squeeze and excite": (squeeze, ["x:x", "r:a", "mean:mean", "b:b", "s:s", "scaled:scaled", "last:last"], []),
     "softmax of a join": (softmax_of_join, ["x:x", "a:a", "sum:sum", "mean:mean"], []),
     "negative slopes": (
@@ -191,6 +208,9 @@ def test_integers_are_what_onnxruntime_computes(name: str, weights: int, activat
     n = Net()
     model = n.model(*GRAPHS[name][0](n))
     quantized = quantize(model, rows(model, 10, seed=2), settings=settings_of(weights, activations, symmetric))
+    if weights == 8:
+        again = quantize(model, settings=settings_from_yaml(quantized.settings, "q.yaml", model))
+        assert again.graph == quantized.graph
     feeds = rows(model, 4)
     found = golden.predict(quantized, feeds)[model.graph.outputs[0].name]
     expected = runtime(quantized.qdq, feeds)
