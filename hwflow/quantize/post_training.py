@@ -24,15 +24,12 @@ from hwflow.quantize.passes.concat import clamps_before_concat
 from hwflow.quantize.passes.insert import insert
 from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last, raise_opset
-from hwflow.quantize.passes.points import Point, common_ranges, points, scale_source
+from hwflow.quantize.passes.points import Point, common_ranges, label_of, points, scale_source
 from hwflow.quantize.passes.prelu import prelu_to_relu
-from hwflow.quantize.settings import (
-    ActivationSettings,
-    LayerSettings,
-    QuantizationSettings,
-)
+from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
 from hwflow.quantize.settings_file import nearest_name, settings_to_yaml
-from hwflow.quantize.tuning.choices import resolved
+from hwflow.quantize.tuning.choices import equalizes, resolved
+from hwflow.quantize.tuning.equalize import equalize, is_layer
 from hwflow.quantize.tuning.tune import tune
 
 __all__ = ["FLOAT_PASSES", "PostTraining", "Prepared", "finish", "prepare", "to_qdq"]
@@ -43,7 +40,7 @@ FLOAT_PASSES: tuple[Pass, ...] = (
     Pass("raise-opset", "Write operators as operator set 13 does.", raise_opset),
     Pass("matrix-to-gemm", "Give products one form: Gemm with transB and bias, Conv with bias.", matrix_to_gemm),
     Pass("fold-affine", "Fold batch normalization, bias and scaling into the weights before them.", fold_affine),
-    Pass("prelu-to-relu", "Write PRelu with negative slopes per channel as Relu of x and of -x.", prelu_to_relu),
+    Pass("prelu-to-relu", "Write PRelu with slopes per channel as Relu of x and of -x.", prelu_to_relu),
     Pass("max-pool-last", "Move Relu and Clip in front of a MaxPool.", max_pool_last),
     Pass("clamps-before-concat", "Move Relu and Clip in front of a Concat.", clamps_before_concat),
 )
@@ -70,6 +67,7 @@ class Prepared:
     `points` become integers, each group of `common` best in the same way.  `rows` are the calibration data, None where
     there are none.  `seen` has the values of each point on them, or on made-up rows; it is None where there are no rows
     and nothing has to be measured, because the settings say every range.
+    `equalized` says whether weights of `twin` were equalized across layers.
     """
 
     twin: Model
@@ -77,6 +75,7 @@ class Prepared:
     common: tuple[tuple[str, ...], ...]
     rows: Mapping[str, Array] | None
     seen: Mapping[str, Histogram] | None
+    equalized: bool
 
     @property
     def layers(self) -> tuple[Node, ...]:
@@ -115,11 +114,13 @@ def prepare(
     for step in FLOAT_PASSES:
         model = step.run(model)
     model = simplify(model)
+    equalized = equalizes(settings, (label_of(node) for node in model.graph.nodes if is_layer(node, model.graph)))
+    model = equalize(model) if equalized else model
     found = points(model)
     _check_types(model, found)
     common = common_ranges(model, found)
     if calibration is None and all(_chosen(point, settings).range is not None for point in found):
-        return Prepared(model, found, common, None, None)
+        return Prepared(model, found, common, None, None, equalized)
     tensors = [point.tensor for point in found]
     if calibration is None:
         notes.append(
@@ -127,9 +128,9 @@ def prepare(
             "and the accuracy will suffer; give real inputs with --data"
         )
         seen = calibrate.measure(model, calibrate.synthetic(model), tensors, progress)
-        return Prepared(model, found, common, None, seen)
+        return Prepared(model, found, common, None, seen, equalized)
     rows = calibrate.checked(model, calibration)
-    return Prepared(model, found, common, rows, calibrate.measure(model, rows, tensors, progress))
+    return Prepared(model, found, common, rows, calibrate.measure(model, rows, tensors, progress), equalized)
 
 
 def _check_types(model: Model, found: tuple[Point, ...]) -> None:
@@ -151,7 +152,7 @@ def finish(prepared: Prepared, settings: QuantizationSettings, notes: list[str])
     _check_padding(prepared, activations)
     tuned = tune(prepared.twin, activations, settings, prepared.rows)
     made = insert(tuned.model, activations, tuned.weights)
-    text = settings_to_yaml(_resolved(prepared, settings, chosen))
+    text = settings_to_yaml(_resolved(prepared, settings, chosen, tuned.settings))
     return PostTraining(made.model, prepared.twin, made.sources, text)
 
 
@@ -231,16 +232,19 @@ def _of_scores(low: float, high: float) -> tuple[float, float]:
 
 
 def _resolved(
-    prepared: Prepared, settings: QuantizationSettings, chosen: Mapping[str, ActivationSettings]
+    prepared: Prepared,
+    settings: QuantizationSettings,
+    chosen: Mapping[str, ActivationSettings],
+    weights: Mapping[str, WeightSettings],
 ) -> QuantizationSettings:
-    """`settings` with nothing left to decide."""
+    """`settings` with nothing left to decide; `weights` are those of the layers that have some."""
     inputs = {point.owner: chosen[point.tensor] for point in prepared.points if point.is_input}
     layers: dict[str, LayerSettings] = {}
 
     def nothing_left(name: str) -> LayerSettings:
         layer = settings.layer(name)
-        weights = resolved(layer.weights, name, has_data=prepared.rows is not None)
-        return replace(layer, weights=weights, output=replace(layer.output, method=resolved_method(layer.output)))
+        own = weights.get(name) or resolved(layer.weights, name, has_data=prepared.rows is not None)
+        return replace(layer, weights=own, output=replace(layer.output, method=resolved_method(layer.output)))
 
     for node in prepared.layers:
         layers[node.name] = nothing_left(node.name)
@@ -248,4 +252,4 @@ def _resolved(
         if not point.is_input:
             layer = layers.get(point.owner) or nothing_left(point.owner)
             layers[point.owner] = replace(layer, output=chosen[point.tensor])
-    return QuantizationSettings(nothing_left(""), layers, inputs, bool(settings.equalize))
+    return QuantizationSettings(nothing_left(""), layers, inputs, prepared.equalized)

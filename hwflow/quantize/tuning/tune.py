@@ -6,20 +6,22 @@ calibration data, each behind the integer versions of the layers before it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from hwflow.layers.formats import IntFormat
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.quantize.calibration.ranges import Progress
 from hwflow.quantize.calibration.weights import weight_form
 from hwflow.quantize.forms import ActivationForm, WeightForm
-from hwflow.quantize.graphs import Names, with_graph
-from hwflow.quantize.passes.points import label_of
+from hwflow.quantize.graphs import Names, producers, with_graph
+from hwflow.quantize.passes.points import label_of, scale_source
 from hwflow.quantize.settings import QuantizationSettings, RangeMethod, WeightRounding, WeightSettings
 from hwflow.quantize.tuning import rounding
 from hwflow.quantize.tuning.choices import needs_data, resolved
+from hwflow.quantize.tuning.equalize import is_layer
 from hwflow.quantize.tuning.moments import Moments, blocks, measure, unblocked
 from hwflow.quantize.tuning.streams import Rows, Streams
 
@@ -28,10 +30,15 @@ __all__ = ["Tuned", "tune"]
 
 @dataclass(frozen=True)
 class Tuned:
-    """`model` is the float model with corrected biases; `weights` are integers, by the `label_of` their node."""
+    """`model` is the float model with corrected biases.
+
+    `weights` are the integers of each layer and `settings` how they were found, with nothing left to decide; both by
+    the `label_of` the node.
+    """
 
     model: Model
     weights: Mapping[str, WeightForm]
+    settings: Mapping[str, WeightSettings]
 
 
 def tune(
@@ -47,9 +54,9 @@ def tune(
     there are none.  `progress` is called with (layers done, layers in all).  The same data gives the same result, bit
     for bit.  HwflowError: settings that need data where there is none.
     """
-    layers = [node for node in model.graph.nodes if _is_layer(node, model)]
+    layers = [node for node in model.graph.nodes if is_layer(node, model.graph)]
     has_data = calibration is not None
-    chosen = {label: resolved(settings.layer(label).weights, label, has_data) for label in map(label_of, layers)}
+    chosen = _resolved(model, layers, activations, settings, has_data)
     tuned = [node for node in layers if has_data and needs_data(chosen[label_of(node)])]
     work = _Work(model, chosen, Streams.start(model, activations, calibration or {}, tuned))
     for node in work.streams.nodes:
@@ -65,12 +72,23 @@ def tune(
     if progress is not None:
         progress(len(layers), len(layers))
     nodes = [work.changed.get(id(node), node) for node in model.graph.nodes]
-    return Tuned(with_graph(model, nodes, work.biases), work.forms)
+    return Tuned(with_graph(model, nodes, work.biases), work.forms, chosen)
 
 
-def _is_layer(node: Node, model: Model) -> bool:
-    constants = model.graph.initializers
-    return node.op_type in ("Conv", "Gemm") and len(node.inputs) > 2 and all(n in constants for n in node.inputs[1:3])
+def _resolved(
+    model: Model,
+    layers: Sequence[Node],
+    activations: Mapping[str, ActivationForm],
+    settings: QuantizationSettings,
+    has_data: bool,
+) -> dict[str, WeightSettings]:
+    """What is done with each layer, by its label."""
+    made, found = producers(model.graph), dict[str, WeightSettings]()
+    for node in layers:
+        form = activations.get(scale_source(node.inputs[0], made, activations))
+        bits = 8 if form is None else IntFormat.covering(form.low, form.high).bits
+        found[label_of(node)] = resolved(settings.layer(label_of(node)).weights, label_of(node), has_data, bits)
+    return found
 
 
 @dataclass
