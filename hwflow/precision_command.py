@@ -1,7 +1,8 @@
 """`hwflow quantize --accuracy-drop`: the search for widths as a step of the command line.
 
-It leaves, below build/<model>/precision: `settings.yaml`, which makes the chosen design again; `frontier.json` with
-everything measured; `frontier.svg`, the plot; and `answers.jsonl`, from which an interrupted search goes on.
+It leaves below build/<model>/precision: `settings.yaml` and `plan.yaml`, which make the chosen design again;
+`frontier.json` with everything measured, and `frontier.svg`, the plot; `answers.jsonl`, from which an interrupted
+search goes on.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from . import onnx
 from .build import code_fingerprint, create_folder, digest, locked, write_atomically
 from .errors import AnswerIsNo, HwflowError, MissingTool
 from .flow import Flow, Settings, budget_of, content
+from .hls import plan_to_yaml
 from .precision import Outcome, Point, bits_text, choose_widths, require_drop
 from .report.console import Console
 from .report.frontier import frontier_facts, frontier_svg, show_frontier
 from .target import require_plain_target, same_file
 
 __all__ = ["Answers", "quantize_within"]
+
+PLAN = "plan.yaml"
 
 #: A file of answers that is larger than this starts anew.
 MAX_ANSWERS = 1 << 25
@@ -103,14 +107,32 @@ def quantize_within(console: Console, settings: Settings) -> tuple[dict[str, Any
         show_frontier(console, outcome)
         for note in outcome.notes:
             console.say(f"  note: {note}")
+        for file in (made, folder / PLAN):  # of an earlier search
+            file.unlink(missing_ok=True)
         chosen = _chosen(outcome)
-        write_atomically(made, outcome.quantized.settings if outcome.quantized else "")
+        plan = _write_design(outcome, made, folder / PLAN)
     console.say(f"  chosen: {_text(outcome, chosen)}")
     console.say(
-        f"  settings: {folder / 'settings.yaml'}; points: {folder / 'frontier.json'}{f'; plot: {plot}' if plot else ''}"
+        f"  settings: {made}; points: {folder / 'frontier.json'}{f'; plot: {plot}' if plot else ''}"
+        f"{f'; plan at this pace, for --plan: {folder / PLAN}' if plan else ''}"
     )
-    facts = {**frontier_facts(outcome), "settings": str(made), "plot": plot and str(plot)}
+    facts = {
+        **frontier_facts(outcome),
+        "settings": str(made),
+        "plot": plot and str(plot),
+        "plan": str(folder / PLAN) if plan else None,
+    }
     return facts, replace(settings, settings=made, bits=None)
+
+
+def _write_design(outcome: Outcome, settings: Path, plan: Path) -> bool:
+    """What makes the chosen design again; True where it can be built, so that there is a plan."""
+    assert outcome.quantized is not None, "something was chosen"
+    made = outcome.pace.plan(outcome.quantized.graph)
+    if made is not None:
+        write_atomically(plan, plan_to_yaml(made))
+    write_atomically(settings, outcome.quantized.settings)
+    return made is not None
 
 
 def _search(console: Console, flow: Flow, folder: Path) -> Outcome:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.errors import AnswerIsNo
-from hwflow.hls import Budget, solve
+from hwflow.hls import Budget, Plan, make_plan, solve
 from hwflow.hls.plan import link_cost
 from hwflow.hls.support import hardware_problems
 from hwflow.layers.base import Folding, HardwareLayer, Layer, LayerGraph
@@ -60,6 +60,14 @@ class Pace:
         total = self.technology.placed(sum(parts.values(), Resources()))
         prices = {name: self.budget.price(resources) for name, resources in parts.items()}
         return Design(total, self.budget.price(total), prices)
+
+    def plan(self, graph: LayerGraph) -> Plan | None:
+        """The design of `graph` as a plan to build; None where it cannot be built yet."""
+        if hardware_problems(graph):
+            return None
+        foldings = [self._folding(graph, layer) for layer in graph.layers]
+        known = [folding for folding in foldings if folding is not None]
+        return make_plan(graph, known, self.technology) if len(known) == len(foldings) else None
 
     def _folding(self, graph: LayerGraph, layer: Layer) -> Folding | None:
         """The folding of the widest design, or the cheapest one that keeps its pace; None without hardware."""

@@ -66,8 +66,11 @@ def test_the_settings_make_the_design_again(cli: Cli, small: list[str]) -> None:
     again = cli("quantize", "small.onnx", "--data", "small.npz", "--settings", FOLDER / "settings.yaml", "--build", "b")
     assert again.code == 0, again.err
     assert load_quantized(Path("b/small/quantized")).graph == chosen.graph
-    bits = json.loads((FOLDER / "frontier.json").read_text())["winner"]["bits"]
-    assert min(bits) < 8
+    winner = json.loads((FOLDER / "frontier.json").read_text())["winner"]
+    assert min(winner["bits"]) < 8
+    made = ["--settings", FOLDER / "settings.yaml", "--plan", FOLDER / "plan.yaml"]
+    built = cli("build", "small.onnx", "--data", "small.npz", *made, "--build", "b", "--json")
+    assert built.json["resources"] == winner["resources"]
 
 
 @pytest.mark.slow
