@@ -1,4 +1,4 @@
-"""Run the measurements and write them into docs/results.md and docs/onnx-conformance.md.
+"""Run the measurements and write them into docs/results.md, docs/quantization.md and docs/onnx-conformance.md.
 
     python -m tests.bench [SECTION ...] [--models DIR] [--report FILE] [--folder DIR] [--list]
 
@@ -15,16 +15,18 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.onnx_sections import ONNX_SECTIONS
+from tests.bench.quantization_sections import QUANTIZATION_SECTIONS
 from tests.bench.sections import SECTIONS as HARDWARE_SECTIONS
 from tests.bench.sections import Bench
 
 DOCS = Path(__file__).parents[2] / "docs"
-SECTIONS = {**HARDWARE_SECTIONS, **ONNX_SECTIONS}
+SECTIONS = {**HARDWARE_SECTIONS, **QUANTIZATION_SECTIONS, **ONNX_SECTIONS}
 
 
 def report_of(section: str) -> Path:
     """The page that a section stands in."""
-    return DOCS / ("onnx-conformance.md" if section in ONNX_SECTIONS else "results.md")
+    pages = {"onnx-conformance.md": ONNX_SECTIONS, "quantization.md": QUANTIZATION_SECTIONS}
+    return DOCS / next((page for page, sections in pages.items() if section in sections), "results.md")
 
 
 def insert(report: str, section: str, text: str) -> str:
@@ -46,7 +48,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.list:
         for name, section in SECTIONS.items():
-            print(f"{name:12} {(section.__doc__ or '').splitlines()[0]}")
+            print(f"{name:24} {(section.__doc__ or '').splitlines()[0]}")
         return 0
     if unknown := set(options.sections) - set(SECTIONS):
         parser.error(f"a section must be one of {', '.join(SECTIONS)}, not {', '.join(sorted(unknown))}")

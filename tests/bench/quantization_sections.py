@@ -124,6 +124,13 @@ def imports(bench: Bench) -> str:
     return program(bench, "tests.bench.quantization", str(bench.models))
 
 
+def qoperators(bench: Bench) -> str:
+    """Models that onnxruntime made in QOperator format, layer by layer."""
+    if bench.models is None:
+        return NO_MODELS
+    return program(bench, "tests.bench.qoperator", str(bench.models))
+
+
 def export(bench: Bench) -> str:
     """Every model written as a standard QDQ model and read again."""
     if bench.models is None:
@@ -140,9 +147,9 @@ def export(bench: Bench) -> str:
 
 
 def _quantized_models(models: Path) -> tuple[str, ...]:
-    from tests.bench.quantization import QUANTIZED
+    from tests.bench.quantization import QDQ
 
-    return tuple(name for name in QUANTIZED if (models / "models" / f"{name}.onnx").is_file())
+    return tuple(name for name in QDQ if (models / "models" / f"{name}.onnx").is_file())
 
 
 def golden_speed(bench: Bench) -> str:
@@ -152,11 +159,35 @@ def golden_speed(bench: Bench) -> str:
     return program(bench, "tests.bench.golden_speed", str(bench.models))
 
 
+#: Models whose widths are searched, and the drop in points.
+SEARCHED, DROP = ("digits_cnn", "mnist_cntk"), "1.0"
+
+
+def frontier(bench: Bench) -> str:
+    """The cheapest widths for an accuracy, against 8 bits everywhere."""
+    rows = []
+    for subject in bench.subjects(SEARCHED):
+        answer = bench.hwflow("quantize", subject, "--accuracy-drop", DROP)
+        if "error" in answer:
+            rows.append([subject.name, f"failed: {answer['error']}", *[""] * 6])
+            continue
+        search = answer["search"]
+        for title in ("widest", "winner"):
+            design = search[title]
+            used = [design["resources"][kind] for kind in ("lut", "ff", "dsp", "ram")]
+            bits = " ".join(map(str, design["bits"]))
+            rows.append([subject.name, title, bits, *used, percent(design["price"]), f"{design['drop']:.2f}"])
+    return table(("model", "design", "bits: input, then weights and result of each layer", "LUT", "FF", "DSP", "RAM", "price",
+                  "points lost"), rows)  # fmt: skip
+
+
 QUANTIZATION_SECTIONS: dict[str, Callable[[Bench], str]] = {
     "quantization-int8": int8,
     "quantization-resnet": resnet,
     "quantization-few-bits": few_bits,
     "quantization-imports": imports,
+    "quantization-qoperator": qoperators,
     "quantization-export": export,
     "quantization-speed": golden_speed,
+    "quantization-frontier": frontier,
 }

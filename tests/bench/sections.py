@@ -106,13 +106,6 @@ def simulation(bench: Bench) -> str:
     return table(header, rows)
 
 
-def quantization(bench: Bench) -> str:
-    """The integer model against onnxruntime, layer by layer, and its accuracy."""
-    if bench.models is None:
-        return "Not measured: needs `--models DIR`."
-    return program(bench, "tests.bench.quantization", str(bench.models))
-
-
 def speed(bench: Bench) -> str:
     """Simulated cycles a second, driven from cocotb, against a bare C++ loop."""
     return f"```\n{program(bench, 'tests.bench.simulation_speed').strip()}\n```"
@@ -190,5 +183,5 @@ def fresh(bench: Bench) -> str:
 
 
 SECTIONS: dict[str, Callable[[Bench], str]] = {
-    section.__name__: section for section in (simulation, quantization, generate, speed, synthesis, fresh)
+    section.__name__: section for section in (simulation, generate, speed, synthesis, fresh)
 }

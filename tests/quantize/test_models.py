@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from hwflow import golden, onnx
+from hwflow import golden
 from hwflow.layers import AveragePool
-from hwflow.quantize import quantize
+from hwflow.layers.formats import IntArray
+from hwflow.quantize import Quantized
 from tests.bench import quantization as bench
 
 
@@ -23,24 +25,29 @@ def test_integers_are_as_accurate_as_floats(models_dir: Path, name: str) -> None
         assert found.integer >= found.reference - 0.005
 
 
+def ties(layer: AveragePool, quantized: Quantized, x: IntArray) -> npt.NDArray[np.bool_]:
+    """Where the exact mean lies in the middle of two steps of the output; its scale is that of the input."""
+    before, after = quantized.graph.tensors[layer.inputs[0]], quantized.graph.tensors[layer.output]
+    if before.scale != after.scale:
+        return np.zeros((1, 1, 1, 1), np.bool_)
+    count = layer.kernel[0] * layer.kernel[1]
+    sums = layer.window.view(x, before.zero_point).sum(axis=(3, 4)) - count * before.zero_point
+    return np.asarray(2 * (sums % count) == count)
+
+
 @pytest.mark.parametrize("name", [*bench.QDQ, *bench.FLOAT])
 def test_every_layer_is_onnxruntimes(models_dir: Path, name: str) -> None:
+    """But where a mean is an exact tie: ONNX rounds it to even, while in onnxruntime the digits that its sum of floats
+    has lost decide (half of the ties go elsewhere with every rule of rounding)."""
     _, dataset, quantized = bench.read(models_dir, name, rows=40)
-    found = list(bench.layers(name, dataset, quantized))
-    assert len(found) == 1 + sum(layer.output in quantized.views for layer in quantized.graph.layers)
-    averages = {layer.name for layer in quantized.graph.layers if isinstance(layer, AveragePool)}
-    for row in found[:-1]:
-        # A mean whose scale does not change has exact ties; in onnxruntime the rounding of its float sums breaks them.
-        assert row.equal >= (0.99 if row.layer in averages else 0.999), row
-        assert row.worst <= 1, row
-
-
-@pytest.mark.parametrize("name", [*bench.QDQ, *bench.FLOAT])
-def test_the_export_is_imported_without_change(models_dir: Path, name: str) -> None:
-    _, _, quantized = bench.read(models_dir, name, rows=1)
-    again = quantize(onnx.loads(onnx.dumps(quantized.qdq)))
-    assert again.graph == quantized.graph
-    assert all(node.domain == "" for node in quantized.qdq.graph.nodes)
+    found = list(bench.compared(dataset, quantized))
+    assert len(found) == sum(layer.output in quantized.views for layer in quantized.graph.layers)
+    for layer, (x, *_), made, expected in found:
+        apart = np.abs(made - expected)
+        assert apart.max() <= 1, layer.name
+        if isinstance(layer, AveragePool):
+            apart = np.where(ties(layer, quantized, x), 0, apart)
+        assert np.mean(apart == 0) >= bench.EQUAL, layer.name
 
 
 @pytest.mark.parametrize("name", bench.QDQ)

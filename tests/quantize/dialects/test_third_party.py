@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnxruntime.quantization as ort_quantization
 import pytest
-from onnxruntime.quantization import QuantFormat, QuantType
-from onnxruntime.quantization.shape_inference import quant_pre_process
+from onnxruntime.quantization import QuantType
 
 from hwflow import golden, onnx
 from hwflow.dataset import Dataset, load_dataset
-from hwflow.layers.formats import IntArray, Tensor
-from hwflow.onnx.model import Model, Value
-from hwflow.quantize import Quantized, quantize
+from hwflow.onnx.model import Model
+from hwflow.quantize import quantize
+from tests.bench.qoperator import layers, qoperator
 from tests.quantize.dialects.cases import standard
 from tests.quantize.models import session
 
@@ -56,50 +51,6 @@ def test_integers_give_the_stored_outputs(models_dir, name) -> None:
     np.testing.assert_allclose(found[output], expected, atol=CLOSE)
     flat, wanted = (values.reshape(data.rows, -1) for values in (found[output], expected))
     np.testing.assert_array_equal(flat.argmax(1), wanted.argmax(1))
-
-
-class Rows(ort_quantization.CalibrationDataReader):
-    """Feeds for onnxruntime's calibration."""
-
-    def __init__(self, feeds: list[dict[str, np.ndarray]]) -> None:
-        self._feeds = iter(feeds)
-
-    def get_next(self) -> Any:
-        return next(self._feeds, None)
-
-
-def qoperator(models: Path, name: str, folder: Path, **options: Any) -> tuple[Model, Dataset]:
-    """The float model in QOperator format, by onnxruntime."""
-    path, ready, made = models / "models" / f"{name}.onnx", folder / "ready.onnx", folder / "made.onnx"
-    data = load_dataset(models / "data" / f"{name}.npz", onnx.load(path)).first(100)
-    feeds = [{key: rows[k] for key, rows in data.inputs.items()} for k in range(min(40, data.rows))]
-    quant_pre_process(str(path), str(ready), skip_symbolic_shape=True)
-    ort_quantization.quantize_static(str(ready), str(made), Rows(feeds), quant_format=QuantFormat.QOperator, **options)
-    return onnx.load(made), data
-
-
-def frames(values: np.ndarray, tensor: Tensor) -> IntArray:
-    """Integers [n, 1, C, H, W], [n, 1, C, W] or [n, 1, C] as frames [n, H, W, C]; reals in steps of the tensor."""
-    if values.dtype.kind == "f":  # a MaxPool of dequantized integers
-        values = np.rint(values / np.float32(tensor.scale)) + tensor.zero_point
-    integers = values.astype(np.int64)[:, 0]
-    integers = np.moveaxis(integers, 1, -1) if integers.ndim > 2 else integers
-    return integers.reshape(len(integers), tensor.frame.height, tensor.frame.width, tensor.frame.channels)
-
-
-def layers(model: Model, data: Dataset, quantized: Quantized) -> Iterator[tuple[str, IntArray, IntArray]]:
-    """Each layer's integers, made from what onnxruntime gives it in `model`, and onnxruntime's own."""
-    graph = quantized.graph
-    names = {layer.output: layer.output.removesuffix(".frame") for layer in graph.layers}
-    shown = replace(model.graph, outputs=tuple(Value(name, None) for name in names.values()))
-    runtime = session(onnx.infer(replace(model, graph=shown)))
-    rows = [runtime.run(None, {k: v[i] for k, v in data.inputs.items()}) for i in range(data.rows)]
-    found = dict(golden.before(quantized, data.inputs))
-    for tensor, values in zip(names, zip(*rows, strict=True), strict=True):
-        found[tensor] = frames(np.stack(values), graph.tensors[tensor])
-    for layer in graph.layers:
-        made = layer.evaluate(graph, *(found[source] for source in layer.inputs))
-        yield layer.name, made, found[layer.output]
 
 
 @pytest.mark.filterwarnings("ignore")  # of onnxruntime's quantizer
