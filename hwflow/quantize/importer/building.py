@@ -45,6 +45,8 @@ class Building:
         self._taken: set[str] = set()
         self._made: dict[str, str] = {}
         self._read_as_real: set[str] = set()
+        #: Result of a Concat to its parts.
+        self._parts: dict[str, tuple[str, ...]] = {}
         self._host_reads = {value.name for value in model.graph.outputs}
         for node in model.graph.nodes:
             if suffix.intersection(node.outputs):
@@ -82,7 +84,13 @@ class Building:
                 "quantize the model again",
             )
         self._read_as_real.add(tensor)
-        self.tensors[tensor] = replace(x, scale=p.scale, zero_point=p.zero_point)
+        self._give_meaning(tensor, p)
+
+    def _give_meaning(self, tensor: str, p: Parameters) -> None:
+        """A Concat's parts mean what the whole means."""
+        self.tensors[tensor] = replace(self.tensors[tensor], scale=p.scale, zero_point=p.zero_point)
+        for part in self._parts.get(tensor, ()):
+            self._give_meaning(part, p)
 
     def held(self, rounded: Rounded) -> Held:
         """The tensor that `rounded` is, with its layer made at the first call."""
@@ -99,8 +107,7 @@ class Building:
         name = self.tensor_name(rounded.output)
         y = Tensor(name, core.frame, p.narrow, p.scale, p.zero_point)
         if isinstance(core, Joined):
-            parts = [self._part(rounded, core, k) for k in range(len(core.parts))]
-            layer: Layer = Concat(self.name_of(core.node), tuple(parts), name)
+            layer: Layer = self._concat(rounded, core, name)
         else:
             layer = self._layer(rounded, y)
         layer.check(LayerGraph("", {**self.tensors, name: y}, (), (), ()))
@@ -130,6 +137,15 @@ class Building:
             return sum_layer(pending, core, (a, b), y, name, p)
         return product_layer(pending, core, (a, b), y, name, p)
 
+    def _concat(self, rounded: Rounded, core: Joined, name: str) -> Concat:
+        """A Concat that makes `name`.  Where a part is a tensor of its own, the meaning of all is fixed."""
+        before = {*self.tensors}
+        parts = tuple(self._part(rounded, core, k) for k in range(len(core.parts)))
+        self._parts[name] = parts
+        if (before | self._read_as_real).intersection(parts):
+            self._read_as_real.add(name)
+        return Concat(self.name_of(core.node), parts, name)
+
     def _part(self, rounded: Rounded, core: Joined, number: int) -> str:
         """The tensor of one part of a Concat, with the functions behind the Concat applied and quantized as it is."""
         part, p = core.parts[number], rounded.parameters
@@ -148,7 +164,7 @@ class Building:
             plain = isinstance(part.core, Kept) and not part.steps
             self.sources[name] = self.sources[part.core.key] if plain else (part.result, part.index)
         else:
-            del self.sources[name]
+            self.sources.pop(name, None)  # a second attempt, after one of another reader failed
         return name
 
     def joined(self, pending: Pending) -> Held:

@@ -20,7 +20,7 @@ from hwflow.quantize.importer.forms import Form, form_of
 from hwflow.quantize.importer.rescaling import Accumulator, affine, rescale, signed
 from hwflow.quantize.importer.search import quantized, search
 from hwflow.quantize.importer.states import Average, Matrix, Parameters, Pending, Product, Sum
-from hwflow.quantize.importer.steps import Function
+from hwflow.quantize.importer.steps import Function, uniform
 from hwflow.quantize.scale import fixed_point
 from hwflow.quantize.settings import OutputStage
 
@@ -28,6 +28,9 @@ __all__ = ["average_layer", "matrix_layer", "product_layer", "raw_layer", "sum_l
 
 #: Multipliers of a sum stay below this, so that its exact result stays far inside int64.
 _WIDEST = 1 << 34
+
+#: One part in so many of a step is what the rounding of a sum's multiplier may move its result by.
+_SUM_ERROR = 1 << 10
 
 
 def weight_format(weights: IntArray) -> IntFormat:
@@ -145,37 +148,46 @@ def table_layer(pending: Pending, x: Tensor, y: Tensor, name: str, p: Parameters
     if x.format.bipolar:
         codes = np.array([-1, 0, 1])
     values = ((codes - x.zero_point).astype(np.float32) * np.float32(x.scale)).astype(np.float32)
-    table = quantized(Function(pending, opsets)(values[:, None])[:, 0], p)
+    table = quantized(Function(uniform(pending), opsets)(values[:, None])[:, 0], p)
     return Lookup(name, (x.name,), y.name, x.format, table)
 
 
 def sum_layer(pending: Pending, core: Sum, xs: tuple[Tensor, Tensor], y: Tensor, name: str, p: Parameters) -> Layer:
-    """An Add: both ratios over one power of two, the larger one with all the bits of a multiplier."""
+    """An Add: both ratios over one power of two."""
     factor, zero_point, (low, high) = _scalar(pending, p)
     ratios = [factor * f * Fraction(x.scale) / Fraction(p.scale) for f, x in zip(core.factors, xs, strict=True)]
-    pair, shift = _common(ratios)
+    pair, shift = _common(ratios, max(x.format.bits for x in xs))
     names = (xs[0].name, xs[1].name)
     return Add(name, names, y.name, (pair[0], pair[1]), shift, zero_point, low, high)
 
 
-def _common(ratios: list[Fraction]) -> tuple[list[int], int]:
-    """Both ratios over one power of two: the larger one with all the bits of a multiplier, or, where that one needs
-    fewer bits (equal scales, powers of two), the smaller one."""
-    small, large = sorted(abs(ratio) for ratio in ratios)
-    pair, shift = _over(ratios, large)
-    finer, finer_shift = _over(ratios, small)
-    if all(significant_bits(m) <= MULTIPLIER_BITS and abs(m) < _WIDEST for m in finer):
-        pair, shift = finer, finer_shift
+def _common(ratios: list[Fraction], bits: int) -> tuple[list[int], int]:
+    """Both ratios over one power of two, with all the bits of a multiplier where that takes no wide adder.
+
+    The larger one always has them.  The smaller one has them too where the larger one needs fewer (equal scales, powers
+    of two); else at least as many as keep the error of operands of so many `bits` below `_SUM_ERROR` of a step.
+    """
+    coarse, fine = sorted(_all_bits(abs(ratio)) for ratio in ratios)
+    shift, pair = fine, [round(ratio * (1 << fine)) for ratio in ratios]
+    if any(significant_bits(m) > MULTIPLIER_BITS or abs(m) >= _WIDEST for m in pair):
+        widest = coarse + _WIDEST.bit_length() - 1 - MULTIPLIER_BITS
+        shift = max(coarse, min(fine, widest, bits + _SUM_ERROR.bit_length() - 1))
+        pair = [_nearest(ratio, shift) for ratio in ratios]
     while shift > 0 and all(m % 2 == 0 for m in pair):
         pair, shift = [m // 2 for m in pair], shift - 1
     return pair, shift
 
 
-def _over(ratios: list[Fraction], leading: Fraction) -> tuple[list[int], int]:
-    """`ratios` over the power of two that gives `leading` all the bits of a multiplier."""
-    multiplier, shift = fixed_point(leading)
-    shift = min(shift + MULTIPLIER_BITS - multiplier.bit_length(), MAX_SHIFT)
-    return [round(ratio * (1 << shift)) for ratio in ratios], shift
+def _all_bits(ratio: Fraction) -> int:
+    """The shift that gives `ratio` all the bits of a multiplier."""
+    multiplier, shift = fixed_point(ratio)
+    return min(shift + MULTIPLIER_BITS - multiplier.bit_length(), MAX_SHIFT)
+
+
+def _nearest(ratio: Fraction, shift: int) -> int:
+    """ratio * 2**shift, to the bits that a multiplier has."""
+    own = min(_all_bits(abs(ratio)), shift)
+    return round(ratio * (1 << own)) << (shift - own)
 
 
 def product_layer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.importer.states import Pending, Step
 
-__all__ = ["Function", "combined", "per_channel", "step", "varies"]
+__all__ = ["Function", "combined", "per_channel", "step", "uniform", "varies"]
 
 
 def step(node: Node, pending: Pending, values: Mapping[str, str], constants: Mapping[str, Quantity]) -> Step:
@@ -67,6 +68,16 @@ def combined(a: Pending, b: Pending) -> Pending:
 def varies(pending: Pending) -> bool:
     """True where some step has a constant per channel."""
     return any(isinstance(x, Quantity) and x.real.ndim > 0 and _differs(x) for s in pending.steps for x in s.inputs)
+
+
+def uniform(pending: Pending) -> Pending:
+    """A pending result that does not vary, with one entry in each constant."""
+
+    def one(source: str | Quantity | None) -> str | Quantity | None:
+        many = isinstance(source, Quantity) and source.real.ndim > 0
+        return source.moved(lambda array: array[:1]) if many and isinstance(source, Quantity) else source
+
+    return replace(pending, steps=tuple(replace(s, inputs=tuple(map(one, s.inputs))) for s in pending.steps))
 
 
 def _differs(value: Quantity) -> bool:

@@ -199,7 +199,8 @@ def layout_before_dequantize(model: Model) -> Model:
                 continue
             for layout in layouts:
                 between = names.new(f"{layout.outputs[0]}.integers")
-                dequantize = replace(node, inputs=(between, *node.inputs[1:]), outputs=layout.outputs[:1])
+                name = f"{layout.outputs[0]}.dequantize"
+                dequantize = replace(node, inputs=(between, *node.inputs[1:]), outputs=layout.outputs[:1], name=name)
                 first = replace(layout, inputs=(node.inputs[0], *layout.inputs[1:]), outputs=(between,))
                 at = next(at for at, other in enumerate(nodes) if other is layout)
                 nodes[at : at + 1] = [first, dequantize]

@@ -1,0 +1,91 @@
+"""Random networks of all kinds: what must hold for every one of them, and what was once wrong for some."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hwflow.errors import HwflowError
+from hwflow.layers.add import Add
+from hwflow.onnx.model import Model
+from hwflow.quantize import QDQ_PASSES, quantize
+from tests.quantize.dialects.cases import QONNX, Maker
+from tests.quantize.models import Qdq, assert_agrees, kinds
+from tests.quantize.random_checks import check_export
+
+#: The fixture of small weights.
+RNG = np.random.default_rng(5)
+
+
+def joined_branches(quantizer: str) -> Model:
+    """Two convolutions, a Concat, and behind it a quantizer that is one of a QuantizeLinear of scale 1."""
+    m = Maker((1, 3, 4, 4))
+    x = m.quant(m.x, 0.25, 0, 8)
+    a, b = (m.node("Conv", x, m.quant(RNG.normal(0, 1, (2, 3, 1, 1)), 0.25)) for _ in range(2))
+    y = m.node("Concat", a, b, axis=1)
+    if quantizer == "BipolarQuant":
+        y = m.node(quantizer, y, 0.5, domain=QONNX)
+    else:
+        y = m.quant(y, 0.5, 0, 4, rounding_mode=quantizer)
+    return m.model(m.quant(m.node("Conv", y, m.quant(RNG.normal(0, 1, (2, 4, 1, 1)), 0.25)), 0.25, 0, 8))
+
+
+@pytest.mark.parametrize("quantizer", ["FLOOR", "BipolarQuant"])
+def test_the_parts_of_a_concat_mean_what_the_whole_means(quantizer: str) -> None:
+    quantized = quantize(joined_branches(quantizer))
+    joined = next(layer for layer in quantized.graph.layers if layer.kind == "concat")
+    assert {quantized.graph.tensors[name].scale for name in (*joined.inputs, joined.output)} == {0.5}
+    check_export(quantized)
+
+
+def test_two_failing_readers_of_a_concat_are_reported() -> None:
+    """Each of them asked for the same parts again."""
+    m = Qdq((1, 2, 4, 4)).qdq(0.05, 0)
+    source = m.x
+    branches = [m.node("Abs").node("Mul", m.constant("c", np.float32([[[1]], [[2]]]))).x]
+    m.x = source
+    branches.append(m.node("Relu").x)
+    m.x = m.b.node("Concat", *reversed(branches), name="join", axis=1)
+    m.node("Tanh").quantize(0.05, 0)
+    whole = m.x
+    for op in ("Relu", "Sigmoid"):
+        m.x = whole
+        m.b.output(m.dequantize(0.05, 0).node(op).x)
+    with pytest.raises(HwflowError, match="must only rise or only fall"):
+        quantize(m.model())
+
+
+@pytest.mark.parametrize("op", ["PRelu", "BatchNormalization", "Mul"])
+def test_a_table_for_all_channels_may_have_equal_constants_for_each(op: str) -> None:
+    m = Qdq((1, 3, 4, 4)).qdq(0.0517, 4)
+    if op == "BatchNormalization":
+        m.node(op, *(m.constant("c", np.full(3, value, np.float32)) for value in (0.7, 0.1, -0.2, 1.5)))
+    else:
+        m.node(op, m.constant("c", np.full((3, 1, 1), 0.25, np.float32)))
+    assert kinds(assert_agrees(m.node("Abs").qdq(0.0313, 0).model(), 0.0313)) == ["lookup"]
+
+
+def test_a_sum_of_scales_far_apart_is_as_exact_as_any() -> None:
+    """One bit whose step is 200 steps of the result, and 8 bits whose step is about one."""
+    m = Qdq((1, 3, 8, 8)).qdq(0.0317, 0)
+    source = m.x
+    m.quantize(5.503800392150879, 0, np.uint8).node("Clip", *(m.constant("end", np.uint8(k)) for k in (0, 1)))
+    coarse = m.dequantize(5.503800392150879, 0, np.uint8).x
+    m.x = source
+    quantized = assert_agrees(m.node("Sub", coarse).qdq(0.02487947605550289, 3).model(), 0.02487947605550289)
+    (joined,) = (layer for layer in quantized.graph.layers if isinstance(layer, Add))
+    for multiplier, scale in zip(joined.multipliers, (0.0317, -5.503800392150879), strict=True):
+        assert abs(multiplier / 2**joined.shift / (scale / 0.02487947605550289) - 1) < 2.0**-17
+
+
+def test_nodes_that_a_pass_copies_have_names_of_their_own() -> None:
+    m = Qdq((1, 3, 4, 4)).qdq(0.05, 0)
+    source = m.x
+    for shape in ([1, -1], [1, 3, 16]):
+        m.x = source
+        m.b.output(m.node("Reshape", m.constant("shape", np.array(shape))).x)
+    model = m.b.model()
+    for step in QDQ_PASSES:
+        model = step.run(model)
+    names = [node.name for node in model.graph.nodes]
+    assert len(set(names)) == len(names)
