@@ -23,7 +23,7 @@ from . import golden, hls, onnx
 from .accuracy import Accuracy, LayerNoise, layer_noise, measure
 from .dataset import Dataset, load_dataset
 from .errors import HwflowError
-from .flow import budget_of, read_text, settings_of_bits
+from .flow import budget_of, settings_of_bits
 from .generation import write_rtl
 from .onnx import Finding, Model
 from .onnx.container.files import read
@@ -33,6 +33,7 @@ from .quantize import Quantized, quantize
 from .quantize.settings import QuantizationSettings
 from .quantize.settings_file import settings_from_yaml
 from .simulation import compile_plan, run_plan
+from .sources import read_text
 from .synth import Board, SynthesisReport, load_board
 from .synth import synthesize as synthesize_core
 

@@ -13,20 +13,24 @@ in the name of an input or output may stand as "_", because archives take it for
 
 from __future__ import annotations
 
-import zipfile
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from hwflow.archive import Archive, read_archive
 from hwflow.errors import HwflowError
+from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Array, Model, Value
 
 __all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "classes", "load_dataset"]
 
 #: Rows of the inputs that stand in for calibration data where a file has none of its own.
 CALIBRATION_ROWS = 100
+#: The largest expected number: errors are squared, and what float32 cannot hold is the output of no model here.
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -55,19 +59,20 @@ class Dataset:
         )
 
 
-def load_dataset(path: str | Path, model: Model) -> Dataset:
-    """Read the data file `path` for `model`.
+def load_dataset(path: str | Path, model: Model, limits: Limits = DEFAULT_LIMITS) -> Dataset:
+    """Read the data file `path` for `model`; its arrays have no more than `limits.total_bytes` together.
 
     An open dimension of an input takes any size, an open batch 1.  HwflowError says what is wrong with the file, which
     array it is about, and what it must be.  Nothing is ever unpickled.
     """
     file = Path(path)
-    arrays = _read(file)
     values = model.graph.inputs
+    arrays = _read(file, values, model.graph.outputs, limits)
     inputs = {value.name: _rows(file, arrays, value, ("in_", "")) for value in values}
     _same_length(file, inputs)
     stated = [value.name for value in values if _named(arrays, "calib_", value) is not None]
-    _known_calibration(file, arrays, values)
+    _known(file, arrays, "calib_", values, "an input")
+    _known(file, arrays, "out_", model.graph.outputs, "an output")
     if stated:
         calibration = {value.name: _rows(file, arrays, value, ("calib_",)) for value in values}
         _same_length(file, calibration)
@@ -78,39 +83,17 @@ def load_dataset(path: str | Path, model: Model) -> Dataset:
     return Dataset(file, inputs, calibration, not stated, _labels(file, arrays, count), outputs)
 
 
-def _read(file: Path) -> dict[str, Array]:
-    """Every array of the archive.  A file that numpy opens itself stays open when the archive is damaged."""
-    if not file.exists():
-        raise HwflowError(f"{file}: the data file must exist; give an NPZ file made with numpy.savez")
-    try:
-        with file.open("rb") as stream:
-            if stream.read(2) not in (b"PK", b"\x93N"):  # a zip archive, or a single array, which is named below
-                raise HwflowError(f"{file}: the data must be an NPZ file made with numpy.savez (it is no zip archive)")
-            stream.seek(0)
-            return _arrays(file, np.load(stream, allow_pickle=False))
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise HwflowError(f"{file}: the data must be an NPZ file made with numpy.savez ({_first(error)})") from None
+def _read(file: Path, values: Sequence[Value], outputs: Sequence[Value], limits: Limits) -> Archive:
+    """The arrays of the file that a model with such inputs and outputs has a use for."""
+    wanted = {"labels"}
+    for prefixes, those in ((("in_", "", "calib_"), values), (("out_",), outputs)):
+        wanted.update(prefix + name for prefix in prefixes for value in those for name in _spellings(value))
+    return read_archive(file, wanted, limits)
 
 
-def _arrays(file: Path, archive: object) -> dict[str, Array]:
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise HwflowError(
-            f"{file}: the data must be an NPZ file with named arrays, not a single array; use numpy.savez"
-        )
-    arrays: dict[str, Array] = {}
-    for name in archive.files:
-        try:
-            arrays[name] = archive[name]
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, NotImplementedError) as error:
-            raise HwflowError(
-                f"{file}: array '{name}' must be a plain array of numbers ({_first(error)}); save no objects"
-            ) from None
-    return arrays
-
-
-def _first(error: BaseException) -> str:
-    """The first sentence of a library's message."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _spellings(value: Value) -> tuple[str, str]:
+    """Archives take a "/" in a name for a folder, so "_" may stand for it."""
+    return value.name, value.name.replace("/", "_")
 
 
 def _describe(array: Array) -> str:
@@ -118,18 +101,19 @@ def _describe(array: Array) -> str:
 
 
 def _named(arrays: Mapping[str, Array], prefix: str, value: Value) -> Array | None:
-    """The array of an input or output; archives take a "/" in a name for a folder, so "_" may stand for it."""
-    return arrays.get(f"{prefix}{value.name}", arrays.get(f"{prefix}{value.name.replace('/', '_')}"))
+    """The array of an input or output."""
+    return next((arrays[prefix + name] for name in _spellings(value) if prefix + name in arrays), None)
 
 
-def _rows(file: Path, arrays: Mapping[str, Array], value: Value, prefixes: tuple[str, ...]) -> Array:
+def _rows(file: Path, arrays: Archive, value: Value, prefixes: tuple[str, ...]) -> Array:
     """The array of one input, checked, with the batch dimension."""
-    name = next((p + s for p in prefixes for s in (value.name, value.name.replace("/", "_")) if p + s in arrays), None)
+    name = next((prefix + name for prefix in prefixes for name in _spellings(value) if prefix + name in arrays), None)
     if name is None:
         wanted = [f"{prefix}{value.name}" for prefix in prefixes]
-        there = ", ".join(f"'{key}'" for key in sorted(arrays)) or "nothing"
         wish = " or ".join(f"'{w}'" for w in wanted)
-        raise HwflowError(f"{file}: there must be an array {wish} for the model's input '{value.name}'; it has {there}")
+        raise HwflowError(
+            f"{file}: there must be an array {wish} for the model's input '{value.name}'; it has {arrays.listed()}"
+        )
     array = _with_batch(file, name, arrays[name], value)
     return _numbers(file, name, array, value)
 
@@ -188,13 +172,13 @@ def _same_length(file: Path, inputs: Mapping[str, Array]) -> None:
         raise HwflowError(f"{file}: all inputs must have the same number of rows; {listed}")
 
 
-def _known_calibration(file: Path, arrays: Mapping[str, Array], values: Sequence[Value]) -> None:
-    """A calib_ array of no input would be passed over in silence."""
-    known = {f"calib_{name}" for value in values for name in (value.name, value.name.replace("/", "_"))}
-    for key in arrays:
-        if key.startswith("calib_") and key not in known and key not in {value.name for value in values}:
-            wanted = " or ".join(f"'calib_{value.name}'" for value in values)
-            raise HwflowError(f"{file}: array '{key}' must be named like an input of the model: {wanted}")
+def _known(file: Path, arrays: Archive, prefix: str, values: Sequence[Value], what: str) -> None:
+    """An array of no input or output would be passed over in silence."""
+    known = {prefix + name for value in values for name in _spellings(value)}
+    for name in arrays.names:
+        if name.startswith(prefix) and name not in known and name not in arrays:
+            wanted = " or ".join(f"'{prefix}{value.name}'" for value in values)
+            raise HwflowError(f"{file}: array '{name}' must be named like {what} of the model: {wanted}")
 
 
 def _labels(file: Path, arrays: Mapping[str, Array], count: int) -> Array | None:
@@ -203,7 +187,7 @@ def _labels(file: Path, arrays: Mapping[str, Array], count: int) -> Array | None
     if labels is None:
         return None
     if labels.dtype.kind == "f" and labels.ndim and len(labels) == count:
-        _require_finite(file, "labels", labels)
+        _require_finite(file, "labels", labels, LARGEST)
         return labels
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -215,7 +199,7 @@ def _labels(file: Path, arrays: Mapping[str, Array], count: int) -> Array | None
     return labels
 
 
-def _require_finite(file: Path, name: str, array: Array) -> None:
+def _require_finite(file: Path, name: str, array: Array, largest: float = math.inf) -> None:
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         where = [int(k) for k in bad[0]]
@@ -223,6 +207,9 @@ def _require_finite(file: Path, name: str, array: Array) -> None:
             f"{file}: array '{name}' must hold finite numbers, not {array[tuple(bad[0])]} at {where} "
             f"({len(bad)} such entries)"
         )
+    top = np.abs(array).max(initial=0)
+    if top > largest:
+        raise HwflowError(f"{file}: array '{name}' must hold numbers up to {largest:.3g}, not {top:.3g}")
 
 
 def _outputs(file: Path, arrays: Mapping[str, Array], values: Sequence[Value], count: int) -> dict[str, Array]:
@@ -239,7 +226,7 @@ def _outputs(file: Path, arrays: Mapping[str, Array], values: Sequence[Value], c
         if value.tensor is not None and value.tensor.dtype.kind in "biuf" and array.dtype.kind not in "biuf":
             raise HwflowError(f"{file}: array '{name}' must hold {value.tensor.dtype}, not {array.dtype}")
         if array.dtype.kind == "f":
-            _require_finite(file, name, array)
+            _require_finite(file, name, array, LARGEST)
     return outputs
 
 

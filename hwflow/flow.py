@@ -32,6 +32,7 @@ from .quantize.settings import ActivationSettings, LayerSettings, QuantizationSe
 from .quantize.settings_file import settings_from_yaml
 from .quantize.support import operators_without_hardware
 from .report.console import Console
+from .sources import read_text
 from .synth import Board, SynthesisReport, load_board, synthesize
 from .target import same_file
 
@@ -120,7 +121,7 @@ class Flow:
     @cached_property
     def dataset(self) -> Dataset | None:
         """The user's data, None where there is none."""
-        return load_dataset(self.settings.data, self.model) if self.settings.data else None
+        return load_dataset(self.settings.data, self.model, self.settings.limits) if self.settings.data else None
 
     @cached_property
     def choices(self) -> QuantizationSettings:
@@ -334,12 +335,3 @@ def budget_of(board: Board) -> hls.Budget:
     """What the core may take of `board`."""
     technology = board.technology()
     return hls.Budget(board.name, board.resources, BoardTop.cost(technology), technology.usable_logic)
-
-
-def read_text(path: Path) -> str:
-    """The text of a file that the user named."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise HwflowError(f"'{path}' must be a readable text file: {reason}") from None

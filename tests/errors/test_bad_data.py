@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -96,3 +98,74 @@ def test_a_damaged_array(cli: Cli, model: Path) -> None:
 def test_golden_needs_data(cli: Cli, model: Path) -> None:
     assert cli.refuses("golden", model) == (
         "golden must have inputs to run on; give an NPZ file with --data (docs/data-files.md)")
+
+
+def packed(header: str, name: str = "in_x.npy", body: bytes = b"") -> None:
+    """`d.npz` with one array, whose header says whatever it says."""
+    text = header.encode() + b"\n"
+    with zipfile.ZipFile("d.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + body)
+
+
+HEADER = "{{'descr': '{}', 'fortran_order': False, 'shape': ({},)}}"
+
+
+@pytest.mark.parametrize("header", [HEADER.format("<f4", "1" + 30 * "0"), HEADER.format("<f4", -1), "[" * 9000,
+                                    "(" * 900 + ")" * 900, HEADER.format("hello", 1), "{'descr': '<f4'}"])
+def test_headers_that_lie(cli: Cli, model: Path, header: str) -> None:
+    packed(header)
+    message = cli.refuses("sim", model, "--data", "d.npz")
+    assert message.startswith("d.npz: array 'in_x' must be a plain array of numbers (")
+    assert len(message) < 300
+
+
+def test_a_header_that_asks_for_all_memory(cli: Cli, model: Path) -> None:
+    packed(HEADER.format("<f4", 10**17))
+    assert cli.refuses("sim", model, "--data", "d.npz") == (
+        "d.npz: array 'in_x' must fit this machine's memory; give fewer rows")
+
+
+def test_an_archive_of_other_things(cli: Cli, model: Path) -> None:
+    with zipfile.ZipFile("d.npz", "w") as archive:
+        archive.writestr("in_x", b"hello, there is no array here")
+    assert cli.refuses("sim", model, "--data", "d.npz").startswith(
+        "d.npz: array 'in_x' must be a plain array of numbers (")
+
+
+def test_an_archive_that_unpacks_to_more_than_the_limit(cli: Cli, model: Path) -> None:
+    packed(HEADER.format("<f4", 10**6), body=bytes(4 * 10**6))
+    message = cli.refuses("golden", model, "--data", "d.npz", "--limit", "total_bytes=1000000")
+    size = zipfile.ZipFile("d.npz").infolist()[0].file_size
+    assert message == (f"d.npz: the arrays must have at most 1,000,000 bytes in all, not {size:,}; give fewer rows, or "
+                       f"if you trust the file, --limit total_bytes={size}")
+
+
+def test_what_is_of_no_use_is_not_unpacked(cli: Cli, model: Path) -> None:
+    np.savez("d.npz", in_x=ROWS, other=np.array([None], dtype=object), allow_pickle=True)
+    assert cli("golden", model, "--data", "d.npz").code == 0
+
+
+def test_only_some_of_many_names_are_listed(cli: Cli, model: Path) -> None:
+    np.savez("d.npz", allow_pickle=False, **{f"a{k:03}": ROWS[:1] for k in range(100)})
+    assert cli.refuses("sim", model, "--data", "d.npz") == (
+        "d.npz: there must be an array 'in_x' or 'x' for the model's input 'x'; it has "
+        + ", ".join(f"'a{k:03}'" for k in range(12)) + ", ... (100 in all)")
+
+
+def test_a_pipe_in_place_of_the_data(cli: Cli, model: Path) -> None:
+    os.mkfifo("d.npz")
+    assert cli.refuses("sim", model, "--data", "d.npz") == (
+        "d.npz: the data must be an NPZ file made with numpy.savez (it is a pipe or a device; save it to a file first)")
+
+
+def test_expected_values_of_no_output(cli: Cli, model: Path) -> None:
+    np.savez("d.npz", allow_pickle=False, in_x=ROWS, out_y=ROWS)
+    assert cli.refuses("golden", model, "--data", "d.npz") == (
+        "d.npz: array 'out_y' must be named like an output of the model: 'out_fc_out'")
+
+
+def test_expected_values_beyond_any_output(cli: Cli, model: Path) -> None:
+    np.savez("d.npz", allow_pickle=False, in_x=ROWS, labels=np.full((6, 3), -1e300))
+    for words in (("golden",), ("quantize", "--accuracy-drop", "1")):
+        assert cli.refuses(*words, model, "--data", "d.npz") == (
+            "d.npz: array 'labels' must hold numbers up to 3.4e+38, not 1e+300")
