@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -126,6 +127,11 @@ class _Loader(yaml.SafeLoader):
         return found
 
 
+# Numbers as people and YAML 1.2 write them: in YAML 1.1, which the library reads, 1e5 and 1e-3 are texts.
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
+                              list("-+.0123456789"))
+
+
 def _document(text: str, source: str) -> Any:
     if len(text) > MAX_CHARACTERS:
         raise HwflowError(f"settings {source} must be at most {MAX_CHARACTERS} characters, not {len(text)}")
@@ -134,7 +140,7 @@ def _document(text: str, source: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "it cannot be parsed"
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
         raise HwflowError(f"settings {source}{where}: must be plain YAML: {problem}") from None
     except RecursionError:
         raise HwflowError(f"settings {source} must be plain YAML: it is nested too deeply") from None
@@ -162,7 +168,12 @@ def _check_schema(document: Any, source: str) -> None:
         guess = f"; did you mean '{near[0]}'?" if near else ""
         raise HwflowError(f"settings {source}: {place} must have no key '{unknown}', only {', '.join(keys)}{guess}")
     rule = error.schema.get("description", error.message)
-    raise HwflowError(f"settings {source}: {place} must be {rule}, not {_short(error.instance)}")
+    raise HwflowError(f"settings {source}: {place} must be {rule}, not {_value(error.instance)}")
+
+
+def _value(value: Any) -> str:
+    """As it stands in the file: a text of digits is no number."""
+    return f"'{_short(value)}'" if isinstance(value, str) else _short(value)
 
 
 def _short(value: Any) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from hwflow import onnx
 from hwflow.onnx.build import Builder
@@ -92,6 +93,11 @@ SETTINGS = {
                 "settings s.yaml: layers/conv/output/bits must be a whole number from 1 to 8, not 9"),
     "key": ("defualt: {}", "settings s.yaml: the file must have no key 'defualt', only default, equalize, inputs, "
             "layers; did you mean 'default'?"),
+    "width as text": ("default: {weights: {bits: '8'}}",
+                      "settings s.yaml: default/weights/bits must be a whole number from 1 to 8, not '8'"),
+    "endless": ("inputs: {x: {range: [0, 1e400]}}",
+                "settings s.yaml: inputs/x/range/1 must be a finite number, not inf"),
+    "control": ("default: {}\x07", "settings s.yaml: must be plain YAML: special characters are not allowed"),
     "no YAML": ("a: [1,", "settings s.yaml, line 2: must be plain YAML: expected the node content, but found "
                 "'<stream end>'"),
     "a list": ("[1, 2]", "settings s.yaml: the file must be a mapping with the keys default, equalize, inputs and "
@@ -115,6 +121,22 @@ def test_settings_files_that_cannot_be_read(cli: Cli, model: Path, data: Path) -
     Path("s.yaml").write_bytes(b"\xff\xfe\x00")
     assert cli.refuses(*words, "s.yaml") == "'s.yaml' must be a readable text file: it is not text"
     assert cli.refuses(*words, ".") == "'.' must be a readable text file: Is a directory"
+
+
+def test_settings_that_never_end(cli: Cli, model: Path) -> None:
+    os.mkfifo("pipe.yaml")
+    for words in (("quantize", model, "--settings"), ("build", model, "--plan")):
+        for name in ("/dev/zero", "pipe.yaml"):
+            assert cli.refuses(*words, name) == (
+                f"'{name}' must be a readable text file: it is a pipe or a device; save it to a file first")
+
+
+@pytest.mark.parametrize("text", ["[0, 1e2]", "[-1e-3, .5e+2]", "[-1E2, 2.e0]"])
+def test_ranges_as_people_write_numbers(cli: Cli, model: Path, data: Path, text: str) -> None:
+    Path("s.yaml").write_text(f"inputs: {{x: {{range: {text}}}}}\n")
+    assert cli("quantize", model, "--data", data, "--settings", "s.yaml").code == 0
+    low, high = (float(end) for end in text.strip("[]").split(","))
+    assert yaml.safe_load(Path("build/small/quantize.yaml").read_text())["inputs"]["x"]["range"] == [low, high]
 
 
 @pytest.mark.parametrize("bits", ["0", "9", "4,9", "0,8", "4,4,4", "four", "", "4,", "-4", "4.5"])
