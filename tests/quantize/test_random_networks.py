@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from hwflow.errors import HwflowError
+from hwflow.layers import Conv, Requantize
 from hwflow.layers.add import Add
 from hwflow.onnx.model import Model
 from hwflow.quantize import QDQ_PASSES, quantize
 from tests.quantize.dialects.cases import QONNX, Maker
+from tests.quantize.dialects.test_dialects_golden import agree, network
 from tests.quantize.models import Qdq, assert_agrees, kinds
 from tests.quantize.random_checks import check_export
 
@@ -36,6 +38,14 @@ def test_the_parts_of_a_concat_mean_what_the_whole_means(quantizer: str) -> None
     joined = next(layer for layer in quantized.graph.layers if layer.kind == "concat")
     assert {quantized.graph.tensors[name].scale for name in (*joined.inputs, joined.output)} == {0.5}
     check_export(quantized)
+
+
+@pytest.mark.parametrize("mode", ["ROUND", "FLOOR", "CEIL"])
+@pytest.mark.parametrize(("bits", "zero"), [(8, -3), (8, 2), (5, 1)])
+def test_a_zero_point_inside_the_rounding_takes_no_thresholds(mode: str, bits: int, zero: int) -> None:
+    quantized = agree(network(lambda m, y: m.quant(y, 0.0625, zero, bits, rounding_mode=mode)))
+    first = next(layer for layer in quantized.graph.layers if isinstance(layer, Conv))
+    assert isinstance(first.requantize, Requantize)
 
 
 def test_two_failing_readers_of_a_concat_are_reported() -> None:

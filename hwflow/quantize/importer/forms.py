@@ -31,7 +31,7 @@ _HALF = Fraction(1, 2)
 class Form:
     """clamp(unit * (a + whole) + offset, low, high) for a core's integer a, per channel (or one for all).
 
-    With a `rounding` the affine part is rounded to an integer before it is limited.
+    With a `rounding` the affine part is rounded to an integer, and `behind` is added, before it is limited.
     """
 
     unit: tuple[Fraction, ...]
@@ -40,6 +40,7 @@ class Form:
     low: tuple[Bound, ...]
     high: tuple[Bound, ...]
     rounding: Rounding | None = None
+    behind: int = 0
 
     @staticmethod
     def linear(unit: tuple[Fraction, ...]) -> Form:
@@ -64,12 +65,18 @@ class Form:
         )
 
     def shifted(self, offsets: tuple[Fraction, ...]) -> Form | None:
-        """Plus `offsets`."""
-        if self.rounding is not None:
+        """Plus `offsets`; behind a rounding they must be one whole number."""
+        behind, offset = self.behind, self.offset
+        if self.rounding is None:
+            offset = tuple(o + f for o, f in zip(self.offset, offsets, strict=True))
+        elif len(set(offsets)) == 1 and offsets[0].denominator == 1:
+            behind += int(offsets[0])
+        else:
             return None
         return replace(
             self,
-            offset=tuple(o + f for o, f in zip(self.offset, offsets, strict=True)),
+            offset=offset,
+            behind=behind,
             low=tuple(_plus(a, f) for a, f in zip(self.low, offsets, strict=True)),
             high=tuple(_plus(a, f) for a, f in zip(self.high, offsets, strict=True)),
         )

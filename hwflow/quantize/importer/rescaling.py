@@ -76,25 +76,25 @@ def affine(form: Form, accumulator: Accumulator, p: Parameters) -> Affine:
 
     ValueError where a bias is far outside of the sums.
     """
-    scale = Fraction(p.scale)
+    scale, zero_point = Fraction(p.scale), p.zero_point + form.behind
     assert form.rounding is None or scale == 1, "a rounding inside the function is one of the result"
     ratios, biases = [], []
     for unit, whole, offset, zero in zip(form.unit, form.whole, form.offset, accumulator.zero, strict=True):
         sign = (unit > 0) - (unit < 0)
         ratios.append(abs(unit) / scale if unit else Fraction(1))
-        bias = sign * int(whole) - int(zero) + offset / abs(unit) if unit else _near(offset / scale, p)
+        bias = sign * int(whole) - int(zero) + offset / abs(unit) if unit else _near(offset / scale, zero_point, p)
         if abs(bias) >= _LARGEST_BIAS:
             raise ValueError(f"a bias must be below 2**{_LARGEST_BIAS.bit_length() - 1} products, not {float(bias)}")
         biases.append(bias)
     ends = [_ends(low, high, p) for low, high in zip(form.low, form.high, strict=True)]
     lows, highs = tuple(low for low, _ in ends), tuple(high for _, high in ends)
     rounding = form.rounding or Rounding.HALF_EVEN
-    return Affine(tuple(ratios), tuple(biases), lows, highs, p.zero_point, rounding)
+    return Affine(tuple(ratios), tuple(biases), lows, highs, zero_point, rounding)
 
 
-def _near(constant: Fraction, p: Parameters) -> Fraction:
+def _near(constant: Fraction, zero_point: int, p: Parameters) -> Fraction:
     """A constant in steps; what saturates anyway becomes a small number."""
-    return min(max(constant, Fraction(p.low - p.zero_point - 1)), Fraction(p.high - p.zero_point + 1))
+    return min(max(constant, Fraction(p.low - zero_point - 1)), Fraction(p.high - zero_point + 1))
 
 
 def _ends(low: Bound, high: Bound, p: Parameters) -> tuple[int, int]:
