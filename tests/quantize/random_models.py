@@ -5,8 +5,9 @@ A walk over the operators is shared; what differs is how weights and activations
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,7 +33,10 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class T:
-    """A tensor while the network grows.  `bits` of its integers; `whole`: nothing was computed since its quantizer."""
+    """A tensor while the network grows.
+
+    `bits` of its integers; `whole`: nothing was computed since its quantizer; `deep`: it stands behind a product.
+    """
 
     name: str
     shape: Shape
@@ -41,6 +45,7 @@ class T:
     positive: bool = False
     scale: float = 1.0
     bipolar: bool = False
+    deep: bool = False
 
     @property
     def channels(self) -> int:
@@ -50,7 +55,7 @@ class T:
 class Style:
     """A float model: nothing is quantized yet."""
 
-    domains: dict[str, int] = {}
+    domains: ClassVar[Mapping[str, int]] = {}
 
     def activation(self, net: Net, t: T, wide: bool = False, sums: bool = False) -> T:
         return t
@@ -68,7 +73,7 @@ class Net:
     def __init__(self, rng: np.random.Generator, style: Style, exact: bool = False) -> None:
         self.rng, self.style, self.exact = rng, style, exact
         self.b, self.count = Builder("random"), 0
-        self.products, self.opset = 0, int(self.rng.choice([14, 16, 17, 18, 21]))
+        self.opset = int(self.rng.choice([14, 16, 17, 18, 21]))
 
     # Small tools.
 
@@ -137,7 +142,6 @@ class Net:
         if self.chance(0.7):
             inputs.append(self.style.bias(self, self.rng.normal(0, 0.5, cout), t, scales))
         name = self.node("Conv", *inputs, **attributes)
-        self.products += 1
         sizes = []
         for k, n in enumerate(t.shape[2:]):
             reach = dilations[k] * (kernel[k] - 1) + 1
@@ -145,7 +149,7 @@ class Net:
             padded = n + (pads[k] + pads[k + rank] if pads else 0)
             sizes.append(-(-n // strides[k]) if "SAME" in attributes.get("auto_pad", "")
                          else (padded - reach) // strides[k] + 1)  # fmt: skip
-        return T(name, (1, cout, *sizes))
+        return T(name, (1, cout, *sizes), deep=True)
 
     def gaussian(self, shape: Shape) -> np.ndarray:
         fan = int(np.prod(shape[1:]))
@@ -154,7 +158,6 @@ class Net:
     def dense(self, t: T, cout: int = 0) -> T:
         t = self.q(t, wide=True)
         cin, cout = t.shape[1], cout or self.number(2, 8)
-        self.products += 1
         form = self.pick("gemm", "gemmT", "matmul")
         w = self.gaussian((cout, cin))
         if form == "gemmT":
@@ -167,7 +170,7 @@ class Net:
             y = self.node("Add", *(self.rng.permutation([y, bias]).tolist())) if bias else y
         else:
             y = self.node("Gemm", t.name, name, *([bias] if bias else []), **({"transB": 1} if form == "gemmT" else {}))
-        return T(y, (1, cout))
+        return T(y, (1, cout), deep=True)
 
     def affine(self, t: T) -> T:
         """BatchNormalization, or a constant per channel or for all."""
@@ -274,7 +277,7 @@ class Net:
         other = self.q(other)
         op = self.pick("Add", "Add", "Add", "Sub", "Mul")
         pair = [t.name, other.name] if self.chance(0.5) else [other.name, t.name]
-        made = T(self.node(op, *pair), t.shape)
+        made = T(self.node(op, *pair), t.shape, deep=True)
         if self.chance(0.5):
             made = replace(made, name=self.node("Relu", made.name), positive=True)
         return self.style.activation(self, made, sums=True)
@@ -291,15 +294,12 @@ class Net:
         gate = self.pick("Sigmoid", "HardSigmoid")
         s = self.q(replace(s, name=self.node(gate, s.name), positive=True))
         pair = [t.name, s.name] if self.chance(0.5) else [s.name, t.name]
-        return self.style.activation(self, T(self.node("Mul", *pair), t.shape), sums=True)
+        return self.style.activation(self, T(self.node("Mul", *pair), t.shape, deep=True), sums=True)
 
     def mean(self, t: T, keep: bool) -> T:
         t, rank = self.q(t), len(t.shape)
         if keep:
-            if self.chance(0.5):
-                y = self.node("GlobalAveragePool", t.name)
-            else:
-                y = self.reduce_mean(t, 1)
+            y = self.node("GlobalAveragePool", t.name) if self.chance(0.5) else self.reduce_mean(t, 1)
             return self.q(replace(t, name=y, shape=(*t.shape[:2], *(1,) * (rank - 2)), whole=False))
         y = self.reduce_mean(t, 0)
         return self.q(replace(t, name=y, shape=t.shape[:2], whole=False))
@@ -319,7 +319,7 @@ class Net:
             y = self.conv(t, same=True) if len(t.shape) > 2 else self.dense(t)
             parts.append(self.q(self.activation(y)) if self.chance(0.7) else self.activation(y))
         made = self.node("Concat", *(p.name for p in parts), axis=1)
-        return T(made, (1, sum(p.channels for p in parts), *t.shape[2:]))
+        return T(made, (1, sum(p.channels for p in parts), *t.shape[2:]), deep=True)
 
     def there_and_back(self, t: T) -> T:
         """Channels last for a function, as converters from TensorFlow leave it."""
@@ -343,7 +343,7 @@ class Net:
     def image(self, t: T, depth: int) -> T:
         for _ in range(depth):
             kinds = [self.conv, self.conv, self.residual, self.branch, self.affine]
-            kinds += [self.there_and_back] if self.products else []
+            kinds += [self.there_and_back] if t.deep else []
             if max(t.shape[2:]) > 1:
                 kinds.append(self.pool)
             if not self.exact:
@@ -375,14 +375,14 @@ class Net:
                 t = T(self.b.input("input", np.float32, shape), shape)
             t = self.second_input(t)
             t = self.image(t, depth)
-            if self.products and self.chance(0.15):
+            if t.deep and self.chance(0.15):
                 outputs.append(t)
                 t = self.conv(t)
             if self.chance(0.75):
                 t = self.mean(t, keep=False) if self.chance(0.4) and not self.exact else self.flatten(t)
                 for _ in range(self.number(1, 2)):
                     t = self.activation(self.dense(t))
-        if not self.products:
+        if not t.deep:
             t = self.conv(t) if len(t.shape) > 2 else self.dense(t)
         outputs.append(t)
         for t in outputs:
@@ -420,7 +420,8 @@ class QdqStyle(Style):
     def activation(self, net: Net, t: T, wide: bool = False, sums: bool = False) -> T:
         if not wide and not sums and net.chance(0.05):
             return self.bipolar(net, t)
-        kind = net.pick("int8", "int8", "uint8", "narrow", "narrow", *(["int16"] if wide and not net.exact and net.opset >= 21 else []))
+        wide = wide and not net.exact and net.opset >= 21
+        kind = net.pick("int8", "int8", "uint8", "narrow", "narrow", *(["int16"] if wide else []))
         dtype = np.dtype({"narrow": net.pick("int8", "uint8")}.get(kind, kind))
         info = np.iinfo(dtype)
         low, high = int(info.min), int(info.max)
@@ -485,7 +486,7 @@ class QdqStyle(Style):
 class QonnxStyle(QdqStyle):
     """Quant, BipolarQuant and Trunc as Brevitas and QKeras export them."""
 
-    domains = {QONNX: 1}
+    domains: ClassVar[Mapping[str, int]] = {QONNX: 1}
 
     def activation(self, net: Net, t: T, wide: bool = False, sums: bool = False) -> T:
         if sums:
@@ -498,7 +499,7 @@ class QonnxStyle(QdqStyle):
         bits = net.number(2, 8)
         signed = int(not t.positive or net.chance(0.3))
         narrow = int(signed and net.chance(0.3))
-        mode = net.pick("ROUND", "ROUND", "ROUND", "FLOOR", "CEIL", "ROUND_TO_ZERO", "UP", "DOWN", "HALF_UP", "HALF_DOWN")
+        mode = net.pick(*("ROUND",) * 3, "FLOOR", "CEIL", "ROUND_TO_ZERO", "UP", "DOWN", "HALF_UP", "HALF_DOWN")
         zero = net.pick(0, 0, 0, net.number(-signed, 2)) if bits > 3 else 0
         scale = np.float32(self.scale(net, t, 2**bits - 1))
         y = net.node("Quant", t.name, scale, np.float32(zero), np.float32(bits), domain=QONNX, signed=signed,

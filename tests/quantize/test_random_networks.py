@@ -48,6 +48,14 @@ def test_a_zero_point_inside_the_rounding_takes_no_thresholds(mode: str, bits: i
     assert isinstance(first.requantize, Requantize)
 
 
+def test_the_parts_of_a_concat_are_limited_as_the_whole_is() -> None:
+    """From -4 on, which is one below the whole's."""
+    m = Maker((1, 3, 4, 4))
+    x = [m.quant(m.node(op, m.x), 1, 0, 3) for op in ("Identity", "Neg")]
+    y = m.quant(m.node("Concat", *x, axis=1), 1, 0, 3, narrow=1)
+    agree(m.model(m.node("Conv", y, m.quant(RNG.normal(0, 1, (2, 6, 1, 1)), 0.25))))
+
+
 def test_two_failing_readers_of_a_concat_are_reported() -> None:
     """Each of them asked for the same parts again."""
     m = Qdq((1, 2, 4, 4)).qdq(0.05, 0)

@@ -155,7 +155,8 @@ class Building:
             pending = pending.then(_sliced(step, core.key, part.result, start, part.core.frame.channels))
         if isinstance(part.core, Kept) and not pending.steps:
             x = self.tensors[part.core.source.tensor]
-            if (x.format, x.scale, x.zero_point) == (p.narrow, p.scale, p.zero_point):
+            inside = p.low <= x.format.low and x.format.high <= p.high
+            if inside and (x.format, x.scale, x.zero_point) == (p.narrow, p.scale, p.zero_point):
                 return x.name
         output = f"{rounded.output}.part{number}"
         made = Rounded(pending, rounded.node, output, p, pending.index)
