@@ -83,6 +83,28 @@ def test_a_table_for_all_channels_may_have_equal_constants_for_each(op: str) -> 
     assert kinds(assert_agrees(m.node("Abs").qdq(0.0313, 0).model(), 0.0313)) == ["lookup"]
 
 
+@pytest.mark.parametrize("op", ["Abs", "Tanh"])
+def test_a_function_of_bipolar_integers_is_a_table(op: str) -> None:
+    """It has two entries; that of Abs goes neither up nor down between them."""
+    m = Maker((1, 3, 4, 4))
+    y = m.node("BipolarQuant", m.node("Conv", m.quant(m.x, 0.25, 0, 8), m.quant(RNG.normal(0, 1, (4, 3, 1, 1)), 0.25)),
+               0.5, domain=QONNX)  # fmt: skip
+    join = m.node("Concat", m.quant(m.node(op, y), 0.125, 0, 8), m.quant(m.x, 0.125, 0, 8), axis=1)
+    assert "lookup" in kinds(agree(m.model(m.node("Conv", join, m.quant(RNG.normal(0, 1, (2, 7, 1, 1)), 0.25)))))
+
+
+def test_a_sum_is_not_compared_with_thresholds() -> None:
+    m = Maker((1, 3))
+    y = m.node("Add", m.quant(m.x, 0.25), m.quant(m.node("Neg", m.x), 0.5), name="join")
+    with pytest.raises(HwflowError) as raised:
+        quantize(m.model(m.node("BipolarQuant", y, 0.5, domain=QONNX)))
+    assert str(raised.value).splitlines()[1:] == [
+        "  'bipolarquant12.integers' (Where): the result of 'join' (Add) must have more than one symmetric bit, "
+        "because only products are compared with thresholds",
+        "    take 2 bits, or an unsigned one",
+    ]
+
+
 def test_a_sum_of_scales_far_apart_is_as_exact_as_any() -> None:
     """One bit whose step is 200 steps of the result, and 8 bits whose step is about one."""
     m = Qdq((1, 3, 8, 8)).qdq(0.0317, 0)

@@ -183,8 +183,8 @@ def test_a_function_of_16_bits_that_turns() -> None:
     m = Qdq((1, 4)).qdq(0.001, 0, np.int16).node("HardSwish").qdq(0.01, 0)
     assert refusal(m.model(opset=21))[1:] == [
         "'quantizelinear10' (QuantizeLinear): a function behind a layer must only rise or only fall over its sums, "
-        "which it does not in channel 0; put a QuantizeLinear and DequantizeLinear in front of the function",
-        "quantize the model again; a scale is out of proportion",
+        "which it does not in channel 0",
+        "put a QuantizeLinear and DequantizeLinear in front of the function",
     ]
 
 

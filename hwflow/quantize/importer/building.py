@@ -98,7 +98,8 @@ class Building:
             try:
                 self._made[rounded.output] = self._make(rounded)
             except (ValueError, OverflowError) as error:
-                raise Unsupported(str(error), "quantize the model again; a scale is out of proportion") from None
+                why, _, remedy = str(error).partition("; ")
+                raise Unsupported(why, remedy or "quantize the model again; a scale is out of proportion") from None
         return Held(self._made[rounded.output], rounded.index, real=False)
 
     def _make(self, rounded: Rounded) -> str:
@@ -121,7 +122,7 @@ class Building:
         if isinstance(core, Kept):
             x = self.tensors[core.source.tensor]
             node = pending.steps[0].node if pending.steps else rounded.node
-            if x.format.bits <= _TABLE_BITS and not x.format.bipolar and not varies(pending):
+            if x.format.bits <= _TABLE_BITS and not varies(pending):
                 return table_layer(pending, x, y, self.name_of(node), p, self._opsets)
             core = identity(node, core.key, core.source, core.frame)
         name, stage = self.name_of(core.node), self._stage(core.node)

@@ -144,9 +144,7 @@ def average_layer(
 
 def table_layer(pending: Pending, x: Tensor, y: Tensor, name: str, p: Parameters, opsets: Mapping[str, int]) -> Layer:
     """A table: dequantize every integer of the input format, apply the nodes as ONNX says (float32), quantize."""
-    codes = np.arange(x.format.low, x.format.high + 1)
-    if x.format.bipolar:
-        codes = np.array([-1, 0, 1])
+    codes = np.arange(x.format.low, x.format.high + 1, x.format.step)
     values = ((codes - x.zero_point).astype(np.float32) * np.float32(x.scale)).astype(np.float32)
     table = quantized(Function(uniform(pending), opsets)(values[:, None])[:, 0], p)
     return Lookup(name, (x.name,), y.name, x.format, table)
@@ -203,6 +201,11 @@ def product_layer(
 
 def _scalar(pending: Pending, p: Parameters) -> tuple[Fraction, int, tuple[int, int]]:
     """What follows a sum or product of two tensors: a factor, the zero point with a constant in it, and the limits."""
+    if p.format.bipolar:
+        raise ValueError(
+            f"the result of {pending.core.node.label} must have more than one symmetric bit, because only products are "
+            "compared with thresholds; take 2 bits, or an unsigned one"
+        )
     form = form_of(pending, Form.linear((Fraction(1),)))
     if form is None or form.rounding is not None:
         raise ValueError(
