@@ -15,6 +15,10 @@ import pytest
 
 MANIFEST = "manifest.yaml"
 
+# Tests run side by side: more threads would only wait for each other.  numpy reads these when it is imported.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -25,6 +25,7 @@ from hwflow.layers.formats import IntArray, Tensor
 from hwflow.onnx.model import Model, Value
 from hwflow.quantize import QDQ_PASSES, Quantized, quantize
 from tests.bench.sections import table
+from tests.quantize.models import session
 
 FLOAT = (
     "digits_mlp",
@@ -93,10 +94,7 @@ def runtime(model: Model, fetch: list[str]) -> ort.InferenceSession:
         model.graph.name, model.graph.nodes, model.graph.inputs, outputs, model.graph.initializers, model.graph.types
     )
     shown = Model(graph, model.ir_version, {k: v for k, v in model.opsets.items() if k in ("", "ai.onnx.ml")})
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    return ort.InferenceSession(onnx.dumps(shown), options, providers=["CPUExecutionProvider"])
+    return session(shown)
 
 
 def compared(
@@ -116,8 +114,8 @@ def compared(
     inner = {layer.output: layer.output.removesuffix(".frame") for layer in graph.layers}
     inner = {tensor: source for tensor, source in inner.items() if source in known}
     names = list(dict.fromkeys(inner.values()))
-    session = runtime(model, names)
-    rows = [session.run(None, {k: v[i] for k, v in dataset.inputs.items()}) for i in range(dataset.rows)]
+    run = runtime(model, names)
+    rows = [run.run(None, {k: v[i] for k, v in dataset.inputs.items()}) for i in range(dataset.rows)]
     found = {name: np.stack(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
     expected: dict[str, IntArray] = dict(golden.before(quantized, dataset.inputs))
     for tensor, source in inner.items():

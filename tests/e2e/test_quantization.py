@@ -145,6 +145,7 @@ def test_export(cli: Cli, words: tuple[str, ...]) -> None:
     assert done.out.splitlines()[-1].startswith("exported to new/q.onnx: standard ONNX with QuantizeLinear")
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession("new/q.onnx", options, providers=["CPUExecutionProvider"])
     rows = np.load("small.npz")["in_x"]
     expected = np.stack([session.run(None, {"x": row})[0] for row in rows])

@@ -33,7 +33,9 @@ def test_model_is_valid_and_states_its_origin(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_accuracy_and_stated_outputs(name):
-    session = onnxruntime.InferenceSession(MODELS / f"{name}.onnx")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(MODELS / f"{name}.onnx", options)
     with np.load(MODELS / f"{name}.npz") as data:
         outputs = np.stack([session.run(["logits"], {"image": image})[0] for image in data["in_image"]])
         np.testing.assert_allclose(outputs, data["out_logits"], rtol=1e-4, atol=1e-4)
