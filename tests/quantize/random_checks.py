@@ -17,6 +17,17 @@ from hwflow.onnx.model import Array, Model, Value
 from hwflow.quantize import QDQ_PASSES, Quantized, load_quantized, quantize, save_quantized
 from tests.quantize.models import session
 
+__all__ = [
+    "Agreement",
+    "check_all",
+    "check_export",
+    "check_layers",
+    "difference",
+    "hwflow_runtime",
+    "onnxruntime",
+    "signal_to_noise",
+]
+
 #: Gives tensors of a model by name, rows stacked: what `Agreement` compares with.
 Runtime = Callable[[Model, Mapping[str, Array], list[str]], dict[str, Array]]
 
@@ -111,14 +122,14 @@ def check_outputs(model: Model, quantized: Quantized, rows: Mapping[str, Array])
     return made
 
 
-def check_export(quantized: Quantized, calls: Mapping[str, object] | None = None) -> None:
+def check_export(quantized: Quantized) -> None:
     """The QDQ model is valid, is standard, and read again (also from bytes) it gives the same integers."""
     assert set(quantized.qdq.opsets) <= {"", "ai.onnx"}
     data = onnx.dumps(quantized.qdq)
     official.checker.check_model(official.load_from_string(data), full_check=True)
-    again = quantize(quantized.qdq, **(calls or {}))
+    again = quantize(quantized.qdq)
     assert again.graph == quantized.graph, difference(again.graph, quantized.graph)
-    again = quantize(onnx.loads(data), **(calls or {}))
+    again = quantize(onnx.loads(data))
     assert again.graph == quantized.graph, difference(again.graph, quantized.graph)
 
 
@@ -173,5 +184,14 @@ def signal_to_noise(made: Mapping[str, Array], expected: Mapping[str, Array]) ->
     return float(10 * np.log10(np.mean(b**2) / noise)) if noise else np.inf
 
 
-__all__ = [name for name in dir() if name.startswith("check_")] + ["Agreement", "hwflow_runtime", "onnxruntime",
-                                                                   "signal_to_noise"]  # fmt: skip
+def check_all(
+    model: Model, quantized: Quantized, rows: Mapping[str, Array], total: Agreement, *, exact: bool, ort: bool
+) -> None:
+    """All of the above; `ort`: the layers in onnxruntime, too."""
+    check_outputs(model, quantized, rows)
+    check_layers(quantized, rows, hwflow_runtime, total, exact)
+    if ort:
+        check_layers(quantized, rows, onnxruntime, total, False)
+    check_extremes(quantized)
+    check_views(quantized, rows)
+    check_store(quantized)
