@@ -6,7 +6,7 @@ emits standard nodes, the last of which gives the node's output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -65,7 +65,7 @@ class Rewriting:
             except Refused as refusal:
                 problems.append(Problem.of(node, refusal.why, refusal.remedy))
         raise_all(problems)
-        return with_graph(self.model, self.nodes, self.constants)
+        return with_graph(self.model, _distinct(self.nodes), self.constants)
 
     # What is known of tensors.
 
@@ -157,6 +157,20 @@ class Rewriting:
         output = output or self._names.new(wish)
         self.nodes.append(Node(op, inputs, (output,), attributes or {}, name or output))
         return output
+
+
+def _distinct(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes with names of their own, which runtimes ask for: of a rewritten node without a name several parts would
+    be called like its result.
+    """
+    taken, found = set[str](), list[Node]()
+    for node in nodes:
+        name = node.name
+        while name and name in taken:
+            name = f"{name}.{node.op_type}"
+        taken.add(name)
+        found.append(replace(node, name=name))
+    return found
 
 
 #: Rewrites one node.
