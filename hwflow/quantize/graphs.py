@@ -10,6 +10,7 @@ import numpy as np
 
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.quantize.operators import HOST_AFTER, HOST_ONLY, KNOWN, NEVER_ON_HOST
 
 __all__ = [
     "Names",
@@ -21,6 +22,7 @@ __all__ = [
     "dynamic_inputs",
     "host_prefix",
     "host_suffix",
+    "needs_host",
     "producers",
     "with_graph",
 ]
@@ -83,22 +85,56 @@ def apply(node: Node, opsets: Mapping[str, int], inputs: Mapping[str, Array]) ->
     return result
 
 
-def host_prefix(graph: Graph, allowed: frozenset[str]) -> set[str]:
-    """Names of the tensors that only nodes of `allowed` separate from the model's inputs, the inputs included."""
-    names = {value.name for value in graph.inputs}
+def needs_host(node: Node) -> bool:
+    """True for an operator that has no hardware and is light enough for the host, which evaluates all of ONNX."""
+    if node.domain not in ("", "ai.onnx.ml") or node.op_type in NEVER_ON_HOST:
+        return False
+    return bool(node.domain) or node.op_type not in KNOWN or node.op_type in HOST_ONLY
+
+
+def host_prefix(graph: Graph, allowed: frozenset[str] = frozenset()) -> set[str]:
+    """Names of the tensors that the host makes in front of the hardware, the model's inputs included.
+
+    Only nodes of `allowed` separate them from the inputs, or nodes that need the host and what they depend on.
+    """
+    names, front = {value.name for value in graph.inputs}, _front(graph)
     for node in graph.nodes:
-        if node.op_type in allowed and not node.domain and all(n in names for n in dynamic_inputs(node, graph)):
+        there = all(n in names for n in dynamic_inputs(node, graph))
+        if there and ((node.op_type in allowed and not node.domain) or front.intersection(node.outputs)):
             names.update(filter(None, node.outputs))
     return names
 
 
+def _front(graph: Graph) -> set[str]:
+    """The results of nodes that need the host and do not stand at the end, and of everything in front of them.
+
+    Only where nothing in front of such a node is a layer.
+    """
+    light, made, names = {value.name for value in graph.inputs}, producers(graph), set[str]()
+    todo, at_the_end = list[str](), host_suffix(graph, HOST_AFTER)
+    for node in graph.nodes:
+        dynamic = dynamic_inputs(node, graph)
+        if not dynamic or node.op_type in NEVER_ON_HOST or not light.issuperset(dynamic):
+            continue
+        light.update(filter(None, node.outputs))
+        if needs_host(node) and not at_the_end.intersection(node.outputs):
+            todo += filter(None, node.outputs)
+    while todo:
+        name = todo.pop()
+        if name in made and name not in names:
+            names.update(filter(None, made[name].outputs))
+            todo += dynamic_inputs(made[name], graph)
+    return names
+
+
 def host_suffix(graph: Graph, allowed: frozenset[str]) -> set[str]:
-    """Names of the tensors made by nodes of `allowed` behind which there are only such nodes."""
+    """Names of the tensors made by nodes of `allowed`, or that need the host, with only such nodes behind them."""
     names: set[str] = set()
     read = consumers(graph)
     for node in reversed(graph.nodes):
         followers = [n for name in node.outputs for n in read.get(name, [])]
-        if node.op_type in allowed and all(names.intersection(n.outputs) for n in followers):
+        fits = (node.op_type in allowed and not node.domain) or needs_host(node)
+        if fits and all(names.intersection(n.outputs) for n in followers):
             names.update(filter(None, node.outputs))
     return names
 

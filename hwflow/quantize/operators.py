@@ -14,6 +14,7 @@ __all__ = [
     "LAYOUT",
     "MATRIX",
     "MAX_POOLS",
+    "NEVER_ON_HOST",
     "POOLS",
     "QUANTIZERS",
     "SELECTIONS",
@@ -68,5 +69,15 @@ HOST_BEFORE = LAYOUT | AFFINE | frozenset({"QuantizeLinear", "Cast"})
 
 #: What may run on the host after the last integer.
 HOST_AFTER = LAYOUT | ELEMENTWISE | QUANTIZERS | HOST_ONLY
+
+#: Layers with weights of their own, and control flow: hardware computes them, or nothing does.
+NEVER_ON_HOST = MATRIX | POOLS | frozenset(
+    {
+        "Attention", "CausalConvWithState", "ConvInteger", "ConvTranspose", "DeformConv", "Einsum", "GRU", "If", "LSTM",
+        "LinearAttention", "LinearClassifier", "LinearRegressor", "Loop", "LpPool", "MatMulInteger", "MaxRoiPool",
+        "QLinearConv", "QLinearMatMul", "RNN", "SVMClassifier", "SVMRegressor", "Scan", "SequenceMap", "TreeEnsemble",
+        "TreeEnsembleClassifier", "TreeEnsembleRegressor",
+    }
+)  # fmt: skip
 
 KNOWN = MATRIX | POOLS | ELEMENTWISE | JOINS | LAYOUT | QUANTIZERS | HOST_ONLY

@@ -36,10 +36,13 @@ def operators_without_hardware(model: Model) -> list[Problem]:
     does not know at all, which the checker reports.
     """
     folded = set(model.graph.initializers)
+    host = host_prefix(model.graph, HOST_BEFORE) | host_suffix(model.graph, HOST_AFTER)
     found = []
     for node in model.graph.nodes:
         if node.op_type in ("Shape", "Size") or all(name in folded for name in node.inputs if name):
             folded.update(filter(None, node.outputs))
+        elif host.intersection(node.outputs):
+            continue
         elif node.op_type not in KNOWN and find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
             found.append(Problem.of(node, f"operator {node.op_type} has no hardware", NO_HARDWARE))
     return found
@@ -84,13 +87,14 @@ def _dequantized_constants(graph: Graph) -> set[str]:
 
 def _of_node(node: Node, model: Model, before: set[str], after: set[str], weights: set[str]) -> Iterator[Problem]:
     graph = model.graph
+    if (node.domain or node.op_type not in KNOWN) and before.union(after).intersection(node.outputs):
+        return
     if node.domain or node.op_type not in KNOWN:
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        yield Problem.of(
-            node,
-            f"operator {operator} has no hardware",
-            NO_HARDWARE,
-        )
+        why = f"operator {operator} has no hardware"
+        if node.op_type == "Pad":
+            why = "between layers only zeros around an image, or behind its channels, have hardware"
+        yield Problem.of(node, why, NO_HARDWARE)
         return
     if node.op_type == "Dropout" and not is_identity(node, model):
         yield Problem.of(node, "drops elements at random, as in training", "export the model for inference")

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.window import Window
-from hwflow.onnx.model import Graph, Node
+from hwflow.onnx.model import Array, Graph, Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import as_ints, attribute
+from hwflow.quantize.importer.channels import channel_order, ordered_weights
 from hwflow.quantize.importer.geometry import pads_count, window_of
 from hwflow.quantize.importer.states import Average, Held, Matrix, Pending, image_index
 from hwflow.quantize.passes.normalise import reduced_axes
@@ -33,12 +34,18 @@ def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, 
     if not weights.is_quantized:
         raise ValueError(f"its weights '{node.inputs[1]}' must be integers behind a DequantizeLinear, as the rest is")
     core, index = _conv(node, held, frame, weights) if frame is not None else _dense(node, held, weights)
+    places = index.reshape(core.frame.channels, -1)[:, 0] % core.frame.channels
     if len(node.inputs) > 2 and node.inputs[2]:
         bias = constants[node.inputs[2]]
         if bias.real.size not in (1, core.frame.channels):
             raise ValueError(f"its bias '{node.inputs[2]}' must have one entry per output channel")
-        channels = core.frame.channels
-        core = replace(core, bias=bias.moved(lambda array: np.broadcast_to(array.reshape(-1), (channels,))))
+
+        def in_place(array: Array) -> Array:
+            moved = np.empty(len(places), array.dtype)
+            moved[places] = array.reshape(-1)
+            return moved
+
+        core = replace(core, bias=bias.moved(in_place))
     return Pending.of(core, index)
 
 
@@ -68,8 +75,11 @@ def _conv(node: Node, held: Held, frame: Frame, weights: Quantity) -> tuple[Matr
     window = window_of(node, weights.integers.shape[2:], frame)
     made = Frame(*window.positions(frame), cout)
     channels_last = np.ascontiguousarray(np.transpose(integers, (0, 2, 3, 1)))
-    core = Matrix(node, node.outputs[0], made, held, channels_last, _scales(weights, 0), window, groups)
-    return core, image_index(made, rank)
+    moved, groups, places = ordered_weights(channels_last, groups, channel_order(frame, held.index))
+    scales = np.empty(cout)
+    scales[places] = _scales(weights, 0)
+    core = Matrix(node, node.outputs[0], made, held, moved, scales, window, groups)
+    return core, image_index(made, rank)[:, places]
 
 
 def _dense(node: Node, held: Held, weights: Quantity) -> tuple[Matrix, IntArray]:
@@ -98,9 +108,10 @@ def average(node: Node, held: Held, frame: Frame, graph: Graph) -> Pending:
         window = window_of(node, as_ints(node.attributes["kernel_shape"]), frame)
         _check_average(node, window, frame)
         made = Frame(*window.positions(frame), frame.channels)
-        return Pending.of(Average(node, node.outputs[0], made, held, window), image_index(made, held.index.ndim))
+        index = image_index(made, held.index.ndim)[:, channel_order(frame, held.index)]
+        return Pending.of(Average(node, node.outputs[0], made, held, window), index)
     if node.op_type == "GlobalAveragePool":
-        index = np.arange(frame.channels, dtype=np.int64).reshape(1, frame.channels, *(1,) * (held.index.ndim - 2))
+        index = channel_order(frame, held.index).reshape(1, frame.channels, *(1,) * (held.index.ndim - 2))
     else:
         index = _mean_index(node, held, frame, graph)
     whole = Window((frame.height, frame.width))

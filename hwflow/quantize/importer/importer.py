@@ -12,8 +12,9 @@ from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize import operators
 from hwflow.quantize.constants import quantities
-from hwflow.quantize.graphs import apply, as_ints, attribute, dynamic_inputs, host_suffix, producers
+from hwflow.quantize.graphs import apply, as_ints, attribute, dynamic_inputs, host_prefix, host_suffix, producers
 from hwflow.quantize.importer.building import Building
+from hwflow.quantize.importer.channels import channel_order
 from hwflow.quantize.importer.cores import average, matrix
 from hwflow.quantize.importer.geometry import frame_of, window_of
 from hwflow.quantize.importer.joins import concat, element_wise
@@ -47,6 +48,7 @@ class Importer:
     def __init__(self, model: Model, stage: Callable[[Node], OutputStage]) -> None:
         self.model, self.graph = model, model.graph
         self.constants = quantities(model.graph, model.opsets)
+        self.front = host_prefix(model.graph)
         self.suffix = host_suffix(model.graph, operators.HOST_AFTER)
         self.states: dict[str, State] = {value.name: OnHost(behind=False) for value in model.graph.inputs}
         self.building = Building(model, self.suffix, stage)
@@ -93,6 +95,8 @@ class Importer:
 
     def _state(self, node: Node, dynamic: list[str]) -> State:
         state, op = self.states[dynamic[0]], node.op_type
+        if node.outputs[0] in self.front:
+            return OnHost(behind=False)
         if op in operators.MATRIX or op in operators.POOLS:
             return self._compute(node, state)
         states = [self.states[name] for name in dynamic]
@@ -258,20 +262,14 @@ class Importer:
         sizes = (window.kernel, window.strides, window.dilations, window.pads)
         layer = MaxPool(self.building.name_of(node), (x.name,), y.name, x.format, *sizes)
         self.building.add(layer, y)
-        index = image_index(y.frame, rank)
+        index = image_index(y.frame, rank)[:, channel_order(frame, held.index)]
         self.building.sources[y.name] = (node.outputs[0], index)
         return Held(y.name, index, held.real)
 
     def image(self, held: Held) -> Frame:
-        """The frame of a tensor that ONNX must see as [1, C, W] or [1, C, H, W]."""
-        frame, index = self.tensors[held.tensor].frame, held.index
-        if index.ndim not in (3, 4) or (index.ndim == 3 and frame.height != 1):
-            raise ValueError(f"its input must be [1, C, H, W] or [1, C, W], not {list(index.shape)}")
-        if not np.array_equal(index, image_index(frame, index.ndim)):
-            raise ValueError(
-                f"its input is a frame {frame} whose elements a Transpose or Reshape has put into another order "
-                f"({list(index.shape)}); between such layers the order must stay [1, C, H, W]"
-            )
+        """The frame of a tensor that ONNX must see as [1, C, W] or [1, C, H, W], channels in any order."""
+        frame = self.tensors[held.tensor].frame
+        channel_order(frame, held.index)
         return frame
 
     def enter(self, entry: Entry, frame: Frame | None) -> Held:

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hwflow.onnx.model import Graph, Model, Node
-from hwflow.quantize.graphs import constants, consumers, dynamic_inputs, host_prefix, producers
+from hwflow.quantize.graphs import constants, consumers, dynamic_inputs, host_prefix, needs_host, producers
 from hwflow.quantize.operators import CLAMPS, ELEMENTWISE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, MATRIX
 
 __all__ = ["KEEPS", "Point", "common_ranges", "label_of", "points", "scale_source"]
@@ -182,7 +182,8 @@ class _Walk:
 
     def _computes(self, node: Node) -> bool:
         """True for what is neither a function of elements nor keeps its input's values."""
-        return node.op_type not in ELEMENTWISE | KEEPS | HOST_ONLY and bool(dynamic_inputs(node, self.graph))
+        known = node.op_type in ELEMENTWISE | KEEPS or needs_host(node)
+        return not known and bool(dynamic_inputs(node, self.graph))
 
     def _is_join(self, node: Node) -> bool:
         return node.op_type in ELEMENTWISE and node.outputs[0] not in self.roots and self._is_dynamic(node)
@@ -225,7 +226,8 @@ class _Walk:
         names: set[str] = set()
         for node in reversed(self.graph.nodes):
             result, followers = node.outputs[0], [n for name in node.outputs for n in self.read.get(name, [])]
-            if node.op_type not in HOST_AFTER or not all(set(n.outputs) & names for n in followers):
+            fits = node.op_type in HOST_AFTER or needs_host(node)
+            if not fits or not all(set(n.outputs) & names for n in followers):
                 continue
             if result in self.fused or (self._is_join(node) and result not in forced):
                 continue
@@ -236,7 +238,7 @@ class _Walk:
         """Results of operators that only the host has, and of all that follows."""
         forced: set[str] = set()
         for node in self.graph.nodes:
-            if (node.op_type in HOST_ONLY or forced.intersection(node.inputs)) and node.outputs[0] not in self.before:
+            if (needs_host(node) or forced.intersection(node.inputs)) and node.outputs[0] not in self.before:
                 forced.update(filter(None, node.outputs))
         yield from forced
 

@@ -1,0 +1,52 @@
+"""Channels that change places between layers: nothing moves, the weights behind are written for the new order."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.layers.formats import Frame, IntArray
+from hwflow.quantize.importer.states import image_index
+
+__all__ = ["channel_order", "ordered_weights"]
+
+
+def channel_order(frame: Frame, index: IntArray) -> IntArray:
+    """For each channel of an ONNX image [1, C, W] or [1, C, H, W] with this `index`, the channel of the frame.
+
+    ValueError where it is no such image, or elements other than whole channels have changed places.
+    """
+    if index.ndim not in (3, 4) or (index.ndim == 3 and frame.height != 1):
+        raise ValueError(f"its input must be [1, C, H, W] or [1, C, W], not {list(index.shape)}")
+    straight = image_index(frame, index.ndim)
+    if index.shape == straight.shape:
+        order: IntArray = index.reshape(frame.channels, -1)[:, 0] % frame.channels
+        if np.array_equal(index, straight[:, order]):
+            return order
+    raise ValueError(
+        f"its input is a frame {frame} whose elements a Transpose or Reshape has put into another order "
+        f"({list(index.shape)}); between such layers the order must stay [1, C, H, W]"
+    )
+
+
+def ordered_weights(weights: IntArray, groups: int, order: IntArray) -> tuple[IntArray, int, IntArray]:
+    """Weights [cout, kh, kw, cin / groups] of a Conv whose input channel c stands at order[c] of its frame.
+
+    The weights in the order of the frame, their groups, and the place of each output channel.  Depthwise ones take
+    their outputs along; other groups become one, with zeros, because their channels stand in all places.
+    """
+    cout, height, width, depth = weights.shape
+    straight = np.arange(cout, dtype=np.int64)
+    if np.array_equal(order, np.arange(len(order))):
+        return weights, groups, straight
+    per = cout // groups
+    if depth == 1 and groups > 1:
+        places = order[straight // per] * per + straight % per
+        moved = np.empty_like(weights)
+        moved[places] = weights
+        return moved, groups, places
+    whole: npt.NDArray[np.int64] = np.zeros((cout, height, width, len(order)), np.int64)
+    for group in range(groups):
+        rows = slice(group * per, (group + 1) * per)
+        whole[rows][..., order[group * depth : (group + 1) * depth]] = weights[rows]
+    return whole, 1, straight

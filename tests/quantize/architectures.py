@@ -1,0 +1,367 @@
+"""Small versions of the networks that people bring to an FPGA, written the way exporters write them.
+
+Weights are random from a seed, scaled so that values keep their size from layer to layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from hwflow.onnx.build import Builder
+from hwflow.onnx.model import Dim, Model
+
+__all__ = ["ARCHITECTURES", "Net", "data"]
+
+
+class Net:
+    """Builds a float network in the operator set `opset`; methods take and return names of tensors [n, C, ...]."""
+
+    def __init__(self, shape: tuple[int, ...], batch: Dim = 1, opset: int = 17, seed: int = 0) -> None:
+        self.b, self.rng, self.opset, self.batch = Builder("network"), np.random.default_rng(seed), opset, batch
+        self.channels: dict[str, int] = {}
+        self.count = 0
+        self.x = self.input("input", shape)
+
+    def input(self, name: str, shape: tuple[int, ...]) -> str:
+        self.channels[name] = shape[0]
+        return self.b.input(name, np.float32, (self.batch, *shape))
+
+    def constant(self, value: Any, dtype: Any = np.float32) -> str:
+        self.count += 1
+        return self.b.constant(f"c{self.count}", np.asarray(value, dtype))
+
+    def node(self, op: str, *inputs: str, channels: int | None = None, **attributes: Any) -> str:
+        self.count += 1
+        made = self.b.node(op, *inputs, name=f"{op.lower()}{self.count}", **attributes)
+        self.channels[made] = channels or self.channels[inputs[0]]
+        return made
+
+    def normal(self, *shape: int, deviation: float = 1.0) -> np.ndarray:
+        return self.rng.normal(0, deviation, shape).astype(np.float32)
+
+    def conv(
+        self, x: str, cout: int, kernel: tuple[int, ...], stride: int = 1, *, pad: int | None = None, group: int = 1,
+        dilation: int = 1, bias: bool = True, **attributes: Any,
+    ) -> str:  # fmt: skip
+        """A Conv; `pad` None keeps the size."""
+        cin, rank = self.channels[x] // group, len(kernel)
+        fan = cin * int(np.prod(kernel))
+        inputs = [x, self.constant(self.normal(cout, cin, *kernel, deviation=(2 / fan) ** 0.5))]
+        if bias:
+            inputs.append(self.constant(self.normal(cout, deviation=0.1)))
+        if "auto_pad" not in attributes:
+            half = [dilation * (k // 2) if pad is None else pad for k in kernel]
+            attributes["pads"] = (*half, *half)
+        sizes = {"strides": (stride,) * rank, "dilations": (dilation,) * rank, "kernel_shape": kernel}
+        return self.node("Conv", *inputs, channels=cout, group=group, **sizes, **attributes)
+
+    def norm(self, x: str) -> str:
+        c = self.channels[x]
+        values = (self.rng.uniform(0.5, 1.5, c), self.normal(c, deviation=0.2), self.normal(c, deviation=0.2),
+                  self.rng.uniform(0.5, 1.5, c))  # fmt: skip
+        return self.node("BatchNormalization", x, *(self.constant(value) for value in values), epsilon=1e-3)
+
+    def relu(self, x: str) -> str:
+        return self.node("Relu", x)
+
+    def clip(self, x: str, low: float = 0.0, high: float = 6.0) -> str:
+        if self.opset < 11:
+            return self.node("Clip", x, min=low, max=high)
+        return self.node("Clip", x, self.constant(low), self.constant(high))
+
+    def unit(self, x: str, cout: int, kernel: int = 3, stride: int = 1, group: int = 1) -> str:
+        """Conv without bias, BatchNormalization, Relu: a training framework's block, not fused."""
+        return self.relu(self.norm(self.conv(x, cout, (kernel, kernel), stride, group=group, bias=False)))
+
+    def before(self, x: str, cout: int, kernel: int, stride: int = 1) -> str:
+        """BatchNormalization, Relu, Conv."""
+        return self.conv(self.relu(self.norm(x)), cout, (kernel, kernel), stride, bias=False)
+
+    def hard_swish(self, x: str) -> str:
+        if self.opset >= 14:
+            return self.node("HardSwish", x)
+        shifted = self.clip(self.node("Add", x, self.constant(3)))
+        return self.node("Div", self.node("Mul", x, shifted), self.constant(6))
+
+    def gemm(self, x: str, cout: int, *, cin: int | None = None) -> str:
+        cin = cin or self.channels[x]
+        w, b = self.normal(cout, cin, deviation=(2 / cin) ** 0.5), self.normal(cout, deviation=0.1)
+        return self.node("Gemm", x, self.constant(w), self.constant(b), channels=cout, transB=1)
+
+    def matmul(self, x: str, cout: int, *, cin: int | None = None) -> str:
+        """As TensorFlow and scikit-learn write a dense layer."""
+        cin = cin or self.channels[x]
+        made = self.node("MatMul", x, self.constant(self.normal(cin, cout, deviation=(2 / cin) ** 0.5)), channels=cout)
+        return self.node("Add", made, self.constant(self.normal(cout, deviation=0.1)))
+
+    def flatten(self, x: str, features: int | None = None) -> str:
+        return self.node("Flatten", x, axis=1, channels=features)
+
+    def mean(self, x: str, axes: tuple[int, ...] = (2, 3), keepdims: int = 0) -> str:
+        if self.opset < 18:
+            return self.node("ReduceMean", x, axes=axes, keepdims=keepdims)
+        return self.node("ReduceMean", x, self.constant(axes, np.int64), keepdims=keepdims)
+
+    def squeeze(self, x: str, axes: tuple[int, ...]) -> str:
+        if self.opset < 13:
+            return self.node("Squeeze", x, axes=axes)
+        return self.node("Squeeze", x, self.constant(axes, np.int64))
+
+    def pad(self, x: str, pads: tuple[int, ...], value: float = 0.0) -> str:
+        if self.opset < 11:
+            return self.node("Pad", x, pads=pads, value=value)
+        return self.node("Pad", x, self.constant(pads, np.int64), self.constant(value))
+
+    def dropout(self, x: str) -> str:
+        return self.node("Dropout", x, ratio=0.5) if self.opset < 12 else self.node("Dropout", x, self.constant(0.5))
+
+    def max_pool(self, x: str, kernel: int = 2, stride: int = 2, **attributes: Any) -> str:
+        return self.node("MaxPool", x, kernel_shape=(kernel,) * 2, strides=(stride,) * 2, **attributes)
+
+    def model(self, *outputs: str, opsets: Mapping[str, int] | None = None) -> Model:
+        for name in outputs:
+            self.b.output(name)
+        return self.b.model(opset=self.opset, opsets=opsets)
+
+
+Maker = Callable[..., Model]
+
+
+def data(model: Model, rows: int = 64, seed: int = 1) -> dict[str, np.ndarray]:
+    """Inputs in which neighbours resemble each other, as those of images and sounds do; batch 1."""
+    rng, found = np.random.default_rng(seed), {}
+    for value in model.graph.inputs:
+        assert value.tensor is not None
+        assert value.tensor.shape is not None
+        shape = [size if isinstance(size, int) else 1 for size in value.tensor.shape]
+        x = rng.standard_normal((rows, *shape))
+        for axis, size in enumerate(shape[1:], start=2):
+            if size > 4:
+                x = x + np.roll(x, 1, axis)
+        found[value.name] = (x / x.std()).astype(value.tensor.dtype)
+    return found
+
+
+def mobilenet_v1(batch: Dim = 1, opset: int = 17) -> Model:
+    n = Net((3, 16, 16), batch, opset)
+    x = n.unit(n.x, 8, stride=2)
+    for cout, stride in ((12, 1), (16, 2), (16, 1)):
+        x = n.unit(n.unit(x, n.channels[x], 3, stride, group=n.channels[x]), cout, 1)
+    return n.model(n.gemm(n.flatten(n.node("GlobalAveragePool", x)), 10))
+
+
+def mobilenet_v2(batch: Dim = 1, opset: int = 17, fused: bool = False) -> Model:
+    """Inverted residuals, Clip(0, 6); `fused` as PyTorch exports it: batch normalization in the weights."""
+    n = Net((3, 16, 16), batch, opset)
+
+    def unit(x: str, cout: int, kernel: int, stride: int = 1, group: int = 1, *, linear: bool = False) -> str:
+        x = n.conv(x, cout, (kernel, kernel), stride, group=group, bias=fused)
+        x = x if fused else n.norm(x)
+        return x if linear else n.clip(x)
+
+    x = unit(n.x, 8, 3, 2)
+    for cout, stride in ((8, 1), (12, 2), (12, 1)):
+        wide = 2 * n.channels[x]
+        y = unit(unit(unit(x, wide, 1), wide, 3, stride, group=wide), cout, 1, linear=True)
+        x = n.node("Add", x, y) if stride == 1 and n.channels[x] == cout else y
+    x = n.mean(unit(x, 24, 1))
+    return n.model(n.gemm(x, 10))
+
+
+def mobilenet_v3(batch: Dim = 1, opset: int = 17) -> Model:
+    n = Net((3, 16, 16), batch, opset)
+
+    def excite(x: str) -> str:
+        y = n.relu(n.conv(n.node("GlobalAveragePool", x), 4, (1, 1)))
+        y = n.conv(y, n.channels[x], (1, 1))
+        return n.node("Mul", x, n.node("HardSigmoid", y, alpha=1 / 6, beta=0.5))
+
+    x = n.hard_swish(n.norm(n.conv(n.x, 8, (3, 3), 2, bias=False)))
+    for _ in range(2):
+        y = n.hard_swish(n.norm(n.conv(x, 16, (1, 1), bias=False)))
+        y = n.norm(n.conv(y, 16, (5, 5), group=16, bias=False))
+        x = n.node("Add", n.norm(n.conv(n.hard_swish(excite(y)), 8, (1, 1), bias=False)), x)
+    x = n.flatten(n.node("GlobalAveragePool", n.hard_swish(n.norm(n.conv(x, 24, (1, 1), bias=False)))))
+    return n.model(n.gemm(n.hard_swish(n.gemm(x, 16)), 10))
+
+
+def resnet(batch: Dim = 1, opset: int = 17) -> Model:
+    """Projection shortcuts; batch normalization not fused."""
+    n = Net((3, 16, 16), batch, opset)
+    x = n.max_pool(n.unit(n.x, 8, 7, 1), 3, 2, pads=(1, 1, 1, 1))
+    for cout, stride in ((8, 1), (12, 2), (16, 2)):
+        y = n.norm(n.conv(n.unit(x, cout, 3, stride), cout, (3, 3), bias=False))
+        skip = n.norm(n.conv(x, cout, (1, 1), stride, bias=False)) if stride > 1 else x
+        x = n.relu(n.node("Add", y, skip))
+    return n.model(n.gemm(n.flatten(n.node("GlobalAveragePool", x)), 10))
+
+
+def resnet_v2(batch: Dim = 1, opset: int = 17) -> Model:
+    """BatchNormalization and Relu in front of the Conv, read by both branches."""
+    n = Net((3, 16, 16), batch, opset)
+    x = n.conv(n.x, 8, (3, 3), bias=False)
+    for cout, stride in ((8, 1), (12, 2), (12, 1)):
+        start = n.relu(n.norm(x))
+        y = n.conv(n.unit(start, cout, 3, stride), cout, (3, 3), bias=False)
+        project = stride > 1 or n.channels[x] != cout
+        x = n.node("Add", y, n.conv(start, cout, (1, 1), stride, bias=False) if project else x)
+    x = n.mean(n.relu(n.norm(x)), keepdims=1)
+    return n.model(n.gemm(n.flatten(x), 10))
+
+
+def squeezenet(batch: Dim = 1, opset: int = 17) -> Model:
+    n = Net((3, 18, 18), batch, opset)
+    rounding = {} if opset < 10 else {"ceil_mode": 1}
+    x = n.max_pool(n.relu(n.conv(n.x, 8, (3, 3), 2, pad=0)), 3, 2, **rounding)
+    for cout in (6, 8):
+        s = n.relu(n.conv(x, 4, (1, 1)))
+        parts = n.relu(n.conv(s, cout, (1, 1))), n.relu(n.conv(s, cout, (3, 3)))
+        x = n.node("Concat", *parts, axis=1, channels=2 * cout)
+    x = n.relu(n.conv(n.dropout(x), 10, (1, 1)))
+    return n.model(n.node("Softmax", n.flatten(n.node("GlobalAveragePool", x)), axis=1))
+
+
+def inception(batch: Dim = 1, opset: int = 17) -> Model:
+    n = Net((3, 16, 16), batch, opset)
+    x = n.max_pool(n.unit(n.x, 8))
+    for pool in ("MaxPool", "AveragePool"):
+        include = {"count_include_pad": 1} if pool == "AveragePool" else {}
+        pooled = n.node(pool, x, kernel_shape=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1), **include)
+        branches = n.unit(x, 4, 1), n.unit(n.unit(x, 4, 1), 6, 3), n.unit(pooled, 4, 1)
+        x = n.node("Concat", *branches, axis=1, channels=14)
+    x = n.node("AveragePool", x, kernel_shape=(8, 8))
+    return n.model(n.gemm(n.dropout(n.flatten(x)), 10))
+
+
+def densenet(batch: Dim = 1, opset: int = 17) -> Model:
+    n = Net((3, 16, 16), batch, opset)
+    x = n.conv(n.x, 8, (3, 3), 2, bias=False)
+    for last in (False, True):
+        for _ in range(2):
+            y = n.conv(n.before(x, 8, 1), 4, (3, 3), bias=False)
+            x = n.node("Concat", x, y, axis=1, channels=n.channels[x] + 4)
+        if not last:
+            x = n.node("AveragePool", n.before(x, 8, 1), kernel_shape=(2, 2), strides=(2, 2))
+    x = n.node("GlobalAveragePool", n.relu(n.norm(x)))
+    return n.model(n.gemm(n.flatten(x), 10))
+
+
+def keyword_1d(batch: Dim = 1, opset: int = 17) -> Model:
+    """Dilated convolutions over time."""
+    n = Net((10, 32), batch, opset)
+    x = n.relu(n.norm(n.conv(n.x, 12, (3,), bias=False)))
+    for dilation in (2, 4):
+        y = n.relu(n.norm(n.conv(x, 12, (3,), group=12, dilation=dilation, bias=False)))
+        x = n.node("Add", x, n.relu(n.norm(n.conv(y, 12, (1,), bias=False))))
+    x = n.squeeze(n.node("GlobalAveragePool", n.node("MaxPool", x, kernel_shape=(2,), strides=(2,))), (2,))
+    return n.model(n.gemm(x, 8))
+
+
+def mlp(batch: Dim = 1, opset: int = 17) -> Model:
+    n = Net((24,), batch, opset)
+    x = n.dropout(n.relu(n.norm(n.gemm(n.x, 32))))
+    x = n.norm(n.node("LeakyRelu", n.gemm(x, 24), alpha=0.1))
+    x = n.node("Tanh", n.gemm(x, 16))
+    return n.model(n.node("Sigmoid", n.gemm(n.node("Sigmoid", n.gemm(x, 12)), 4)))
+
+
+def autoencoder(batch: Dim = 1, opset: int = 17) -> Model:
+    """Keras: MatMul, Add, batch normalization of rows."""
+    n = Net((40,), batch, opset)
+    x = n.x
+    for width in (24, 24, 8, 24, 24):
+        x = n.relu(n.norm(n.matmul(x, width)))
+    return n.model(n.matmul(x, 40))
+
+
+def vgg(batch: Dim = 1, opset: int = 17) -> Model:
+    n = Net((3, 16, 16), batch, opset)
+    x = n.x
+    for cout, depth in ((8, 1), (12, 2), (16, 2)):
+        for _ in range(depth):
+            x = n.relu(n.conv(x, cout, (3, 3)))
+        x = n.max_pool(x)
+    x = n.dropout(n.relu(n.gemm(n.flatten(x, 64), 24)))
+    return n.model(n.gemm(x, 10))
+
+
+def keras(batch: Dim = 1, opset: int = 17) -> Model:
+    """NHWC: a Transpose at both ends, ZeroPadding2D in front of a VALID Conv, the bias as an Add, pooling, Reshape."""
+    n = Net((16, 16, 3), batch, opset)
+    x = n.node("Transpose", n.x, perm=(0, 3, 1, 2), channels=3)
+    x = n.conv(n.pad(x, (0, 0, 1, 1, 0, 0, 1, 1)), 8, (3, 3), 1, pad=0, bias=False)
+    x = n.clip(n.norm(n.node("Add", x, n.constant(n.normal(1, 8, 1, 1, deviation=0.1)))))
+    x = n.conv(n.pad(x, (0, 0, 0, 0, 0, 0, 1, 1)), 8, (3, 3), 2, auto_pad="VALID", bias=False, group=8)
+    x = n.relu(n.node("Add", x, n.constant(n.normal(8, 1, 1, deviation=0.1))))
+    x = n.max_pool(n.pad(x, (0, 0, 1, 1, 0, 0, 1, 1)), 3, 2)
+    x = n.relu(n.conv(x, 12, (3, 3), auto_pad="SAME_UPPER"))
+    x = n.node("Transpose", x, perm=(0, 2, 3, 1))
+    x = n.node("Reshape", x, n.constant((-1, 4 * 4 * 12), np.int64))
+    return n.model(n.node("Softmax", n.matmul(x, 10, cin=192), axis=1))
+
+
+def keras_mean(batch: Dim = 1, opset: int = 17) -> Model:
+    """GlobalAveragePooling2D and Reshape of NHWC tensors; a dense layer with its Relu; two dense heads."""
+    n = Net((16, 16, 3), batch, opset)
+    x = n.node("Transpose", n.node("Div", n.x, n.constant(2.0)), perm=(0, 3, 1, 2), channels=3)
+    x = n.relu(n.conv(x, 8, (3, 3), 2, auto_pad="SAME_UPPER"))
+    x = n.node("Transpose", n.relu(n.conv(x, 12, (1, 1))), perm=(0, 2, 3, 1))
+    x = n.relu(n.matmul(n.mean(x, (1, 2)), 16, cin=12))
+    return n.model(n.node("Softmax", n.matmul(x, 4), axis=-1), n.node("Sigmoid", n.matmul(x, 1)))
+
+
+def pytorch(batch: Dim = 1, opset: int = 17) -> Model:
+    """ZeroPad2d, LeakyRelu, AveragePool, ReduceMean over both axes, Flatten, LogSoftmax."""
+    n = Net((1, 18, 18), batch, opset)
+    x = n.pad(n.x, (0, 0, 2, 2, 0, 0, 2, 2))
+    x = n.node("LeakyRelu", n.conv(x, 6, (5, 5), 1, pad=0), alpha=0.01)
+    x = n.node("AveragePool", x, kernel_shape=(2, 2), strides=(2, 2))
+    x = n.node("Elu", n.conv(n.pad(x, (0, 0, 1, 1, 0, 0, 1, 1)), 8, (3, 3), 1, pad=1))
+    x = n.mean(x, (-1, -2))
+    return n.model(n.node("LogSoftmax", n.gemm(x, 10), axis=1))
+
+
+def two_inputs(batch: Dim = 1, opset: int = 17) -> Model:
+    """An image and numbers; both meet in a Concat of rows."""
+    n = Net((3, 8, 8), batch, opset)
+    x = n.flatten(n.node("GlobalAveragePool", n.unit(n.x, 8, 3, 2)))
+    y = n.relu(n.gemm(n.input("numbers", (6,)), 8))
+    return n.model(n.gemm(n.node("Concat", x, y, axis=1, channels=16), 5))
+
+
+def two_outputs(batch: Dim = 1, opset: int = 17) -> Model:
+    """Features that are an output and are read further."""
+    n = Net((3, 8, 8), batch, opset)
+    features = n.unit(n.x, 8, 3, 2)
+    x = n.relu(n.gemm(n.flatten(n.node("GlobalAveragePool", n.unit(features, 12))), 12))
+    return n.model(features, x, n.node("Softmax", n.gemm(x, 6), axis=1))
+
+
+def sklearn(batch: Dim = 1, opset: int = 17) -> Model:
+    """skl2onnx: a Scaler in front; probabilities, and behind them the label out of a list."""
+    n = Net((12,), batch, opset)
+    mean, scale = n.normal(12), n.rng.uniform(0.5, 2, 12).astype(np.float32)
+    offsets = {"offset": mean.tolist(), "scale": scale.tolist()}
+    x = n.b.nodes("Scaler", n.x, outputs=("scaled",), name="Scaler", domain="ai.onnx.ml", **offsets)[0]
+    n.channels[x] = 12
+    x = n.node("Cast", x, to=1)
+    probabilities = n.node("Softmax", n.matmul(n.relu(n.matmul(x, 16)), 4), axis=1)
+    index = n.node("ArgMax", probabilities, axis=1)
+    labels = n.constant((3, 5, 7, 9), np.int64)
+    picked = n.b.nodes("ArrayFeatureExtractor", labels, index, outputs=("picked",), name="pick", domain="ai.onnx.ml")[0]
+    n.channels[picked] = 1
+    label = n.node("Reshape", n.node("Cast", picked, to=6), n.constant((-1,), np.int64))
+    return n.model(n.node("Cast", label, to=7), probabilities, opsets={"ai.onnx.ml": 1})
+
+
+#: Name to what makes it of a batch dimension and an operator set.
+ARCHITECTURES: dict[str, Maker] = {
+    maker.__name__: maker
+    for maker in (
+        mobilenet_v1, mobilenet_v2, mobilenet_v3, resnet, resnet_v2, squeezenet, inception, densenet, keyword_1d, mlp,
+        autoencoder, vgg, keras, keras_mean, pytorch, two_inputs, two_outputs, sklearn,
+    )
+}  # fmt: skip
