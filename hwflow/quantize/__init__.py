@@ -21,6 +21,7 @@ from hwflow.quantize.dialects.standard import to_standard_qdq
 from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal, raise_opset
+from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.sums import sum_to_add
 from hwflow.quantize.post_training import FLOAT_PASSES, to_qdq
 from hwflow.quantize.problems import raise_all
@@ -46,6 +47,7 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
+    Pass("fold-pads", "Write Pad as padding of the window behind it.", fold_pads),
     Pass("dequantize-before-pool", "Pool the dequantized input, not its integers.", dequantize_before_pool),
 )
 
@@ -94,7 +96,7 @@ def quantize(
         model = _prepared(qdq)
         sources = renamed_sources(model, made.sources)
     graph, before, after, tensors = _import(model, settings)
-    notes.append(_host_note(before, after))
+    notes.append(_host_note(model, before, after))
     return Quantized(graph, before, after, tuple(notes), qdq, reals, views(tensors, sources, reals), text)
 
 
@@ -146,8 +148,10 @@ def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, M
     return graph, host.prologue(importer), after, importer.building.sources
 
 
-def _host_note(before: Model, after: Model) -> str:
-    """Which operators of the user's model run on the host."""
-    silent = {"Reshape", "Gather"}
-    names = dict.fromkeys(n.op_type for m in (before, after) for n in m.graph.nodes if n.op_type not in silent)
+def _host_note(model: Model, before: Model, after: Model) -> str:
+    """Which operators run on the host, but for those that only give frames the order of `model`."""
+    own = {name for node in model.graph.nodes for name in node.outputs}
+    nodes = [node for program in (before, after) for node in program.graph.nodes]
+    silent = [n for n in nodes if n.op_type == "Reshape" or (n.op_type == "Gather" and not own.intersection(n.outputs))]
+    names = dict.fromkeys(node.op_type for node in nodes if not any(node is other for other in silent))
     return f"on the host: {', '.join(names) or 'nothing but the order of elements'}"

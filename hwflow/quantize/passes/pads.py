@@ -1,0 +1,285 @@
+"""The pass that folds Pad nodes into the windows behind them; exporters write padding that no window has in that form.
+
+PyTorch's ZeroPad2d, Keras's ZeroPadding2D and strided SAME convolutions of TensorFlow are Pad nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hwflow.onnx import infer, simplify
+from hwflow.onnx.model import Array, Attribute, Graph, Model, Node
+from hwflow.quantize.graphs import Names, apply, as_ints, attribute, consumers, host_prefix, producers, with_graph
+from hwflow.quantize.passes.normalise import shape_of
+
+__all__ = ["fold_pads"]
+
+#: Values below this do not show behind a maximum of anything else.
+_LOWEST = float(np.finfo(np.float32).min)
+
+#: What gives no negative value.
+_NOT_NEGATIVE = frozenset({"Relu", "Sigmoid", "HardSigmoid", "Abs", "Exp", "Softplus", "Sqrt"})
+
+#: What gives a value of its input, or 0 where it pads.
+_SELECTS = frozenset({"Identity", "Dropout", "MaxPool", "Transpose", "Reshape", "GlobalMaxPool"})
+
+
+@dataclass(frozen=True)
+class _Padding:
+    """A constant Pad of `source`: elements before and behind, one entry per axis, and their value."""
+
+    node: Node
+    source: str
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+    value: float
+
+    @property
+    def is_spatial(self) -> bool:
+        return not any((*self.begins[:2], *self.ends[:2])) and min((*self.begins, *self.ends)) >= 0
+
+    @property
+    def is_image(self) -> bool:
+        return len(self.begins) in (3, 4) and not self.begins[0] and not self.ends[0]
+
+
+def fold_pads(model: Model) -> Model:
+    """Pad with zeros and the Conv or AveragePool that reads it become one node with `pads`.
+
+    So do Pad and MaxPool where the padding can never be the largest value, or is 0 like the smallest.  A quantizer
+    between them moves in front.  What stays is written as a Conv with a kernel of 1x1: its zeros around and behind
+    the channels are those of the Pad.  A Pad with other values stays as it is.
+    """
+    if not any(node.op_type == "Pad" for node in model.graph.nodes):
+        return model
+    model = _behind_quantizers(_with_plain_values(model))
+    graph = model.graph
+    names, extra = Names(graph), dict[str, Array]()
+    nodes, made = list(graph.nodes), producers(graph)
+    for k, node in enumerate(nodes):
+        while (padding := _padding(made.get(node.inputs[0]) if node.inputs else None, graph)) is not None:
+            folded = _folded(node, padding, graph)
+            if folded is None:
+                break
+            nodes[k] = node = folded
+    graph = replace(graph, nodes=tuple(nodes))
+    front, read = host_prefix(graph), consumers(graph)
+    outputs = {value.name for value in graph.outputs}
+    kept = list[Node]()
+
+    def constant(wish: str, value: Array) -> str:
+        name = names.new(wish)
+        extra[name] = value
+        return name
+
+    for node in nodes:
+        padding = _padding(node, graph)
+        if padding is not None and node.outputs[0] not in read and node.outputs[0] not in outputs:
+            continue
+        if padding is None or padding.value or not padding.is_image or node.outputs[0] in front:
+            kept.append(node)
+        else:
+            kept += _as_conv(padding, graph, constant, names)
+    return simplify(infer(with_graph(model, kept, extra)))
+
+
+def _padding(node: Node | None, graph: Graph) -> _Padding | None:
+    """What a Pad adds, in whatever way its operator set says it; None for other nodes, modes and computed numbers."""
+    if node is None or node.op_type != "Pad" or node.domain or attribute(node, "mode", "constant") != "constant":
+        return None
+    shape, value = shape_of(graph, node.inputs[0]), attribute(node, "value", 0.0)
+    stated = [graph.initializers.get(name) for name in node.inputs[1:]]
+    if shape is None or any(name and array is None for name, array in zip(node.inputs[1:], stated, strict=True)):
+        return None
+    pads, fill, axes = (*stated, None, None, None)[:3]
+    numbers = as_ints(node.attributes["pads"] if pads is None else pads)
+    if fill is not None:
+        value = float(fill.reshape(-1)[0])
+    places = range(len(shape)) if axes is None else [axis % len(shape) for axis in as_ints(axes)]
+    half = len(numbers) // 2
+    begins, ends = [0] * len(shape), [0] * len(shape)
+    for place, axis in enumerate(places):
+        begins[axis], ends[axis] = numbers[place], numbers[half + place]
+    return _Padding(node, node.inputs[0], tuple(begins), tuple(ends), value)
+
+
+def _with_plain_values(model: Model) -> Model:
+    """Values that stand behind a DequantizeLinear, as quantizers write them, become constants."""
+    graph, nodes, extra = model.graph, list[Node](), dict[str, Array]()
+    made, names = producers(graph), Names(graph)
+    for node in graph.nodes:
+        source = made.get((*node.inputs, "", "", "")[2])
+        if node.op_type == "Pad" and source is not None and source.op_type == "DequantizeLinear":
+            inputs = {name: graph.initializers[name] for name in source.inputs if name in graph.initializers}
+            if len(inputs) == len(list(filter(None, source.inputs))):
+                value = names.new(f"{node.inputs[2]}.value")
+                extra[value] = apply(source, model.opsets, inputs)
+                node = replace(node, inputs=(*node.inputs[:2], value, *node.inputs[3:]))
+        nodes.append(node)
+    return with_graph(model, nodes, extra)
+
+
+def _behind_quantizers(model: Model) -> Model:
+    """Pad then QuantizeLinear, DequantizeLinear or Transpose becomes Pad behind it: 0 and the zero point are the same.
+
+    Every such reader of a Pad gets one of its own.
+    """
+    nodes, extra, names = list(model.graph.nodes), dict[str, Array](), Names(model.graph)
+    done = False
+    while not done:
+        graph = replace(model.graph, nodes=tuple(nodes), initializers={**model.graph.initializers, **extra})
+        made, done = producers(graph), True
+        for k, node in enumerate(nodes):
+            padding = _padding(made.get(node.inputs[0]) if node.inputs else None, graph)
+            moved = None if padding is None else _moved(node, padding, graph, names, extra)
+            if moved is not None:
+                nodes[k : k + 1], done = moved, False
+                break
+        if not done:
+            model = infer(with_graph(model, nodes, extra))
+            nodes = list(model.graph.nodes)
+    return model
+
+
+def _moved(
+    node: Node, padding: _Padding, graph: Graph, names: Names, extra: dict[str, Array]
+) -> tuple[Node, Node] | None:
+    """`node` on what `padding` pads, and then the Pad; None where that changes values."""
+    order = range(len(padding.begins))
+    if node.op_type == "Transpose":
+        order = as_ints(node.attributes.get("perm", tuple(reversed(order))))  # type: ignore[assignment]
+        value = graph.initializers.get((*padding.node.inputs, "", "")[2], np.array(padding.value, np.float32))
+    elif node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        if graph.initializers.get(node.inputs[1], np.zeros(2)).size != 1:
+            return None
+        zero = graph.initializers.get(node.inputs[2]) if len(node.inputs) > 2 else np.zeros((), np.uint8)
+        if zero is None or padding.value != (0 if node.op_type == "QuantizeLinear" else zero.item()):
+            return None
+        value = zero.reshape(()) if node.op_type == "QuantizeLinear" else np.zeros((), np.float32)
+    else:
+        return None
+    first = replace(node, inputs=(padding.source, *node.inputs[1:]), outputs=(names.new(f"{node.outputs[0]}.inside"),))
+    numbers = (*(padding.begins[k] for k in order), *(padding.ends[k] for k in order))
+    if "pads" in padding.node.attributes:  # before operator set 11
+        attributes = {**padding.node.attributes, "pads": numbers}
+        return first, replace(padding.node, inputs=first.outputs, outputs=node.outputs, attributes=attributes)
+    pads, fill = names.new(f"{node.outputs[0]}.pads"), names.new(f"{node.outputs[0]}.padding")
+    extra[pads], extra[fill] = np.array(numbers, np.int64), value
+    return first, replace(padding.node, inputs=(*first.outputs, pads, fill), outputs=node.outputs, attributes={})
+
+
+def _folded(node: Node, padding: _Padding, graph: Graph) -> Node | None:
+    """`node`, which reads the Pad, as one that reads what it pads; None where no window does the same."""
+    if node.op_type not in ("Conv", "MaxPool", "AveragePool") or not padding.is_spatial or len(node.outputs) > 1:
+        return None
+    own = _own_pads(node, padding, graph)
+    if own is None or attribute(node, "ceil_mode", 0):
+        return None
+    attributes = {key: value for key, value in node.attributes.items() if key != "auto_pad"}
+    pads = tuple(a + b for a, b in zip(own, (*padding.begins[2:], *padding.ends[2:]), strict=True))
+    if node.op_type != "Conv":
+        kernel = as_ints(node.attributes["kernel_shape"])
+        if any(pad >= size for pad, size in zip(pads, kernel * 2, strict=True)):
+            return None
+    if node.op_type == "AveragePool":
+        if any(own) and not attribute(node, "count_include_pad", 0):
+            return None
+        attributes["count_include_pad"] = 1
+    fits = _is_lowest(padding, graph) if node.op_type == "MaxPool" else padding.value == 0
+    if not fits:
+        return None
+    return replace(node, inputs=(padding.source, *node.inputs[1:]), attributes={**attributes, "pads": pads})
+
+
+def _own_pads(node: Node, padding: _Padding, graph: Graph) -> tuple[int, ...] | None:
+    """The pads of `node` itself, around what the Pad makes; None where its kernel is not known."""
+    rank = len(padding.begins) - 2
+    weights = graph.initializers.get(node.inputs[1]) if node.op_type == "Conv" else None
+    stated = node.attributes.get("kernel_shape") or (weights is not None and weights.shape[2:])
+    mode = attribute(node, "auto_pad", "NOTSET")
+    if mode == "NOTSET":
+        return as_ints(node.attributes.get("pads", (0,) * (2 * rank)))
+    if mode == "VALID":
+        return (0,) * (2 * rank)
+    shape = shape_of(graph, padding.node.outputs[0])
+    if shape is None or not stated:
+        return None
+    strides, dilations = (as_ints(node.attributes.get(key, (1,) * rank)) for key in ("strides", "dilations"))
+    begins, ends = list[int](), list[int]()
+    for size, kernel, stride, dilation in zip(shape[2:], as_ints(stated), strides, dilations, strict=True):
+        total = max((-(-size // stride) - 1) * stride + dilation * (kernel - 1) + 1 - size, 0)
+        both = (total // 2, total - total // 2)
+        begins.append(both[mode != "SAME_UPPER"])
+        ends.append(both[mode == "SAME_UPPER"])
+    return (*begins, *ends)
+
+
+def _is_lowest(padding: _Padding, graph: Graph) -> bool:
+    """True where nothing is smaller than the padding."""
+    kind = graph.tensor_type(padding.source)
+    if kind is not None and kind.dtype.kind in "iu":
+        return padding.value <= _least(kind.dtype)
+    return padding.value <= _LOWEST or (padding.value <= 0 and _is_not_negative(padding.source, graph))
+
+
+def _least(dtype: np.dtype[np.generic]) -> int:
+    return int(np.iinfo(dtype).min) if dtype.kind in "iu" else 1  # type: ignore[type-var]
+
+
+def _is_not_negative(name: str, graph: Graph) -> bool:
+    """True where the nodes that make a tensor show it."""
+    made = producers(graph)
+    while name in made:
+        node = made[name]
+        if node.op_type in _NOT_NEGATIVE:
+            return True
+        if node.op_type == "Clip":
+            low = graph.initializers.get((*node.inputs, "", "")[1])
+            least = attribute(node, "min", -1.0) if low is None else low.item()
+            return bool(least >= 0) or _is_not_negative(node.inputs[0], graph)
+        if node.op_type == "DequantizeLinear":
+            zero = graph.initializers.get((*node.inputs, "", "")[2])
+            if zero is not None and zero.size == 1 and zero.item() == _least(zero.dtype):
+                return True
+        elif node.op_type not in _SELECTS | {"QuantizeLinear"}:
+            return False
+        name = node.inputs[0]
+    return False
+
+
+def _as_conv(padding: _Padding, graph: Graph, constant: Callable[[str, Array], str], names: Names) -> tuple[Node, ...]:
+    """A Conv with a kernel of 1x1 for a Pad with zeros; between quantizers, where it reads integers.
+
+    The Pad itself where it cuts something off.
+    """
+    if min((*padding.begins, *padding.ends)) < 0:
+        return (padding.node,)
+    shape, (before, behind) = shape_of(graph, padding.source), (padding.begins[1], padding.ends[1])
+    assert shape is not None  # or the node were no padding
+    channels, rank, base = shape[1], len(shape) - 2, padding.node.name or padding.node.outputs[0]
+    spread = bool(before or behind)
+    weights = (
+        np.eye(before + channels + behind, dtype=np.int8)[:, before : before + channels]
+        if spread
+        else np.ones((channels, 1), np.int8)
+    )
+    weights = weights.reshape(*weights.shape, *[1] * rank)
+    attributes: dict[str, Attribute] = {
+        "group": 1 if spread else channels,
+        "pads": (*padding.begins[2:], *padding.ends[2:]),
+    }
+    source = producers(graph).get(padding.source)
+    if source is None or source.op_type != "DequantizeLinear":
+        kernel = constant(f"{base}.kernel", weights.astype(np.float32))
+        return (replace(padding.node, op_type="Conv", inputs=(padding.source, kernel), attributes=attributes),)
+    kernel, integers, real = names.new(f"{base}.kernel"), names.new(f"{base}.integers"), names.new(f"{base}.real")
+    inputs = (constant(f"{kernel}.integers", weights), constant(f"{kernel}.scale", np.array(1, np.float32)))
+    return (
+        Node("DequantizeLinear", inputs, (kernel,), name=kernel),
+        replace(padding.node, op_type="Conv", inputs=(padding.source, kernel), outputs=(real,), attributes=attributes),
+        Node("QuantizeLinear", (real, *source.inputs[1:]), (integers,), name=integers),
+        Node("DequantizeLinear", (integers, *source.inputs[1:]), padding.node.outputs, name=f"{integers}.real"),
+    )

@@ -1,0 +1,167 @@
+"""What runs on the host, in front of the first layer and behind the last; and what must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from hwflow import golden, onnx
+from hwflow.errors import HwflowError
+from hwflow.onnx.model import Model
+from hwflow.quantize import Quantized, quantize
+from hwflow.quantize.support import operators_without_hardware
+from tests.quantize.architectures import Net, data, sklearn
+
+IMAGE, ROW = (3, 8, 8), (12,)
+
+
+def made(build: Callable[[Net], tuple[str, ...]], shape: tuple[int, ...]) -> Model:
+    n = Net(shape)
+    return onnx.infer(n.model(*build(n)))
+
+
+def on_host(model: Model) -> tuple[Quantized, set[str]]:
+    """The quantized model, near its floats, and the operators that the note names."""
+    rows = data(model, 216)
+    q = quantize(model, {name: value[:200] for name, value in rows.items()})
+    feeds = {name: value[200:] for name, value in rows.items()}
+    found = golden.predict(q, feeds)
+    for value in model.graph.outputs:
+        expected = [onnx.evaluate(model, {k: v[i] for k, v in feeds.items()})[value.name] for i in range(16)]
+        assert found[value.name].dtype == expected[0].dtype
+        if expected[0].dtype.kind == "f":
+            error = np.mean((found[value.name] - np.stack(expected)) ** 2)
+            assert error < 0.01 * np.var(expected), value.name
+        else:
+            assert np.mean(found[value.name] == np.stack(expected)) >= 0.9
+    assert quantize(onnx.loads(onnx.dumps(q.qdq))).graph == q.graph
+    return q, set(q.notes[-1].removeprefix("on the host: ").split(", ")) - {"QuantizeLinear", "DequantizeLinear"}
+
+
+def dense(n: Net, x: str) -> tuple[str, ...]:
+    return (n.matmul(n.relu(n.matmul(x, 16)), 4),)
+
+
+def test_a_scaler_in_front_and_a_label_behind() -> None:
+    q, host = on_host(onnx.infer(sklearn()))
+    assert [layer.kind for layer in q.graph.layers] == ["dense", "dense"]
+    assert host == {"Scaler", "Cast", "Softmax", "ArgMax", "ArrayFeatureExtractor"}
+
+
+def test_labels_may_be_texts() -> None:
+    n = Net(ROW)
+    index = n.node("ArgMax", dense(n, n.x)[0], axis=1)
+    labels = n.b.constant("labels", np.array(["ant", "bee", "cat", "dog"], object))
+    n.b.nodes("ArrayFeatureExtractor", labels, index, outputs=("label",), domain="ai.onnx.ml", name="pick")
+    _, host = on_host(onnx.infer(n.model("label", opsets={"ai.onnx.ml": 1})))
+    assert host == {"ArgMax", "ArrayFeatureExtractor"}
+
+
+def numbers(n: Net, *values: int) -> str:
+    return n.constant(values, np.int64)
+
+
+FRONT: dict[str, Callable[[Net], str]] = {
+    "Slice": lambda n: n.node("Slice", n.x, numbers(n, 2), numbers(n, 10), numbers(n, 1), channels=8),
+    "Gather": lambda n: n.node("Gather", n.x, numbers(n, 7, 3, 5), axis=1, channels=3),
+    "Exp, Gather": lambda n: n.node("Gather", n.node("Exp", n.x), numbers(n, 7, 3, 5), axis=1, channels=3),
+    "LayerNormalization": lambda n: n.node("LayerNormalization", n.x, n.constant(np.ones(12))),
+    "Cos": lambda n: n.node("Cos", n.x),
+}
+
+
+@pytest.mark.parametrize("front", FRONT)
+def test_operators_in_front(front: str) -> None:
+    q, host = on_host(made(lambda n: dense(n, FRONT[front](n)), ROW))
+    assert [layer.kind for layer in q.graph.layers] == ["dense", "dense"]
+    assert host == set(front.split(", "))
+
+
+def test_a_function_in_front_that_hardware_has_stays_there() -> None:
+    q, host = on_host(made(lambda n: dense(n, n.node("Exp", n.x)), ROW))
+    assert [layer.kind for layer in q.graph.layers] == ["lookup", "dense", "dense"]
+    assert host == set()
+
+
+BEHIND: dict[str, Callable[[Net, str], tuple[str, ...]]] = {
+    "LayerNormalization": lambda n, x: (n.node("LayerNormalization", x, n.constant(np.ones(4))),),
+    "Split, Softmax": lambda n, x: two(n, *n.b.nodes("Split", x, numbers(n, 2, 2), outputs=("a", "b"), axis=1)),
+    "ReduceSum": lambda n, x: (n.node("ReduceSum", x, numbers(n, 1)),),
+    "TopK": lambda n, x: n.b.nodes("TopK", x, numbers(n, 2), outputs=("best", "place")),
+}
+
+
+def two(n: Net, a: str, b: str) -> tuple[str, str]:
+    n.channels[b] = 2
+    return a, n.node("Softmax", b, axis=1)
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+def test_operators_behind(behind: str) -> None:
+    q, host = on_host(made(lambda n: BEHIND[behind](n, *dense(n, n.x)), ROW))
+    assert [layer.kind for layer in q.graph.layers] == ["dense", "dense"]
+    assert host == set(behind.split(", "))
+
+
+def test_an_image_grows_behind_the_last_layer() -> None:
+    sizes = np.array([1, 1, 2, 2], np.float32)
+    q, host = on_host(made(lambda n: (n.node("Resize", n.unit(n.x, 4), "", n.constant(sizes), mode="nearest"),), IMAGE))
+    assert [layer.kind for layer in q.graph.layers] == ["conv"]
+    assert host == {"Transpose", "Resize"}
+
+
+def gru(n: Net) -> tuple[str, ...]:
+    x = n.node("Unsqueeze", n.x, numbers(n, 0))
+    weights = n.constant(n.normal(1, 12, 12)), n.constant(n.normal(1, 12, 4))
+    last = n.b.nodes("GRU", x, *weights, outputs=("all", "last"), name="gru", hidden_size=4)[1]
+    n.channels[last] = 4
+    return (n.gemm(n.squeeze(last, (0,)), 3),)
+
+
+def resize(n: Net) -> str:
+    made = n.b.node("Resize", n.unit(n.x, 4), "", n.constant([1, 1, 2, 2]), mode="nearest", name="grow")
+    n.channels[made] = 4
+    return made
+
+
+REFUSED: dict[str, tuple[tuple[int, ...], Callable[[Net], tuple[str, ...]], str]] = {
+    "a recurrent layer in front": (ROW, gru, "'gru' (GRU): operator GRU has no hardware"),
+    "a layer behind": (
+        IMAGE,
+        lambda n: (n.b.node("ConvTranspose", n.unit(n.x, 4), n.constant(n.normal(4, 2, 2, 2)), name="up"),),
+        "'up' (ConvTranspose): operator ConvTranspose has no hardware",
+    ),
+    "an operator between layers": (
+        IMAGE,
+        lambda n: (n.conv(resize(n), 4, (1, 1)),),
+        "'grow' (Resize): operator Resize has no hardware",
+    ),
+    "a product of two computed tensors behind": (
+        ROW,
+        lambda n: (n.b.node("MatMul", n.node("Transpose", n.matmul(n.x, 4)), n.matmul(n.x, 3), name="outer"),),
+        "'outer' (MatMul): weights and bias must be constants, not computed",
+    ),
+    "all of it": (
+        ROW,
+        lambda n: (n.b.node("LayerNormalization", n.x, n.constant(np.ones(12)), name="norm"),),
+        "'norm' (LayerNormalization): is computed from the input on the host alone",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_nothing_heavy_moves_to_the_host(case: str) -> None:
+    shape, build, message = REFUSED[case]
+    with pytest.raises(HwflowError) as caught:
+        quantize(made(build, shape))
+    assert message in str(caught.value)
+
+
+def test_the_first_look_at_a_model_without_shapes_agrees() -> None:
+    model = sklearn()
+    assert operators_without_hardware(model) == []
+    n = Net(ROW)
+    found = operators_without_hardware(n.model(*gru(n)))
+    assert [problem.where for problem in found] == ["'gru' (GRU)"]

@@ -1,0 +1,161 @@
+"""Pad nodes become padding of windows: the same values, and no Pad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from hwflow import onnx
+from hwflow.errors import HwflowError
+from hwflow.onnx.model import Model
+from hwflow.quantize import quantize
+from hwflow.quantize.passes.pads import fold_pads
+from tests.quantize.architectures import Net, data
+from tests.quantize.models import Qdq, assert_agrees, kinds
+
+AROUND, AFTER = (0, 0, 1, 1, 0, 0, 1, 1), (0, 0, 0, 0, 0, 0, 1, 1)
+
+
+def folded(model: Model) -> list[str]:
+    """The operators after the pass, which changes no value."""
+    model = onnx.infer(model)
+    made = fold_pads(model)
+    for k in range(3):
+        feeds = {name: rows[k] for name, rows in data(model, 3).items()}
+        before, after = onnx.evaluate(model, feeds), onnx.evaluate(made, feeds)
+        for name, expected in before.items():
+            np.testing.assert_allclose(after[name], expected, rtol=1e-5, atol=1e-6)
+    return [node.op_type for node in made.graph.nodes]
+
+
+def pool(n: Net, x: str, op: str, **attributes: object) -> str:
+    return n.node(op, x, kernel_shape=(3, 3), strides=(2, 2), **attributes)
+
+
+def back(n: Net, x: str) -> str:
+    """From channels last to channels first."""
+    return n.node("Transpose", x, perm=(0, 3, 1, 2))
+
+
+LOWEST = float(np.finfo(np.float32).min)
+WINDOWS: dict[str, tuple[Callable[[Net], str], list[str]]] = {
+    "conv": (lambda n: n.conv(n.pad(n.x, AROUND), 4, (3, 3), pad=0), ["Conv"]),
+    "conv that pads itself": (lambda n: n.conv(n.pad(n.x, AFTER), 4, (3, 3), 2, pad=1), ["Conv"]),
+    "strides": (lambda n: n.conv(n.pad(n.x, AFTER), 4, (3, 3), 2, pad=0), ["Conv"]),
+    "VALID": (lambda n: n.conv(n.pad(n.x, AROUND), 4, (3, 3), 2, auto_pad="VALID"), ["Conv"]),
+    "SAME_UPPER": (lambda n: n.conv(n.pad(n.x, AFTER), 4, (3, 2), 2, auto_pad="SAME_UPPER"), ["Conv"]),
+    "SAME_LOWER": (lambda n: n.conv(n.pad(n.x, AFTER), 4, (3, 2), 2, auto_pad="SAME_LOWER"), ["Conv"]),
+    "two": (lambda n: n.conv(n.pad(n.pad(n.x, AFTER), AROUND), 4, (5, 5), pad=0), ["Conv"]),
+    "channels last": (
+        lambda n: n.conv(back(n, n.pad(n.node("Transpose", n.x, perm=(0, 2, 3, 1)), (0, 1, 2, 0, 0, 3, 4, 0))), 4,
+                         (3, 3), pad=0),
+        ["Transpose", "Transpose", "Conv"],
+    ),
+    "average": (lambda n: pool(n, n.pad(n.x, AROUND), "AveragePool"), ["AveragePool"]),
+    "average that pads itself": (
+        lambda n: pool(n, n.pad(n.x, AFTER), "AveragePool", pads=(1, 1, 1, 1)),
+        ["Conv", "AveragePool"],
+    ),
+    "maximum of what is not negative": (lambda n: pool(n, n.pad(n.relu(n.x), AROUND), "MaxPool"), ["Relu", "MaxPool"]),
+    "maximum": (lambda n: pool(n, n.pad(n.x, AROUND), "MaxPool"), ["Conv", "MaxPool"]),
+    "maximum without padding": (lambda n: pool(n, n.pad(n.x, AROUND, LOWEST), "MaxPool"), ["MaxPool"]),
+    "maximum rounded up": (
+        lambda n: pool(n, n.pad(n.relu(n.x), AROUND), "MaxPool", ceil_mode=1),
+        ["Relu", "Conv", "MaxPool"],
+    ),
+    "no window": (lambda n: n.node("GlobalAveragePool", n.pad(n.x, AROUND)), ["Conv", "GlobalAveragePool"]),
+    "channels": (lambda n: n.node("Add", n.pad(n.x, (0, 1, 1, 1, 0, 2, 1, 1)), n.constant(0.5)), ["Conv", "Add"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("opset", [9, 11, 17, 21])
+@pytest.mark.parametrize("case", WINDOWS)
+def test_windows(case: str, opset: int) -> None:
+    if opset < 10 and "rounded" in case:
+        pytest.skip("MaxPool has ceil_mode since operator set 10")
+    n = Net((3, 9, 7), opset=opset)
+    n.x = n.conv(n.x, 3, (1, 1))
+    build, expected = WINDOWS[case]
+    assert folded(n.model(build(n))) == ["Conv", *expected]
+
+
+def test_axes_of_operator_set_18() -> None:
+    n = Net((3, 9, 7), opset=18)
+    pads = n.constant((1, 2, 0, 1), np.int64), n.constant(0.0), n.constant((-1, 2), np.int64)
+    assert folded(n.model(n.conv(n.node("Pad", n.x, *pads), 4, (3, 3), pad=0))) == ["Conv"]
+
+
+def test_a_pad_that_is_read_twice_goes_into_both() -> None:
+    n = Net((3, 9, 7))
+    x = n.pad(n.x, AROUND)
+    assert folded(n.model(n.node("Add", n.conv(x, 4, (3, 3), pad=0), n.conv(x, 4, (3, 3), pad=0)))) == [
+        "Conv", "Conv", "Add"
+    ]  # fmt: skip
+
+
+def test_a_row() -> None:
+    n = Net((3, 9))
+    assert folded(n.model(n.conv(n.pad(n.x, (0, 0, 2, 0, 0, 0)), 4, (3,), pad=0))) == ["Conv"]
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_other_padding_in_front_is_the_hosts(mode: str) -> None:
+    n = Net((3, 8, 8), opset=19)
+    x = n.node("Pad", n.x, n.constant(AROUND, np.int64), mode=mode)
+    q = quantize(onnx.infer(n.model(n.conv(x, 4, (3, 3), pad=0))))
+    assert "on the host: Pad, " in q.notes[-1]
+
+
+@pytest.mark.parametrize("attributes", [{"mode": "reflect"}, {"value": 1.0}], ids=["mode", "value"])
+def test_other_padding_between_layers_is_refused(attributes: dict[str, object]) -> None:
+    n = Net((3, 8, 8))
+    inputs = [n.constant(AROUND, np.int64)]
+    if "value" in attributes:
+        inputs.append(n.constant(attributes.pop("value")))
+    x = n.b.node("Pad", n.unit(n.x, 3), *inputs, name="pad", **attributes)
+    n.channels[x] = 3
+    with pytest.raises(HwflowError) as caught:
+        quantize(onnx.infer(n.model(n.conv(x, 4, (3, 3), pad=0))))
+    assert "'pad' (Pad): between layers only zeros around an image, or behind its channels, have" in str(caught.value)
+
+
+def start(zero_point: int = -128) -> Qdq:
+    m = Qdq((1, 3, 6, 5)).qdq(0.0313, 4).conv((4, 3, 3, 3), pads=(1, 1, 1, 1))
+    return m.qdq(0.0617, zero_point)
+
+
+def pad(m: Qdq, value: str = "") -> Qdq:
+    return m.node("Pad", m.constant("pads", np.array(AROUND)), *([value] if value else []))
+
+
+def real_zero(m: Qdq) -> str:
+    """As onnxruntime's quantizer writes the value: behind a DequantizeLinear."""
+    parts = m.constant("q", np.int8(5)), m.constant("s", np.float32(0.5)), m.constant("z", np.int8(5))
+    return m.b.node("DequantizeLinear", *parts)
+
+
+@pytest.mark.parametrize("quantized", [False, True], ids=["constant", "dequantized"])
+def test_between_quantizers(quantized: bool) -> None:
+    m = start(7)
+    pad(m, real_zero(m) if quantized else "").qdq(0.0617, 7).conv((4, 4, 3, 3))
+    assert kinds(assert_agrees(m.qdq(0.3, 0).model(), 0.3, share=0.995)) == ["conv", "conv"]
+
+
+def test_of_integers() -> None:
+    m = Qdq((1, 3, 6, 5)).qdq(0.0313, 4).conv((4, 3, 3, 3), pads=(1, 1, 1, 1)).quantize(0.0617, 7)
+    pad(m, m.constant("zero", np.int8(7))).dequantize(0.0617, 7).conv((4, 4, 3, 3))
+    assert kinds(assert_agrees(m.qdq(0.3, 0).model(), 0.3, share=0.995)) == ["conv", "conv"]
+
+
+def test_in_front_of_a_maximum_of_integers() -> None:
+    m = start()
+    pad(m).node("MaxPool", kernel_shape=(3, 3), strides=(2, 2)).conv((4, 4, 2, 2))
+    assert kinds(assert_agrees(m.qdq(0.3, 0).model(), 0.3, share=0.995)) == ["conv", "max_pool", "conv"]
+
+
+def test_without_a_window_it_is_a_layer() -> None:
+    m = start(7)
+    pad(m).node("GlobalAveragePool").qdq(0.05, 0)
+    assert kinds(assert_agrees(m.model(), 0.05, share=0.99)) == ["conv", "conv", "average_pool"]
