@@ -88,9 +88,11 @@ class Building:
 
     def _give_meaning(self, tensor: str, p: Parameters) -> None:
         """A Concat's parts mean what the whole means."""
-        self.tensors[tensor] = replace(self.tensors[tensor], scale=p.scale, zero_point=p.zero_point)
-        for part in self._parts.get(tensor, ()):
-            self._give_meaning(part, p)
+        todo = [tensor]
+        while todo:
+            name = todo.pop()
+            self.tensors[name] = replace(self.tensors[name], scale=p.scale, zero_point=p.zero_point)
+            todo += self._parts.get(name, ())
 
     def held(self, rounded: Rounded) -> Held:
         """The tensor that `rounded` is, with its layer made at the first call."""

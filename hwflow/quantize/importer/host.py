@@ -103,21 +103,33 @@ class _Epilogue:
         self._producers = producers(importer.graph)
 
     def make(self, name: str) -> None:
-        """Add the nodes that make the tensor `name` of the original graph."""
-        if not name or name in self._made or name in self.constants:
-            return
-        self._made.add(name)
-        node = self._producers.get(name)
-        state = self.importer.states.get(name)
+        """Add the nodes that make the tensor `name` of the original graph, each behind those that it reads."""
+        todo: list[str | Node] = [name]  # no recursion: a model may end with thousands of nodes for the host
+        while todo:
+            item = todo.pop()
+            if isinstance(item, Node):
+                self.nodes.append(item)
+            elif item and item not in self._made and item not in self.constants:
+                self._made.add(item)
+                todo += self._made_or_reported(item)
+
+    def _made_or_reported(self, name: str) -> list[str | Node]:
+        """Make a tensor; or else what is left to do for it, the last first."""
+        node, state = self._producers.get(name), self.importer.states.get(name)
         try:
-            self._make(name, node, state)
+            if self._from_frame(name, state):
+                return []
         except Unsupported as problem:
             where = node.label if node is not None else f"tensor '{name}'"
             self.importer.problems.append(Problem(where, problem.why, problem.remedy))
+            return []
+        # It is made on the host, or it is a constant behind a DequantizeLinear or a change of layout.
+        assert node is not None
+        self._made.update(node.outputs)
+        return [node, *reversed(node.inputs)]
 
-    def _make(self, name: str, node: Node | None, state: State | None) -> None:
-        if isinstance(state, Broken):
-            return
+    def _from_frame(self, name: str, state: State | None) -> bool:
+        """Make a tensor that comes out of the hardware, or say nothing of a broken one; False for any other."""
         if isinstance(state, Entry) or (isinstance(state, OnHost) and not state.behind):
             raise Unsupported("is computed from the input on the host alone", "leave it out of the model")
         if isinstance(state, Rounded):
@@ -126,15 +138,9 @@ class _Epilogue:
             self._held(name, state.tensor, state.index, state.real)
         elif isinstance(state, Pending) and isinstance(state.core, Matrix) and name == state.core.key:
             self._accumulator(name, state, state.core)
-        else:  # on the host; or a constant behind a DequantizeLinear or a change of layout
-            assert node is not None
-            self._verbatim(node)
-
-    def _verbatim(self, node: Node) -> None:
-        for source in node.inputs:
-            self.make(source)
-        self._made.update(node.outputs)
-        self.nodes.append(node)
+        else:
+            return isinstance(state, Broken)
+        return True
 
     def _constant(self, wish: str, value: Array) -> str:
         name = self.names.new(wish)

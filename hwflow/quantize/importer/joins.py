@@ -19,11 +19,14 @@ __all__ = ["concat", "element_wise"]
 
 _QUANTIZE_ALL = "quantize the whole model: a QuantizeLinear and DequantizeLinear behind every layer"
 
+#: Concats of Concats become layers from the outermost on, one call inside of the other.
+_DEEPEST = 64
+
 
 def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping[str, Quantity]) -> Pending:
     """`node` on its computed inputs `pendings`, in the order of its inputs."""
     first, *others = pendings.values()
-    if all(_same(first.core, other.core) and np.array_equal(first.index, other.index) for other in others):
+    if all(first.core.key == other.core.key and np.array_equal(first.index, other.index) for other in others):
         merged = first
         for other in others:
             merged = combined(merged, other)
@@ -38,10 +41,6 @@ def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping
             "replace it in the model before the export",
         )
     return _joined(node, first, others[0])
-
-
-def _same(a: Core, b: Core) -> bool:
-    return a.key == b.key
 
 
 def _joined(node: Node, a: Pending, b: Pending) -> Pending:
@@ -96,8 +95,11 @@ def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
 def concat(node: Node, parts: list[Pending]) -> Pending:
     """Concat along the channels: each part keeps its pixels, and its channels stand behind those of the parts before.
 
-    Unsupported where the parts differ in height or width, or the node joins another axis.
+    Unsupported where the parts differ in height or width, the node joins another axis, or Concats are nested too deep.
     """
+    depth = 1 + max(part.core.depth if isinstance(part.core, Joined) else 0 for part in parts)
+    if depth > _DEEPEST:
+        raise Unsupported(f"joins results of Concat more than {_DEEPEST} deep", "quantize the result of some of them")
     frames = [part.core.frame for part in parts]
     if len({(frame.height, frame.width) for frame in frames}) > 1:
         raise Unsupported(
@@ -111,4 +113,4 @@ def concat(node: Node, parts: list[Pending]) -> Pending:
         start += frame.channels
     index = np.concatenate(indices, axis=attribute(node, "axis", 0))
     frame = Frame(frames[0].height, frames[0].width, total)
-    return Pending.of(Joined(node, node.outputs[0], frame, tuple(parts), index), index)
+    return Pending.of(Joined(node, node.outputs[0], frame, tuple(parts), index, depth), index)

@@ -184,11 +184,12 @@ class Pending:
 class Joined(Core):
     """Tensors or pending results behind one another along the channels; what follows happens to each of them.
 
-    `index` is the index of the ONNX result.
+    `index` is the index of the ONNX result.  `depth` counts this one and those inside of its parts.
     """
 
     parts: tuple[Pending, ...]
     index: IntArray
+    depth: int
 
 
 @dataclass(frozen=True)
