@@ -79,11 +79,11 @@ class Accuracy:
     frames_per_second: float
 
 
-def read(models: Path, name: str, rows: int | None = None) -> tuple[Model, Dataset, Quantized]:
+def read(models: Path, name: str) -> tuple[Model, Dataset, Quantized]:
+    """A third-party model, its data, and its integers."""
     model = onnx.load(models / "models" / f"{name}.onnx")
     dataset = load_dataset(models / "data" / f"{name}.npz", model)
-    quantized = quantize(model, dataset.calibration)
-    return model, dataset if rows is None else dataset.first(rows), quantized
+    return model, dataset, quantize(model, dataset.calibration)
 
 
 def runtime(model: Model, fetch: list[str]) -> ort.InferenceSession:

@@ -11,9 +11,12 @@ import pytest
 import yaml
 
 from hwflow import onnx
+from hwflow.flow import Flow, Settings
 from hwflow.onnx.build import Builder
+from hwflow.report.console import Console
 from hwflow.synth import load_board
 from tests.e2e.command import Cli
+from tests.e2e.networks import small_network
 
 BOARDS = "icebreaker, tangnano9k, ulx3s_85f"
 
@@ -70,11 +73,20 @@ def test_a_board_file_with_wrong_keys(cli: Cli, model: Path, changes: dict[str, 
     assert complaints[0].strip().startswith(complaint)
 
 
-@pytest.fixture
-def plan(cli: Cli, model: Path) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def plan_text(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The plan that hwflow makes for the small model, as the file has it."""
-    assert cli("build", model).code == 0
-    loaded: dict[str, Any] = yaml.safe_load(Path("build/small/plan.yaml").read_text())
+    folder = tmp_path_factory.mktemp("plan")
+    onnx.save(small_network(), folder / "small.onnx")
+    flow = Flow(Console(quiet=True), Settings(model=folder / "small.onnx", build=folder))
+    assert flow.plan.stages
+    return (flow.folder / "plan.yaml").read_text()
+
+
+@pytest.fixture
+def plan(plan_text: str) -> dict[str, Any]:
+    """The same as plain data, to be edited."""
+    loaded: dict[str, Any] = yaml.safe_load(plan_text)
     return loaded
 
 

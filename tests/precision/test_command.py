@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,7 +15,7 @@ from hwflow import onnx
 from hwflow.golden import evaluate_rows
 from hwflow.precision_command import Answers
 from hwflow.quantize import load_quantized
-from tests.e2e.command import Cli
+from tests.e2e.command import Cli, Outcome, process
 from tests.e2e.networks import rows_for, small_network, write_data
 from tests.project.tree import ROOT
 
@@ -23,15 +24,32 @@ DATA = ROOT / "models" / "digits_cnn.npz"
 FOLDER = Path("build/small/precision")
 
 
+SMALL = ["quantize", "small.onnx", "--data", "small.npz", "--accuracy-drop", "10"]
+
+
+def prepare(folder: Path) -> None:
+    """The small network and forty rows without labels, so that the float model's classes count."""
+    model = small_network()
+    onnx.save(model, folder / "small.onnx")
+    write_data(folder / "small.npz", model, rows=40)
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> list[str]:
-    """The command on the small network, whose data has the float model's classes as labels."""
-    model = small_network()
-    onnx.save(model, tmp_path / "small.onnx")
-    write_data(tmp_path / "small.npz", model, rows=40)
-    return ["quantize", "small.onnx", "--data", "small.npz", "--accuracy-drop", "10"]
+    """The command, in a folder in which nothing was searched."""
+    prepare(tmp_path)
+    return SMALL
 
 
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+    """A folder in which the search ran, for all tests that only look at the result, and what it said."""
+    folder = tmp_path_factory.mktemp("searched")
+    prepare(folder)
+    return folder, process([*SMALL, "--search-evaluations", "14"], cwd=folder)
+
+
+@pytest.mark.slow
 def test_the_example_becomes_cheaper_within_the_drop(cli: Cli) -> None:
     words = ["quantize", DIGITS, "--data", DATA, "--accuracy-drop", "1.0", "--search-evaluations", "20"]
     done = cli(*words, "--json")
@@ -46,8 +64,9 @@ def test_the_example_becomes_cheaper_within_the_drop(cli: Cli) -> None:
     assert 100 * (top1["float_top1"] - top1["integer_top1"]) == pytest.approx(winner["drop"])
 
 
-def test_what_it_prints_and_leaves(cli: Cli, small: list[str]) -> None:
-    done = cli(*small, "--search-evaluations", "14")
+def test_what_it_prints_and_leaves(searched: tuple[Path, Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, done = searched
+    monkeypatch.chdir(folder)
     assert done.code == 0, done.err
     assert "frontier for ulx3s_85f" in done.out
     assert "bits: input, then weights/result of conv, fc" in done.out
@@ -56,12 +75,17 @@ def test_what_it_prints_and_leaves(cli: Cli, small: list[str]) -> None:
     facts = json.loads((FOLDER / "frontier.json").read_text())
     prices = [point["price"] for point in facts["frontier"]]
     assert prices == sorted(prices, reverse=True)
+    assert facts["winner"]["drop"] <= 10
+    assert facts["winner"]["price"] < facts["widest"]["price"]
+    assert facts["evaluations"] <= 14
     picture = ElementTree.fromstring((FOLDER / "frontier.svg").read_text())
     assert picture.tag.endswith("svg")
 
 
-def test_the_settings_make_the_design_again(cli: Cli, small: list[str]) -> None:
-    assert cli(*small, "--search-evaluations", "14").code == 0
+def test_the_settings_make_the_design_again(
+    cli: Cli, searched: tuple[Path, Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(searched[0])
     chosen = load_quantized(Path("build/small/quantized"))
     again = cli("quantize", "small.onnx", "--data", "small.npz", "--settings", FOLDER / "settings.yaml", "--build", "b")
     assert again.code == 0, again.err
@@ -114,10 +138,12 @@ def test_an_interrupted_search_goes_on_where_it_was(
 
 
 def test_without_matplotlib_the_table_is_there_and_the_plot_says_what_to_install(
-    cli: Cli, small: list[str], monkeypatch: pytest.MonkeyPatch
+    cli: Cli, searched: tuple[Path, Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shutil.copytree(searched[0], tmp_path, dirs_exist_ok=True)  # with its answers
+    (FOLDER / "frontier.svg").unlink()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    done = cli(*small, "--search-evaluations", "5")
+    done = cli(*SMALL, "--search-evaluations", "14")
     assert done.code == 0
     assert "frontier for ulx3s_85f" in done.out
     assert "install it with `pip install 'hwflow[plot]'`" in done.err
@@ -145,9 +171,11 @@ def test_a_model_that_came_quantized_has_its_widths(cli: Cli, small: list[str]) 
     )
 
 
-def test_the_settings_that_are_written_are_not_those_that_are_read(cli: Cli, small: list[str]) -> None:
-    assert cli(*small, "--search-evaluations", "5").code == 0
-    message = cli.refuses(*small, "--settings", FOLDER / "settings.yaml")
+def test_the_settings_that_are_written_are_not_those_that_are_read(
+    cli: Cli, searched: tuple[Path, Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(searched[0])
+    message = cli.refuses(*SMALL, "--settings", FOLDER / "settings.yaml")
     assert message == (
         f"--settings must not be {FOLDER / 'settings.yaml'}, which --accuracy-drop writes; copy it to another place"
     )

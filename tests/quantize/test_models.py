@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +10,23 @@ import numpy.typing as npt
 import pytest
 
 from hwflow import golden
+from hwflow.dataset import Dataset
 from hwflow.layers import AveragePool
 from hwflow.layers.formats import IntArray
+from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized
 from tests.bench import quantization as bench
 
 
+@cache
+def read(models: Path, name: str) -> tuple[Model, Dataset, Quantized]:
+    """Each model is quantized once for all tests of this file."""
+    return bench.read(models, name)
+
+
 @pytest.mark.parametrize("name", [n for n in bench.FLOAT if "kws" not in n and "resnet" not in n])
 def test_integers_are_as_accurate_as_floats(models_dir: Path, name: str) -> None:
-    _, dataset, quantized = bench.read(models_dir, name)
+    _, dataset, quantized = read(models_dir, name)
     found = bench.accuracies(name, dataset, quantized)
     assert found.relative_error < 0.03
     if found.reference is not None:
@@ -39,8 +48,8 @@ def ties(layer: AveragePool, quantized: Quantized, x: IntArray) -> npt.NDArray[n
 def test_every_layer_is_onnxruntimes(models_dir: Path, name: str) -> None:
     """But where a mean is an exact tie: ONNX rounds it to even, while in onnxruntime the digits that its sum of floats
     has lost decide (half of the ties go elsewhere with every rule of rounding)."""
-    _, dataset, quantized = bench.read(models_dir, name, rows=40)
-    found = list(bench.compared(dataset, quantized))
+    _, dataset, quantized = read(models_dir, name)
+    found = list(bench.compared(dataset.first(40), quantized))
     assert len(found) == sum(layer.output in quantized.views for layer in quantized.graph.layers)
     for layer, (x, *_), made, expected in found:
         apart = np.abs(made - expected)
@@ -54,7 +63,7 @@ def test_every_layer_is_onnxruntimes(models_dir: Path, name: str) -> None:
 def test_quantized_files_give_the_stored_labels(models_dir: Path, name: str) -> None:
     """Off-by-one results of the first layers spread; what the model is for must not change.  Outputs of a Softmax can
     be 1/256 or 255/256 for the same scores, so their values are not compared."""
-    _, dataset, quantized = bench.read(models_dir, name)
+    _, dataset, quantized = read(models_dir, name)
     made = golden.predict(quantized, dataset.inputs)
     for key, stated in dataset.outputs.items():
         rows = (len(stated), -1)
@@ -64,7 +73,7 @@ def test_quantized_files_give_the_stored_labels(models_dir: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", ["digits_cnn_int8_qdq", "tiny_ad_autoencoder_int8"])
 def test_quantized_files_give_the_stored_outputs(models_dir: Path, name: str) -> None:
-    model, dataset, quantized = bench.read(models_dir, name)
+    model, dataset, quantized = read(models_dir, name)
     found = list(bench.layers(name, dataset, quantized))
     assert found[-1].layer == "end to end"
     assert found[-1].equal >= 0.999
