@@ -115,6 +115,16 @@ def test_a_product_without_a_quantizer_in_the_middle() -> None:
     assert lines[2] == "quantize the whole model: a QuantizeLinear and DequantizeLinear behind every layer"
 
 
+def test_a_mean_of_floats_is_refused() -> None:
+    """Quantizers leave functions in floats that they do not know, and then the mean behind them."""
+    m = Qdq((1, 3, 6, 6)).qdq(0.1, 0).conv((4, 3, 3, 3)).qdq(0.1, 0)
+    m.node("Elu").node("ReduceMean", axes=(2, 3), keepdims=0).qdq(0.1, 0).matmul(4, 3).qdq(0.1, 0)
+    assert refusal(m.model())[1:] == [
+        "'reducemean22' (ReduceMean): reads the result of 'elu21' (Elu), which no QuantizeLinear made integer",
+        "quantize the whole model: a QuantizeLinear and DequantizeLinear behind every layer",
+    ]
+
+
 def test_float_weights_in_a_quantized_model() -> None:
     m = Qdq((1, 4)).qdq(0.1, 0)
     m.node("MatMul", m.constant("w", np.ones((4, 3), np.float32))).qdq(0.1, 0)

@@ -221,7 +221,8 @@ class Importer:
             )
         if isinstance(state, Pending):
             if not isinstance(state.core, Joined) or state.steps:
-                why = f"reads the result of {state.core.node.label}, which no QuantizeLinear made integer"
+                where = state.steps[-1].node if state.steps else state.core.node
+                why = f"reads the result of {where.label}, which no QuantizeLinear made integer"
                 raise Unsupported(why, _QUANTIZE_ALL)
             state = self.building.joined(state)
         try:
