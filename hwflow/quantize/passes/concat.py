@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.quantize.graphs import Names, consumers, dynamic_inputs, producers, with_graph
-from hwflow.quantize.operators import CLAMPS, MATRIX, POOLS
+from hwflow.quantize.operators import CLAMPS, MATRIX, MAX_POOLS, POOLS
 
 __all__ = ["clamps_before_concat"]
 
@@ -17,26 +17,28 @@ def clamps_before_concat(model: Model) -> Model:
     Only where a Conv, Gemm or average makes each operand for the Concat alone: with those it becomes one layer.
     """
     graph = model.graph
-    nodes, names = list(graph.nodes), Names(graph)
-    current = graph
-    while (pair := _movable(current)) is not None:
-        concat, clamp = pair
-        operands = [names.new(f"{name}.{clamp.op_type}") for name in concat.inputs]
-        moved = [
-            replace(clamp, inputs=(name, *clamp.inputs[1:]), outputs=(result,), name=result)
-            for name, result in zip(concat.inputs, operands, strict=True)
-        ]
-        nodes = [node for node in nodes if node is not clamp]
-        at = nodes.index(concat)
-        nodes[at : at + 1] = [*moved, replace(concat, inputs=tuple(operands), outputs=clamp.outputs)]
-        current = replace(current, nodes=tuple(nodes))
+    names, nodes = Names(graph), list[Node]()
+    clamps = _clamps(graph)
+    moved = {id(clamp) for clamp in clamps.values()}
+    for node in graph.nodes:
+        clamp = clamps.get(id(node))
+        if clamp is not None:
+            operands = [names.new(f"{name}.{clamp.op_type}") for name in node.inputs]
+            nodes += [
+                replace(clamp, inputs=(name, *clamp.inputs[1:]), outputs=(result,), name=result)
+                for name, result in zip(node.inputs, operands, strict=True)
+            ]
+            nodes.append(replace(node, inputs=tuple(operands), outputs=clamp.outputs))
+        elif id(node) not in moved:
+            nodes.append(node)
     return with_graph(model, nodes)
 
 
-def _movable(graph: Graph) -> tuple[Node, Node] | None:
+def _clamps(graph: Graph) -> dict[int, Node]:
+    """The Relu or Clip behind each Concat that it can move in front of, by the Concat's identity."""
     read, made = consumers(graph), producers(graph)
     outputs = {value.name for value in graph.outputs}
-    averages = POOLS - {"MaxPool", "GlobalMaxPool"}
+    found = {}
     for concat in graph.nodes:
         followers = read.get(concat.outputs[0], [])
         if concat.op_type != "Concat" or len(followers) != 1 or concat.outputs[0] in outputs:
@@ -46,6 +48,7 @@ def _movable(graph: Graph) -> tuple[Node, Node] | None:
         makers = [made.get(name) for name in concat.inputs]
         alone = all(len(read[name]) == 1 and name not in outputs for name in concat.inputs)
         distinct = len(set(concat.inputs)) == len(concat.inputs)
-        if alone and distinct and all(node is not None and node.op_type in MATRIX | averages for node in makers):
-            return concat, followers[0]
-    return None
+        averages_or_products = all(node is not None and node.op_type in MATRIX | POOLS - MAX_POOLS for node in makers)
+        if alone and distinct and averages_or_products:
+            found[id(concat)] = followers[0]
+    return found

@@ -136,26 +136,31 @@ def max_pool_last(model: Model) -> Model:
     """
     graph = model.graph
     nodes, names = list(graph.nodes), Names(graph)
-    moved = True
-    while moved:
-        moved = False
-        current = replace(graph, nodes=tuple(nodes))
-        made, read = producers(current), consumers(current)
-        for k, pool in enumerate(nodes):
-            followers = _monotonous_followers(pool, current, made, read)
-            if not followers:
-                continue
-            pairs = list[Node]()
-            for number, follower in enumerate(followers):
-                between = names.new(f"{pool.inputs[0]}.{follower.op_type}")
-                pairs.append(replace(follower, inputs=(pool.inputs[0], *follower.inputs[1:]), outputs=(between,)))
-                name = names.new(f"{pool.name}.{number + 1}") if number and pool.name else pool.name
-                pairs.append(replace(pool, inputs=(between,), outputs=follower.outputs, name=name))
-            nodes[k : k + 1] = pairs
-            nodes = [n for n in nodes if not any(n is follower for follower in followers)]
-            moved = True
-            break
-    return with_graph(model, nodes)
+    made, read = producers(graph), consumers(graph)
+    gone = set[int]()
+    k = 0
+    while k < len(nodes):
+        pool = nodes[k]
+        followers = () if id(pool) in gone else _monotonous_followers(pool, graph, made, read)
+        if not followers:
+            k += 1
+            continue
+        pairs = list[Node]()
+        for number, follower in enumerate(followers):
+            between = names.new(f"{pool.inputs[0]}.{follower.op_type}")
+            pairs.append(replace(follower, inputs=(pool.inputs[0], *follower.inputs[1:]), outputs=(between,)))
+            name = names.new(f"{pool.name}.{number + 1}") if number and pool.name else pool.name
+            pairs.append(replace(pool, inputs=(between,), outputs=follower.outputs, name=name))
+            read[between] = pairs[-1:]
+        gone.update(map(id, followers))
+        made.update((node.outputs[0], node) for node in pairs)
+        at = read[pool.inputs[0]].index(pool)
+        read[pool.inputs[0]][at : at + 1] = pairs[::2]
+        nodes[k : k + 1] = pairs
+        before = made.get(pool.inputs[0])
+        if before is not None and before.op_type in MAX_POOLS:  # now the followers stand behind that one
+            k = next(at for at, node in enumerate(nodes) if node is before)
+    return with_graph(model, [node for node in nodes if id(node) not in gone])
 
 
 def _monotonous_followers(
@@ -183,31 +188,23 @@ def layout_before_dequantize(model: Model) -> Model:
     DequantizeLinear keep it.
     """
     graph = model.graph
-    nodes, names = list(graph.nodes), Names(graph)
-    outputs = {value.name for value in graph.outputs}
-    moved = True
-    while moved:
-        moved = False
-        read = consumers(replace(graph, nodes=tuple(nodes)))
-        for k, node in enumerate(nodes):
-            scale = graph.initializers.get(node.inputs[1]) if node.op_type == "DequantizeLinear" else None
-            if scale is None or scale.size != 1:
+    names, nodes = Names(graph), list[Node]()
+    read, outputs = consumers(graph), {value.name for value in graph.outputs}
+    dequantized: dict[str, Node] = {}
+    for node in graph.nodes:
+        source = dequantized.get(node.inputs[0]) if node.op_type in LAYOUT else None
+        if source is not None:
+            between, result = names.new(f"{node.outputs[0]}.integers"), node.outputs[0]
+            nodes.append(replace(node, inputs=(source.inputs[0], *node.inputs[1:]), outputs=(between,)))
+            inputs = (between, *source.inputs[1:])
+            node = replace(source, inputs=inputs, outputs=(result,), name=f"{result}.dequantize")
+        scale = graph.initializers.get(node.inputs[1]) if node.op_type == "DequantizeLinear" else None
+        if scale is not None and scale.size == 1:
+            dequantized[node.outputs[0]] = node
+            readers = read.get(node.outputs[0], [])
+            if readers and all(n.op_type in LAYOUT for n in readers) and node.outputs[0] not in outputs:
                 continue
-            followers = read.get(node.outputs[0], [])
-            layouts = [n for n in followers if n.op_type in LAYOUT and n.inputs[0] == node.outputs[0]]
-            if not layouts:
-                continue
-            for layout in layouts:
-                between = names.new(f"{layout.outputs[0]}.integers")
-                name = f"{layout.outputs[0]}.dequantize"
-                dequantize = replace(node, inputs=(between, *node.inputs[1:]), outputs=layout.outputs[:1], name=name)
-                first = replace(layout, inputs=(node.inputs[0], *layout.inputs[1:]), outputs=(between,))
-                at = next(at for at, other in enumerate(nodes) if other is layout)
-                nodes[at : at + 1] = [first, dequantize]
-            if len(layouts) == len(followers) and node.outputs[0] not in outputs:
-                del nodes[k]
-            moved = True
-            break
+        nodes.append(node)
     return with_graph(model, nodes)
 
 
