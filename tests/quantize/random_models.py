@@ -115,7 +115,9 @@ class QonnxStyle(QdqStyle):
         bits = net.number(2, 8)
         signed = int(not t.positive or net.chance(0.3))
         narrow = int(signed and net.chance(0.3))
-        mode = net.pick(*("ROUND",) * 3, "FLOOR", "CEIL", "ROUND_TO_ZERO", "UP", "DOWN", "HALF_UP", "HALF_DOWN")
+        # Away from zero jumps by two steps at 0, where without exactness the error of float32 is the sign.
+        up = "UP" if net.exact else "HALF_UP"
+        mode = net.pick(*("ROUND",) * 3, "FLOOR", "CEIL", "ROUND_TO_ZERO", up, "DOWN", "HALF_UP", "HALF_DOWN")
         zero = net.pick(0, 0, 0, net.number(-signed, 2)) if bits > 3 else 0
         scale = np.float32(self.scale(net, t, 2**bits - 1))
         y = net.node("Quant", t.name, scale, np.float32(zero), np.float32(bits), domain=QONNX, signed=signed,

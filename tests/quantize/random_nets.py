@@ -302,7 +302,7 @@ class Net:
     def branch(self, t: T) -> T:
         """Branches that meet in a Concat."""
         t = self.q(t)
-        parts = [t] if self.chance(0.3) else []
+        parts = [t] if self.chance(0.3) and t.deep else []
         for _ in range(self.number(1, 2) + (not parts)):
             y = self.conv(t, same=True) if len(t.shape) > 2 else self.dense(t)
             parts.append(self.q(self.activation(y)) if self.chance(0.7) else self.activation(y))
