@@ -51,14 +51,14 @@ def operators_without_hardware(model: Model) -> list[Problem]:
 def unsupported(model: Model) -> list[Problem]:
     """Problems of single nodes and tensors, in the order of the graph."""
     graph = model.graph
-    before, after = host_prefix(graph, HOST_BEFORE), host_suffix(graph, HOST_AFTER)
+    host = host_prefix(graph, HOST_BEFORE) | host_suffix(graph, HOST_AFTER)
     weights = _dequantized_constants(graph)
     found = [*_bad_constants(graph)]
     for node in graph.nodes:
         if node.outputs[0] in weights:
             found.extend(_of_constant(node, graph))
             continue
-        found.extend(_of_node(node, model, before, after, weights))
+        found.extend(_of_node(node, model, host, weights))
     return found
 
 
@@ -85,9 +85,9 @@ def _dequantized_constants(graph: Graph) -> set[str]:
     return names
 
 
-def _of_node(node: Node, model: Model, before: set[str], after: set[str], weights: set[str]) -> Iterator[Problem]:
+def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Iterator[Problem]:
     graph = model.graph
-    if (node.domain or node.op_type not in KNOWN) and before.union(after).intersection(node.outputs):
+    if (node.domain or node.op_type not in KNOWN) and host.intersection(node.outputs):
         return
     if node.domain or node.op_type not in KNOWN:
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
@@ -120,7 +120,7 @@ def _of_node(node: Node, model: Model, before: set[str], after: set[str], weight
             f"all inputs but the first must be constants, not computed ('{dynamic[1]}')",
             "export the model with constant parameters (fixed shapes, fixed limits)",
         )
-    elif node.op_type in HOST_ONLY and not before.union(after).intersection(node.outputs):
+    elif node.op_type in HOST_ONLY and not host.intersection(node.outputs):
         yield Problem.of(
             node,
             f"{node.op_type} runs on the host, but layers behind it need hardware",

@@ -14,11 +14,9 @@ from hwflow.quantize.graphs import (
     Names,
     attribute,
     constants,
-    consumers,
     dynamic_inputs,
     host_prefix,
     host_suffix,
-    producers,
     with_graph,
 )
 from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE
@@ -46,65 +44,102 @@ def fold_affine(model: Model) -> Model:
     """
     graph = model.graph
     on_host, at_the_end = host_prefix(graph, HOST_BEFORE), host_suffix(graph, HOST_AFTER)
-    kept = {value.name for value in graph.outputs}
-    nodes, extra, names = list(graph.nodes), dict[str, Array](), Names(graph)
-
-    def constant(wish: str, value: Floats) -> str:
-        name = names.new(wish)
-        extra[name] = value.astype(np.float32)
-        return name
-
-    for node in graph.nodes:
+    work = _Work(graph)
+    for at, node in enumerate(graph.nodes):
         if node.op_type not in AFFINE or len(dynamic_inputs(node, graph)) != 1 or node.outputs[0] in on_host:
             continue
-        current = replace(graph, nodes=tuple(nodes), initializers={**graph.initializers, **extra})
         source = dynamic_inputs(node, graph)[0]
-        matrix = _matrix_before(source, current, kept)
-        affine = _affine(node, current, source, last=matrix is not None and matrix.op_type == "Gemm")
+        before = work.matrix_before(source)
+        of_gemm = before is not None and work.slots[before][-1].op_type == "Gemm"
+        affine = _affine(node, graph, source, last=of_gemm)
         if affine is None:
             continue
-        if matrix is not None:
-            nodes[nodes.index(matrix)] = _folded(matrix, affine, current, constant)
-            nodes.remove(node)
-            nodes = [replace(n, outputs=node.outputs[:1]) if source in n.outputs else n for n in nodes]
-        elif (behind := _gemm_behind(node, current, kept)) is not None:
-            nodes[nodes.index(behind)] = _folded_ahead(behind, source, affine, current, constant)
-            nodes.remove(node)
+        if before is not None:
+            work.fold_back(before, at, source, affine)
+        elif (behind := work.gemm_behind(node)) is not None:
+            work.fold_ahead(behind, at, source, affine)
         elif not _is_scalar(node, graph) and node.outputs[0] not in at_the_end:
-            at = nodes.index(node)
-            nodes[at : at + 1] = _standalone(node, source, affine, current, constant, extra)
-    return with_graph(model, nodes, extra)
+            work.slots[at] = _standalone(node, source, affine, work)
+    return with_graph(model, [node for slot in work.slots for node in slot], work.constants)
 
 
-def _matrix_before(source: str, graph: Graph, kept: set[str]) -> Node | None:
-    """The Conv or Gemm that makes `source` and nothing else; a Reshape of one row may stand between."""
-    made, read = producers(graph), consumers(graph)
-    name = source
-    while name in made and name not in kept and len(read[name]) == 1:
-        node = made[name]
-        if _has_float_weights(node, graph):
-            return node
-        shape = shape_of(graph, name)
-        if node.op_type != "Reshape" or shape is None or int(np.prod(shape)) != shape[-1]:
-            return None
-        name = node.inputs[0]
-        if name in made and made[name].op_type != "Gemm":
-            return None
-    return None
+class _Work:
+    """A graph while affine nodes go: `slots` has what stands in place of each node, `constants` the initializers.
 
+    `made` and `read` give the places of a tensor's maker and readers.
+    """
 
-def _gemm_behind(node: Node, graph: Graph, kept: set[str]) -> Node | None:
-    """The Gemm that alone reads the result of `node`."""
-    readers = consumers(graph).get(node.outputs[0], [])
-    if node.outputs[0] in kept or len(readers) != 1 or readers[0].op_type != "Gemm":
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.names = graph, Names(graph)
+        self.constants = dict(graph.initializers)
+        self.slots: list[tuple[Node, ...]] = [(node,) for node in graph.nodes]
+        self.made: dict[str, int] = {}
+        self.read: dict[str, list[int]] = {}
+        for at, node in enumerate(graph.nodes):
+            self.made.update((name, at) for name in node.outputs if name)
+            for name in dict.fromkeys(node.inputs):
+                self.read.setdefault(name, []).append(at)
+        self.kept = {value.name for value in graph.outputs}
+
+    def constant(self, wish: str, value: Array) -> str:
+        name = self.names.new(wish)
+        self.constants[name] = value.astype(np.float32) if value.dtype.kind == "f" else value
+        return name
+
+    def matrix_before(self, source: str) -> int | None:
+        """The Conv or Gemm that makes `source` and nothing else; a Reshape of one row may stand between."""
+        name = source
+        while name in self.made and name not in self.kept and len(self.read[name]) == 1:
+            node = self.slots[self.made[name]][-1]
+            if self._has_float_weights(node):
+                return self.made[name]
+            shape = shape_of(self.graph, name)
+            if node.op_type != "Reshape" or shape is None or int(np.prod(shape)) != shape[-1]:
+                return None
+            name = node.inputs[0]
+            if name in self.made and self.slots[self.made[name]][-1].op_type != "Gemm":
+                return None
         return None
-    return readers[0] if _has_float_weights(readers[0], graph) else None
 
+    def gemm_behind(self, node: Node) -> int | None:
+        """The Gemm that alone reads the result of `node`."""
+        readers = self.read.get(node.outputs[0], [])
+        if node.outputs[0] in self.kept or len(readers) != 1:
+            return None
+        behind = self.slots[readers[0]][-1]
+        return readers[0] if behind.op_type == "Gemm" and self._has_float_weights(behind) else None
 
-def _has_float_weights(node: Node, graph: Graph) -> bool:
-    if node.op_type not in ("Conv", "Gemm") or len(node.inputs) < 3:
-        return False
-    return all(name in graph.initializers for name in node.inputs[1:3])
+    def _has_float_weights(self, node: Node) -> bool:
+        if node.op_type not in ("Conv", "Gemm") or len(node.inputs) < 3:
+            return False
+        return all(name in self.constants for name in node.inputs[1:3])
+
+    def fold_back(self, matrix: int, at: int, source: str, affine: _Affine) -> None:
+        """The node `at` becomes a part of `matrix`; what makes its `source` makes its result."""
+        node, maker = self.slots[at][0], self.made[source]
+        weights, bias = self._weights(matrix)
+        factor = affine.factor.reshape(-1, *[1] * (weights.ndim - 1))
+        self._rewrite(matrix, weights * factor, bias * affine.factor + affine.offset)
+        self.slots[maker] = (replace(self.slots[maker][0], outputs=node.outputs[:1]),)
+        self.slots[at] = ()
+        self.made[node.outputs[0]] = maker
+
+    def fold_ahead(self, gemm: int, at: int, source: str, affine: _Affine) -> None:
+        """`gemm` reads `source` itself: W (a x + b) + c = (W a) x + (W b + c)."""
+        weights, bias = self._weights(gemm)
+        self._rewrite(gemm, weights * affine.factor, bias + weights @ affine.offset, source)
+        self.slots[at] = ()
+        self.read[source] = [gemm if reader == at else reader for reader in self.read[source]]
+
+    def _weights(self, at: int) -> tuple[Floats, Floats]:
+        weights, bias = (np.asarray(self.constants[name], np.float64) for name in self.slots[at][0].inputs[1:3])
+        return weights, bias
+
+    def _rewrite(self, at: int, weights: Floats, bias: Floats, source: str = "") -> None:
+        node = self.slots[at][0]
+        base = node.name or node.outputs[0]
+        constants = self.constant(f"{base}.weight", weights), self.constant(f"{base}.bias", bias)
+        self.slots[at] = (replace(node, inputs=(source or node.inputs[0], *constants)),)
 
 
 def _is_scalar(node: Node, graph: Graph) -> bool:
@@ -149,58 +184,22 @@ def _per_channel(value: Array, shape: tuple[int, ...], axis: int, node: Node) ->
     return full[:, 0].copy() if np.all(full == full[:, :1]) else None
 
 
-def _folded(matrix: Node, affine: _Affine, graph: Graph, constant: Callable[[str, Floats], str]) -> Node:
-    """`matrix` with new weights and bias."""
-    weights, bias = (np.asarray(graph.initializers[name], np.float64) for name in matrix.inputs[1:3])
-    factor = affine.factor.reshape(-1, *[1] * (weights.ndim - 1))
-    base = matrix.name or matrix.outputs[0]
-    inputs = (
-        matrix.inputs[0],
-        constant(f"{base}.weight", weights * factor),
-        constant(f"{base}.bias", bias * affine.factor + affine.offset),
-    )
-    return replace(matrix, inputs=inputs)
-
-
-def _folded_ahead(
-    gemm: Node, source: str, affine: _Affine, graph: Graph, constant: Callable[[str, Floats], str]
-) -> Node:
-    """`gemm` reading `source` itself: W (a x + b) + c = (W a) x + (W b + c)."""
-    weights, bias = (np.asarray(graph.initializers[name], np.float64) for name in gemm.inputs[1:3])
-    base = gemm.name or gemm.outputs[0]
-    inputs = (
-        source,
-        constant(f"{base}.weight", weights * affine.factor),
-        constant(f"{base}.bias", bias + weights @ affine.offset),
-    )
-    return replace(gemm, inputs=inputs)
-
-
-def _standalone(
-    node: Node,
-    source: str,
-    affine: _Affine,
-    graph: Graph,
-    constant: Callable[[str, Floats], str],
-    extra: dict[str, Array],
-) -> list[Node]:
+def _standalone(node: Node, source: str, affine: _Affine, work: _Work) -> tuple[Node, ...]:
     """A depthwise 1x1 convolution that does the same; of rank 2 it runs between two Reshapes."""
-    shape = shape_of(graph, source)
+    shape = shape_of(work.graph, source)
     assert shape is not None
     base, rank = node.name or node.outputs[0], max(len(shape), 3)
     channels = len(affine.factor)
-    weights = constant(f"{base}.weight", affine.factor.reshape(channels, 1, *[1] * (rank - 2)))
-    bias = constant(f"{base}.bias", affine.offset)
+    weights = work.constant(f"{base}.weight", affine.factor.reshape(channels, 1, *[1] * (rank - 2)))
+    bias = work.constant(f"{base}.bias", affine.offset)
     conv = Node("Conv", (source, weights, bias), node.outputs[:1], {"group": channels}, base)
     if len(shape) > 2:
-        return [conv]
-    names = Names(replace(graph, initializers={**graph.initializers, **extra}))
-    wide, flat = names.new(f"{base}.wide"), names.new(f"{base}.flat")
-    wide_shape, flat_shape = names.new(f"{wide}.shape"), names.new(f"{flat}.shape")
-    extra[wide_shape] = np.array([*shape, 1], np.int64)
-    extra[flat_shape] = np.array(shape, np.int64)
-    return [
+        return (conv,)
+    wide, flat = work.names.new(f"{base}.wide"), work.names.new(f"{base}.flat")
+    wide_shape = work.constant(f"{wide}.shape", np.array([*shape, 1], np.int64))
+    flat_shape = work.constant(f"{flat}.shape", np.array(shape, np.int64))
+    return (
         Node("Reshape", (source, wide_shape), (wide,), name=wide),
         replace(conv, inputs=(wide, weights, bias), outputs=(flat,)),
         Node("Reshape", (flat, flat_shape), node.outputs[:1], name=flat),
-    ]
+    )

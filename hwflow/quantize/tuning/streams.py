@@ -75,6 +75,11 @@ class Streams:
     nodes: Sequence[Node]
     real: dict[str, Rows] = field(default_factory=dict)
     integer: dict[str, Rows] = field(default_factory=dict)
+    #: Tensor to the last of `nodes` that reads it.
+    last: dict[str, Node] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.last = {name: node for node in self.nodes for name in reads(node)}
 
     @staticmethod
     def start(
@@ -96,9 +101,8 @@ class Streams:
         return streams
 
     def _feed(self, rows: Mapping[str, Array], chosen: Sequence[int]) -> None:
-        read = {name for node in self.nodes for name in reads(node)}
         for value in self.model.graph.inputs:
-            if value.name not in read:
+            if value.name not in self.last:
                 continue
             arrays = [rows[value.name][k] for k in chosen]
             self._put(value.name, arrays, arrays)
@@ -148,8 +152,5 @@ class Streams:
         return {name: [row[name] for row in rows] for name in node.outputs if name}
 
     def _drop(self, node: Node) -> None:
-        at = next(k for k, n in enumerate(self.nodes) if n is node)
-        needed = {name for later in self.nodes[at + 1 :] for name in reads(later)}
-        for values in (self.real, self.integer):
-            for name in [name for name in values if name not in needed]:
-                del values[name]
+        for name in [name for name in self.real if self.last.get(name, node) is node]:
+            del self.real[name], self.integer[name]
