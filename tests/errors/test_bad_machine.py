@@ -102,7 +102,7 @@ def test_things_in_the_way_inside_the_build_folder(cli: Cli, model: Path, data: 
     else:
         place.parent.mkdir(parents=True)
         place.write_text("in the way")
-    done = process(["sim" if inside == "sim" else "build", model, "--data", data])
+    done = cli("sim" if inside == "sim" else "build", model, "--data", data)
     assert "Traceback" not in done.err
     if inside in ("sim", "plan.yaml"):
         assert done.code == 2

@@ -93,12 +93,17 @@ def works(folder: Path) -> Outcome:
 MOMENTS = {"quantize": "calibrate", "generate": "generate Verilog ...", "compile": "compile the simulation ...",
            "simulate": "simulate 10 frames, full speed ..."}
 
+#: Each moment with one of the ends; with the others among the slow tests.
+QUICK = {("quantize", signal.SIGKILL), ("generate", signal.SIGINT), ("compile", signal.SIGKILL),
+         ("simulate", signal.SIGINT)}
+ENDS = [pytest.param(moment, how, marks=[] if (moment, how) in QUICK else [pytest.mark.slow])
+        for moment in MOMENTS for how in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)]
 
-@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+
+@pytest.mark.parametrize("moment, how", ENDS)
 def test_a_run_that_is_ended(fresh: Path, moment: str, how: signal.Signals) -> None:
     with started(fresh) as run:
-        wait_for_line(run, moment)
+        wait_for_line(run, MOMENTS[moment])
         time.sleep(0.05)
         run.send_signal(how)
         out, err = run.communicate(timeout=PATIENCE)
