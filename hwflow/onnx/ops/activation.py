@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -72,11 +73,20 @@ def _clip_1(call: Call, x: Arr) -> Arr:
 
 def _clip(call: Call, x: Arr, low: Arr | None = None, high: Arr | None = None) -> Arr:
     """Where low > high the result is high: the upper bound is applied last."""
-    for name, bound in (("min", low), ("max", high)):
-        if bound is not None and bound.size != 1:
-            raise call.error(f"input '{name}' must be one number, not have the shape {list(bound.shape)}")
+    _require_bounds(call, low, high)
     y = x if low is None else np.maximum(x, low.reshape(()).astype(x.dtype))
     return np.asarray(y if high is None else np.minimum(y, high.reshape(()).astype(x.dtype)))
+
+
+def _require_bounds(call: Call, low: Arr | Known | None, high: Arr | Known | None) -> None:
+    for name, bound in (("min", low), ("max", high)):
+        if bound is not None and math.prod(bound.shape) != 1:
+            raise call.error(f"input '{name}' must be one number, not have the shape {list(bound.shape)}")
+
+
+def _clip_shapes(call: Call, x: Known, low: Known | None = None, high: Known | None = None) -> Known:
+    _require_bounds(call, low, high)
+    return Known(x.dtype, x.shape)
 
 
 def _logistic(x: Arr) -> Arr:
@@ -184,7 +194,7 @@ OPERATORS: Table = {
     ),
     ("", "Clip"): (
         _operator(_clip_1),
-        Operator(11, _clip, as_first),
+        Operator(11, _clip, _clip_shapes),
     ),
     ("", "Sigmoid"): (_operator(_sigmoid),),
     ("", "Swish"): (_operator(_swish, 24),),

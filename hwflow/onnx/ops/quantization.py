@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -59,11 +60,11 @@ def dequantized(x: Arr, scale: Arr, zero: Arr | None) -> Arr:
     return np.asarray(wide.astype(scale.dtype) * scale)
 
 
-def _spread(call: Call, parameter: Arr, x: Arr | Known) -> Arr:
-    """A scale or zero point in a shape that broadcasts to x."""
+def _axis(call: Call, parameter: Arr | Known, x: Arr | Known) -> int | None:
+    """The axis along which a scale or zero point changes, None for one of the whole tensor; checks its shape."""
     block = call.integer("block_size", 0)
-    if parameter.size == 1 and not block:
-        return parameter.reshape(())
+    if math.prod(parameter.shape) == 1 and not block:
+        return None
     axis = axis_in(call, call.integer("axis", 1) if x.ndim != 1 else 0, x.ndim)
     wanted = _parameter_shape(call, x, axis, block)
     if parameter.shape != wanted:
@@ -71,8 +72,17 @@ def _spread(call: Call, parameter: Arr, x: Arr | Known) -> Arr:
         raise call.error(
             f"scale and zero point must have the shape {list(wanted)}{where}, not {list(parameter.shape)}"
         )
+    return axis
+
+
+def _spread(call: Call, parameter: Arr, x: Arr | Known) -> Arr:
+    """A scale or zero point in a shape that broadcasts to x."""
+    axis = _axis(call, parameter, x)
+    if axis is None:
+        return parameter.reshape(())
+    block = call.integer("block_size", 0)
     if block:
-        call.check_size((*x.shape[:axis], wanted[axis] * block, *x.shape[axis + 1 :]), parameter.dtype)
+        call.check_size((*x.shape[:axis], parameter.shape[axis] * block, *x.shape[axis + 1 :]), parameter.dtype)
         repeated: Arr = np.repeat(parameter, block, axis=axis)
         cut: Arr = repeated[tuple(slice(0, d) for d in x.shape)]
         return cut
@@ -86,6 +96,12 @@ def _parameter_shape(call: Call, x: Arr | Known, axis: int, block: int) -> tuple
     if block:
         return tuple(-(-d // block) if i == axis else d for i, d in enumerate(x.shape))
     return (x.shape[axis],)
+
+
+def _require_axes(call: Call, x: Known, *parameters: Known | None) -> None:
+    for parameter in parameters:
+        if parameter is not None:
+            _axis(call, parameter, x)
 
 
 def _quantized_type(call: Call, dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -133,7 +149,9 @@ def _narrow_float(call: Call, y: Arr, dtype: np.dtype[Any]) -> Arr:
 
 
 def _quantize_shapes(call: Call, x: Known, scale: Known, zero: Known | None = None) -> Known:
-    return Known(_output_type(call, zero), x.shape)
+    dtype = _output_type(call, zero)
+    _require_axes(call, x, scale, zero)
+    return Known(dtype, x.shape)
 
 
 def _dequantize(call: Call, x: Arr, scale: Arr, zero: Arr | None = None) -> Arr:
@@ -159,6 +177,7 @@ def _real_type(call: Call, scale: Arr | Known) -> np.dtype[Any]:
 
 def _dequantize_shapes(call: Call, x: Known, scale: Known, zero: Known | None = None) -> Known:
     _quantized_type(call, x.dtype)
+    _require_axes(call, x, scale, zero)
     return Known(_real_type(call, scale), x.shape)
 
 
