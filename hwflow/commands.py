@@ -135,9 +135,12 @@ def quantize(console: Console, settings: Settings) -> Result:
 def _require_export(target: Path, settings: Settings) -> None:
     """Refuse at once what can never be written, or would destroy what is read."""
     require_plain_target(target)
-    if same_file(target, settings.model):
-        raise HwflowError(f"{target}: must not be the model itself; choose another name with --export")
-    create_folder(target.parent, "--export")
+    create_folder(target.parent, "--export")  # first: new/../model.onnx is the model only where there is such a folder
+    sources = {"the model": settings.model, "the data": settings.data, "the settings": settings.settings,
+               "the board": Path(settings.board)}
+    for what, source in sources.items():
+        if source is not None and same_file(target, source):
+            raise HwflowError(f"{target}: must not be {what} itself; choose another name with --export")
     if target.exists():
         require_apart(settings.model, target, settings.limits)
 

@@ -174,6 +174,28 @@ def test_the_export_does_not_take_the_place_of_the_weights(cli: Cli) -> None:
     assert Path("weights.bin").read_bytes() == before
 
 
+def test_the_export_does_not_take_the_place_of_what_was_read(cli: Cli, model: Path, data: Path) -> None:
+    Path("s.yaml").write_text("default: {weights: {bits: 4}}\n")
+    Path("link").symlink_to("small.npz")
+    before = {path: path.read_bytes() for path in (model, data, Path("s.yaml"))}
+    targets = {"new/../small.onnx": "the model", "small.npz": "the data", "link": "the data", "s.yaml": "the settings"}
+    for target, what in targets.items():
+        assert cli.refuses(*exports(model, target), "--data", data, "--settings", "s.yaml") == (
+            f"{target}: must not be {what} itself; choose another name with --export")
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_ends_of_a_clip_that_are_no_numbers(cli: Cli) -> None:
+    b = Builder("clip")
+    scale, zero = b.constant("scale", np.float32(0.1)), b.constant("zero", np.int8(0))
+    x = b.node("QuantizeLinear", b.input("x", np.float32, (1, 2)), scale, zero)
+    ends = (b.constant("low", np.array([-8, -8], np.int8)), b.constant("high", np.array([7, 7], np.int8)))
+    b.output(b.node("DequantizeLinear", b.node("Clip", x, *ends, name="clip"), scale, zero), np.float32, (1, 2))
+    onnx.save(b.model(), "clip.onnx")
+    assert cli.refuses("quantize", "clip.onnx").startswith(
+        "graph/node[1] 'clip' (Clip): input 'min' must be one number, not have the shape [2]")
+
+
 def test_a_place_where_nothing_can_be_written(cli: Cli, model: Path) -> None:
     os.mkfifo("pipe")
     Path("folder").mkdir()
@@ -209,3 +231,23 @@ def test_an_export_that_fails_leaves_the_old_file(cli: Cli, model: Path, monkeyp
         "q.onnx: the folder must exist and be writable (No space left on device); choose another place for the model")
     assert Path("q.onnx").read_text() == "old"
     assert sorted(os.listdir()) == ["build", "q.onnx", "small.onnx"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "zero", "axis", "message"),
+    [
+        ([0.1, 0.2], [0, 0], 1, "scale and zero point must have the shape [3] of axis 1, not [2]"),
+        ([0.1] * 3, [0, 0], 1, "scale and zero point must have the shape [3] of axis 1, not [2]"),
+        ([], [], 0, "scale and zero point must have the shape [4] of axis 0, not [0]"),
+        ([0.1] * 3, [0] * 3, 7, "the axis must be -2 to 1, not 7"),
+    ],
+)
+def test_scales_of_the_wrong_length(cli: Cli, scale: list[float], zero: list[int], axis: int, message: str) -> None:
+    b = Builder("scales")
+    parts = [b.constant("w", np.ones((4, 3), np.int8)), b.constant("scale", np.array(scale, np.float32)),
+             b.constant("zero", np.array(zero, np.int8))]
+    w = b.node("DequantizeLinear", *parts, name="weights", axis=axis)
+    b.output(b.node("MatMul", b.input("x", np.float32, (1, 4)), w, name="fc"), np.float32, (1, 3))
+    onnx.save(b.model(), "scales.onnx")
+    assert cli.refuses("quantize", "scales.onnx") == (
+        f"graph/node[0] 'weights' (DequantizeLinear): {message}; export the model again [SH-08]")
