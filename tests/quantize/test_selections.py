@@ -90,6 +90,13 @@ def test_between_quantizers(quantized: bool) -> None:
     assert quantize(onnx.loads(onnx.dumps(q.qdq))).graph == q.graph
 
 
+def test_of_integers() -> None:
+    m = Qdq((1, 3, 6, 5)).qdq(0.0313, 4).conv((6, 3, 3, 3), pads=(1, 1, 1, 1)).quantize(0.0617, -100)
+    m.node("MaxPool", kernel_shape=(2, 2)).node("Gather", m.constant("which", np.array([5, 0, 2])), axis=1)
+    q = assert_agrees(m.dequantize(0.0617, -100).conv((4, 3, 3, 3)).qdq(0.5, 0).model(), 0.5, share=0.995)
+    assert kinds(q) == ["conv", "max_pool", "conv", "conv"]
+
+
 def test_pixels_between_quantizers() -> None:
     m = start()
     parts = [m.constant("part", np.array(value)) for value in ([0, 0], [9, 9], [2, 3], [2, 2])]

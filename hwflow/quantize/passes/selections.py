@@ -11,7 +11,7 @@ from hwflow.layers.formats import IntArray
 from hwflow.onnx import evaluate, infer, simplify
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.quantize.graphs import Names, dynamic_inputs, host_prefix, host_suffix, producers, with_graph
-from hwflow.quantize.operators import HOST_AFTER
+from hwflow.quantize.operators import HOST_AFTER, LAYOUT, MAX_POOLS, QUANTIZERS
 from hwflow.quantize.passes.normalise import shape_of
 
 __all__ = ["selections_to_layers"]
@@ -48,7 +48,9 @@ class _Selections:
     def layers(self, node: Node) -> list[Node] | None:
         """Layers instead of `node`, one for each result; None where one of them is no selection of hardware's."""
         shape, kind = shape_of(self.graph, node.inputs[0]), self.graph.tensor_type(node.inputs[0])
-        if shape is None or not 2 <= len(shape) <= 4 or shape[0] != 1 or kind is None or kind.dtype.kind != "f":
+        if shape is None or not 2 <= len(shape) <= 4 or shape[0] != 1 or kind is None:
+            return None
+        if kind.dtype.kind != "f" and not self._parameters(node.inputs[0]):
             return None
         places = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
         found = list[Node]()
@@ -71,26 +73,38 @@ class _Selections:
         graph = Graph("one node", (node,), (source,), results, given)
         return dict(evaluate(Model(graph, 10, self.model.opsets), {node.inputs[0]: places}))
 
+    def _parameters(self, name: str) -> tuple[str, ...]:
+        """Scale and zero point of integers, or of what a DequantizeLinear gives; nothing where no quantizer made it."""
+        while name in self.made and self.made[name].op_type in LAYOUT | MAX_POOLS | _SELECTING:
+            name = self.made[name].inputs[0]
+        before = self.made.get(name)
+        return before.inputs[1:] if before is not None and before.op_type in QUANTIZERS else ()
+
     def _picked(self, node: Node, result: str, order: IntArray, rank: int) -> list[Node]:
-        """A product with 0 and 1; between quantizers, where the node reads what a DequantizeLinear gives."""
+        """A product with 0 and 1; between quantizers of its own, where the model has some around it."""
         source, base = node.inputs[0], f"{node.name}.{result}"
         channels = (shape_of(self.graph, source) or ())[1]
         weights = np.eye(channels, dtype=np.int8)[order]
         weights = weights.T if rank == 2 else weights.reshape(*weights.shape, *[1] * (rank - 2))
-        op, before = "MatMul" if rank == 2 else "Conv", self.made.get(source)
+        op, parameters = "MatMul" if rank == 2 else "Conv", self._parameters(source)
         kernel = self.names.new(f"{base}.kernel")
-        if before is None or before.op_type != "DequantizeLinear":
+        if not parameters:
             self.extra[kernel] = np.ascontiguousarray(weights, np.float32)
             return [Node(op, (source, kernel), (result,), name=base)]
         stored, scale = self.names.new(f"{kernel}.integers"), self.names.new(f"{kernel}.scale")
         self.extra[stored], self.extra[scale] = np.ascontiguousarray(weights), np.array(1, np.float32)
-        real, integers = self.names.new(f"{base}.real"), self.names.new(f"{base}.integers")
-        return [
+        kind = self.graph.tensor_type(source)
+        is_integer = kind is not None and kind.dtype.kind != "f"
+        real, product = self.names.new(f"{base}.real"), self.names.new(f"{base}.product")
+        integers = result if is_integer else self.names.new(f"{base}.integers")
+        made = [
             Node("DequantizeLinear", (stored, scale), (kernel,), name=kernel),
-            Node(op, (source, kernel), (real,), name=base),
-            Node("QuantizeLinear", (real, *before.inputs[1:]), (integers,), name=integers),
-            Node("DequantizeLinear", (integers, *before.inputs[1:]), (result,), name=f"{integers}.real"),
+            Node(op, (real if is_integer else source, kernel), (product,), name=base),
+            Node("QuantizeLinear", (product, *parameters), (integers,), name=f"{base}.quantize"),
         ]
+        if is_integer:
+            return [Node("DequantizeLinear", (source, *parameters), (real,), name=real), *made]
+        return [*made, Node("DequantizeLinear", (integers, *parameters), (result,), name=f"{base}.dequantize")]
 
 
 def _strides(index: IntArray, places: IntArray) -> tuple[int, ...] | None:
