@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -10,10 +10,13 @@ import numpy as np
 
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.rewrite.renaming import reads
 from hwflow.quantize.operators import HOST_AFTER, HOST_ONLY, KNOWN, NEVER_ON_HOST
 
 __all__ = [
+    "Additions",
     "Names",
+    "ancestors",
     "apply",
     "as_ints",
     "attribute",
@@ -22,8 +25,11 @@ __all__ = [
     "dynamic_inputs",
     "host_prefix",
     "host_suffix",
+    "is_layer",
+    "label_of",
     "needs_host",
     "producers",
+    "shape_of",
     "with_graph",
 ]
 
@@ -49,6 +55,37 @@ def consumers(graph: Graph) -> dict[str, list[Node]]:
 def producers(graph: Graph) -> dict[str, Node]:
     """Tensor name to the node that makes it."""
     return {name: node for node in graph.nodes for name in node.outputs if name}
+
+
+def ancestors(graph: Graph, names: Iterable[str]) -> list[Node]:
+    """The nodes that the tensors `names` depend on, in the order of the graph."""
+    wanted, found = set(names), []
+    for node in reversed(graph.nodes):
+        if wanted.intersection(node.outputs):
+            found.append(node)
+            wanted.update(reads(node))
+    return found[::-1]
+
+
+def shape_of(graph: Graph, name: str) -> tuple[int, ...] | None:
+    """The static shape of a tensor; None where it is not known."""
+    if name in graph.initializers:
+        return graph.initializers[name].shape
+    kind = graph.tensor_type(name)
+    if kind is None or kind.shape is None or not kind.is_static:
+        return None
+    return tuple(size for size in kind.shape if isinstance(size, int))
+
+
+def label_of(node: Node) -> str:
+    """What settings and new tensors call a node: its name; the name of its first output where it has none."""
+    return node.name or node.outputs[0]
+
+
+def is_layer(node: Node, constants: Container[str]) -> bool:
+    """True for a Conv or Gemm whose weights and bias both are among `constants`."""
+    named = node.inputs[1:3]
+    return node.op_type in ("Conv", "Gemm") and len(named) == 2 and all(name in constants for name in named)
 
 
 def dynamic_inputs(node: Node, graph: Graph) -> tuple[str, ...]:
@@ -154,3 +191,21 @@ class Names:
             name = f"{wish}_{count}"
         self._used.add(name)
         return name
+
+
+class Additions(Names):
+    """What a pass adds to a graph: names, and constants under such names."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.initializers: dict[str, Array] = {}
+
+    def constant(self, wish: str, value: Array) -> str:
+        """A new initializer, and what it is called."""
+        name = self.new(wish)
+        self.initializers[name] = value
+        return name
+
+    def float32(self, wish: str, value: Array) -> str:
+        """A new initializer of that type."""
+        return self.constant(wish, value.astype(np.float32))

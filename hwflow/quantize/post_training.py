@@ -18,18 +18,18 @@ from hwflow.quantize.calibration.histogram import Histogram
 from hwflow.quantize.calibration.methods import choose_range, resolved_method
 from hwflow.quantize.calibration.ranges import Progress
 from hwflow.quantize.forms import ActivationForm
-from hwflow.quantize.graphs import as_ints, producers
+from hwflow.quantize.graphs import as_ints, is_layer, label_of, producers
 from hwflow.quantize.passes.affine import fold_affine
 from hwflow.quantize.passes.concat import clamps_before_concat
 from hwflow.quantize.passes.insert import insert
 from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last, raise_opset
-from hwflow.quantize.passes.points import Point, common_ranges, label_of, points, scale_source
+from hwflow.quantize.passes.points import Point, common_ranges, points, scale_source
 from hwflow.quantize.passes.prelu import prelu_to_relu
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
 from hwflow.quantize.settings_file import nearest_name, settings_to_yaml
 from hwflow.quantize.tuning.choices import equalizes, resolved
-from hwflow.quantize.tuning.equalize import equalize, is_layer
+from hwflow.quantize.tuning.equalize import equalize
 from hwflow.quantize.tuning.tune import tune
 
 __all__ = ["FLOAT_PASSES", "PostTraining", "Prepared", "finish", "prepare", "to_qdq"]
@@ -80,12 +80,8 @@ class Prepared:
     @property
     def layers(self) -> tuple[Node, ...]:
         """The nodes with weights that become integers."""
-        constants = self.twin.graph.initializers
-        return tuple(
-            node
-            for node in self.twin.graph.nodes
-            if node.op_type in ("Conv", "Gemm") and all(name in constants for name in node.inputs[1:3])
-        )
+        graph = self.twin.graph
+        return tuple(node for node in graph.nodes if is_layer(node, graph.initializers))
 
 
 def to_qdq(
@@ -114,7 +110,8 @@ def prepare(
     for step in FLOAT_PASSES:
         model = step.run(model)
     model = simplify(model)
-    equalized = equalizes(settings, (label_of(node) for node in model.graph.nodes if is_layer(node, model.graph)))
+    graph = model.graph
+    equalized = equalizes(settings, (label_of(node) for node in graph.nodes if is_layer(node, graph.initializers)))
     model = equalize(model) if equalized else model
     found = points(model)
     _check_types(model, found)

@@ -11,9 +11,8 @@ import numpy as np
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, ValueType
-from hwflow.quantize.graphs import Names, dynamic_inputs
+from hwflow.quantize.graphs import Names, dynamic_inputs, shape_of
 from hwflow.quantize.operators import JOINS, LAYOUT, MAX_POOLS
-from hwflow.quantize.passes.normalise import shape_of
 from hwflow.quantize.quantized import View
 
 __all__ = ["Places", "renamed_sources", "twin", "views"]

@@ -8,10 +8,10 @@ import numpy as np
 
 from hwflow.onnx.model import Node
 from hwflow.onnx.ops.base import Arr
-from hwflow.quantize.dialects.quantizers import Scaled, base_of, dequantize
+from hwflow.quantize.dialects.quantizers import Scaled, dequantize
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 from hwflow.quantize.dialects.widths import Width, whole, width_of
-from hwflow.quantize.graphs import apply
+from hwflow.quantize.graphs import apply, label_of
 from hwflow.quantize.operators import LAYOUT, MATRIX
 
 __all__ = ["bipolar_constant", "quantized_constant"]
@@ -95,7 +95,7 @@ def _multiplying_reader(rewriting: Rewriting, name: str) -> Node | None:
 def _store(
     rewriting: Rewriting, node: Node, integers: Arr, scale: Arr, zero: Arr, dtype: np.dtype[np.generic]
 ) -> None:
-    base = base_of(node)
+    base = label_of(node)
     scales, zeros, axis = _along_one_axis(node, integers, scale, zero)
     name = rewriting.constant(f"{base}.integers", integers.astype(dtype))
     dequantize(rewriting, Scaled(name, scales, zeros.astype(dtype), axis), base, node.outputs[0])

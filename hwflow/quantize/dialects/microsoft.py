@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from hwflow.onnx.model import Node
 from hwflow.quantize.dialects.qoperator import bias_operand, output_parameters
-from hwflow.quantize.dialects.quantizers import base_of, dequantize, given, quantize, scaled
+from hwflow.quantize.dialects.quantizers import dequantize, given, quantize, scaled
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule, Table
-from hwflow.quantize.graphs import attribute
+from hwflow.quantize.graphs import attribute, label_of
 
 __all__ = ["DOMAIN", "RULES"]
 
@@ -29,7 +29,7 @@ def _as_standard(rewriting: Rewriting, node: Node) -> None:
 
 
 def _qgemm(rewriting: Rewriting, node: Node) -> None:
-    base, alpha = base_of(node), attribute(node, "alpha", 1.0)
+    base, alpha = label_of(node), attribute(node, "alpha", 1.0)
     a = scaled(rewriting, node, (0, 1, 2), "A")
     b = scaled(rewriting, node, (3, 4, 5), "B", axis=0 if attribute(node, "transB", 0) else 1)
     inputs = [dequantize(rewriting, a, f"{base}.input"), dequantize(rewriting, b, f"{base}.weights")]
@@ -46,7 +46,7 @@ def _qgemm(rewriting: Rewriting, node: Node) -> None:
 
 def _binary(op: str) -> Rule:
     def rule(rewriting: Rewriting, node: Node) -> None:
-        base = base_of(node)
+        base = label_of(node)
         a, b = scaled(rewriting, node, (0, 1, 2), "A"), scaled(rewriting, node, (3, 4, 5), "B")
         scale, zero = output_parameters(rewriting, node, (6, 7), rewriting.dtype(node.inputs[0]))
         inputs = dequantize(rewriting, a, f"{base}.a"), dequantize(rewriting, b, f"{base}.b")
@@ -60,7 +60,7 @@ def _unary(op: str, *kept: str) -> Rule:
     """x, its scale and zero point, those of the result; the attributes `kept` mean the same in `op`."""
 
     def rule(rewriting: Rewriting, node: Node) -> None:
-        base = base_of(node)
+        base = label_of(node)
         x = scaled(rewriting, node, (0, 1, 2), "the input")
         scale, zero = output_parameters(rewriting, node, (3, 4), rewriting.dtype(node.inputs[0]))
         attributes = {key: value for key, value in node.attributes.items() if key in kept}
@@ -97,7 +97,7 @@ def _softmax(rewriting: Rewriting, node: Node) -> None:
 
 
 def _concat(rewriting: Rewriting, node: Node) -> None:
-    base = base_of(node)
+    base = label_of(node)
     scale, zero = output_parameters(rewriting, node, (0, 1), rewriting.dtype(node.inputs[2]))
     parts = [
         dequantize(rewriting, scaled(rewriting, node, (k, k + 1, k + 2), f"part {k // 3}"), f"{base}.part{k // 3}")
@@ -114,7 +114,7 @@ def _matmul_to_float(rewriting: Rewriting, node: Node) -> None:
         rewriting.made[name].op_type == "DynamicQuantizeLinear" for name in node.inputs if name in rewriting.made
     ):
         return  # refused there
-    base = base_of(node)
+    base = label_of(node)
     a = scaled(rewriting, node, (0, 2, 4), "A")
     b = scaled(rewriting, node, (1, 3, 5), "B", axis=-1)
     inputs = dequantize(rewriting, a, f"{base}.input"), dequantize(rewriting, b, f"{base}.weights")

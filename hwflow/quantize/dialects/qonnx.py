@@ -18,7 +18,7 @@ from hwflow.onnx.model import Node
 from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.ops.custom.qonnx import DOMAINS
 from hwflow.quantize.dialects.constant_quant import bipolar_constant, quantized_constant
-from hwflow.quantize.dialects.quantizers import Scaled, base_of, dequantize, quantize
+from hwflow.quantize.dialects.quantizers import Scaled, dequantize, quantize
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule, Table
 from hwflow.quantize.dialects.roundings import (
     HALF_EVEN,
@@ -31,6 +31,7 @@ from hwflow.quantize.dialects.roundings import (
 from hwflow.quantize.dialects.thresholding import multi_threshold
 from hwflow.quantize.dialects.truncation import trunc
 from hwflow.quantize.dialects.widths import ACTIVATION_WIDTHS, one_zero, width_of
+from hwflow.quantize.graphs import label_of
 
 __all__ = ["RULES"]
 
@@ -42,7 +43,7 @@ def _quant(rewriting: Rewriting, node: Node) -> None:
     if data is not None:
         quantized_constant(rewriting, node, data)
         return
-    base, output = base_of(node), node.outputs[0]
+    base, output = label_of(node), node.outputs[0]
     width = width_of(rewriting, node, bits_name, ACTIVATION_WIDTHS)
     scale, zero = rewriting.one_scale(scale_name), one_zero(rewriting, zero_name, width.dtype)
     if width.bipolar:
@@ -70,7 +71,7 @@ def _bipolar_quant(rewriting: Rewriting, node: Node) -> None:
     if data is not None:
         bipolar_constant(rewriting, node, data)
     else:
-        _emit_bipolar(rewriting, real, rewriting.one_scale(scale_name), base_of(node), node.outputs[0])
+        _emit_bipolar(rewriting, real, rewriting.one_scale(scale_name), label_of(node), node.outputs[0])
 
 
 def _emit_bipolar(rewriting: Rewriting, real: str, scale: Arr, base: str, output: str) -> None:

@@ -15,8 +15,9 @@ import numpy as np
 
 from hwflow.onnx.model import Node
 from hwflow.onnx.ops.base import Arr
-from hwflow.quantize.dialects.quantizers import Scaled, base_of, dequantize, given, quantize, scaled
+from hwflow.quantize.dialects.quantizers import Scaled, dequantize, given, quantize, scaled
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule, Table
+from hwflow.quantize.graphs import label_of
 from hwflow.quantize.operators import LAYOUT
 
 __all__ = ["RULES", "bias_operand", "output_parameters"]
@@ -79,7 +80,7 @@ def bias_operand(rewriting: Rewriting, name: str, x: Scaled, w: Scaled, factor: 
 
 
 def _qlinear_conv(rewriting: Rewriting, node: Node) -> None:
-    base = base_of(node)
+    base = label_of(node)
     x = scaled(rewriting, node, (0, 1, 2), "the input")
     w = scaled(rewriting, node, (3, 4, 5), "the weights", axis=0)
     scale, zero = output_parameters(rewriting, node, (6, 7), rewriting.dtype(node.inputs[0]))
@@ -92,7 +93,7 @@ def _qlinear_conv(rewriting: Rewriting, node: Node) -> None:
 
 
 def _qlinear_matmul(rewriting: Rewriting, node: Node) -> None:
-    base = base_of(node)
+    base = label_of(node)
     a = scaled(rewriting, node, (0, 1, 2), "the left factor")
     b = scaled(rewriting, node, (3, 4, 5), "the right factor", axis=-1)
     scale, zero = output_parameters(rewriting, node, (6, 7), rewriting.dtype(node.inputs[0]))
@@ -112,7 +113,7 @@ def _integer_product(op: str, axis: int) -> Rule:
     def rule(rewriting: Rewriting, node: Node) -> None:
         if _is_dynamic(rewriting, node):
             return
-        base = base_of(node)
+        base = label_of(node)
         x = _unscaled(rewriting, node, 0, 2, "the input", None)
         w = _unscaled(rewriting, node, 1, 3, "the weights", axis)
         step = _step_of(rewriting, x)

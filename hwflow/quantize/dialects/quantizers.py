@@ -10,7 +10,7 @@ from hwflow.onnx.model import Attribute, Node
 from hwflow.onnx.ops.base import Arr
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 
-__all__ = ["Scaled", "base_of", "dequantize", "given", "quantize", "scaled"]
+__all__ = ["Scaled", "dequantize", "given", "quantize", "scaled"]
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,6 @@ class Scaled:
     scale: Arr
     zero: Arr
     axis: int | None = None
-
-
-def base_of(node: Node) -> str:
-    """What the parts of a rewritten node are called after."""
-    return node.name or node.outputs[0]
 
 
 def given(node: Node, position: int) -> str:

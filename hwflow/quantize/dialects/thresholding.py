@@ -9,9 +9,9 @@ import numpy as np
 
 from hwflow.onnx.model import Node
 from hwflow.onnx.ops.base import Arr
-from hwflow.quantize.dialects.quantizers import Scaled, base_of, dequantize, quantize
+from hwflow.quantize.dialects.quantizers import Scaled, dequantize, quantize
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
-from hwflow.quantize.graphs import attribute
+from hwflow.quantize.graphs import attribute, label_of
 
 __all__ = ["multi_threshold"]
 
@@ -26,7 +26,7 @@ _WRITE_QUANT = "export the model before thresholds replace its quantizers (with 
 
 def multi_threshold(rewriting: Rewriting, node: Node) -> None:
     """MultiThreshold of (data, thresholds [channels or 1, levels]); channels are axis 1, or the last of NHWC."""
-    base, (real, name) = base_of(node), node.inputs
+    base, (real, name) = label_of(node), node.inputs
     levels = rewriting.parameter(name, "the thresholds").astype(np.float32)
     shape = rewriting.shape(real)
     rank = len(shape)

@@ -12,7 +12,6 @@ import numpy as np
 from hwflow.onnx.model import Node
 from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.ops.custom.qonnx import DOMAINS
-from hwflow.quantize.dialects.quantizers import base_of
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 from hwflow.quantize.dialects.roundings import (
     HALF_EVEN,
@@ -22,7 +21,7 @@ from hwflow.quantize.dialects.roundings import (
     rounding_mode,
 )
 from hwflow.quantize.dialects.widths import ACTIVATION_WIDTHS, Width, one_zero, width_of
-from hwflow.quantize.graphs import attribute
+from hwflow.quantize.graphs import attribute, label_of
 from hwflow.quantize.operators import LAYOUT, POOLS
 
 __all__ = ["trunc"]
@@ -34,7 +33,7 @@ _SUM_WIDTHS = range(1, 25)
 def trunc(rewriting: Rewriting, node: Node) -> None:
     """Trunc of (data, scale, zero point, bits of the sum, [scale of the result,] bits of the result)."""
     real, scale_name, zero_name, in_bits_name = node.inputs[:4]
-    base, mode = base_of(node), rounding_mode(node, "FLOOR")
+    base, mode = label_of(node), rounding_mode(node, "FLOOR")
     scale = rewriting.one_scale(scale_name)
     zero = one_zero(rewriting, zero_name, np.dtype(np.int32))
     width_of(rewriting, node, in_bits_name, _SUM_WIDTHS)

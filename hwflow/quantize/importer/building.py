@@ -10,6 +10,7 @@ from hwflow.layers.concat import Concat
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize.constants import Quantity
+from hwflow.quantize.graphs import label_of
 from hwflow.quantize.importer.cores import identity
 from hwflow.quantize.importer.finish import average_layer, matrix_layer, product_layer, sum_layer, table_layer
 from hwflow.quantize.importer.states import (
@@ -65,7 +66,7 @@ class Building:
 
     def name_of(self, node: Node) -> str:
         """A layer's name: the node's, made unique."""
-        wish = name = node.name or node.outputs[0]
+        wish = name = label_of(node)
         count = 1
         while name in self._taken:
             count += 1

@@ -19,7 +19,6 @@ from hwflow.quantize.graphs import as_ints, attribute
 from hwflow.quantize.importer.channels import channel_order, ordered_weights
 from hwflow.quantize.importer.geometry import pads_count, window_of
 from hwflow.quantize.importer.states import Average, Held, Matrix, Pending, image_index
-from hwflow.quantize.passes.normalise import reduced_axes
 
 __all__ = ["average", "identity", "matrix"]
 
@@ -134,7 +133,7 @@ def _check_average(node: Node, window: Window, frame: Frame) -> None:
 
 def _mean_index(node: Node, held: Held, frame: Frame, graph: Graph) -> IntArray:
     """The index of a ReduceMean's result: each entry must be the mean of one whole channel."""
-    axes = reduced_axes(node, graph, held.index.ndim)
+    axes = _reduced_axes(node, graph, held.index.ndim)
     kept = tuple(k for k in range(held.index.ndim) if k not in axes)
     rows = np.transpose(held.index, (*kept, *axes)).reshape(*(held.index.shape[k] for k in kept), -1)
     channel = rows[..., 0] % frame.channels
@@ -144,3 +143,12 @@ def _mean_index(node: Node, held: Held, frame: Frame, graph: Graph) -> IntArray:
         shape = [1 if k in axes else size for k, size in enumerate(held.index.shape)]
         return np.asarray(channel, np.int64).reshape(shape)
     return np.asarray(channel, np.int64)
+
+
+def _reduced_axes(node: Node, graph: Graph, rank: int) -> tuple[int, ...]:
+    """The axes of a reduction, not negative; all of them where the node names none."""
+    stated = node.attributes.get("axes")
+    if stated is None and len(node.inputs) > 1 and node.inputs[1]:
+        stated = graph.initializers[node.inputs[1]]
+    axes = range(rank) if stated is None else as_ints(stated)
+    return tuple(sorted(axis % rank for axis in axes))

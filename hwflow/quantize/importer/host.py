@@ -9,7 +9,7 @@ import numpy as np
 from hwflow.layers import IntFormat, Tensor
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
-from hwflow.quantize.graphs import Names, producers
+from hwflow.quantize.graphs import Additions, ancestors, producers
 from hwflow.quantize.importer.finish import raw_layer
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.importer.states import (
@@ -37,41 +37,31 @@ def _frames_type(tensor: Tensor) -> TensorType:
     return TensorType(np.dtype(f"{'' if signed else 'u'}int{width}"), (1, frame.height, frame.width, frame.channels))
 
 
-def _slice(graph: Graph, wanted: list[str]) -> tuple[Node, ...]:
-    """The nodes that `wanted` depend on, in order."""
-    made, needed, todo = producers(graph), set[str](), list(wanted)
-    while todo:
-        name = todo.pop()
-        if name in made and name not in needed:
-            needed.update(made[name].outputs)
-            todo.extend(filter(None, made[name].inputs))
-    return tuple(node for node in graph.nodes if needed.intersection(node.outputs))
-
-
-def _used(nodes: tuple[Node, ...], initializers: dict[str, Array]) -> dict[str, Array]:
+def _used(nodes: tuple[Node, ...], graph: Graph, added: Additions) -> dict[str, Array]:
+    """The initializers that `nodes` read."""
     read = {name for node in nodes for name in node.inputs}
-    return {name: array for name, array in initializers.items() if name in read}
+    return {name: array for name, array in {**graph.initializers, **added.initializers}.items() if name in read}
 
 
 def prologue(importer: Importer) -> Model:
     """The user's inputs in, one integer frame [1, h, w, c] for each input of the layer graph out."""
     graph = importer.graph
-    names, constants, added = Names(graph), dict(graph.initializers), list[Node]()
+    added, layout = Additions(graph), list[Node]()
     outputs = []
     for name, entry in importer.entries.items():
         tensor = importer.tensors[name]
         source, rank = entry.integers, len(entry.shape)
         image = rank > 2 and tensor.frame.channels == entry.shape[1] and tensor.frame.elements > tensor.frame.channels
         if image:
-            source = names.new(f"{entry.integers}.channels_last")
+            source = added.new(f"{entry.integers}.channels_last")
             order = (0, *range(2, rank), 1)
-            added.append(Node("Transpose", (entry.integers,), (source,), {"perm": order}, source))
-        shape = names.new(f"{name}.shape")
-        constants[shape] = np.array([1, tensor.frame.height, tensor.frame.width, tensor.frame.channels], np.int64)
-        added.append(Node("Reshape", (source, shape), (name,), name=name))
+            layout.append(Node("Transpose", (entry.integers,), (source,), {"perm": order}, source))
+        sizes = np.array([1, tensor.frame.height, tensor.frame.width, tensor.frame.channels], np.int64)
+        shape = added.constant(f"{name}.shape", sizes)
+        layout.append(Node("Reshape", (source, shape), (name,), name=name))
         outputs.append(Value(name, _frames_type(tensor)))
-    nodes = (*_slice(graph, [entry.integers for entry in importer.entries.values()]), *added)
-    made = Graph(f"{graph.name}, before the hardware", nodes, graph.inputs, tuple(outputs), _used(nodes, constants))
+    nodes = (*ancestors(graph, [entry.integers for entry in importer.entries.values()]), *layout)
+    made = Graph(f"{graph.name}, before the hardware", nodes, graph.inputs, tuple(outputs), _used(nodes, graph, added))
     return replace(importer.model, graph=made)
 
 
@@ -87,7 +77,7 @@ def epilogue(importer: Importer) -> tuple[Model, tuple[str, ...]]:
         builder.make(value.name)
     inputs = tuple(Value(name, _frames_type(importer.tensors[name])) for name in builder.frames)
     nodes = tuple(builder.nodes)
-    made = Graph(f"{graph.name}, behind the hardware", nodes, inputs, graph.outputs, _used(nodes, builder.constants))
+    made = Graph(f"{graph.name}, behind the hardware", nodes, inputs, graph.outputs, _used(nodes, graph, builder.added))
     return replace(importer.model, graph=made), tuple(builder.frames)
 
 
@@ -96,7 +86,7 @@ class _Epilogue:
 
     def __init__(self, importer: Importer) -> None:
         self.importer, self.graph = importer, importer.graph
-        self.names, self.constants = Names(importer.graph), dict(importer.graph.initializers)
+        self.added = Additions(importer.graph)
         self.nodes: list[Node] = []
         self.frames: list[str] = []
         self._made = set[str]()
@@ -109,7 +99,7 @@ class _Epilogue:
             item = todo.pop()
             if isinstance(item, Node):
                 self.nodes.append(item)
-            elif item and item not in self._made and item not in self.constants:
+            elif item and item not in self._made and item not in self.graph.initializers:
                 self._made.add(item)
                 todo += self._made_or_reported(item)
 
@@ -142,20 +132,15 @@ class _Epilogue:
             return isinstance(state, Broken)
         return True
 
-    def _constant(self, wish: str, value: Array) -> str:
-        name = self.names.new(wish)
-        self.constants[name] = value
-        return name
-
     def _held(self, name: str, tensor: str, index: IntArray, real: bool) -> None:
-        integers = self.names.new(f"{name}.integers") if real else name
+        integers = self.added.new(f"{name}.integers") if real else name
         self._place(tensor, index, integers)
         if not real:
             return
         y = self.importer.tensors[tensor]
         parameters = (
-            self._constant(f"{name}.scale", np.array(y.scale, np.float32)),
-            self._constant(f"{name}.zero_point", np.array(y.zero_point, _frames_type(y).dtype)),
+            self.added.constant(f"{name}.scale", np.array(y.scale, np.float32)),
+            self.added.constant(f"{name}.zero_point", np.array(y.zero_point, _frames_type(y).dtype)),
         )
         self.nodes.append(Node("DequantizeLinear", (integers, *parameters), (name,), name=f"{name}.dequantize"))
 
@@ -166,30 +151,30 @@ class _Epilogue:
             self.frames.append(tensor)
         flat = index.ravel()
         if not np.array_equal(flat, np.arange(frame.elements)):
-            moved = self.names.new(f"{name}.moved")
+            moved = self.added.new(f"{name}.moved")
             if np.array_equal(flat, image_index(frame, 4).ravel()):
                 self.nodes.append(Node("Transpose", (source,), (moved,), {"perm": (0, 3, 1, 2)}, moved))
             else:
-                row = self.names.new(f"{name}.row")
-                count = self._constant(f"{row}.shape", np.array([-1], np.int64))
+                row = self.added.new(f"{name}.row")
+                count = self.added.constant(f"{row}.shape", np.array([-1], np.int64))
                 self.nodes.append(Node("Reshape", (source, count), (row,), name=row))
-                order = self._constant(f"{name}.order", flat.copy())
+                order = self.added.constant(f"{name}.order", flat.copy())
                 self.nodes.append(Node("Gather", (row, order), (moved,), {"axis": 0}, moved))
             source = moved
-        shape = self._constant(f"{name}.shape", np.array(index.shape, np.int64))
+        shape = self.added.constant(f"{name}.shape", np.array(index.shape, np.int64))
         self.nodes.append(Node("Reshape", (source, shape), (name,), name=f"{name}.reshape"))
 
     def _accumulator(self, name: str, state: Pending, core: Matrix) -> None:
         """The exact accumulator as int32, then the scale of each channel."""
         building = self.importer.building
         x = building.tensors[core.source.tensor]
-        layer, y, scales = raw_layer(core, x, building.name_of(core.node), self.names.new(f"{name}.accumulator"))
+        layer, y, scales = raw_layer(core, x, building.name_of(core.node), self.added.new(f"{name}.accumulator"))
         if y.format.bits > 32:
             raise Unsupported(f"its accumulator must fit int32, not {y.format}", "quantize its output")
         building.add(layer, replace(y, format=IntFormat(y.format.bits, signed=True)))
-        integers, real = self.names.new(f"{name}.integers"), self.names.new(f"{name}.real")
+        integers, real = self.added.new(f"{name}.integers"), self.added.new(f"{name}.real")
         self._place(y.name, state.index, integers)
         self.nodes.append(Node("Cast", (integers,), (real,), {"to": 1}, real))
         factor = scales[state.index % core.frame.channels].astype(np.float32)
-        scale = self._constant(f"{name}.scale", factor)
+        scale = self.added.constant(f"{name}.scale", factor)
         self.nodes.append(Node("Mul", (real, scale), (name,), name=f"{name}.multiply"))

@@ -12,7 +12,16 @@ from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize import operators
 from hwflow.quantize.constants import quantities
-from hwflow.quantize.graphs import apply, as_ints, attribute, dynamic_inputs, host_prefix, host_suffix, producers
+from hwflow.quantize.graphs import (
+    apply,
+    as_ints,
+    attribute,
+    dynamic_inputs,
+    host_prefix,
+    host_suffix,
+    producers,
+    shape_of,
+)
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.channels import channel_order
 from hwflow.quantize.importer.cores import average, matrix
@@ -33,7 +42,6 @@ from hwflow.quantize.importer.states import (
     Unsupported,
     image_index,
 )
-from hwflow.quantize.passes.normalise import shape_of
 from hwflow.quantize.problems import Problem
 from hwflow.quantize.settings import OutputStage
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -11,16 +12,18 @@ import numpy.typing as npt
 
 from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.quantize.graphs import (
-    Names,
+    Additions,
     attribute,
     constants,
     dynamic_inputs,
     host_prefix,
     host_suffix,
+    is_layer,
+    label_of,
+    shape_of,
     with_graph,
 )
 from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE
-from hwflow.quantize.passes.normalise import shape_of
 
 __all__ = ["fold_affine"]
 
@@ -60,18 +63,18 @@ def fold_affine(model: Model) -> Model:
             work.fold_ahead(behind, at, source, affine)
         elif not _is_scalar(node, graph) and node.outputs[0] not in at_the_end:
             work.slots[at] = _standalone(node, source, affine, work)
-    return with_graph(model, [node for slot in work.slots for node in slot], work.constants)
+    return with_graph(model, [node for slot in work.slots for node in slot], work.added.initializers)
 
 
 class _Work:
-    """A graph while affine nodes go: `slots` has what stands in place of each node, `constants` the initializers.
+    """A graph while affine nodes go: `slots` has what stands in place of each node, `constants` all initializers.
 
     `made` and `read` give the places of a tensor's maker and readers.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph, self.names = graph, Names(graph)
-        self.constants = dict(graph.initializers)
+        self.graph, self.added = graph, Additions(graph)
+        self.constants = ChainMap(self.added.initializers, dict(graph.initializers))
         self.slots: list[tuple[Node, ...]] = [(node,) for node in graph.nodes]
         self.made: dict[str, int] = {}
         self.read: dict[str, list[int]] = {}
@@ -81,17 +84,12 @@ class _Work:
                 self.read.setdefault(name, []).append(at)
         self.kept = {value.name for value in graph.outputs}
 
-    def constant(self, wish: str, value: Array) -> str:
-        name = self.names.new(wish)
-        self.constants[name] = value.astype(np.float32) if value.dtype.kind == "f" else value
-        return name
-
     def matrix_before(self, source: str) -> int | None:
         """The Conv or Gemm that makes `source` and nothing else; a Reshape of one row may stand between."""
         name = source
         while name in self.made and name not in self.kept and len(self.read[name]) == 1:
             node = self.slots[self.made[name]][-1]
-            if self._has_float_weights(node):
+            if is_layer(node, self.constants):
                 return self.made[name]
             shape = shape_of(self.graph, name)
             if node.op_type != "Reshape" or shape is None or int(np.prod(shape)) != shape[-1]:
@@ -107,12 +105,7 @@ class _Work:
         if node.outputs[0] in self.kept or len(readers) != 1:
             return None
         behind = self.slots[readers[0]][-1]
-        return readers[0] if behind.op_type == "Gemm" and self._has_float_weights(behind) else None
-
-    def _has_float_weights(self, node: Node) -> bool:
-        if node.op_type not in ("Conv", "Gemm") or len(node.inputs) < 3:
-            return False
-        return all(name in self.constants for name in node.inputs[1:3])
+        return readers[0] if behind.op_type == "Gemm" and is_layer(behind, self.constants) else None
 
     def fold_back(self, matrix: int, at: int, source: str, affine: _Affine) -> None:
         """The node `at` becomes a part of `matrix`; what makes its `source` makes its result."""
@@ -137,8 +130,8 @@ class _Work:
 
     def _rewrite(self, at: int, weights: Floats, bias: Floats, source: str = "") -> None:
         node = self.slots[at][0]
-        base = node.name or node.outputs[0]
-        constants = self.constant(f"{base}.weight", weights), self.constant(f"{base}.bias", bias)
+        base = label_of(node)
+        constants = self.added.float32(f"{base}.weight", weights), self.added.float32(f"{base}.bias", bias)
         self.slots[at] = (replace(node, inputs=(source or node.inputs[0], *constants)),)
 
 
@@ -188,16 +181,16 @@ def _standalone(node: Node, source: str, affine: _Affine, work: _Work) -> tuple[
     """A depthwise 1x1 convolution that does the same; of rank 2 it runs between two Reshapes."""
     shape = shape_of(work.graph, source)
     assert shape is not None
-    base, rank = node.name or node.outputs[0], max(len(shape), 3)
+    base, rank = label_of(node), max(len(shape), 3)
     channels = len(affine.factor)
-    weights = work.constant(f"{base}.weight", affine.factor.reshape(channels, 1, *[1] * (rank - 2)))
-    bias = work.constant(f"{base}.bias", affine.offset)
+    weights = work.added.float32(f"{base}.weight", affine.factor.reshape(channels, 1, *[1] * (rank - 2)))
+    bias = work.added.float32(f"{base}.bias", affine.offset)
     conv = Node("Conv", (source, weights, bias), node.outputs[:1], {"group": channels}, base)
     if len(shape) > 2:
         return (conv,)
-    wide, flat = work.names.new(f"{base}.wide"), work.names.new(f"{base}.flat")
-    wide_shape = work.constant(f"{wide}.shape", np.array([*shape, 1], np.int64))
-    flat_shape = work.constant(f"{flat}.shape", np.array(shape, np.int64))
+    wide, flat = work.added.new(f"{base}.wide"), work.added.new(f"{base}.flat")
+    wide_shape = work.added.constant(f"{wide}.shape", np.array([*shape, 1], np.int64))
+    flat_shape = work.added.constant(f"{flat}.shape", np.array(shape, np.int64))
     return (
         Node("Reshape", (source, wide_shape), (wide,), name=wide),
         replace(conv, inputs=(wide, weights, bias), outputs=(flat,)),

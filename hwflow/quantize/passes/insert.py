@@ -8,15 +8,15 @@ scale of their products.  The result is an ordinary ONNX model that any runtime 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.onnx.model import Array, Graph, Model, Node
+from hwflow.onnx.model import Graph, Model, Node
 from hwflow.quantize.forms import ActivationForm, WeightForm
-from hwflow.quantize.graphs import Names, producers, with_graph
-from hwflow.quantize.passes.points import label_of, scale_source
+from hwflow.quantize.graphs import Additions, label_of, producers, with_graph
+from hwflow.quantize.passes.points import scale_source
 
 __all__ = ["Insertion", "insert", "insert_quantizers"]
 
@@ -38,19 +38,13 @@ class Insertion:
     sources: Mapping[str, str]
 
 
-@dataclass
-class _Inserted:
-    """What the pass adds: initializers, and what tensors of the float model are called when they are real again."""
+class _Inserted(Additions):
+    """What the pass adds, and what tensors of the float model are called when they are real again."""
 
-    names: Names
-    initializers: dict[str, Array] = field(default_factory=dict)
-    dequantized: dict[str, str] = field(default_factory=dict)
-    sources: dict[str, str] = field(default_factory=dict)
-
-    def constant(self, wish: str, value: Array) -> str:
-        name = self.names.new(wish)
-        self.initializers[name] = value
-        return name
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.dequantized: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
 
 
 def insert_quantizers(
@@ -68,7 +62,7 @@ def insert_quantizers(
 def insert(model: Model, activations: Mapping[str, ActivationForm], weights: Mapping[str, WeightForm]) -> Insertion:
     """What `insert_quantizers` does, with the sources of tensors."""
     graph = model.graph
-    inserted = _Inserted(Names(graph))
+    inserted = _Inserted(graph)
     outputs = {value.name for value in graph.outputs}
     made = producers(graph)
     nodes: list[Node] = []
@@ -89,7 +83,7 @@ def insert(model: Model, activations: Mapping[str, ActivationForm], weights: Map
         if name not in activations:
             nodes.append(node)
             continue
-        raw = inserted.names.new(f"{name}_unquantized") if name in outputs else name
+        raw = inserted.new(f"{name}_unquantized") if name in outputs else name
         nodes.append(replace(node, outputs=(raw, *node.outputs[1:])))
         nodes += _activation(name, raw, name if raw != name else "", activations[name], inserted)
     return Insertion(with_graph(model, nodes, inserted.initializers), inserted.sources)
@@ -97,11 +91,11 @@ def insert(model: Model, activations: Mapping[str, ActivationForm], weights: Map
 
 def _activation(name: str, raw: str, output: str, form: ActivationForm, inserted: _Inserted) -> list[Node]:
     """The nodes that make the tensor `raw` integer and real again; `output` is the name the result must have."""
-    result = output or inserted.names.new(f"{name}_dequantized")
+    result = output or inserted.new(f"{name}_dequantized")
     dtype = np.int8 if form.low < 0 else np.uint8
     scale = inserted.constant(f"{name}_scale", np.array(form.scale, np.float32))
     zero_point = inserted.constant(f"{name}_zero_point", np.array(form.zero_point, dtype))
-    quantized = inserted.names.new(f"{name}_quantized")
+    quantized = inserted.new(f"{name}_quantized")
     if form.format.bipolar:
         nodes = _bipolar(name, raw, quantized, inserted)
     else:
@@ -109,7 +103,7 @@ def _activation(name: str, raw: str, output: str, form: ActivationForm, inserted
         if (form.low, form.high) != (np.iinfo(dtype).min, np.iinfo(dtype).max):
             limits = (("low", form.low), ("high", form.high))
             ends = [inserted.constant(f"{name}_{end}", np.array(value, dtype)) for end, value in limits]
-            clipped = inserted.names.new(f"{name}_clipped")
+            clipped = inserted.new(f"{name}_clipped")
             nodes.append(Node("Clip", (quantized, *ends), (clipped,), name=clipped))
     nodes.append(
         Node("DequantizeLinear", (nodes[-1].outputs[0], scale, zero_point), (result,), name=f"{name}_dequantize")
@@ -124,7 +118,7 @@ def _bipolar(name: str, raw: str, quantized: str, inserted: _Inserted) -> list[N
     zero = inserted.constant(f"{name}_zero", np.array(0, np.float32))
     signs = (inserted.constant(f"{name}_plus", np.array(1, np.int8)),
              inserted.constant(f"{name}_minus", np.array(-1, np.int8)))  # fmt: skip
-    positive = inserted.names.new(f"{name}_positive")
+    positive = inserted.new(f"{name}_positive")
     return [
         Node("GreaterOrEqual", (raw, zero), (positive,), name=positive),
         Node("Where", (positive, *signs), (quantized,), name=quantized),
@@ -144,7 +138,7 @@ def _weights(node: Node, graph: Graph, form: WeightForm, input_scale: np.float32
             inserted.constant(f"{name}_scale", s),
             inserted.constant(f"{name}_zero_point", np.zeros(len(s), q.dtype)),
         )
-        result = inserted.names.new(f"{name}_dequantized")
+        result = inserted.new(f"{name}_dequantized")
         added.append(Node("DequantizeLinear", parameters, (result,), {"axis": 0}, result))
     return added
 

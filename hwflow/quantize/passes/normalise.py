@@ -7,7 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from hwflow.onnx.model import Array, Graph, Model, Node
-from hwflow.quantize.graphs import Names, as_ints, attribute, consumers, dynamic_inputs, producers, with_graph
+from hwflow.quantize.graphs import (
+    Additions,
+    Names,
+    attribute,
+    consumers,
+    dynamic_inputs,
+    label_of,
+    producers,
+    shape_of,
+    with_graph,
+)
 from hwflow.quantize.operators import CLAMPS, LAYOUT, MAX_POOLS, QUANTIZERS
 
 __all__ = [
@@ -17,7 +27,6 @@ __all__ = [
     "max_pool_last",
     "merge_equal",
     "raise_opset",
-    "reduced_axes",
     "shape_of",
 ]
 
@@ -28,30 +37,17 @@ OPSET = 13
 _SMALL = 64
 
 
-def shape_of(graph: Graph, name: str) -> tuple[int, ...] | None:
-    """The static shape of a tensor; None where it is not known."""
-    if name in graph.initializers:
-        return graph.initializers[name].shape
-    kind = graph.tensor_type(name)
-    if kind is None or kind.shape is None or not kind.is_static:
-        return None
-    return tuple(size for size in kind.shape if isinstance(size, int))
-
-
 def raise_opset(model: Model) -> Model:
     """Write the operators that changed their form before operator set 13 the way that set writes them."""
     if model.opsets.get("", OPSET) >= OPSET:
         return model
-    names, extra = Names(model.graph), dict[str, Array]()
+    added = Additions(model.graph)
 
     def moved_to_input(node: Node, attributes: tuple[str, ...], dtype: type[np.generic]) -> Node:
         inputs = list(node.inputs[:1])
         for key in attributes:
             value = node.attributes.get(key)
-            name = "" if value is None else names.new(f"{node.outputs[0]}.{key}")
-            if name:
-                extra[name] = np.array(value, dtype)
-            inputs.append(name)
+            inputs.append("" if value is None else added.constant(f"{node.outputs[0]}.{key}", np.array(value, dtype)))
         kept = {key: value for key, value in node.attributes.items() if key not in attributes}
         return replace(node, inputs=tuple(inputs), attributes=kept)
 
@@ -68,34 +64,28 @@ def raise_opset(model: Model) -> Model:
         return node
 
     nodes = [raised(node) for node in model.graph.nodes]
-    return replace(with_graph(model, nodes, extra), opsets={**model.opsets, "": OPSET})
+    return replace(with_graph(model, nodes, added.initializers), opsets={**model.opsets, "": OPSET})
 
 
 def matrix_to_gemm(model: Model) -> Model:
     """MatMul and Gemm become Gemm(x [1, K], weights [N, K], bias [N]) with transB = 1; a Conv gets a bias."""
     graph = model.graph
-    names, extra, nodes = Names(graph), dict[str, Array](), list[Node]()
-
-    def constant(wish: str, value: Array) -> str:
-        name = names.new(wish)
-        extra[name] = value
-        return name
-
+    added, nodes = Additions(graph), list[Node]()
     for node in graph.nodes:
         weights = graph.initializers.get(node.inputs[1]) if len(node.inputs) > 1 else None
-        base = node.name or node.outputs[0]
+        base = label_of(node)
         if node.op_type == "Conv" and weights is not None and (len(node.inputs) < 3 or not node.inputs[2]):
-            bias = constant(f"{base}.bias", np.zeros(weights.shape[0], np.float32))
+            bias = added.constant(f"{base}.bias", np.zeros(weights.shape[0], np.float32))
             nodes.append(replace(node, inputs=(*node.inputs[:2], bias)))
         elif node.op_type == "Gemm" and weights is not None and not attribute(node, "transA", 0):
             w, b = _gemm_constants(node, graph, weights)
-            inputs = (node.inputs[0], constant(f"{base}.weight", w), constant(f"{base}.bias", b))
+            inputs = (node.inputs[0], added.constant(f"{base}.weight", w), added.constant(f"{base}.bias", b))
             nodes.append(replace(node, inputs=inputs, attributes={"transB": 1}))
         elif node.op_type == "MatMul" and weights is not None and weights.ndim == 2:
-            nodes.extend(_matmul(node, graph, weights, names, extra))
+            nodes.extend(_matmul(node, graph, weights, added))
         else:
             nodes.append(node)
-    return with_graph(model, nodes, extra)
+    return with_graph(model, nodes, added.initializers)
 
 
 def _gemm_constants(node: Node, graph: Graph, weights: Array) -> tuple[Array, Array]:
@@ -107,20 +97,19 @@ def _gemm_constants(node: Node, graph: Graph, weights: Array) -> tuple[Array, Ar
     return w.astype(np.float32), b.astype(np.float32)
 
 
-def _matmul(node: Node, graph: Graph, weights: Array, names: Names, extra: dict[str, Array]) -> list[Node]:
+def _matmul(node: Node, graph: Graph, weights: Array, added: Additions) -> list[Node]:
     """A Gemm, between two Reshapes where the input is not of rank 2 but has one row."""
-    base, shape = node.name or node.outputs[0], shape_of(graph, node.inputs[0])
+    base, shape = label_of(node), shape_of(graph, node.inputs[0])
     if shape is None or int(np.prod(shape[:-1])) != 1:
         return [node]
-    w, b = names.new(f"{base}.weight"), names.new(f"{base}.bias")
-    extra[w], extra[b] = np.ascontiguousarray(weights.T), np.zeros(weights.shape[1], np.float32)
+    w = added.constant(f"{base}.weight", np.ascontiguousarray(weights.T))
+    b = added.constant(f"{base}.bias", np.zeros(weights.shape[1], np.float32))
     gemm = replace(node, op_type="Gemm", attributes={"transB": 1})
     if len(shape) == 2:
         return [replace(gemm, inputs=(node.inputs[0], w, b))]
-    row, result = names.new(f"{base}.row"), names.new(f"{base}.result")
-    row_shape, out_shape = names.new(f"{row}.shape"), names.new(f"{result}.shape")
-    extra[row_shape] = np.array([1, shape[-1]], np.int64)
-    extra[out_shape] = np.array([*shape[:-1], weights.shape[1]], np.int64)
+    row, result = added.new(f"{base}.row"), added.new(f"{base}.result")
+    row_shape = added.constant(f"{row}.shape", np.array([1, shape[-1]], np.int64))
+    out_shape = added.constant(f"{result}.shape", np.array([*shape[:-1], weights.shape[1]], np.int64))
     return [
         Node("Reshape", (node.inputs[0], row_shape), (row,), name=row),
         replace(gemm, inputs=(row, w, b), outputs=(result,)),
@@ -236,12 +225,3 @@ def _identity(graph: Graph, name: str) -> object:
     if value is None or value.size > _SMALL:
         return name
     return value.dtype.name, value.shape, value.tobytes()
-
-
-def reduced_axes(node: Node, graph: Graph, rank: int) -> tuple[int, ...]:
-    """The axes of a reduction, not negative; all of them where the node names none."""
-    stated = node.attributes.get("axes")
-    if stated is None and len(node.inputs) > 1 and node.inputs[1]:
-        stated = graph.initializers[node.inputs[1]]
-    axes = range(rank) if stated is None else as_ints(stated)
-    return tuple(sorted(axis % rank for axis in axes))

@@ -12,8 +12,17 @@ import numpy as np
 
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Attribute, Graph, Model, Node
-from hwflow.quantize.graphs import Names, apply, as_ints, attribute, consumers, host_prefix, producers, with_graph
-from hwflow.quantize.passes.normalise import shape_of
+from hwflow.quantize.graphs import (
+    Names,
+    apply,
+    as_ints,
+    attribute,
+    consumers,
+    host_prefix,
+    producers,
+    shape_of,
+    with_graph,
+)
 
 __all__ = ["fold_pads"]
 

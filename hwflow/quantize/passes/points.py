@@ -10,10 +10,10 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hwflow.onnx.model import Graph, Model, Node
-from hwflow.quantize.graphs import constants, consumers, dynamic_inputs, host_prefix, needs_host, producers
+from hwflow.quantize.graphs import constants, consumers, dynamic_inputs, host_prefix, label_of, needs_host, producers
 from hwflow.quantize.operators import CLAMPS, ELEMENTWISE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, MATRIX
 
-__all__ = ["KEEPS", "Point", "common_ranges", "label_of", "points", "scale_source"]
+__all__ = ["KEEPS", "Point", "common_ranges", "points", "scale_source"]
 
 #: The result has the values of the first input, or some of them, and perhaps zeros.
 KEEPS = LAYOUT | frozenset(
@@ -36,11 +36,6 @@ class Point:
     owner: str
     is_input: bool = False
     is_scores: bool = False
-
-
-def label_of(node: Node) -> str:
-    """What settings call a node: its name; the name of its first output where it has none."""
-    return node.name or node.outputs[0]
 
 
 def points(model: Model) -> tuple[Point, ...]:

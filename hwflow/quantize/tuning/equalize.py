@@ -15,14 +15,13 @@ import numpy.typing as npt
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import infer
-from hwflow.onnx.model import Array, Graph, Model, Node
-from hwflow.quantize.graphs import Names, attribute, consumers, dynamic_inputs, with_graph
+from hwflow.onnx.model import Array, Model, Node
+from hwflow.quantize.graphs import Names, attribute, consumers, dynamic_inputs, is_layer, shape_of, with_graph
 from hwflow.quantize.operators import LAYOUT
-from hwflow.quantize.passes.normalise import shape_of
 from hwflow.quantize.tuning.moments import Floats
 from hwflow.quantize.tuning.streams import runner
 
-__all__ = ["equalize", "is_layer"]
+__all__ = ["equalize"]
 
 #: Homogeneous functions that treat every element alike, or every channel (axis 1) for itself.
 _ELEMENTS = frozenset({"Relu", "LeakyRelu"})
@@ -57,7 +56,8 @@ def equalize(model: Model) -> Model:
     model = infer(model)  # passes leave new tensors without a shape
     graph = model.graph
     read, kept = consumers(graph), {value.name for value in graph.outputs}
-    pairs = [pair for node in graph.nodes if is_layer(node, graph) and (pair := _pair(node, model, read, kept))]
+    layers = [node for node in graph.nodes if is_layer(node, graph.initializers)]
+    pairs = [pair for node in layers if (pair := _pair(node, model, read, kept)) is not None]
     if not pairs:
         return model
     values = {id(n): [np.asarray(graph.initializers[name], np.float64) for name in n.inputs[1:3]]
@@ -75,12 +75,6 @@ def equalize(model: Model) -> Model:
     return with_graph(model, nodes, extra)
 
 
-def is_layer(node: Node, graph: Graph) -> bool:
-    """True for a Conv or Gemm with constant weights and bias."""
-    named = node.inputs[1:3]
-    return node.op_type in ("Conv", "Gemm") and len(named) == 2 and all(name in graph.initializers for name in named)
-
-
 def _pair(first: Node, model: Model, read: dict[str, list[Node]], kept: set[str]) -> _Pair | None:
     """Follow the result of `first` through homogeneous functions to the one layer that reads it."""
     graph, name = model.graph, first.outputs[0]
@@ -94,7 +88,7 @@ def _pair(first: Node, model: Model, read: dict[str, list[Node]], kept: set[str]
         node = read[name][0]
         if dynamic_inputs(node, graph) != (name,):
             return None
-        if is_layer(node, graph):
+        if is_layer(node, graph.initializers):
             found = _of_input(node, channels)
             return None if found is None else _Pair(first, node, found)
         behind = _behind(node, model, name, channels)

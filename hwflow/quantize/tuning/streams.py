@@ -16,8 +16,9 @@ from hwflow.onnx import prepare
 from hwflow.onnx.model import Array, Graph, Model, Node, Value
 from hwflow.onnx.rewrite.renaming import reads
 from hwflow.quantize.forms import ActivationForm
+from hwflow.quantize.graphs import ancestors
 
-__all__ = ["Rows", "Streams", "ancestors", "quantized", "runner"]
+__all__ = ["Rows", "Streams", "quantized", "runner"]
 
 #: One array per calibration row.
 Rows: TypeAlias = list[Array]
@@ -34,16 +35,6 @@ def quantized(values: Array, form: ActivationForm) -> Array:
         steps = np.rint(np.asarray(values, np.float32) / np.float32(form.scale)) + form.zero_point
         integers = np.clip(steps, form.low, form.high) - form.zero_point
     return np.asarray(integers * np.float64(form.scale)).astype(values.dtype)
-
-
-def ancestors(graph: Graph, names: Iterable[str]) -> list[Node]:
-    """The nodes that the tensors `names` depend on, in the order of the graph."""
-    wanted, found = set(names), []
-    for node in reversed(graph.nodes):
-        if wanted.intersection(node.outputs):
-            found.append(node)
-            wanted.update(reads(node))
-    return found[::-1]
 
 
 def runner(

@@ -16,12 +16,11 @@ from hwflow.onnx.model import Array, Model, Node
 from hwflow.quantize.calibration.ranges import Progress
 from hwflow.quantize.calibration.weights import weight_form
 from hwflow.quantize.forms import ActivationForm, WeightForm
-from hwflow.quantize.graphs import Names, producers, with_graph
-from hwflow.quantize.passes.points import label_of, scale_source
+from hwflow.quantize.graphs import Names, is_layer, label_of, producers, with_graph
+from hwflow.quantize.passes.points import scale_source
 from hwflow.quantize.settings import QuantizationSettings, RangeMethod, WeightRounding, WeightSettings
 from hwflow.quantize.tuning import rounding
 from hwflow.quantize.tuning.choices import needs_data, resolved
-from hwflow.quantize.tuning.equalize import is_layer
 from hwflow.quantize.tuning.moments import Moments, blocks, measure, unblocked
 from hwflow.quantize.tuning.streams import Rows, Streams
 
@@ -54,7 +53,7 @@ def tune(
     there are none.  `progress` is called with (layers done, layers in all).  The same data gives the same result, bit
     for bit.  HwflowError: settings that need data where there is none.
     """
-    layers = [node for node in model.graph.nodes if is_layer(node, model.graph)]
+    layers = [node for node in model.graph.nodes if is_layer(node, model.graph.initializers)]
     has_data = calibration is not None
     chosen = _resolved(model, layers, activations, settings, has_data)
     tuned = [node for node in layers if has_data and needs_data(chosen[label_of(node)])]
