@@ -115,6 +115,29 @@ class Net:
             return self.node("Pad", x, pads=pads, value=value)
         return self.node("Pad", x, self.constant(pads, np.int64), self.constant(value))
 
+    def halved(self, x: str) -> str:
+        """x[:, :, ::2, ::2]; before operator set 10, which has no steps, a pool of single elements."""
+        if self.opset < 10:
+            return self.max_pool(x, 1)
+        far = np.iinfo(np.int64).max
+        parts = [self.constant(values, np.int64) for values in ((0, 0), (far, far), (2, 3), (2, 2))]
+        return self.node("Slice", x, *parts)
+
+    def split(self, x: str, *sizes: int) -> tuple[str, ...]:
+        self.count += 1
+        stated = {"split": sizes} if self.opset < 13 else {}
+        inputs = (x,) if stated else (x, self.constant(sizes, np.int64))
+        made = self.b.nodes("Split", *inputs, outputs=("",) * len(sizes), name=f"split{self.count}", axis=1, **stated)
+        self.channels.update(zip(made, sizes, strict=True))
+        return made
+
+    def shuffle(self, x: str, groups: int, size: int) -> str:
+        """Channels of [n, C, size, size] as a matrix of `groups` rows, column by column."""
+        c = self.channels[x]
+        y = self.node("Reshape", x, self.constant((-1, groups, c // groups, size, size), np.int64))
+        y = self.node("Transpose", y, perm=(0, 2, 1, 3, 4))
+        return self.node("Reshape", y, self.constant((-1, c, size, size), np.int64), channels=c)
+
     def dropout(self, x: str) -> str:
         return self.node("Dropout", x, ratio=0.5) if self.opset < 12 else self.node("Dropout", x, self.constant(0.5))
 
@@ -234,6 +257,40 @@ def inception(batch: Dim = 1, opset: int = 17) -> Model:
         x = n.node("Concat", *branches, axis=1, channels=14)
     x = n.node("AveragePool", x, kernel_shape=(8, 8))
     return n.model(n.gemm(n.dropout(n.flatten(x)), 10))
+
+
+def shufflenet_v1(batch: Dim = 1, opset: int = 17) -> Model:
+    """Convolutions in groups, a channel shuffle, a depthwise one, and the sum with the input."""
+    n = Net((3, 16, 16), batch, opset)
+    x = n.unit(n.x, 12, stride=2)
+    for _ in range(2):
+        y = n.shuffle(n.unit(x, 12, 1, group=3), 3, 8)
+        y = n.norm(n.conv(y, 12, (3, 3), group=12, bias=False))
+        x = n.relu(n.node("Add", n.norm(n.conv(y, 12, (1, 1), group=3, bias=False)), x))
+    return n.model(n.gemm(n.mean(x), 10))
+
+
+def shufflenet_v2(batch: Dim = 1, opset: int = 17) -> Model:
+    """The channels are split; one half goes through layers, and both are shuffled."""
+    n = Net((3, 16, 16), batch, opset)
+    x = n.unit(n.x, 12, stride=2)
+    for _ in range(2):
+        a, b = n.split(x, 6, 6)
+        b = n.norm(n.conv(n.unit(b, 6, 1), 6, (3, 3), group=6, bias=False))
+        x = n.shuffle(n.node("Concat", a, n.unit(b, 6, 1), axis=1, channels=12), 2, 8)
+    return n.model(n.gemm(n.mean(n.unit(x, 16, 1)), 10))
+
+
+def resnet_a(batch: Dim = 1, opset: int = 17) -> Model:
+    """Shortcuts without weights: every other pixel, and zeros for the new channels."""
+    n = Net((3, 16, 16), batch, opset)
+    x = n.unit(n.x, 8)
+    for cout in (12, 16):
+        y = n.norm(n.conv(n.unit(x, cout, 3, 2), cout, (3, 3), bias=False))
+        new = (cout - n.channels[x]) // 2
+        skip = n.pad(n.halved(x), (0, new, 0, 0, 0, new, 0, 0))
+        x = n.relu(n.node("Add", y, skip, channels=cout))
+    return n.model(n.gemm(n.mean(x), 10))
 
 
 def densenet(batch: Dim = 1, opset: int = 17) -> Model:
@@ -361,7 +418,8 @@ def sklearn(batch: Dim = 1, opset: int = 17) -> Model:
 ARCHITECTURES: dict[str, Maker] = {
     maker.__name__: maker
     for maker in (
-        mobilenet_v1, mobilenet_v2, mobilenet_v3, resnet, resnet_v2, squeezenet, inception, densenet, keyword_1d, mlp,
+        mobilenet_v1, mobilenet_v2, mobilenet_v3, resnet, resnet_v2, resnet_a, squeezenet, inception, densenet,
+        shufflenet_v1, shufflenet_v2, keyword_1d, mlp,
         autoencoder, vgg, keras, keras_mean, pytorch, two_inputs, two_outputs, sklearn,
     )
 }  # fmt: skip
