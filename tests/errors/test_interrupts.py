@@ -33,7 +33,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-SIM = ["sim", "small.onnx", "--data", "small.npz"]
+SIM = ["sim", "small.onnx", "--data", "small.npz", "--frames", "3"]
 
 
 @pytest.fixture
@@ -86,12 +86,12 @@ def works(folder: Path) -> Outcome:
     """The next run: everything equal."""
     done = process(SIM, cwd=folder)
     assert done.code == 0, done
-    assert "equal: 3 stages, 10 frames, full speed and random stalls, bit for bit" in done.out
+    assert "equal: 3 stages, 3 frames, full speed and random stalls, bit for bit" in done.out
     return done
 
 
 MOMENTS = {"quantize": "calibrate", "generate": "generate Verilog ...", "compile": "compile the simulation ...",
-           "simulate": "simulate 10 frames, full speed ..."}
+           "simulate": "simulate 3 frames, full speed ..."}
 
 #: Each moment with one of the ends; with the others among the slow tests.
 QUICK = {("quantize", signal.SIGKILL), ("generate", signal.SIGINT), ("compile", signal.SIGKILL),

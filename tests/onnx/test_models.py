@@ -44,7 +44,8 @@ MODELS: dict[str, dict[str, tuple[int, ...]]] = {
     "wine_logreg_scaler": {},
 }
 
-ROWS = 8
+#: Of each data file; more rows say the same again.
+ROWS = 3
 
 
 def stored(data: dict[str, np.ndarray], kind: str, name: str) -> np.ndarray | None:
