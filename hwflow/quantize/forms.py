@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,18 @@ class ActivationForm:
     low: int
     high: int
 
+    def integers(self, values: npt.NDArray[np.floating[Any]]) -> IntArray:
+        """What `values`, of any float type and shape, become: as ONNX's QuantizeLinear, then limited."""
+        if self.format.bipolar:
+            return np.where(values >= 0, 1, -1).astype(np.int64)
+        steps = np.rint(values / values.dtype.type(self.scale)) + self.zero_point  # float32 divides as runtimes do
+        result: IntArray = np.clip(steps, self.low, self.high).astype(np.int64)
+        return result
+
+    def reals(self, integers: IntArray) -> npt.NDArray[np.float64]:
+        """What `integers` mean."""
+        return np.asarray((integers - self.zero_point) * float(self.scale), np.float64)
+
 
 @dataclass(frozen=True, eq=False)
 class WeightForm(EqualByValue):
@@ -33,3 +46,9 @@ class WeightForm(EqualByValue):
     integers: IntArray
     scales: npt.NDArray[np.float32]
     bits: int
+
+    @property
+    def reals(self) -> npt.NDArray[np.float32]:
+        """The weights that the integers mean."""
+        scales = self.scales.reshape(-1, *[1] * (self.integers.ndim - 1))
+        return np.asarray(self.integers.astype(np.float32) * scales)

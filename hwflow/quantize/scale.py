@@ -10,7 +10,11 @@ import numpy as np
 from hwflow.layers.formats import IntArray, IntFormat
 from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS
 
-__all__ = ["activation_parameters", "fixed_point", "fixed_points", "quantize_value"]
+__all__ = ["SMALLEST_NORMAL", "activation_parameters", "fixed_point", "fixed_points", "quantize_value"]
+
+
+#: The smallest normal float32: runtimes may flush scales below it, and products of scales, to zero.
+SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
 
 def fixed_point(ratio: Fraction) -> tuple[int, int]:

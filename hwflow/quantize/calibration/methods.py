@@ -104,18 +104,8 @@ def _pairs(a: Floats, b: Floats, one: bool) -> Iterator[tuple[float, float]]:
     return ((float(x), float(y)) for x, y in (zip(a, b, strict=True) if one else product(a, b)))
 
 
-def _levels(values: Floats, form: ActivationForm) -> tuple[npt.NDArray[np.int64], Floats]:
-    """The integers of `values`, and the reals that those mean."""
-    scale = float(form.scale)
-    if form.format.bipolar:
-        integers = np.where(values >= 0, 1, -1).astype(np.int64)
-    else:
-        integers = np.clip(np.rint(values / scale) + form.zero_point, form.low, form.high).astype(np.int64)
-    return integers, np.asarray((integers - form.zero_point) * scale, np.float64)
-
-
 def _squared_error(values: Floats, counts: Floats, form: ActivationForm) -> float:
-    return float(counts @ np.square(values - _levels(values, form)[1]))
+    return float(counts @ np.square(values - form.reals(form.integers(values))))
 
 
 def _divergence(values: Floats, counts: Floats, form: ActivationForm) -> float:
@@ -124,7 +114,8 @@ def _divergence(values: Floats, counts: Floats, form: ActivationForm) -> float:
     Q spreads the count of a level evenly over its bins in which something was seen, but knows nothing of what is
     clipped: so clipping costs.
     """
-    integers, reals = _levels(values, form)
+    integers = form.integers(values)
+    reals = form.reals(integers)
     inside = np.flatnonzero(np.abs(values - reals) <= 0.5 * float(form.scale) * (1 + 1e-9))
     if counts[inside].sum() < (1 - _CLIPPED) * counts.sum():
         return np.inf

@@ -7,15 +7,13 @@ import numpy.typing as npt
 
 from hwflow.onnx.model import Array
 from hwflow.quantize.forms import WeightForm
+from hwflow.quantize.scale import SMALLEST_NORMAL
 from hwflow.quantize.settings import RangeMethod, WeightSettings
 
 __all__ = ["nearest", "resolved_method", "weight_form"]
 
 #: Shares of the largest weight that the search for the smallest squared error tries as the end of the range.
 _SHARES = np.linspace(1.0, 0.2, 81)
-
-#: Weights below this share of the smallest normal number make scales that runtimes flush to zero.
-_TINY = float(np.finfo(np.float32).tiny)
 
 
 def resolved_method(settings: WeightSettings) -> RangeMethod:
@@ -44,7 +42,7 @@ def weight_form(weights: Array, settings: WeightSettings) -> WeightForm:
     else:
         scales = np.abs(seen).max(axis=1) / _limit(settings.bits)
     scales = np.where((scales > 0) | (settings.bits == 1), scales, 1.0)
-    scales = np.maximum(scales, _TINY).astype(np.float32)
+    scales = np.maximum(scales, SMALLEST_NORMAL).astype(np.float32)
     all_scales = np.broadcast_to(scales, len(rows)).copy()
     return WeightForm(nearest(weights, all_scales, settings.bits), all_scales, settings.bits)
 
@@ -69,7 +67,7 @@ def _least_squares(rows: npt.NDArray[np.float64], bits: int) -> npt.NDArray[np.f
     best: npt.NDArray[np.float64] = largest / limit
     least = np.full(len(rows), np.inf)
     for share in _SHARES:
-        scales = np.maximum(share * largest / limit, _TINY)
+        scales = np.maximum(share * largest / limit, SMALLEST_NORMAL)
         integers = np.clip(np.rint(rows / scales[:, None]), -limit, limit)
         error = np.square(rows - integers * scales[:, None]).sum(axis=1)
         better = error < least

@@ -10,7 +10,7 @@ import numpy as np
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.quantize.graphs import Names, consumers, host_prefix, with_graph
-from hwflow.quantize.operators import HOST_BEFORE
+from hwflow.quantize.operators import HOST_BEFORE, MAX_POOLS
 
 __all__ = ["dequantize_before_pool"]
 
@@ -27,7 +27,7 @@ def dequantize_before_pool(model: Model) -> Model:
     replaced: dict[str, list[Node]] = {}
     for node in graph.nodes:
         readers = read.get(node.outputs[0], [])
-        if node.op_type in ("MaxPool", "GlobalMaxPool") and node.inputs[0] in host and _agree(node, readers, graph):
+        if node.op_type in MAX_POOLS and node.inputs[0] in host and _agree(node, readers, graph):
             first, real = readers[0], names.new(f"{node.outputs[0]}.dequantized")
             nodes.append(replace(first, inputs=(node.inputs[0], *first.inputs[1:]), outputs=(real,)))
             nodes.append(replace(node, inputs=(real,), outputs=first.outputs))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwflow.onnx.model import Node
-from hwflow.quantize.dialects.qoperator import bias_operand, output_parameters
+from hwflow.quantize.dialects.qoperator import bias_operand, is_dynamic, output_parameters, refuse_dynamic
 from hwflow.quantize.dialects.quantizers import dequantize, given, quantize, scaled
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule, Table
 from hwflow.quantize.graphs import attribute, label_of
@@ -110,10 +110,8 @@ def _concat(rewriting: Rewriting, node: Node) -> None:
 
 def _matmul_to_float(rewriting: Rewriting, node: Node) -> None:
     """A, B, their scales, their zero points, a float bias."""
-    if any(
-        rewriting.made[name].op_type == "DynamicQuantizeLinear" for name in node.inputs if name in rewriting.made
-    ):
-        return  # refused there
+    if is_dynamic(rewriting, node):
+        return
     base = label_of(node)
     a = scaled(rewriting, node, (0, 2, 4), "A")
     b = scaled(rewriting, node, (1, 3, 5), "B", axis=-1)
@@ -124,13 +122,6 @@ def _matmul_to_float(rewriting: Rewriting, node: Node) -> None:
     )
     if bias:
         rewriting.emit("Add", product, bias, output=node.outputs[0])
-
-
-def _dynamic(rewriting: Rewriting, node: Node) -> None:
-    raise Refused(
-        f"measures the range of '{node.inputs[0]}' while the model runs; in hardware scales must be constants",
-        "quantize the model statically, with calibration data, or give hwflow the float model",
-    )
 
 
 RULES: Table = {
@@ -146,5 +137,5 @@ RULES: Table = {
     (DOMAIN, "QLinearLeakyRelu"): _unary("LeakyRelu", "alpha"),
     (DOMAIN, "QLinearSoftmax"): _softmax,
     (DOMAIN, "MatMulIntegerToFloat"): _matmul_to_float,
-    (DOMAIN, "DynamicQuantizeMatMul"): _dynamic,
+    (DOMAIN, "DynamicQuantizeMatMul"): refuse_dynamic,
 }

@@ -15,7 +15,6 @@ from __future__ import annotations
 import numpy as np
 
 from hwflow.onnx.model import Node
-from hwflow.onnx.ops.base import Arr
 from hwflow.onnx.ops.custom.qonnx import DOMAINS
 from hwflow.quantize.dialects.constant_quant import bipolar_constant, quantized_constant
 from hwflow.quantize.dialects.quantizers import Scaled, dequantize, quantize
@@ -25,6 +24,7 @@ from hwflow.quantize.dialects.roundings import (
     emit_clip,
     emit_quantized_whole,
     emit_rounded,
+    emit_signs,
     emit_units,
     rounding_mode,
 )
@@ -52,7 +52,7 @@ def _quant(rewriting: Rewriting, node: Node) -> None:
                 f"the zero point '{zero_name}' of one signed bit must be 0, not {zero}",
                 "train the model again with a bipolar quantizer around 0",
             )
-        _emit_bipolar(rewriting, real, scale, base, output)
+        emit_signs(rewriting, real, np.zeros((), rewriting.dtype(real)), scale, base, output)
     elif mode == HALF_EVEN and int(zero) % 2 == 0:
         integers = quantize(rewriting, real, scale, zero, f"{base}.integers")
         if not width.fills_type:
@@ -71,15 +71,8 @@ def _bipolar_quant(rewriting: Rewriting, node: Node) -> None:
     if data is not None:
         bipolar_constant(rewriting, node, data)
     else:
-        _emit_bipolar(rewriting, real, rewriting.one_scale(scale_name), label_of(node), node.outputs[0])
-
-
-def _emit_bipolar(rewriting: Rewriting, real: str, scale: Arr, base: str, output: str) -> None:
-    zero = rewriting.constant(f"{base}.threshold", np.zeros((), rewriting.dtype(real)))
-    signs = (rewriting.constant(f"{base}.{k}", np.array(v, np.int8)) for k, v in (("plus", 1), ("minus", -1)))
-    positive = rewriting.emit("GreaterOrEqual", real, zero, wish=f"{base}.positive")
-    integers = rewriting.emit("Where", positive, *signs, wish=f"{base}.integers")
-    dequantize(rewriting, Scaled(integers, scale, np.zeros((), np.int8)), f"{base}.real", output)
+        zero = np.zeros((), rewriting.dtype(real))
+        emit_signs(rewriting, real, zero, rewriting.one_scale(scale_name), label_of(node), node.outputs[0])
 
 
 def _float_quant(rewriting: Rewriting, node: Node) -> None:

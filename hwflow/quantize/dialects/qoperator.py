@@ -16,11 +16,12 @@ import numpy as np
 from hwflow.onnx.model import Node
 from hwflow.onnx.ops.base import Arr
 from hwflow.quantize.dialects.quantizers import Scaled, dequantize, given, quantize, scaled
-from hwflow.quantize.dialects.rewriting import Refused, Rewriting, Rule, Table
+from hwflow.quantize.dialects.rewriting import PER_TENSOR, Refused, Rewriting, Rule, Table
 from hwflow.quantize.graphs import label_of
-from hwflow.quantize.operators import LAYOUT
+from hwflow.quantize.operators import LAYOUT, MAX_POOLS
+from hwflow.quantize.scale import SMALLEST_NORMAL
 
-__all__ = ["RULES", "bias_operand", "output_parameters"]
+__all__ = ["RULES", "bias_operand", "is_dynamic", "output_parameters", "refuse_dynamic"]
 
 #: ONNX's code of float32 in a Cast.
 _FLOAT32 = 1
@@ -43,7 +44,7 @@ _OUTPUT: Mapping[str, tuple[int, int]] = {
 }
 
 #: Operators behind which integers mean what they meant before.
-_KEEPING = LAYOUT | {"MaxPool", "GlobalMaxPool"}
+_KEEPING = LAYOUT | MAX_POOLS
 
 
 def output_parameters(
@@ -56,7 +57,7 @@ def output_parameters(
     if zero.size != 1:
         raise Refused(
             f"the zero point '{name}' of the result must be one number, not {zero.size}",
-            "quantize activations per tensor; weights may have a zero point per output channel",
+            PER_TENSOR,
         )
     return scale, zero.reshape(())
 
@@ -65,7 +66,7 @@ def bias_operand(rewriting: Rewriting, name: str, x: Scaled, w: Scaled, factor: 
     """An int32 bias along its last axis, in units of the products x times w times `factor`."""
     with np.errstate(over="ignore", under="ignore"):
         unit = np.asarray(np.float32(factor) * x.scale * w.scale, np.float32)
-    if not np.all(np.isfinite(unit) & (unit >= np.finfo(np.float32).tiny)):
+    if not np.all(np.isfinite(unit) & (unit >= SMALLEST_NORMAL)):
         raise Refused(
             f"the scale of the bias '{name}', that of the input times that of the weights, must be a normal float32, "
             f"not {unit.reshape(-1)[0]}"
@@ -111,7 +112,7 @@ def _integer_product(op: str, axis: int) -> Rule:
     """
 
     def rule(rewriting: Rewriting, node: Node) -> None:
-        if _is_dynamic(rewriting, node):
+        if is_dynamic(rewriting, node):
             return
         base = label_of(node)
         x = _unscaled(rewriting, node, 0, 2, "the input", None)
@@ -127,7 +128,7 @@ def _integer_product(op: str, axis: int) -> Rule:
     return rule
 
 
-def _is_dynamic(rewriting: Rewriting, node: Node) -> bool:
+def is_dynamic(rewriting: Rewriting, node: Node) -> bool:
     """True behind a DynamicQuantizeLinear, which is refused itself; once is enough."""
     makers = (rewriting.made.get(name) for name in node.inputs)
     return any(maker is not None and maker.op_type == "DynamicQuantizeLinear" for maker in makers)
@@ -145,7 +146,7 @@ def _unscaled(rewriting: Rewriting, node: Node, at: int, zero_at: int, what: str
     if axis is None or zero.ndim != 1 or not shape or zero.size != shape[axis]:
         raise Refused(
             f"the zero point '{zero_name}' of {what} must be one number, not have the shape {list(zero.shape)}",
-            "quantize activations per tensor; weights may have a zero point per output channel",
+            PER_TENSOR,
         )
     return Scaled(tensor, np.ones(zero.shape, np.float32), zero, axis % len(shape))
 
@@ -177,7 +178,8 @@ def _hand_over(rewriting: Rewriting, node: Node, real: str) -> None:
         rewriting.emit("Cast", whole, output=output, attributes={"to": _INT32})
 
 
-def _dynamic(rewriting: Rewriting, node: Node) -> None:
+def refuse_dynamic(rewriting: Rewriting, node: Node) -> None:
+    """The rule of operators that quantize with scales of their own finding."""
     raise Refused(
         f"measures the range of '{node.inputs[0]}' while the model runs; in hardware scales must be constants",
         "quantize the model statically, with calibration data, or give hwflow the float model",
@@ -189,5 +191,5 @@ RULES: Table = {
     ("", "QLinearMatMul"): _qlinear_matmul,
     ("", "ConvInteger"): _integer_product("Conv", 0),
     ("", "MatMulInteger"): _integer_product("MatMul", -1),
-    ("", "DynamicQuantizeLinear"): _dynamic,
+    ("", "DynamicQuantizeLinear"): refuse_dynamic,
 }

@@ -8,7 +8,7 @@ import numpy as np
 
 from hwflow.onnx.model import Attribute, Node
 from hwflow.onnx.ops.base import Arr
-from hwflow.quantize.dialects.rewriting import Refused, Rewriting
+from hwflow.quantize.dialects.rewriting import PER_TENSOR, Refused, Rewriting
 
 __all__ = ["Scaled", "dequantize", "given", "quantize", "scaled"]
 
@@ -61,7 +61,7 @@ def _aligned(rewriting: Rewriting, operand: Scaled, name: str, what: str) -> Sca
     if operand.axis is None:
         raise Refused(
             f"the zero point '{name}' of {what} must be one number, not {count}: an activation has none per channel",
-            "quantize activations per tensor; weights may have a zero point per output channel",
+            PER_TENSOR,
         )
     shape = rewriting.shape(operand.tensor)
     axis = operand.axis % max(1, len(shape))

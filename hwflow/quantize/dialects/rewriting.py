@@ -19,14 +19,16 @@ from hwflow.onnx.rewrite.passes import remove_unused
 from hwflow.onnx.schemas import find_schema
 from hwflow.quantize.graphs import Names, consumers, producers, with_graph
 from hwflow.quantize.problems import Problem, raise_all
+from hwflow.quantize.scale import SMALLEST_NORMAL
 
-__all__ = ["RECALIBRATE", "Refused", "Rewriting", "Rule", "Table"]
+__all__ = ["PER_TENSOR", "RECALIBRATE", "Refused", "Rewriting", "Rule", "Table"]
 
 #: The remedy where a parameter is unusable.
 RECALIBRATE = "quantize the model again, statically: its scales and zero points must be constants"
 
-#: The smallest scale that is a normal number in float32: below it quotients lose their digits.
-_TINY = float(np.finfo(np.float32).tiny)
+
+#: The remedy where an activation has parameters per channel.
+PER_TENSOR = "quantize activations per tensor; weights may have a scale and zero point per output channel"
 
 
 class Refused(Exception):
@@ -102,7 +104,7 @@ class Rewriting:
     def scale(self, name: str, what: str = "scale") -> Arr:
         """A scale, float32, of its own shape; refused where an entry is not finite and positive."""
         found = self.parameter(name, what).astype(np.float32)
-        bad = found[~(np.isfinite(found) & (found >= _TINY))]
+        bad = found[~(np.isfinite(found) & (found >= SMALLEST_NORMAL))]
         if bad.size or not found.size:
             shown = f"{bad.reshape(-1)[0]}" if bad.size else "empty"
             raise Refused(f"{what} '{name}' must be finite and positive, not {shown}")
@@ -114,7 +116,7 @@ class Rewriting:
         if found.size != 1:
             raise Refused(
                 f"{what} '{name}' must be one number, not {found.size}: an activation has no scale per channel",
-                "quantize activations per tensor; weights may have a scale per output channel",
+                PER_TENSOR,
             )
         return found.reshape(())
 

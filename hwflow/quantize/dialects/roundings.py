@@ -11,7 +11,8 @@ from hwflow.quantize.dialects.rewriting import Refused, Rewriting
 from hwflow.quantize.dialects.widths import Width
 from hwflow.quantize.graphs import attribute
 
-__all__ = ["HALF_EVEN", "emit_clip", "emit_quantized_whole", "emit_rounded", "emit_units", "rounding_mode"]
+__all__ = ["HALF_EVEN", "emit_clip", "emit_quantized_whole", "emit_rounded", "emit_signs", "emit_units",
+           "rounding_mode"]  # fmt: skip
 
 HALF_EVEN = "ROUND"
 
@@ -75,3 +76,12 @@ def emit_quantized_whole(
     if not width.fills_type:
         integers = emit_clip(rewriting, integers, width.low, width.high, width.dtype, base)
     dequantize(rewriting, Scaled(integers, scale, zero), f"{base}.real", output)
+
+
+def emit_signs(rewriting: Rewriting, real: str, threshold: Arr, scale: Arr, base: str, output: str) -> None:
+    """`output` = `scale` where the tensor `real` reaches the threshold (which broadcasts to it), else -`scale`."""
+    level = rewriting.constant(f"{base}.threshold", threshold)
+    signs = (rewriting.constant(f"{base}.{k}", np.array(v, np.int8)) for k, v in (("plus", 1), ("minus", -1)))
+    positive = rewriting.emit("GreaterOrEqual", real, level, wish=f"{base}.positive")
+    integers = rewriting.emit("Where", positive, *signs, wish=f"{base}.integers")
+    dequantize(rewriting, Scaled(integers, scale, np.zeros((), np.int8)), f"{base}.real", output)

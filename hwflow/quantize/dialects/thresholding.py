@@ -8,18 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from hwflow.onnx.model import Node
-from hwflow.onnx.ops.base import Arr
 from hwflow.quantize.dialects.quantizers import Scaled, dequantize, quantize
 from hwflow.quantize.dialects.rewriting import Refused, Rewriting
+from hwflow.quantize.dialects.roundings import emit_signs
 from hwflow.quantize.graphs import attribute, label_of
+from hwflow.quantize.scale import SMALLEST_NORMAL
 
 __all__ = ["multi_threshold"]
 
 #: Levels of 8 bits.
 _MOST = 255
-
-#: The smallest scale that is a normal number in float32.
-_TINY = float(np.finfo(np.float32).tiny)
 
 _WRITE_QUANT = "export the model before thresholds replace its quantizers (with Quant nodes)"
 
@@ -41,10 +39,10 @@ def multi_threshold(rewriting: Rewriting, node: Node) -> None:
         raise Refused(f"the thresholds '{name}' must be numbers, not NaN", "train or export the model again")
     levels = levels.T.reshape(levels.shape[1], -1, *[1] * (0 if last else rank - 2))
     scale, offset = attribute(node, "out_scale", 1.0), attribute(node, "out_bias", 0.0)
-    if not (np.isfinite(scale) and scale / 2 >= _TINY):
+    if not (np.isfinite(scale) and scale / 2 >= SMALLEST_NORMAL):
         raise Refused(f"'out_scale' must be finite and positive, not {scale}", _WRITE_QUANT)
     if len(levels) == 1 and offset == -scale / 2:
-        _signs(rewriting, real, levels[0], np.float32(scale / 2), base, node.outputs[0])
+        emit_signs(rewriting, real, levels[0], np.array(scale / 2, np.float32), base, node.outputs[0])
         return
     zero = -offset / scale
     if not zero.is_integer() or not 0 <= zero <= _MOST:
@@ -62,11 +60,3 @@ def multi_threshold(rewriting: Rewriting, node: Node) -> None:
     integers = quantize(rewriting, count, np.ones((), np.float32), np.zeros((), np.uint8), f"{base}.integers")
     dequantized = Scaled(integers, np.asarray(scale, np.float32), np.asarray(zero, np.uint8))
     dequantize(rewriting, dequantized, f"{base}.real", node.outputs[0])
-
-
-def _signs(rewriting: Rewriting, real: str, level: Arr, scale: np.float32, base: str, output: str) -> None:
-    """One threshold with a result around 0: bipolar."""
-    test = rewriting.emit("GreaterOrEqual", real, rewriting.constant(f"{base}.level", level), wish=f"{base}.positive")
-    signs = (rewriting.constant(f"{base}.{k}", np.array(v, np.int8)) for k, v in (("plus", 1), ("minus", -1)))
-    integers = rewriting.emit("Where", test, *signs, wish=f"{base}.integers")
-    dequantize(rewriting, Scaled(integers, np.asarray(scale), np.zeros((), np.int8)), f"{base}.real", output)

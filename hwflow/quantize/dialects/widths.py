@@ -8,7 +8,7 @@ import numpy as np
 
 from hwflow.onnx.model import Node
 from hwflow.onnx.ops.base import Arr
-from hwflow.quantize.dialects.rewriting import Refused, Rewriting
+from hwflow.quantize.dialects.rewriting import PER_TENSOR, Refused, Rewriting
 from hwflow.quantize.graphs import attribute
 
 __all__ = ["ACTIVATION_WIDTHS", "Width", "one_zero", "whole", "width_of"]
@@ -90,6 +90,6 @@ def one_zero(rewriting: Rewriting, name: str, dtype: np.dtype[np.generic]) -> Ar
     if found.size != 1:
         raise Refused(
             f"the zero point '{name}' must be one number, not {found.size}: an activation has none per channel",
-            "quantize activations per tensor; weights may have a zero point per output channel",
+            PER_TENSOR,
         )
     return found.reshape(()).astype(dtype)

@@ -29,6 +29,7 @@ from hwflow.quantize.importer.geometry import frame_of, window_of
 from hwflow.quantize.importer.joins import concat, element_wise
 from hwflow.quantize.importer.quantizers import integer_limits, parameters, selection
 from hwflow.quantize.importer.states import (
+    QUANTIZE_ALL,
     Broken,
     Entry,
     Held,
@@ -46,8 +47,6 @@ from hwflow.quantize.problems import Problem
 from hwflow.quantize.settings import OutputStage
 
 __all__ = ["Importer"]
-
-_QUANTIZE_ALL = "quantize the whole model: a QuantizeLinear and DequantizeLinear behind every layer"
 
 
 class Importer:
@@ -132,7 +131,7 @@ class Importer:
         if node.op_type == "DequantizeLinear":
             return self._enter(node)
         if any(not isinstance(state, OnHost) for state in states):
-            raise Unsupported("joins values that are not quantized with integers", _QUANTIZE_ALL)
+            raise Unsupported("joins values that are not quantized with integers", QUANTIZE_ALL)
         return OnHost(behind=False)
 
     def _enter(self, node: Node) -> Entry:
@@ -164,7 +163,7 @@ class Importer:
         if isinstance(state, Rounded):
             state = self.building.held(state)
         if not isinstance(state, Held) or state.real:
-            raise Unsupported("reads a tensor that no QuantizeLinear made integer", _QUANTIZE_ALL)
+            raise Unsupported("reads a tensor that no QuantizeLinear made integer", QUANTIZE_ALL)
         self.building.dequantize(state.tensor, parameters(node, self.graph, self.constants))
         return replace(state, real=True)
 
@@ -176,7 +175,7 @@ class Importer:
             moved = replace(state.pending, index=state.index)
             return Rounded(moved, state.node, node.outputs[0], narrow, state.index)
         x = self.tensors[state.tensor]
-        p = parameters_of(x)
+        p = Parameters.of(x)
         low, high = integer_limits(node, self.constants, p)
         if (low, high) == (p.low, p.high):
             return state
@@ -200,7 +199,7 @@ class Importer:
             raise Unsupported("joins constants with computed tensors", "remove the constant channels")
         integers = [isinstance(state, Rounded) or (isinstance(state, Held) and not state.real) for state in states]
         if any(integers) and not all(integers):
-            raise Unsupported("joins integers with reals", _QUANTIZE_ALL)
+            raise Unsupported("joins integers with reals", QUANTIZE_ALL)
         if not any(integers):
             return concat(node, [self.pending(state) for state in states])
         held = [self.building.held(state) if isinstance(state, Rounded) else state for state in states]
@@ -214,7 +213,7 @@ class Importer:
         if isinstance(state, Pending):
             return state
         if not isinstance(state, Held) or not state.real:
-            raise Unsupported("computes with integers; they must be dequantized first", _QUANTIZE_ALL)
+            raise Unsupported("computes with integers; they must be dequantized first", QUANTIZE_ALL)
         x = self.tensors[state.tensor]
         made = self._made.get(state.tensor.removesuffix(".frame")) or next(iter(self.graph.nodes))
         return Pending.of(Kept(made, x.name, x.frame, state), state.index)
@@ -225,13 +224,13 @@ class Importer:
         if isinstance(state, OnHost):
             raise Unsupported(
                 "stands behind a node that runs on the host" if state.behind else "reads values that are not quantized",
-                "remove that node" if state.behind else _QUANTIZE_ALL,
+                "remove that node" if state.behind else QUANTIZE_ALL,
             )
         if isinstance(state, Pending):
             if not isinstance(state.core, Joined) or state.steps:
                 where = state.steps[-1].node if state.steps else state.core.node
                 why = f"reads the result of {where.label}, which no QuantizeLinear made integer"
-                raise Unsupported(why, _QUANTIZE_ALL)
+                raise Unsupported(why, QUANTIZE_ALL)
             state = self.building.joined(state)
         try:
             if node.op_type in ("Gemm", "MatMul"):
@@ -315,7 +314,3 @@ class Importer:
         ):
             raise Unsupported("dequantizes an input with another scale than its first reader", "use one scale")
         return Held(name, index, real=True)
-
-
-def parameters_of(x: Tensor) -> Parameters:
-    return Parameters(x.scale, x.zero_point, x.format, x.format.low, x.format.high)

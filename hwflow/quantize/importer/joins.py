@@ -12,12 +12,10 @@ from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute
 from hwflow.quantize.importer.forms import Form, form_of
-from hwflow.quantize.importer.states import Core, Held, Joined, Kept, Pending, Product, Sum, Unsupported
+from hwflow.quantize.importer.states import QUANTIZE_ALL, Core, Held, Joined, Kept, Pending, Product, Sum, Unsupported
 from hwflow.quantize.importer.steps import combined, step
 
 __all__ = ["concat", "element_wise"]
-
-_QUANTIZE_ALL = "quantize the whole model: a QuantizeLinear and DequantizeLinear behind every layer"
 
 #: Concats of Concats become layers from the outermost on, one call inside of the other.
 _DEEPEST = 64
@@ -34,7 +32,7 @@ def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping
         try:
             return merged.then(step(node, merged, values, constants))
         except ValueError as error:
-            raise Unsupported(str(error), _QUANTIZE_ALL) from None
+            raise Unsupported(str(error), QUANTIZE_ALL) from None
     if len(others) != 1 or node.op_type not in ("Add", "Sub", "Mul"):
         raise Unsupported(
             "joins two computed tensors; only Add, Sub, Mul and Concat of two have an integer form",
@@ -61,7 +59,7 @@ def _operand(pending: Pending) -> tuple[Held, Fraction]:
     plain = form is not None and not form.limited and form.rounding is None and not form.offset[0]
     if form is None or not plain or form.unit[0] == 0:
         where = pending.steps[-1].node if pending.steps else core.node
-        raise Unsupported(f"reads the result of {where.label}, which no QuantizeLinear made integer", _QUANTIZE_ALL)
+        raise Unsupported(f"reads the result of {where.label}, which no QuantizeLinear made integer", QUANTIZE_ALL)
     assert isinstance(core, Kept)
     return core.source, form.unit[0]
 

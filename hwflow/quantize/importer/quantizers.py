@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -73,4 +72,4 @@ def selection(node: Node, made: Pending, constants: Mapping[str, Quantity]) -> R
     stated = _format(values[0].dtype)
     bipolar = len(values) == 2 and sorted(set(integers.tolist())) == [-1, 1]
     p = Parameters(1.0, 0, BIPOLAR if bipolar else stated, low, high)
-    return Rounded(replace(made), node, node.outputs[0], p, made.index)
+    return Rounded(made, node, node.outputs[0], p, made.index)

@@ -8,12 +8,13 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.layers.formats import Frame, IntArray, IntFormat
+from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
 
 __all__ = [
+    "QUANTIZE_ALL",
     "Average",
     "Broken",
     "Core",
@@ -35,6 +36,10 @@ __all__ = [
 ]
 
 
+#: The remedy where reals meet hardware.
+QUANTIZE_ALL = "quantize the whole model: a QuantizeLinear and DequantizeLinear behind every layer"
+
+
 class Unsupported(Exception):
     """Raised inside the importer for one node; the walk collects it as a Problem and goes on."""
 
@@ -52,6 +57,11 @@ class Parameters:
     format: IntFormat
     low: int
     high: int
+
+    @staticmethod
+    def of(x: Tensor) -> Parameters:
+        """Those of a tensor of the layer graph."""
+        return Parameters(x.scale, x.zero_point, x.format, x.format.low, x.format.high)
 
     @property
     def narrow(self) -> IntFormat:

@@ -17,6 +17,7 @@ from hwflow.onnx.model import Graph, Model, Node
 from hwflow.quantize.forms import ActivationForm, WeightForm
 from hwflow.quantize.graphs import Additions, label_of, producers, with_graph
 from hwflow.quantize.passes.points import scale_source
+from hwflow.quantize.scale import SMALLEST_NORMAL
 
 __all__ = ["Insertion", "insert", "insert_quantizers"]
 
@@ -25,9 +26,6 @@ _BIAS_LIMIT = 2.0**30
 
 #: Steps that a bias gets in a channel whose weights are all zero.
 _BIAS_STEPS = 2.0**20
-
-#: The smallest product of scales: runtimes flush what is not a normal number to zero.
-_TINY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ def _with_room(
     form: WeightForm, weights: npt.NDArray[np.float64], bias: npt.NDArray[np.float64], input_scale: float
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
     """Integers and scales of the weights, with scales so large that every bias fits and no product of scales is 0."""
-    least = np.maximum(np.abs(bias) / (input_scale * _BIAS_LIMIT), _TINY * max(1.0, 1.0 / input_scale))
+    least = np.maximum(np.abs(bias) / (input_scale * _BIAS_LIMIT), SMALLEST_NORMAL * max(1.0, 1.0 / input_scale))
     empty = ~form.integers.reshape(len(bias), -1).any(axis=1)
     free = np.where(bias != 0, np.abs(bias) / (input_scale * _BIAS_STEPS), 1.0)
     scale = np.where(empty, np.maximum(free, least), np.maximum(form.scales, least)).astype(np.float32)

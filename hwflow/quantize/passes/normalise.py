@@ -27,7 +27,6 @@ __all__ = [
     "max_pool_last",
     "merge_equal",
     "raise_opset",
-    "shape_of",
 ]
 
 #: The operator set that every model is raised to: the first with per-channel quantization.

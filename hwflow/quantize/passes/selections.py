@@ -10,9 +10,8 @@ import numpy as np
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import evaluate, infer, simplify
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
-from hwflow.quantize.graphs import Names, dynamic_inputs, host_prefix, host_suffix, producers, with_graph
+from hwflow.quantize.graphs import Names, dynamic_inputs, host_prefix, host_suffix, producers, shape_of, with_graph
 from hwflow.quantize.operators import HOST_AFTER, LAYOUT, MAX_POOLS, QUANTIZERS
-from hwflow.quantize.passes.normalise import shape_of
 
 __all__ = ["selections_to_layers"]
 

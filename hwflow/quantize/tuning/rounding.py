@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hwflow.quantize.scale import SMALLEST_NORMAL
 from hwflow.quantize.tuning.moments import Floats, Moments
 
 __all__ = ["Objective", "Solution", "adaptive", "nearest", "objective", "searched"]
@@ -32,8 +33,6 @@ _ROUNDS_OF_SEARCH = 4
 
 #: How often scale and integers are improved in turn.
 _REFINEMENTS = 4
-
-_TINY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def searched(problem: Objective, is_adaptive: bool) -> Solution:
     best: Solution | None = None
     covering, shares = _covering(problem)
     for share in shares:
-        found = nearest(problem, np.maximum(share * covering, _TINY))
+        found = nearest(problem, np.maximum(share * covering, SMALLEST_NORMAL))
         found = _descended(problem, found, _ROUNDS_OF_SEARCH) if is_adaptive else found
         best = found if best is None else best.better(found)
     assert best is not None
@@ -204,4 +203,4 @@ def _least_squares(problem: Objective, found: Solution) -> Floats:
     square = problem.total((products * found.integers).sum(axis=3, keepdims=True))
     good = (dot > 0) & (square > 0)
     scales = np.where(good, dot / np.where(good, square, 1.0), found.scales)
-    return np.maximum(scales, _TINY)
+    return np.maximum(scales, SMALLEST_NORMAL)

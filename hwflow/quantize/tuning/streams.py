@@ -29,12 +29,7 @@ _MEMORY = 1 << 28
 
 def quantized(values: Array, form: ActivationForm) -> Array:
     """What becomes of float `values` that are made integers of `form` and floats again; same shape and type."""
-    if form.format.bipolar:
-        integers = np.where(np.asarray(values, np.float32) >= 0, 1.0, -1.0)
-    else:
-        steps = np.rint(np.asarray(values, np.float32) / np.float32(form.scale)) + form.zero_point
-        integers = np.clip(steps, form.low, form.high) - form.zero_point
-    return np.asarray(integers * np.float64(form.scale)).astype(values.dtype)
+    return form.reals(form.integers(np.asarray(values, np.float32))).astype(values.dtype)
 
 
 def runner(

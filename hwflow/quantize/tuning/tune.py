@@ -114,7 +114,7 @@ class _Work:
         if needs_data(settings):
             form, bias = self._tuned(node, settings, form, real[node.outputs[0]])
         self.forms[label_of(node)] = form
-        constants: dict[str, Array] = {node.inputs[1]: _real(form)}
+        constants: dict[str, Array] = {node.inputs[1]: form.reals}
         if bias is not None:
             name = self.names.new(f"{node.inputs[2]}_corrected")
             self.biases[name] = constants[name] = bias
@@ -134,7 +134,7 @@ class _Work:
         if not settings.bias_correction:
             return form, None
         groups, outputs = moments.y.shape
-        kept = np.asarray(_real(form), np.float64).reshape(groups, outputs, -1)
+        kept = np.asarray(form.reals, np.float64).reshape(groups, outputs, -1)
         return form, (moments.y - (kept @ moments.x[:, :, None])[:, :, 0]).ravel().astype(np.float32)
 
 
@@ -152,9 +152,3 @@ def _by_data(
         found = rounding.searched(problem, is_adaptive).better(found)
     integers = unblocked(found.integers, weights.shape).astype(np.int64)
     return WeightForm(integers, found.scales.ravel().astype(np.float32), settings.bits)
-
-
-def _real(form: WeightForm) -> Array:
-    """The weights that the integers of `form` mean, float32."""
-    scales = form.scales.reshape(-1, *[1] * (form.integers.ndim - 1))
-    return np.asarray(form.integers.astype(np.float32) * scales)

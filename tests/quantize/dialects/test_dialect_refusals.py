@@ -14,7 +14,7 @@ from tests.quantize.dialects.cases import QONNX, Maker, standard
 from tests.quantize.dialects.test_microsoft import MS
 from tests.quantize.dialects.test_qoperator import whole
 
-PER_TENSOR = "quantize activations per tensor; weights may have a scale per output channel"
+PER_TENSOR = "quantize activations per tensor; weights may have a scale and zero point per output channel"
 RECALIBRATE = "quantize the model again, statically: its scales and zero points must be constants"
 TRAIN = "train the model again with quantizers of 1 to 8 bits"
 
