@@ -19,8 +19,9 @@ from hwflow.onnx.model import Dim, Model
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.settings import QuantizationSettings
 from tests.bench import quantization as bench
-from tests.quantize.architectures import ARCHITECTURES, data
+from tests.quantize.architectures import ARCHITECTURES
 from tests.quantize.models import kinds, session
+from tests.quantize.net import data
 
 #: The others take seconds each.
 FAST = ("keras", "mlp", "sklearn", "two_inputs")

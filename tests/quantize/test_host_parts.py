@@ -12,7 +12,8 @@ from hwflow.errors import HwflowError
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.support import operators_without_hardware
-from tests.quantize.architectures import Net, data, sklearn
+from tests.quantize.architectures import sklearn
+from tests.quantize.net import Net, data
 
 IMAGE, ROW = (3, 8, 8), (12,)
 

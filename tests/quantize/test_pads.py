@@ -12,8 +12,8 @@ from hwflow.errors import HwflowError
 from hwflow.onnx.model import Model
 from hwflow.quantize import quantize
 from hwflow.quantize.passes.pads import fold_pads
-from tests.quantize.architectures import Net, data
 from tests.quantize.models import Qdq, assert_agrees, kinds
+from tests.quantize.net import Net, data
 
 AROUND, AFTER = (0, 0, 1, 1, 0, 0, 1, 1), (0, 0, 0, 0, 0, 0, 1, 1)
 

@@ -11,8 +11,8 @@ from hwflow import onnx
 from hwflow.errors import HwflowError
 from hwflow.quantize import quantize
 from hwflow.quantize.passes.selections import selections_to_layers
-from tests.quantize.architectures import Net, data
 from tests.quantize.models import Qdq, assert_agrees, kinds
+from tests.quantize.net import Net, data
 
 
 def numbers(n: Net, *values: int) -> str:
