@@ -25,7 +25,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 from amaranth.hdl import UnusedElaboratable
 
-from . import commands, onnx_commands
+from . import commands
 from .errors import HwflowError
 from .flow import Settings
 from .onnx.limits import parse_limits
@@ -234,7 +234,7 @@ def diff(as_json: bool, **options: Any) -> None:
 
     The exit code is 0 where callers of OLD can go on with NEW, 1 for a breaking change.
     """
-    finish(onnx_commands.diff(Console(quiet=as_json), **options), as_json)
+    finish(commands.diff(Console(quiet=as_json), **options), as_json)
 
 
 @onnx_group.command()
@@ -245,7 +245,7 @@ def diff(as_json: bool, **options: Any) -> None:
 @json_option
 def convert(as_json: bool, **options: Any) -> None:
     """Write the model SOURCE to TARGET: as text where it ends in .textproto, else binary."""
-    finish(onnx_commands.convert(Console(quiet=as_json), **options), as_json)
+    finish(commands.convert(Console(quiet=as_json), **options), as_json)
 
 
 @onnx_group.command()
@@ -253,7 +253,7 @@ def convert(as_json: bool, **options: Any) -> None:
 @json_option
 def rules(as_json: bool, **options: Any) -> None:
     """List the rules of ONNX and where they are enforced, or say what RULE is."""
-    finish(onnx_commands.rules(Console(quiet=as_json), **options), as_json)
+    finish(commands.rules(Console(quiet=as_json), **options), as_json)
 
 
 def run(command: Callable[[Console, Settings], Mapping[str, Any]], options: Mapping[str, Any]) -> None:

@@ -6,9 +6,10 @@ accuracy.
 
 from __future__ import annotations
 
+from hwflow.precision.answers import Answers
 from hwflow.precision.choose import Outcome, choose_widths, require_drop
 from hwflow.precision.evaluate import Store
 from hwflow.precision.knobs import bits_text
 from hwflow.precision.points import Point
 
-__all__ = ["Outcome", "Point", "Store", "bits_text", "choose_widths", "require_drop"]
+__all__ = ["Answers", "Outcome", "Point", "Store", "bits_text", "choose_widths", "require_drop"]

@@ -13,7 +13,7 @@ import pytest
 
 from hwflow import onnx
 from hwflow.golden import evaluate_rows
-from hwflow.precision_command import Answers
+from hwflow.precision import Answers
 from hwflow.quantize import load_quantized
 from tests.e2e.command import Cli, Outcome, process
 from tests.e2e.networks import rows_for, small_network, write_data

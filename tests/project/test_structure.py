@@ -26,7 +26,7 @@ PARTS = {
     "golden": {"errors", "onnx", "layers", "quantize"},
     "accuracy": {"errors", "onnx", "dataset", "layers", "quantize", "golden"},
     "hls": {"errors", "layers"},
-    "precision": {"errors", "onnx", "dataset", "layers", "quantize", "golden", "accuracy", "hls"},
+    "precision": {"errors", "target", "build", "onnx", "dataset", "layers", "quantize", "golden", "accuracy", "hls"},
     "synth": {"errors", "build", "layers", "hls"},
 }
 #: The parts that describe hardware may use the units.

@@ -1,7 +1,4 @@
-"""What each command of the command line does.  A command prints for people and returns the same facts as plain data.
-
-A result with "exit_code" sets the exit code of the process.
-"""
+"""The commands on the way from a model to a bitstream, and what they need: boards and tools."""
 
 from __future__ import annotations
 
@@ -14,27 +11,27 @@ from typing import Any
 from hwflow_sim.doctor import simulation_tools
 from hwflow_sim.tools import find_tools
 
-from . import onnx
-from .build import create_folder, locked, write_atomically
-from .errors import HwflowError
-from .flow import Flow, Settings
-from .layers.base import Layer
-from .layers.formats import Tensor
-from .onnx import Severity
-from .onnx.container.files import read
-from .onnx.rewrite.passes import remove_unused
-from .onnx_commands import require_apart
-from .precision_command import quantize_within
-from .report import tables
-from .report.accuracy import say_accuracy, show_accuracy, show_layers
-from .report.console import Console
-from .report.info import describe_model
-from .report.model import show_model
-from .report.picture import svg
-from .report.places import without_hardware
-from .synth import list_boards, load_board, tool_status
-from .synth.toolchain import tools_of_family
-from .target import require_plain_target, same_file
+from .. import onnx
+from ..build import create_folder, locked, write_atomically
+from ..errors import HwflowError
+from ..flow import Flow, Settings
+from ..layers.base import Layer
+from ..layers.formats import Tensor
+from ..onnx import Severity
+from ..onnx.container.files import read
+from ..onnx.rewrite.passes import remove_unused
+from ..report import tables
+from ..report.accuracy import say_accuracy, show_accuracy, show_layers
+from ..report.console import Console
+from ..report.info import describe_model
+from ..report.model import show_model
+from ..report.picture import svg
+from ..report.places import without_hardware
+from ..synth import list_boards, load_board, tool_status
+from ..synth.toolchain import tools_of_family
+from ..target import require_plain_target, same_file
+from .onnx_files import require_apart
+from .widths import quantize_within
 
 __all__ = ["boards", "build", "check", "doctor", "golden", "info", "quantize", "sim", "synth"]
 

@@ -1,7 +1,4 @@
-"""What the commands `hwflow onnx ...` do: work on ONNX files that has nothing to do with hardware.
-
-As in `hwflow.commands`, a command prints for people and returns the same facts as plain data.
-"""
+"""The commands `hwflow onnx ...`: work on ONNX files that has nothing to do with hardware."""
 
 from __future__ import annotations
 
@@ -11,18 +8,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from . import onnx
-from .errors import HwflowError
-from .onnx.container.files import read
-from .onnx.container.opset_document import MAGIC, load_operator_set
-from .onnx.limits import DEFAULT_LIMITS, Limits
-from .onnx.rules.catalogue import CATALOGUE, CONFLICTS, RuleEntry
-from .onnx.rules.walk import tensors
-from .onnx.versioning.diff import Bump, Change, compare_models, largest, next_version
-from .onnx.versioning.diff_sets import compare_operator_sets
-from .onnx.versioning.semantic import version_text
-from .report.console import Console
-from .target import same_file
+from .. import onnx
+from ..errors import HwflowError
+from ..onnx.container.files import read
+from ..onnx.container.opset_document import MAGIC, load_operator_set
+from ..onnx.limits import DEFAULT_LIMITS, Limits
+from ..onnx.rules.catalogue import CATALOGUE, CONFLICTS, RuleEntry
+from ..onnx.rules.walk import tensors
+from ..onnx.versioning.diff import Bump, Change, compare_models, largest, next_version
+from ..onnx.versioning.diff_sets import compare_operator_sets
+from ..onnx.versioning.semantic import version_text
+from ..report.console import Console
+from ..target import same_file
 
 __all__ = ["convert", "diff", "require_apart", "rules"]
 

@@ -1,0 +1,24 @@
+"""What each command of the command line does.  A command prints for people and returns the same facts as plain data.
+
+A result with "exit_code" sets the exit code of the process.
+"""
+
+from __future__ import annotations
+
+from .hardware import boards, build, check, doctor, golden, info, quantize, sim, synth
+from .onnx_files import convert, diff, rules
+
+__all__ = [
+    "boards",
+    "build",
+    "check",
+    "convert",
+    "diff",
+    "doctor",
+    "golden",
+    "info",
+    "quantize",
+    "rules",
+    "sim",
+    "synth",
+]
