@@ -177,8 +177,9 @@ def frontier(bench: Bench) -> str:
             used = [design["resources"][kind] for kind in ("lut", "ff", "dsp", "ram")]
             bits = " ".join(map(str, design["bits"]))
             rows.append([subject.name, title, bits, *used, percent(design["price"]), f"{design['drop']:.2f}"])
-    return table(("model", "design", "bits: input, then weights and result of each layer", "LUT", "FF", "DSP", "RAM", "price",
-                  "points lost"), rows)  # fmt: skip
+    header = ("model", "design", "bits: input, then weights and result of each layer", "LUT", "FF", "DSP", "RAM",
+              "price", "points lost")  # fmt: skip
+    return table(header, rows)
 
 
 QUANTIZATION_SECTIONS: dict[str, Callable[[Bench], str]] = {
