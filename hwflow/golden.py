@@ -20,7 +20,7 @@ from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.rows import over_rows
 from hwflow.quantize import Quantized
 
-__all__ = ["before", "behind", "enter", "evaluate_rows", "predict", "run"]
+__all__ = ["Progress", "before", "behind", "enter", "evaluate_rows", "predict", "run"]
 
 #: Called with (rows done, rows in all).
 Progress = Callable[[int, int], None]
@@ -35,7 +35,7 @@ _HOST_ROWS = 512
 _HOST_NODES = 64
 
 #: What `_over_rows` has made, by the model's identity and the shapes of its inputs.
-_MANY: dict[tuple[int, tuple[tuple[str, tuple[int, ...]], ...]], Model | None] = {}
+_MODELS_OVER_ROWS: dict[tuple[int, tuple[tuple[str, tuple[int, ...]], ...]], Model | None] = {}
 
 #: Elements of the largest tensor that go through the integer graph at once: bounds memory.
 _ELEMENTS = 1 << 23
@@ -57,7 +57,7 @@ def run(
     named = frames if isinstance(frames, Mapping) else dict.fromkeys(graph.inputs[:1], frames)
     inputs = {name: _checked(graph, name, named) for name in graph.inputs}
     count = min(len(array) for array in inputs.values())
-    names = tuple(dict.fromkeys([*graph.inputs, *(layer.output for layer in graph.layers)])) if keep else graph.outputs
+    names = graph.computed if keep else graph.outputs
     parts: dict[str, list[IntArray]] = {name: [] for name in names}
     rows = _rows_at_once(graph)
     for start in range(0, max(count, 1), rows):
@@ -144,13 +144,13 @@ def evaluate_rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
 def _over_rows(model: Model, rows: Mapping[str, Array]) -> Model | None:
     """The model for many rows, made at the first call with rows of these shapes."""
     key = id(model), tuple(sorted((name, array.shape[1:]) for name, array in rows.items()))
-    if key not in _MANY:
+    if key not in _MODELS_OVER_ROWS:
         first = {n: a[0] if len(a) else np.zeros(a.shape[1:], a.dtype) for n, a in rows.items()}
         made = tuple(filter(None, (name for node in model.graph.nodes for name in node.outputs)))
         known = {**first, **evaluate(model, first, made)} if len(model.graph.nodes) <= _HOST_NODES else {}
-        _MANY[key] = over_rows(model, known)
-        weakref.finalize(model, _MANY.pop, key, None)
-    return _MANY[key]
+        _MODELS_OVER_ROWS[key] = over_rows(model, known)
+        weakref.finalize(model, _MODELS_OVER_ROWS.pop, key, None)
+    return _MODELS_OVER_ROWS[key]
 
 
 def predict(quantized: Quantized, feeds: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:

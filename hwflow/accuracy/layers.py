@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from hwflow import golden
+from hwflow.golden import Progress
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import IntArray, IntFormat
 from hwflow.layers.rescale import Requantize, Thresholds
@@ -19,8 +20,6 @@ from hwflow.quantize import Quantized
 
 __all__ = ["LayerNoise", "layer_noise", "most_harmful"]
 
-#: Called with (rows done, rows in all).
-Progress = Callable[[int, int], None]
 Reals = npt.NDArray[np.float64]
 
 #: Elements of all tensors together that are held at once: some 100 MB.
@@ -92,7 +91,7 @@ def layer_noise(
                           integers[name][k].reshape(-1)[view.index.reshape(-1)])  # fmt: skip
             if progress is not None:
                 progress(start + k + 1, count)
-    found = {name: _row(graph, name, sums.get(name)) for name in _names(graph)}
+    found = {name: _row(graph, name, sums.get(name)) for name in graph.computed}
     for name in sums:
         found[name] = replace(found[name], source=quantized.views[name].source)
     return _with_added(graph, found)
@@ -113,7 +112,7 @@ class _Sums:
 
     def __init__(self, graph: LayerGraph, name: str) -> None:
         self.tensor = graph.tensors[name]
-        self.low, self.high = _ends(_producer(graph, name), self.tensor.format)
+        self.low, self.high = _ends(graph.producer(name), self.tensor.format)
         self.count = self.saturated = 0
         self.signal = self.noise = self.error = self.largest = 0.0
 
@@ -136,16 +135,8 @@ def _ends(layer: Layer | None, format: IntFormat) -> tuple[int, int]:
     return (rescale.low, rescale.high) if isinstance(rescale, Requantize | Thresholds) else (format.low, format.high)
 
 
-def _producer(graph: LayerGraph, tensor: str) -> Layer | None:
-    return next((layer for layer in graph.layers if layer.output == tensor), None)
-
-
-def _names(graph: LayerGraph) -> list[str]:
-    return list(dict.fromkeys([*graph.inputs, *(layer.output for layer in graph.layers)]))
-
-
 def _row(graph: LayerGraph, name: str, sums: _Sums | None) -> LayerNoise:
-    layer, tensor = _producer(graph, name), graph.tensors[name]
+    layer, tensor = graph.producer(name), graph.tensors[name]
     weights = getattr(layer, "weight_format", None)
     row = LayerNoise(
         tensor=name,
@@ -168,7 +159,7 @@ def _with_added(graph: LayerGraph, rows: Mapping[str, LayerNoise]) -> tuple[Laye
     ratios: dict[str, float] = {}
     found = []
     for name, row in rows.items():
-        layer = _producer(graph, name)
+        layer = graph.producer(name)
         before = max((ratios[source] for source in layer.inputs), default=0.0) if layer else 0.0
         ratios[name] = before if row.ratio is None else row.ratio
         added = None if row.ratio is None else max(row.ratio - before, 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,13 +14,11 @@ from hwflow import golden
 from hwflow.accuracy.metrics import area_under_curve, deviation, ranks, signal_to_noise, squared_errors
 from hwflow.accuracy.question import Question, Task, question
 from hwflow.dataset import Dataset, classes
+from hwflow.golden import Progress
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import Quantized
 
 __all__ = ["Accuracy", "Metric", "OutputNoise", "Pair", "compare", "float_outputs", "measure"]
-
-#: Called with (rows done, rows in all).
-Progress = Callable[[int, int], None]
 
 #: Rows of the float model between two calls of `progress`.
 _ROWS = 16

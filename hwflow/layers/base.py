@@ -142,6 +142,15 @@ class LayerGraph:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """The inputs, then the tensors that the layers make, each once and in order."""
+        return tuple(dict.fromkeys([*self.inputs, *(layer.output for layer in self.layers)]))
+
+    def producer(self, tensor: str) -> Layer | None:
+        """The layer that makes `tensor`; None for an input of the graph."""
+        return next((layer for layer in self.layers if layer.output == tensor), None)
+
     def consumers(self, tensor: str) -> tuple[Layer, ...]:
         """The layers that read `tensor`, in order."""
         return tuple(layer for layer in self.layers if tensor in layer.inputs)

@@ -18,6 +18,9 @@ MULTIPLIER_BITS = 18
 #: The largest shift: with it, `rest << 1` in `shift_right` still fits int64.
 MAX_SHIFT = 62
 
+#: Zero points stay inside 32 bits.
+_WORD = (1 << 31) - 1
+
 
 class Rounding(enum.StrEnum):
     """How the division by a power of two rounds.  Up is towards +infinity, down towards -infinity."""
@@ -122,10 +125,6 @@ class Thresholds(EqualByValue):
 
 #: How a layer's sums become elements.
 Rescale = Requantize | Thresholds
-
-
-#: Zero points stay inside 32 bits.
-_WORD = (1 << 31) - 1
 
 
 def _inside(what: str, values: IntArray | int, low: int, high: int) -> None:

@@ -27,6 +27,9 @@ _BLOCK = 1 << 16
 #: So many thresholds are quicker compared one after the other than searched.
 _FEW = 24
 
+#: A count of few thresholds and a start up to here stay inside int8.
+_SMALL = 100
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -99,10 +102,6 @@ class _Counter:
         for level in range(levels):
             count += sums >= self.values[:, level, None]
         return count.astype(np.int64) + self.low if abs(self.low) > _SMALL else count + np.int8(self.low)
-
-
-#: A count of few thresholds and a start up to here stay inside int8.
-_SMALL = 100
 
 
 def round_exactly(values: Floats, rounding: Rounding) -> None:

@@ -69,9 +69,7 @@ def _plain(value: Any, place: str, arrays: dict[str, np.ndarray[Any, Any]]) -> A
     if isinstance(value, np.ndarray):
         arrays[place] = value
         return place
-    if isinstance(value, IntFormat):
-        return str(value)
-    if isinstance(value, Rounding):
+    if isinstance(value, (IntFormat, Rounding)):
         return str(value)
     if isinstance(value, (Frame, Tensor, Layer, Requantize, Thresholds)):
         return {f.name: _plain(getattr(value, f.name), f"{place}.{f.name}", arrays) for f in fields(value)}  # type: ignore[arg-type]

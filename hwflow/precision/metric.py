@@ -12,6 +12,7 @@ A row of scores is an output of two elements or more, in a vector that no input 
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,9 +40,21 @@ class Score:
     drop: float
 
 
+class Kind(enum.Enum):
+    """The rows of the table above."""
+
+    HEADLINE = enum.auto()
+    GROWTH = enum.auto()
+    AGREEMENT = enum.auto()
+    DIFFERENCE = enum.auto()
+
+
 @dataclass(frozen=True)
 class Metric:
-    """How outputs are judged.  `name` is for tables; `unit` is that of drops; `percent` says how values are shown."""
+    """How outputs are judged on the rows of `dataset`, against the float model's outputs `reference` by name.
+
+    `name` is for tables, `unit` that of drops.  `output` is the one that is judged, "" for all of them.
+    """
 
     name: str
     unit: str
@@ -49,7 +62,7 @@ class Metric:
     dataset: Dataset
     reference: Mapping[str, Array]
     output: str
-    kind: str
+    kind: Kind
 
     @staticmethod
     def of(model: Model, dataset: Dataset, reference: Mapping[str, Array]) -> Metric:
@@ -76,13 +89,13 @@ class Metric:
                     f"{dataset.path}: the labels must make an accuracy, which takes rows of labels 0 "
                     "and 1; add such rows, or leave the labels out"
                 )
-            return Metric(headline.name, "points", asked, dataset, reference, asked.output, "headline")
+            return Metric(headline.name, "points", asked, dataset, reference, asked.output, Kind.HEADLINE)
         if dataset.labels is not None:
-            return Metric("error", "%", asked, dataset, reference, asked.output, "growth")
+            return Metric("error", "%", asked, dataset, reference, asked.output, Kind.GROWTH)
         scores = [value.name for value in model.graph.outputs if value.name in numbers and _is_scores(value, model)]
         if scores:
-            return Metric("agreement", "points", asked, dataset, reference, scores[0], "agreement")
-        return Metric("difference", "%", asked, dataset, reference, "", "difference")
+            return Metric("agreement", "points", asked, dataset, reference, scores[0], Kind.AGREEMENT)
+        return Metric("difference", "%", asked, dataset, reference, "", Kind.DIFFERENCE)
 
     @property
     def rows(self) -> int:
@@ -92,29 +105,29 @@ class Metric:
     def description(self) -> str:
         """One sentence for people."""
         return {
-            "headline": f"{self.name} of output '{self.output}' against the labels",
-            "growth": f"error of output '{self.output}' against the labels; the drop is its growth in per cent",
-            "agreement": f"rows where output '{self.output}' keeps the float model's class (the data has no labels)",
-            "difference": "difference from the float outputs in per cent of their size (the data has no labels)",
+            Kind.HEADLINE: f"{self.name} of output '{self.output}' against the labels",
+            Kind.GROWTH: f"error of output '{self.output}' against the labels; the drop is its growth in per cent",
+            Kind.AGREEMENT: f"rows where output '{self.output}' keeps the float model's class (the data has no labels)",
+            Kind.DIFFERENCE: "difference from the float outputs in per cent of their size (the data has no labels)",
         }[self.kind]
 
     @property
     def resolution(self) -> float | None:
         """The smallest drop that can be told from none: one row; None for real-valued metrics."""
-        return 100 / self.rows if self.kind == "agreement" or self.name == "top-1" else None
+        return 100 / self.rows if self.kind is Kind.AGREEMENT or self.name == "top-1" else None
 
     def score(self, outputs: Mapping[str, Array]) -> Score:
         """Judge outputs [rows, *output shape] by name."""
-        if self.kind == "headline":
+        if self.kind is Kind.HEADLINE:
             headline = compare(self.asked, self.dataset, self.reference, outputs).headline
             assert headline is not None
             assert headline.integer is not None
             assert headline.lost is not None
             return Score(100 * headline.integer, headline.lost)
-        if self.kind == "agreement":
+        if self.kind is Kind.AGREEMENT:
             same = 100 * float(np.mean(classes(outputs[self.output]) == classes(self.reference[self.output])))
             return Score(same, 100 - same)
-        if self.kind == "growth":
+        if self.kind is Kind.GROWTH:
             assert self.dataset.labels is not None
             expected = self.dataset.labels.astype(np.float64).reshape(self.rows, -1)
             real, found = (

@@ -21,7 +21,7 @@ def quantized() -> Quantized:
     model = onnx.simplify(small_network())
     made = quantize(model, rows_for(model, 50))
     views = {}
-    for name, source in zip(layers._names(made.graph), ("x", "relu_out", "pool_out", "fc_out"), strict=True):
+    for name, source in zip(made.graph.computed, ("x", "relu_out", "pool_out", "fc_out"), strict=True):
         frame = made.graph.tensors[name].frame
         places = np.arange(frame.elements).reshape(frame.height, frame.width, frame.channels)
         index = np.moveaxis(places, -1, 0)[None] if frame.height > 1 else places.reshape(1, -1)
@@ -53,7 +53,7 @@ def test_every_tensor_against_the_definition(quantized: Quantized) -> None:
     rows = rows_for(small_network(), 20, seed=9)
     rows["x"][:3] *= 4  # far outside what calibration saw
     found = layer_noise(quantized, rows)
-    assert [noise.tensor for noise in found] == layers._names(quantized.graph)
+    assert [noise.tensor for noise in found] == list(quantized.graph.computed)
     assert [noise.source for noise in found] == ["x", "relu_out", "pool_out", "fc_out"]
     assert [noise.kind for noise in found] == ["", "conv", "max_pool", "dense"]
     for noise in found:
@@ -95,7 +95,7 @@ def test_tensors_without_a_counterpart(quantized: Quantized) -> None:
     assert [noise.snr_db for noise in none] == [None] * 4
     assert most_harmful(none) is None
     whole = layer_noise(quantized, rows)
-    names = layers._names(quantized.graph)
+    names = list(quantized.graph.computed)
     some = layer_noise(replace(quantized, views={n: quantized.views[n] for n in (names[0], names[3])}), rows)
     assert (some[0], some[1].noise, some[3].noise) == (whole[0], None, whole[3].noise)
     assert some[3].inputs_db == whole[0].snr_db, "the noise of the input is what comes to the last layer"
