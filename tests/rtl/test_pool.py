@@ -115,9 +115,13 @@ def averaged(stage: AveragePoolStage, sums: np.ndarray) -> np.ndarray:
     return results
 
 
-@pytest.mark.parametrize("style, mixed", [(DSP, False), (DSP, True), (FABRIC, True)])
-@pytest.mark.parametrize("name, stall_in, stall_out", CASES)
-def test_average_pool(name, stall_in, stall_out, mixed, style):
+#: Every stall with each way of rescaling; the long ones with one of them, with the others among the slow tests.
+AVERAGES = [pytest.param(*case, style, mixed, marks=[pytest.mark.slow] if case in HEAVY_STALLS and k else [])
+            for case in CASES for k, (style, mixed) in enumerate([(DSP, True), (DSP, False), (FABRIC, True)])]
+
+
+@pytest.mark.parametrize("name, stall_in, stall_out, style, mixed", AVERAGES)
+def test_average_pool(name, stall_in, stall_out, style, mixed):
     shape, lanes = SHAPES[name]
     for out_lanes in {1, lanes}:
         stage = average(shape, lanes, out_lanes, style, mixed)

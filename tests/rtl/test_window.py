@@ -146,9 +146,15 @@ def test_plays_every_beat_at_full_pace(name, ram):
         assert busy[-1] - busy[shape.blocks * shape.beats] == 3 * shape.cycles() - 1, "a pause after the first frame"
 
 
-@pytest.mark.parametrize(("stall_in", "stall_credit"), [(0.0, 0.9), (0.3, 0.3), (0.98, 0.98)])
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_waits_for_data_and_credit(shape, stall_in, stall_credit):
+#: One of each structure waits long; the others do among the slow tests.
+LONG_WAITS = {"stride 3, leftovers", "pool 2x2", "1x1, two words", "1-D", "dense", "whole frame", "full"}
+WAITS = [(name, *stalls) for name in SHAPES for stalls in ((0.0, 0.9), (0.3, 0.3))] + [
+    pytest.param(name, 0.98, 0.98, marks=[] if name in LONG_WAITS else [pytest.mark.slow]) for name in SHAPES]
+
+
+@pytest.mark.parametrize(("name", "stall_in", "stall_credit"), WAITS)
+def test_waits_for_data_and_credit(name, stall_in, stall_credit):
+    shape = SHAPES[name]
     frames = frames_of(shape, 1 if stall_in > 0.9 else 2, low=0, high=256)
     window = Window(shape=shape, element=unsigned(8), lanes=LANES, pad_value=200, technology=Generic())
     trace, _, starts, _ = play(window, frames, stall_in=stall_in, stall_credit=stall_credit, seed=7)
