@@ -18,11 +18,6 @@ def compile_toy(folder: Path, cache: Path, **options) -> Simulation:
                    folder=folder, cache=cache, **options)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    # A test that wants something refused before the core is elaborated leaves the core unused.
-    config.addinivalue_line("filterwarnings", "ignore::amaranth.hdl.UnusedElaboratable")
-
-
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
