@@ -98,14 +98,15 @@ def test_types_of_outputs_are_as_stated(wrong: onnx.NodeProto) -> None:
     [
         node("Add", "xx"),
         node("Clip", ["x"]),
-        node("Clip", ["x", "", "x"]),
+        node("Clip", ["x", "", "n"]),
         node("Max", "xxx"),
         node("CastLike", "xx"),
         node("Pow", "xw"),  # base and exponent may differ
     ],
 )
 def test_accepted_signatures(right: onnx.NodeProto) -> None:
-    assert errors(model(right, initializers=[weight("w", I64)])) == []
+    initializers = [weight("w", I64), weight("n", dims=(), numbers=(1,))]
+    assert errors(model(right, initializers=initializers)) == []
 
 
 @pytest.mark.rule("ND-05")
