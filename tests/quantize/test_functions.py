@@ -281,3 +281,11 @@ def test_a_constant_for_each_element() -> None:
         (2, 4, 4, 4)
     )
     assert "must have one value, or one per channel of [1, 4, 4, 4]" in refusal(m.qdq(0.1, 0).model())[1]
+
+
+def test_a_function_behind_two_pools_of_integers_is_a_table() -> None:
+    """Relu stays behind pools that read integers, so that it joins what follows it up to the QuantizeLinear."""
+    m = Qdq((1, 3, 8, 8)).qdq(0.1, 0).node("MaxPool", kernel_shape=(2, 2), strides=(2, 2))
+    m.node("MaxPool", kernel_shape=(2, 2)).node("Relu").node("Add", m.constant("more", np.float32(0.3))).node("Floor")
+    quantized = quantize(m.qdq(1.0, 0).conv((4, 3, 1, 1)).qdq(0.1, 0).model())
+    assert kinds(quantized) == ["max_pool", "max_pool", "lookup", "conv"]

@@ -119,8 +119,8 @@ def _matmul(node: Node, graph: Graph, weights: Array, added: Additions) -> list[
 def max_pool_last(model: Model) -> Model:
     """A Relu, Clip or QuantizeLinear right behind a MaxPool moves in front of it: all are monotonous, so they commute.
 
-    Where several such nodes read a MaxPool, each gets one of its own.  A QuantizeLinear stays where the MaxPool already
-    reads integers (through a DequantizeLinear).
+    Where several such nodes read a MaxPool, each gets one of its own.  They stay where the MaxPool, or one
+    before it, already reads integers (through a DequantizeLinear).
     """
     graph = model.graph
     nodes, names = list(graph.nodes), Names(graph)
@@ -158,6 +158,8 @@ def _monotonous_followers(
     if pool.op_type not in MAX_POOLS or any(v.name == pool.outputs[0] for v in graph.outputs):
         return ()
     source = made.get(pool.inputs[0])
+    while source is not None and source.op_type in MAX_POOLS:
+        source = made.get(source.inputs[0])
     if len(list(filter(None, pool.outputs))) > 1 or (source is not None and source.op_type == "DequantizeLinear"):
         return ()
     followers = read.get(pool.outputs[0], [])
