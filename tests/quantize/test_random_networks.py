@@ -96,10 +96,9 @@ def over_seeds(check: Callable[[int, Agreement], None], seeds: range, share: flo
 def cases(count: int, kind: str, exact: bool, start: int = 0) -> None:
     """`count` networks of one kind.
 
-    QONNX may round up and down: where a sum is 0, float32 is above or below by its own error, and a step off; so is a
-    bipolar result.  An element of 16 bits can be off by what 18 bits of a multiplier leave, an eighth of a step.
+    QONNX may round up and down: where a sum is 0, float32 is above or below by its own error, and a step off.
     """
-    seeds, share = range(start, start + count), {"qonnx": 0.98, "qdq": 0.998, "float": 0.999}[kind]
+    seeds, share = range(start, start + count), 0.98 if kind == "qonnx" else 0.999
     if kind == "float":
         over_seeds(float_network, seeds, share)
     else:
