@@ -32,8 +32,8 @@ __all__ = [
 Runtime = Callable[[Model, Mapping[str, Array], list[str]], dict[str, Array]]
 
 
-#: Least shares of results that cannot agree as often.  Of more than 8 bits: 18 bits of a multiplier leave up to an eighth
-#: of a step, a sixteenth in the mean.  Bipolar: where a sum is 0, float32 is above or below by its own error.
+#: Least shares of results that cannot agree as often.  Of more than 8 bits: 18 bits of a multiplier leave up to an
+#: eighth of a step, a sixteenth in the mean.  Bipolar: where a sum is 0, float32 is above or below by its own error.
 SHARES = {"wide": 15 / 16, "bipolar": 0.95}
 
 
@@ -51,7 +51,8 @@ class Agreement(Counter[str]):
         """At least `share` of the elements of each kind are equal."""
         for kind in [kind for kind in self if not kind.endswith(" differs")]:
             differ = self[f"{kind} differs"]
-            assert differ <= (1 - min(share, SHARES.get(kind, share))) * self[kind] + 1, f"{kind}: {differ} of {self[kind]} elements differ"
+            allowed = (1 - min(share, SHARES.get(kind, share))) * self[kind] + 1
+            assert differ <= allowed, f"{kind}: {differ} of {self[kind]} elements differ"
 
 
 def hwflow_runtime(model: Model, rows: Mapping[str, Array], names: list[str]) -> dict[str, Array]:
