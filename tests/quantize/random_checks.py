@@ -13,9 +13,9 @@ import onnx as official
 from hwflow import golden, onnx
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray
-from hwflow.onnx.model import Array, Model, Value
+from hwflow.onnx.model import Array, Model
 from hwflow.quantize import QDQ_PASSES, Quantized, load_quantized, quantize, save_quantized
-from tests.quantize.models import session
+from tests.bench.quantization import runtime as onnxruntime_session
 
 __all__ = [
     "Agreement",
@@ -64,12 +64,7 @@ def hwflow_runtime(model: Model, rows: Mapping[str, Array], names: list[str]) ->
 
 def onnxruntime(model: Model, rows: Mapping[str, Array], names: list[str]) -> dict[str, Array]:
     """onnxruntime without graph optimisation."""
-    types = {**model.graph.types, **{v.name: v.type for v in model.graph.outputs}}
-    graph = model.graph
-    shown = onnx.Graph(graph.name, graph.nodes, graph.inputs, tuple(Value(n, types.get(n)) for n in names),
-                       graph.initializers, graph.types)  # fmt: skip
-    run = session(Model(shown, model.ir_version, {"": model.opsets[""]}))
-    count = len(next(iter(rows.values())))
+    run, count = onnxruntime_session(model, names), len(next(iter(rows.values())))
     found = [run.run(None, {k: v[i] for k, v in rows.items()}) for i in range(count)]
     return {name: np.stack(values) for name, values in zip(names, zip(*found, strict=True), strict=True)}
 
