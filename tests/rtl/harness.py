@@ -151,3 +151,42 @@ def simulate(unit, *, sends: Mapping[str, np.ndarray], receives: Mapping[str, in
         with sim.write_vcd(vcd):
             sim.run()
     return traces
+
+
+def play(unit, values: list[int], interval: int, seed: int | None = None) -> tuple[list[int], list[int]]:
+    """Results of an output stage and their latencies.
+
+    Values come every `interval` cycles, or with a seed at random, no faster.
+    """
+    gaps, start, results, starts, ends = random.Random(seed), unit.plan.technology.timing.rom, [], [], []
+
+    async def feed(ctx):
+        await ctx.tick().repeat(start)
+        cycle = start
+        for value in values:
+            ctx.set(unit.i_value, value)
+            ctx.set(unit.i_valid, 1)
+            starts.append(cycle)
+            await ctx.tick()
+            ctx.set(unit.i_valid, 0)
+            ctx.set(unit.i_value, gaps.getrandbits(len(unit.i_value)))
+            wait = interval - 1 + (gaps.choice([0, 0, 1, 2, 5]) if seed is not None else 0)
+            if wait:
+                await ctx.tick().repeat(wait)
+            cycle += wait + 1
+
+    async def watch(ctx):
+        cycle = 0
+        while len(results) < len(values) or cycle < ends[-1] + 10:
+            _, _, valid, value = await ctx.tick().sample(unit.o_valid, unit.o_value)
+            if valid:
+                results.append(value)
+                ends.append(cycle)
+            cycle += 1
+            assert cycle < (interval + 6) * len(values) + 500
+
+    sim = simulator(unit)
+    sim.add_testbench(feed)
+    sim.add_testbench(watch)
+    sim.run()
+    return results, [end - begin for begin, end in zip(starts, ends, strict=True)]

@@ -14,7 +14,7 @@ from hwflow_rtl.requantize_numbers import shape_range
 from hwflow_rtl.shift_add import ShiftAdd
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
-from tests.rtl.harness import simulator
+from tests.rtl.harness import play
 
 DSP, FABRIC = RequantizerStyle.DSP, RequantizerStyle.FABRIC
 STYLES = [DSP, FABRIC]
@@ -41,42 +41,6 @@ def make(*, interval: int, style: RequantizerStyle, accumulator=INT6, bias=(0,),
         accumulator=accumulator, bias=np.array(bias), multiplier=np.array(multiplier), shift=np.array(shift),
         zero_point=zero_point, low=low, high=high, output=output, interval=interval, style=style,
         technology=Generic(timing=timing), name="constants", fraction=fraction, rounding=rounding)
-
-
-def play(unit: Requantizer, values: list[int], interval: int, seed: int | None = None) -> tuple[list[int], list[int]]:
-    """Results and their latencies; values come every `interval` cycles, or with a seed at random, no faster."""
-    gaps, start, results, starts, ends = random.Random(seed), unit.plan.technology.timing.rom, [], [], []
-
-    async def feed(ctx):
-        await ctx.tick().repeat(start)
-        cycle = start
-        for value in values:
-            ctx.set(unit.i_value, value)
-            ctx.set(unit.i_valid, 1)
-            starts.append(cycle)
-            await ctx.tick()
-            ctx.set(unit.i_valid, 0)
-            ctx.set(unit.i_value, gaps.getrandbits(len(unit.i_value)))
-            wait = interval - 1 + (gaps.choice([0, 0, 1, 2, 5]) if seed is not None else 0)
-            if wait:
-                await ctx.tick().repeat(wait)
-            cycle += wait + 1
-
-    async def watch(ctx):
-        cycle = 0
-        while len(results) < len(values) or cycle < ends[-1] + 10:
-            _, _, valid, value = await ctx.tick().sample(unit.o_valid, unit.o_value)
-            if valid:
-                results.append(value)
-                ends.append(cycle)
-            cycle += 1
-            assert cycle < (interval + 6) * len(values) + 500
-
-    sim = simulator(unit)
-    sim.add_testbench(feed)
-    sim.add_testbench(watch)
-    sim.run()
-    return results, [end - begin for begin, end in zip(starts, ends, strict=True)]
 
 
 def check(unit: Requantizer, values: list[int], interval: int, seed: int | None = None) -> None:
