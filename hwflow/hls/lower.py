@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from hwflow_rtl.core import Core
+from hwflow_rtl.core import Core, Link
+from hwflow_rtl.streams import stream_of
 from hwflow_rtl.vendor import Technology
 
 from ..layers.base import LayerGraph
+from ..layers.hardware import shape_of
 from .plan import Plan
 from .support import hardware_layers
 
@@ -18,4 +20,7 @@ def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
         (stage.name, layer.unit(graph, stage.folding, technology, f"stage{stage.name}"))
         for stage, layer in zip(plan.stages, hardware_layers(graph), strict=True)
     ]
-    return Core(stages=stages)
+    inputs = [stream_of(shape_of(graph.tensors[name].format), lanes)
+              for name, lanes in zip(graph.inputs, plan.input_lanes, strict=True)]
+    links = [Link(link.source, link.sink, link.port, link.depth) for link in plan.links]
+    return Core(stages=stages, inputs=inputs, links=links, technology=technology)

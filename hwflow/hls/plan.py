@@ -1,31 +1,22 @@
-"""The plan: which folding each stage has, and what that means in cycles and resources.  A plan is a YAML file too.
-
-Only the foldings are read back from a file; cycles and resources in it are for the reader and are computed anew.
-"""
+"""The plan: which folding each stage has, what joins the stages, and what that means in cycles and resources."""
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
-import jsonschema
-import yaml
-from hwflow_rtl.streams import Gearbox
 from hwflow_rtl.vendor import Resources, Technology, Timing
 
-from ..errors import HwflowError
 from ..layers.base import Folding, LayerGraph, Schedule
+from .links import LinkPlan, links_cost, links_of
 from .support import hardware_layers
+from .timeline import timeline
 
 #: The longest name of a stage, its position not counted: a table must hold it.
 NAME_LENGTH = 28
 
-__all__ = ["Plan", "StagePlan", "make_plan", "plan_from_yaml", "plan_to_yaml", "stage_names"]
+__all__ = ["Plan", "StagePlan", "interval_of", "make_plan", "stage_names"]
 
 
 @dataclass(frozen=True)
@@ -51,27 +42,28 @@ class StagePlan:
 class Plan:
     """The stages in order, for the technology named `technology`, whose multipliers and memories have `timing`.
 
-    `input_elements` of one frame enter the first stage.  `resources` are those of all stages and of the changes of
-    lanes between them, packed into the technology's cells.
+    `links` join them.  `resources` are those of all stages and links, packed into the technology's cells.  `latency`
+    is the cycles from the first beat of a frame into the idle design to the first beat of each output.
     """
 
     model: str
     technology: str
     timing: Timing
     stages: tuple[StagePlan, ...]
-    input_elements: int
+    links: tuple[LinkPlan, ...]
+    latency: tuple[int, ...]
     resources: Resources
 
     @property
     def interval(self) -> int:
         """Clock cycles from frame to frame: the slowest stage, or the slowest change of lanes between two stages."""
-        return max(*(stage.schedule.interval for stage in self.stages), *self.link_cycles())
+        return interval_of([stage.schedule for stage in self.stages], self.links)
 
-    def link_cycles(self) -> tuple[int, ...]:
-        """Beats a frame needs at the input, between each two stages, and at the output."""
-        inner = (a.output_elements // min(a.folding.lanes, b.schedule.lanes_in) for a, b in pairwise(self.stages))
-        first, last = self.stages[0], self.stages[-1]
-        return (self.input_elements // first.schedule.lanes_in, *inner, last.output_elements // last.folding.lanes)
+    @property
+    def input_lanes(self) -> tuple[int, ...]:
+        """Elements of a beat at each input."""
+        found = {~link.source: link.lanes_out for link in self.links if link.source < 0}
+        return tuple(found[k] for k in range(len(found)))
 
     @property
     def multipliers(self) -> int:
@@ -87,16 +79,9 @@ class Plan:
         return self.multiplications / (self.multipliers * self.interval) if self.multipliers else 1.0
 
 
-def link_cost(bits: int, lanes_out: int, lanes_in: int) -> Resources:
-    """What joins a stage that gives `lanes_out` elements of `bits` bits to one that takes `lanes_in`."""
-    return Gearbox.cost(width=bits, lanes_in=lanes_out, lanes_out=lanes_in)
-
-
-def links_cost(graph: LayerGraph, stages: Sequence[tuple[Folding, Schedule]]) -> Resources:
-    """What joins all the stages of `graph`."""
-    costs = (link_cost(graph.tensors[layer.output].format.bits, before.lanes, schedule.lanes_in)
-             for layer, ((before, _), (_, schedule)) in zip(graph.layers, pairwise(stages), strict=False))
-    return sum(costs, Resources())
+def interval_of(schedules: Sequence[Schedule], links: Sequence[LinkPlan]) -> int:
+    """Cycles from frame to frame: those of the slowest stage or link."""
+    return max(*(schedule.interval for schedule in schedules), *(link.cycles for link in links))
 
 
 def stage_names(graph: LayerGraph) -> tuple[str, ...]:
@@ -121,79 +106,10 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
             multiplications=layer.multiplications(graph),
             output_elements=graph.tensors[layer.output].frame.elements)
         for name, layer, folding in zip(stage_names(graph), hardware_layers(graph), foldings, strict=True))
-    links = links_cost(graph, [(stage.folding, stage.schedule) for stage in stages])
-    elements = graph.tensors[graph.inputs[0]].frame.elements
-    resources = technology.placed(sum((stage.resources for stage in stages), links))
-    return Plan(graph.name, technology.name, technology.timing, stages, elements, resources)
-
-
-def plan_to_yaml(plan: Plan) -> str:
-    """The plan as a file to read and to edit."""
-    stages = [{
-        "stage": stage.name, "layer": stage.layer, "kind": stage.kind,
-        "rows": stage.folding.rows, "cols": stage.folding.cols, "lanes": stage.folding.lanes,
-        "cycles": stage.schedule.interval, "multipliers": stage.schedule.multipliers,
-        "resources": resources_dict(stage.resources),
-    } for stage in plan.stages]
-    header = (
-        "# rows x cols multiplications are made in one cycle; lanes results leave a stage at once.\n"
-        "# Edit rows, cols and lanes and pass the file back with --plan; the other values are computed anew.\n")
-    body = {"model": plan.model, "technology": plan.technology, "interval": plan.interval,
-            "resources": resources_dict(plan.resources), "stages": stages}
-    return header + str(yaml.safe_dump(body, sort_keys=False))
-
-
-def resources_dict(resources: Resources) -> dict[str, int]:
-    return {"lut": resources.lut, "ff": resources.ff, "dsp": resources.dsp, "ram": resources.ram}
-
-
-COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "required": ["stages"],
-    "properties": {"stages": {"type": "array", "minItems": 1, "items": {
-        "type": "object",
-        "required": ["stage", "rows", "cols", "lanes"],
-        "properties": {"stage": {"type": "string"}, "rows": COUNT, "cols": COUNT, "lanes": COUNT, "layer": {},
-                       "kind": {}, "cycles": {}, "multipliers": {}, "resources": {}},
-        "additionalProperties": False,
-    }}, "model": {}, "technology": {}, "interval": {}, "resources": {}},
-    "additionalProperties": False,
-}
-
-
-def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, source: str) -> Plan:
-    """Read the foldings of `text` (from the file `source`, for messages) and compute the plan for `graph`."""
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "it cannot be parsed"
-        raise HwflowError(f"plan {source}{where}: not valid YAML: {problem}") from None
-    errors = sorted(jsonschema.Draft202012Validator(SCHEMA).iter_errors(document), key=lambda e: list(map(str, e.path)))
-    if errors:
-        path = "/".join(map(str, errors[0].absolute_path)) or "the top level"
-        raise HwflowError(f"plan {source}, {path}: {errors[0].message}; "
-                          "start from the plan.yaml that `hwflow build` writes")
-    given = {row["stage"]: row for row in document["stages"]}
-    for name, count in Counter(row["stage"] for row in document["stages"]).items():
-        if count > 1:
-            raise HwflowError(f"plan {source}: stage '{name}' must be named once, not {count} times")
-    names = stage_names(graph)
-    for name in given:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            guess = f"; did you mean '{near[0]}'?" if near else ""
-            raise HwflowError(f"plan {source}: stage '{name}' is not in the model; its stages are "
-                              f"{', '.join(names)}{guess}")
-    missing = [name for name in names if name not in given]
-    if missing:
-        raise HwflowError(f"plan {source}: stage '{missing[0]}' is missing; the plan must name every stage: "
-                          f"{', '.join(names)}")
-    foldings = [Folding(given[n]["rows"], given[n]["cols"], given[n]["lanes"]) for n in names]
-    for name, layer, folding in zip(names, hardware_layers(graph), foldings, strict=True):
-        problem = layer.folding_problem(graph, folding)
-        if problem:
-            raise HwflowError(f"plan {source}, stage '{name}': {problem}")
-    return make_plan(graph, foldings, technology)
+    flows = [(stage.folding, stage.schedule) for stage in stages]
+    links = links_of(graph, flows)
+    interval = interval_of([stage.schedule for stage in stages], links)
+    made = timeline(graph, foldings, links, technology, interval)
+    links = links_of(graph, flows, made.depths)
+    resources = technology.placed(sum((stage.resources for stage in stages), links_cost(links, technology)))
+    return Plan(graph.name, technology.name, technology.timing, stages, links, made.latency, resources)

@@ -7,7 +7,7 @@ by bisection; each probe picks the cheapest folding of every stage.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 
@@ -15,7 +15,8 @@ from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import AnswerIsNo
 from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule
-from .plan import Plan, link_cost, links_cost, make_plan, stage_names
+from .links import link_cost, links_cost, links_of
+from .plan import Plan, make_plan, stage_names
 from .support import hardware_layers
 
 __all__ = ["Budget", "solve"]
@@ -99,47 +100,50 @@ class Solver:
         return best
 
     def pick(self, target: int) -> list[Choice] | None:
-        """The cheapest folding of each stage that is as fast as `target`, with what joins it to the stage before."""
-        picked: list[Choice] = []
-        tensor = self.graph.tensors[self.graph.inputs[0]]
+        """The cheapest folding of each stage that is as fast as `target`, with what joins it to the stages before."""
+        picked: dict[str, Choice] = {}
         for position, layer in enumerate(self.layers):
-            lanes = picked[-1].folding.lanes if picked else None
             best, lowest = None, 0.0
-            for choice in self.fast_enough(position, layer, tensor.frame.elements, lanes, target):
-                entering = choice.schedule.lanes_in
-                price = self.budget.price(self.cost(position, choice.folding)
-                                          + link_cost(tensor.format.bits, lanes or entering, entering))
+            for choice in self.fast_enough(position, layer, picked, target):
+                joined = sum((link_cost(self.graph.tensors[name].format.bits, lanes, entering)
+                              for name, lanes, entering in self.joined(layer, choice, picked)), Resources())
+                price = self.budget.price(self.cost(position, choice.folding) + joined)
                 if best is None or price < lowest:
                     best, lowest = choice, price
             if best is None:
                 return None
-            picked.append(best)
-            tensor = self.graph.tensors[layer.output]
-        return picked
+            picked[layer.output] = best
+        return list(picked.values())
 
-    def fast_enough(
-        self, position: int, layer: HardwareLayer, elements: int, lanes: int | None, target: int
-    ) -> list[Choice]:
+    def joined(self, layer: HardwareLayer, choice: Choice, picked: Mapping[str, Choice]) -> list[tuple[str, int, int]]:
+        """For each input of a stage: the tensor, the lanes that come (of a graph's input as many as enter), and enter."""
+        return [(name, picked[name].folding.lanes if name in picked else entering, entering)
+                for name, entering in zip(layer.inputs, choice.schedule.lanes_in, strict=True)]
+
+    def fast_enough(self, position: int, layer: HardwareLayer, picked: Mapping[str, Choice],
+                    target: int) -> list[Choice]:
         """The small foldings of a stage that keep up with `target`; of those that differ in lanes alone, the narrowest.
-
-        `elements` of a frame come from the stage before, `lanes` at once.
         """
-        produced = self.graph.tensors[layer.output].frame.elements
+        tensors = self.graph.tensors
+        produced = tensors[layer.output].frame.elements
         narrowest: dict[tuple[int, int], Choice] = {}
         for choice in self.choices[position]:
-            folding, entering = choice.folding, choice.schedule.lanes_in
-            slowest = max(choice.schedule.interval, produced // folding.lanes,
-                          elements // min(lanes or entering, entering))
+            folding = choice.folding
             key = folding.rows, folding.cols
-            if slowest <= target and (key not in narrowest or folding.lanes < narrowest[key].folding.lanes):
+            if key in narrowest and folding.lanes >= narrowest[key].folding.lanes:
+                continue
+            changes = (tensors[name].frame.elements // min(lanes, entering)
+                       for name, lanes, entering in self.joined(layer, choice, picked))
+            if max(choice.schedule.interval, produced // folding.lanes, *changes) <= target:
                 narrowest[key] = choice
         least = min((choice.size for choice in narrowest.values()), default=0)
         return [choice for choice in narrowest.values() if choice.size <= SPARE_MULTIPLIERS * least]
 
     def total(self, picked: Sequence[Choice]) -> Resources:
         """The resources of all stages and of the links between them."""
-        links = links_cost(self.graph, [(choice.folding, choice.schedule) for choice in picked])
-        return self.technology.placed(sum((self.cost(k, choice.folding) for k, choice in enumerate(picked)), links))
+        links = links_of(self.graph, [(choice.folding, choice.schedule) for choice in picked])
+        stages = sum((self.cost(k, choice.folding) for k, choice in enumerate(picked)), Resources())
+        return self.technology.placed(stages + links_cost(links, self.technology))
 
     def does_not_fit(self, picked: Sequence[Choice], *, even: str = "") -> str:
         """Which resources are exceeded, by how much, the stages that take most of them, and what would help."""

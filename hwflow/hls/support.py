@@ -1,4 +1,4 @@
-"""What of a layer graph has no hardware yet."""
+"""What of a layer graph has no hardware."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ def hardware_problems(graph: LayerGraph) -> tuple[str, ...]:
             found.append(f"layer '{layer.name}' ({layer.kind}) has no hardware yet")
         elif problem := layer.hardware_problem(graph):
             found.append(f"layer '{layer.name}' ({layer.kind}): {problem}")
-    for name in graph.tensors:
-        readers = [f"'{layer.name}'" for layer in graph.consumers(name)] + ["the output"] * graph.outputs.count(name)
-        if len(readers) > 1:
-            found.append(f"tensor '{name}' is read by {' and '.join(readers)}; branches have no hardware yet")
+    for name in graph.inputs:
+        if name in graph.outputs:
+            found.append(f"tensor '{name}' is an input and an output; there is nothing for hardware to do between them")
+    for name in graph.computed:
+        if not graph.consumers(name) and name not in graph.outputs:
+            found.append(f"tensor '{name}' must be read by a layer or be an output; nothing reads it")
     return tuple(found)
 
 

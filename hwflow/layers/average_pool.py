@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from amaranth.lib.wiring import Component
 from hwflow_rtl.pool import AveragePoolStage
+from hwflow_rtl.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
@@ -87,7 +88,7 @@ class AveragePool(HardwareLayer):
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
         window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
         interval = AveragePoolStage.cycles(window=window, lanes=folding.cols, out_lanes=folding.lanes)
-        return Schedule(work=window.blocks * window.beats, interval=interval, multipliers=0, lanes_in=folding.cols)
+        return Schedule(work=window.blocks * window.beats, interval=interval, multipliers=0, lanes_in=(folding.cols,))
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
         return AveragePoolStage.cost(**self._arguments(graph, folding, technology))
@@ -96,6 +97,11 @@ class AveragePool(HardwareLayer):
         x = graph.tensors[self.inputs[0]]
         return AveragePoolStage(
             **self._arguments(graph, folding, technology), pad_value=pad_value(x), bipolar=x.format.bipolar, name=name)
+
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        arguments = self._arguments(graph, folding, technology)
+        del arguments["element"]
+        return AveragePoolStage.times(arrivals[0], **arguments)
 
     def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from amaranth.lib.wiring import Component
+from hwflow_rtl.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.formats import EqualByValue, Frame, IntArray, IntFormat, Tensor
@@ -35,13 +36,14 @@ class Schedule:
     """What a folding of a layer does in time.
 
     `work`: cycles of a frame in which its unit computes; `interval`: cycles between frames when neighbours never wait;
-    `multipliers`: multiplications it can make in one cycle; `lanes_in`: elements its stage takes in one cycle.
+    `multipliers`: multiplications it can make in one cycle; `lanes_in`: elements its stage takes in one cycle, for each
+    of its inputs.
     """
 
     work: int
     interval: int
     multipliers: int
-    lanes_in: int
+    lanes_in: tuple[int, ...]
 
 
 class Layer(EqualByValue, ABC):
@@ -118,7 +120,18 @@ class HardwareLayer(Layer):
 
     @abstractmethod
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        """The stage as an Amaranth component with the streams `i` and `o` and the output `busy`."""
+        """The stage as an Amaranth component with the streams `i` and `o` and the output `busy`.
+
+        A layer of several inputs has the streams `i0`, `i1`, ... instead of `i`.
+        """
+
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        """When the stage takes and gives beats, for the cycles in which those of each input arrive.
+
+        `arrivals` hold whole frames, one or more, and no two beats of one input in the same cycle.  Exact, to the
+        cycle, as long as the output is always taken.
+        """
+        raise NotImplementedError(f"{self.kind} has no times")
 
 
 def nearest_foldings(folding: Folding, possible: tuple[Folding, ...]) -> str:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from amaranth.lib.wiring import Component
 from hwflow_rtl.lookup import LookupStage
+from hwflow_rtl.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
@@ -69,7 +70,7 @@ class Lookup(HardwareLayer):
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
         beats = graph.tensors[self.output].frame.elements // folding.cols
-        return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=folding.cols)
+        return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=(folding.cols,))
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
         return LookupStage.cost(**self._arguments(graph, folding, technology))
@@ -77,6 +78,9 @@ class Lookup(HardwareLayer):
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
         table = codes_of(self.table, graph.tensors[self.output].format)
         return LookupStage(**self._arguments(graph, folding, technology), table=table, name=name)
+
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        return LookupStage.times(arrivals[0], technology)
 
     def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
         return {

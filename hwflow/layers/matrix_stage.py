@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from amaranth.lib.wiring import Component
 from hwflow_rtl.matrix import MatrixShape, MatrixStage
 from hwflow_rtl.rescaling import Rescaling
+from hwflow_rtl.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.window import WindowShape
 
@@ -69,10 +70,14 @@ class MatrixHardware:
     def schedule(self, folding: Folding) -> Schedule:
         shape = self.shape(folding)
         return Schedule(work=shape.work, interval=shape.cycles(), multipliers=folding.rows * folding.cols,
-                        lanes_in=shape.lanes)
+                        lanes_in=(shape.lanes,))
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
         return MatrixStage.cost(shape=self.shape(folding), rescaling=self.rescaling(technology), technology=technology)
+
+    def times(self, folding: Folding, technology: Technology, arrivals: Times) -> StageTimes:
+        return MatrixStage.times(
+            arrivals, shape=self.shape(folding), rescaling=self.rescaling(technology), technology=technology)
 
     def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
         shape = self.shape(folding)
@@ -110,3 +115,6 @@ class MatrixLayer(HardwareLayer):
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
         return self.hardware(graph).unit(folding, technology, name)
+
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        return self.hardware(graph).times(folding, technology, *arrivals)

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from amaranth.lib.wiring import Component
 from hwflow_rtl.pool import MaxPoolStage
+from hwflow_rtl.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
@@ -68,7 +69,7 @@ class MaxPool(HardwareLayer):
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
         window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
         return Schedule(work=window.blocks * window.beats, interval=MaxPoolStage.cycles(window=window), multipliers=0,
-                        lanes_in=folding.cols)
+                        lanes_in=(folding.cols,))
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
         window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
@@ -79,3 +80,7 @@ class MaxPool(HardwareLayer):
         window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
         return MaxPoolStage(
             window=window, lanes=folding.cols, element=shape_of(self.input_format), technology=technology)
+
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
+        return MaxPoolStage.times(arrivals[0], window=window, technology=technology)

@@ -14,7 +14,7 @@ from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.errors import AnswerIsNo
 from hwflow.hls import Budget, Plan, make_plan, solve
-from hwflow.hls.plan import link_cost
+from hwflow.hls.links import link_cost
 from hwflow.hls.support import hardware_problems
 from hwflow.layers.base import Folding, HardwareLayer, Layer, LayerGraph
 from hwflow.precision.points import LINKS, Design
@@ -151,7 +151,7 @@ def _links(graph: LayerGraph, foldings: Mapping[str, Folding]) -> Resources:
         link_cost(
             graph.tensors[maker.output].format.bits,
             foldings[maker.name].lanes,
-            reader.schedule(graph, foldings[reader.name]).lanes_in,
+            reader.schedule(graph, foldings[reader.name]).lanes_in[reader.inputs.index(maker.output)],
         )
         for maker, reader in _edges(graph)
         if maker.name in foldings and reader.name in foldings

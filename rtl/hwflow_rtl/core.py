@@ -1,79 +1,185 @@
-"""The core: stages in a chain, a stream in, a stream out, and probes that let a simulation see every boundary."""
+"""The core: a graph of stages joined by streams, with probes that let a simulation see every boundary."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Module, Value
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from .fork import Fork
 from .streams import Gearbox, lanes_of, link, payload_of
+from .vendor.base import Technology
 
-__all__ = ["Core", "submodule_names"]
+__all__ = ["Core", "Link", "inputs_of", "port_names", "submodule_names"]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A stream from the output of one stage to an input of another.
+
+    source, sink
+        Number of the stage; `~k` is input k of the core (as a source) or its output k (as a sink).
+    port
+        Which input of the sink.
+    depth
+        Words that may wait on the way, in beats of the source.  0: none, unless the source has other readers.
+    """
+
+    source: int
+    sink: int
+    port: int = 0
+    depth: int = 0
 
 
 class Core(wiring.Component):
-    """A chain of stages, each a component with the streams `i` and `o` and the output `busy`.
+    """Stages, each a component with one stream or more as input, the stream `o` and the output `busy`.
 
-    Where a stage gives other lanes than the next one takes, a `Gearbox` stands between them.
+    A source with several readers, or with words that wait, has a `Fork` behind it; where a stage takes other lanes
+    than its source gives, a `Gearbox` stands in front of it.
 
     Parameters
     ----------
     stages
-        Pairs of a name and a stage, first to last.
+        Pairs of a name and a stage, each behind all that it reads.
+    inputs
+        The signatures of the core's input streams.
+    links
+        Every input of every stage, and every output of the core, is the sink of one link.  The core has as many
+        outputs as links have core outputs as their sinks.
+    technology
+        Makes the memories of deep queues.
 
     Ports
     -----
     i, o
-        The input of the first stage, the output of the last.
+        The input and the output; of several, `i0`, `i1`, ... and `o0`, `o1`, ...
     probe{k}_valid, probe{k}_data
-        A beat leaves stage k in this cycle; its payload as bits, lane 0 lowest.  The gearbox comes behind the probe.
+        A beat leaves stage k in this cycle; its payload as bits, lane 0 lowest.  Forks and gearboxes come behind.
     stall{k}
-        Stage k offers a beat which the next does not take.
+        Stage k offers a beat which is not taken.
     busy{k}
         Stage k computes.
+    full{e}, empty{e}
+        Link e takes nothing from its source; it has nothing for its sink.
     """
 
-    def __init__(self, *, stages: Sequence[tuple[str, wiring.Component]]):
+    def __init__(self, *, stages: Sequence[tuple[str, wiring.Component]], inputs: Sequence[stream.Signature],
+                 links: Sequence[Link], technology: Technology | None = None):
         if not stages:
             raise ValueError("stages of a Core must be at least one, not none")
         self.stages = tuple(stages)
-        for (first, source), (second, sink) in zip(self.stages, self.stages[1:], strict=False):
-            ours, theirs = payload_of(source.o).elem_shape, payload_of(sink.i).elem_shape
-            if ours != theirs:
-                raise wiring.ConnectionError(
-                    f"input elements of stage '{second}' must be of the shape that stage '{first}' gives, {ours!r}, "
-                    f"not {theirs!r}")
-        members = {"i": In(self.stages[0][1].i.signature.flip()), "o": Out(self.stages[-1][1].o.signature)}
+        self.links = tuple(links)
+        self.technology = technology
+        self.input_names = port_names("i", len(inputs))
+        self.output_names = port_names("o", sum(link.sink < 0 for link in links))
+        self.check_sinks()
+        members: dict[str, Any] = {name: In(each) for name, each in zip(self.input_names, inputs, strict=True)}
+        for each in self.links:
+            if each.sink < 0:
+                members[self.output_names[~each.sink]] = Out(stream.Signature(self.payload_of_source(each, inputs)))
+            else:
+                self.check_elements(each, inputs)
         for k, (_, stage) in enumerate(self.stages):
             members |= {
                 f"probe{k}_valid": Out(1), f"probe{k}_data": Out(len(Value.cast(stage.o.payload))),
                 f"stall{k}": Out(1), f"busy{k}": Out(1),
             }
+        for e in range(len(self.links)):
+            members |= {f"full{e}": Out(1), f"empty{e}": Out(1)}
         super().__init__(members)
+
+    def check_sinks(self) -> None:
+        """Each input of a stage and each output of the core is fed once, by what comes before it."""
+        wanted = {(k, port) for k, (_, stage) in enumerate(self.stages) for port in range(len(inputs_of(stage)))}
+        wanted |= {(~k, 0) for k in range(len(self.output_names))}
+        sinks = [(each.sink, each.port) for each in self.links]
+        if len(sinks) != len(set(sinks)) or set(sinks) != wanted:
+            raise ValueError(f"links of a Core must feed each of {sorted(wanted)} once, not {sorted(sinks)}")
+        for each in self.links:
+            if not -len(self.input_names) <= each.source < (each.sink if each.sink >= 0 else len(self.stages)):
+                raise ValueError(f"source of {each} must be an input of the Core or an earlier stage")
+        unread = set(range(~len(self.input_names) + 1, len(self.stages))) - {each.source for each in self.links}
+        if unread:
+            raise ValueError(f"sources of a Core must each have a reader; {sorted(unread)} have none")
+
+    def payload_of_source(self, each: Link, inputs: Sequence[stream.Signature]) -> Any:
+        if each.source < 0:
+            return inputs[~each.source].members["payload"].shape
+        return payload_of(self.stages[each.source][1].o)
+
+    def check_elements(self, each: Link, inputs: Sequence[stream.Signature]) -> None:
+        sink, stage = self.stages[each.sink]
+        ours = self.payload_of_source(each, inputs).elem_shape
+        theirs = payload_of(inputs_of(stage)[each.port]).elem_shape
+        if ours != theirs:
+            raise wiring.ConnectionError(
+                f"input elements of stage '{sink}' must be of the shape that {self.name_of(each.source)} gives, "
+                f"{ours!r}, not {theirs!r}")
+
+    def name_of(self, source: int) -> str:
+        return f"stage '{self.stages[source][0]}'" if source >= 0 else f"input '{self.input_names[~source]}'"
 
     def elaborate(self, platform):
         m = Module()
         names = submodule_names([name for name, _ in self.stages])
-        source, source_name = wiring.flipped(self.i), "i"
         for k, (name, (_, stage)) in enumerate(zip(names, self.stages, strict=True)):
             m.submodules[name] = stage
-            if lanes_of(source) != lanes_of(stage.i):
-                m.submodules[f"gearbox{k}"] = gearbox = Gearbox(
-                    shape=payload_of(stage.i).elem_shape, lanes_in=lanes_of(source), lanes_out=lanes_of(stage.i))
-                link(m, source, gearbox.i, names=(source_name, f"gearbox{k}.i"))
-                source, source_name = gearbox.o, f"gearbox{k}.o"
-            link(m, source, stage.i, names=(source_name, f"{name}.i"))
-            source, source_name = stage.o, f"{name}.o"
             m.d.comb += [
                 getattr(self, f"probe{k}_valid").eq(stage.o.valid & stage.o.ready),
                 getattr(self, f"probe{k}_data").eq(Value.cast(stage.o.payload)),
                 getattr(self, f"stall{k}").eq(stage.o.valid & ~stage.o.ready),
                 getattr(self, f"busy{k}").eq(stage.busy),
             ]
-        link(m, source, wiring.flipped(self.o), names=(source_name, "o"))
+        sources = {~k: (wiring.flipped(getattr(self, name)), name) for k, name in enumerate(self.input_names)}
+        sources |= {k: (stage.o, f"{names[k]}.o") for k, (_, stage) in enumerate(self.stages)}
+        for number, (source, source_name) in sources.items():
+            readers = [(e, each) for e, each in enumerate(self.links) if each.source == number]
+            self.spread(m, source, source_name, readers, names)
         return m
+
+    def spread(self, m: Module, source: Any, source_name: str, readers: Sequence[tuple[int, Link]],
+               names: Sequence[str]) -> None:
+        """From one source to all its readers."""
+        if len(readers) == 1 and readers[0][1].depth == 0:
+            streams = [(source, source_name)]
+        else:
+            fork_name = f"fork_{source_name.removesuffix('.o')}"
+            m.submodules[fork_name] = fork = Fork(
+                shape=payload_of(source), depths=[each.depth for _, each in readers], technology=self.technology)
+            link(m, source, fork.i, names=(source_name, f"{fork_name}.i"))
+            streams = [(getattr(fork, f"o{n}"), f"{fork_name}.o{n}") for n in range(len(readers))]
+        for n, (e, each) in enumerate(readers):
+            reader, reader_name = streams[n]
+            full = ~fork.queues[n].i.ready if len(streams) > 1 or each.depth else reader.valid & ~reader.ready
+            m.d.comb += [getattr(self, f"full{e}").eq(full), getattr(self, f"empty{e}").eq(~reader.valid)]
+            if each.sink < 0:
+                sink, sink_name = wiring.flipped(getattr(self, self.output_names[~each.sink])), "o"
+            else:
+                sink = inputs_of(self.stages[each.sink][1])[each.port]
+                sink_name = f"{names[each.sink]}.i"
+            if lanes_of(reader) != lanes_of(sink):
+                m.submodules[f"gearbox{e}"] = gearbox = Gearbox(
+                    shape=payload_of(sink).elem_shape, lanes_in=lanes_of(reader), lanes_out=lanes_of(sink))
+                link(m, reader, gearbox.i, names=(reader_name, f"gearbox{e}.i"))
+                reader, reader_name = gearbox.o, f"gearbox{e}.o"
+            link(m, reader, sink, names=(reader_name, sink_name))
+
+
+def inputs_of(stage: Any) -> list[Any]:
+    """The input streams of a stage: `i`, or `i0`, `i1`, ..."""
+    if "i" in stage.signature.members:
+        return [stage.i]
+    count = sum(name.startswith("i") and name[1:].isdigit() for name in stage.signature.members)
+    return [getattr(stage, f"i{k}") for k in range(count)]
+
+
+def port_names(letter: str, count: int) -> list[str]:
+    """`i`, or `i0`, `i1`, ... for several."""
+    return [letter] if count == 1 else [f"{letter}{k}" for k in range(count)]
 
 
 def submodule_names(names: Sequence[str]) -> list[str]:

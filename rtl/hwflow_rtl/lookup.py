@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from .pipeline import delay
 from .streams import CreditCounter, Queue, link, stream_of
+from .times import StageTimes, Times
 from .vendor.base import Resources, Technology
 
 __all__ = ["LookupStage"]
@@ -53,6 +54,12 @@ class LookupStage(wiring.Component):
     def latency(self) -> int:
         """Cycles from a beat at the input to its result at the output."""
         return self.technology.timing.rom + Queue.latency_of(queue_depth(self.technology))
+
+    @staticmethod
+    def times(arrivals: Times, technology: Technology) -> StageTimes:
+        """When beats are taken and given, for those that come as `arrivals` says."""
+        latency = technology.timing.rom + Queue.latency_of(queue_depth(technology))
+        return StageTimes((arrivals,), arrivals + latency)
 
     @staticmethod
     def cycles(*, elements: int, lanes: int) -> int:

@@ -17,6 +17,7 @@ from .pipeline import delay
 from .rescaling import Rescaling
 from .row_patch import RowPatch
 from .streams import CreditCounter, Queue, link, stream_of
+from .times import StageTimes, Times
 from .vendor.base import Resources, Technology
 from .window import Window, WindowShape
 
@@ -74,6 +75,28 @@ class MatrixStage(wiring.Component):
             "o": Out(stream_of(shape.output, out_lanes)),
             "busy": Out(1),
         })
+
+    @staticmethod
+    def times(arrivals: Times, *, shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> StageTimes:
+        """When words are taken and results given, for words that come as `arrivals` says."""
+        patched = RowPatch.times(arrivals, shape=shape.window) if shape.patch else None
+        starts, taken = shape.played.times(arrivals if patched is None else patched[1], shape.block_interval)
+        taken = taken if patched is None else patched[0]
+        latency = MatrixStage.rescaling_latency(shape, rescaling, technology)
+        depth = max(2, shape.queue_depth(technology, latency))
+        first = (1 + technology.timing.ram + 1 + shape.played.beats - 1 + shape.word_delay(technology)
+                 + shape.bank_latency(technology) + shape.rows // shape.bank_rows(technology) + 1 + latency
+                 + Queue.latency_of(depth))
+        results = np.arange(shape.drain) * shape.drain_interval
+        return StageTimes((taken,), (starts[:, None] + first + results).reshape(-1))
+
+    @staticmethod
+    def rescaling_latency(shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> int:
+        """Cycles from lane 0's sum to the word of results: that of the slowest lane."""
+        bank = shape.bank_rows(technology)
+        return max(rescaling.of_lane(q, shape.out_lanes).latency(
+            accumulator=shape.accumulator, output=shape.output, interval=shape.drain_interval,
+            technology=technology) - q // bank for q in range(shape.out_lanes))
 
     @staticmethod
     def cost(*, shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> Resources:

@@ -15,6 +15,7 @@ from .products import Operand
 from .requantize_numbers import shape_range
 from .rescaling import Rescaling, RescalingUnit
 from .streams import CreditCounter, Queue, link, stream_of
+from .times import StageTimes, Times
 from .vendor.base import Resources, Technology
 from .window import Window, WindowShape
 
@@ -102,6 +103,13 @@ class MaxPoolStage(wiring.Component):
         return self.results.latency + Queue.latency_of(self.results.depth)
 
     @staticmethod
+    def times(arrivals: Times, *, window: WindowShape, technology: Technology) -> StageTimes:
+        """When words are taken and results given, for words that come as `arrivals` says."""
+        starts, taken = window.times(arrivals)
+        results = MaxPoolStage.results_of(window, technology)
+        return StageTimes((taken,), starts + results.latency + Queue.latency_of(results.depth))
+
+    @staticmethod
     def cycles(*, window: WindowShape) -> int:
         """Cycles from frame to frame."""
         return window.cycles()
@@ -185,6 +193,20 @@ class AveragePoolStage(wiring.Component):
     @property
     def latency(self) -> int:
         return self.results.latency + Queue.latency_of(self.results.depth)
+
+    @staticmethod
+    def times(arrivals: Times, *, window: WindowShape, lanes: int, accumulator: Shape, rescaling: Rescaling,
+              output: Shape, out_lanes: int, technology: Technology) -> StageTimes:
+        """When words are taken and results given, for words that come as `arrivals` says."""
+        schedule = _Schedule(window, lanes, out_lanes)
+        starts, taken = window.times(arrivals, schedule.parts)
+        slowest = max(part.latency(accumulator=Shape.cast(accumulator), output=Shape.cast(output),
+                                   interval=schedule.step, technology=technology)
+                      for part in parts_of(rescaling, schedule))
+        results = results_of(schedule, technology, slowest)
+        last = starts + results.latency + Queue.latency_of(results.depth)
+        before = np.arange(1 - schedule.parts, 1) * schedule.step
+        return StageTimes((taken,), (last[:, None] + before).reshape(-1))
 
     @staticmethod
     def cycles(*, window: WindowShape, lanes: int, out_lanes: int) -> int:

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from .pipeline import Nest
 from .streams import stream_of
+from .times import Times, in_turn
 from .vendor.base import Resources
 from .window_shape import WindowShape
 
@@ -60,6 +61,17 @@ class RowPatch(wiring.Component):
     def cycles(*, shape: WindowShape) -> int:
         """Cycles of a frame when input and output never wait."""
         return shape.height * (shape.width + RowPatch.blanks(shape))
+
+    @staticmethod
+    def times(arrivals: Times, *, shape: WindowShape) -> tuple[Times, Times]:
+        """When words are taken and windows are given."""
+        blanks = RowPatch.blanks(shape)
+        rows = arrivals.reshape(-1, shape.width)
+        shifts = in_turn(np.pad(rows, ((0, 0), (0, blanks))).reshape(-1)).reshape(len(rows), -1)
+        last = np.arange(shape.out_width) * shape.stride[1] - shape.pads[1] + shape.reach[1]
+        inside = np.minimum(last, shape.width + blanks - 1)
+        given = shifts[:, inside] + (last - inside) + 1
+        return shifts[:, :shape.width].reshape(-1), in_turn(given.reshape(-1))
 
     @staticmethod
     def cost(*, shape: WindowShape, width: int) -> Resources:

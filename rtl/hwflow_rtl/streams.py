@@ -16,6 +16,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from .times import Times, in_turn
 from .vendor.base import Resources, Technology
 
 __all__ = ["CreditCounter", "Gearbox", "Queue", "lanes_of", "link", "payload_of", "stream_of"]
@@ -234,6 +235,18 @@ class Gearbox(wiring.Component):
         elements = np.asarray(beats).reshape(-1)
         whole = len(elements) // self.lanes_out * self.lanes_out
         return elements[:whole].reshape(-1, self.lanes_out)
+
+    @staticmethod
+    def times(arrivals: Times, *, lanes_in: int, lanes_out: int) -> Times:
+        """When the beats behind the gearbox are there; `arrivals` are those in front of it."""
+        if lanes_in == lanes_out:
+            return arrivals
+        if lanes_out % lanes_in and lanes_in % lanes_out:
+            both = lcm(lanes_in, lanes_out)
+            wide = Gearbox.times(arrivals, lanes_in=lanes_in, lanes_out=both)
+            return Gearbox.times(wide, lanes_in=both, lanes_out=lanes_out)
+        last = (np.arange(1, len(arrivals) * lanes_in // lanes_out + 1) * lanes_out - 1) // lanes_in
+        return in_turn(arrivals[last] + 2)
 
     @staticmethod
     def cost(*, width: int, lanes_in: int, lanes_out: int) -> Resources:

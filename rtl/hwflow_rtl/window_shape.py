@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.utils import ceil_log2
 
+from .times import Times, in_turn
+
 __all__ = ["WindowShape"]
 
 IntArray = npt.NDArray[np.int64]
@@ -140,6 +142,33 @@ class WindowShape:
     def needs(self) -> IntArray:
         """Words of the frame that must have arrived before each output pixel's window starts."""
         return np.minimum(self.bases() + self.span - self.group_words + self.words, self.input_words)
+
+    def times(self, arrivals: Times, interval: int = 1) -> tuple[Times, Times]:
+        """When a `Window` starts its blocks and takes its words, which come as `arrivals` says, whole frames.
+
+        The ring has `ring_depth(interval)` places: a word waits until the block is started that frees its place.
+        """
+        pace, frames = max(interval, self.beats), len(arrivals) // self.input_words
+        decided = 2 if pace == 1 else 3  # cycles from the write of a word to the start of the block that waits for it
+        bases = self._block_bases()
+        needs = np.concatenate([k * self.input_words + np.minimum(bases + self.span, self.input_words)
+                                for k in range(frames)])
+        writable = np.maximum.accumulate(np.concatenate([k * self.input_words + bases for k in range(frames)]))
+        writable += self.ring_depth(interval) - self.guard
+        block = np.searchsorted(writable, np.arange(len(arrivals)), side="right")  # which must start before the word
+        taken = in_turn(arrivals)
+        while True:  # each round lets words wait longer; most need one
+            starts = in_turn(taken[needs - 1] + decided, pace)
+            room = np.where(block == 0, 0, starts[np.minimum(block, len(starts) - 1)] + 1)
+            later = in_turn(np.maximum(arrivals, room))
+            if np.array_equal(later, taken):
+                return starts, taken
+            taken = later
+
+    def _block_bases(self) -> IntArray:
+        """Base of each block of a frame."""
+        groups = np.arange(self.groups) * self.group_words
+        return np.repeat((self.bases()[:, None] + groups).reshape(-1), self.tiles_per_group)
 
     def ring_depth(self, interval: int = 1) -> int:
         """Words of the ring, a power of two, with which the ring itself never makes a window wait.

@@ -45,7 +45,7 @@ def prove(graph: LayerGraph, folding: Folding, frames: np.ndarray, seed: int = 1
     assert isinstance(layer, HardwareLayer)
     assert layer.hardware_problem(graph) is None
     assert layer.folding_problem(graph, folding) is None
-    stage, lanes_in = layer.unit(graph, folding, Generic(), "stage"), layer.schedule(graph, folding).lanes_in
+    stage, lanes_in = layer.unit(graph, folding, Generic(), "stage"), layer.schedule(graph, folding).lanes_in[0]
     expected = codes_of(layer.evaluate(graph, frames), y).reshape(-1, folding.lanes)
     codes = codes_of(frames, x)
     if not isinstance(layer, Lookup):

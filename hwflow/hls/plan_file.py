@@ -1,0 +1,94 @@
+"""A plan as a YAML file: to read, to edit, and to give back.
+
+Only the foldings are read back from a file; cycles and resources in it are for the reader and are computed anew.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema
+import yaml
+from hwflow_rtl.vendor import Resources, Technology
+
+from ..errors import HwflowError
+from ..layers.base import Folding, LayerGraph
+from .plan import Plan, make_plan, stage_names
+from .support import hardware_layers
+
+__all__ = ["plan_from_yaml", "plan_to_yaml"]
+
+
+def plan_to_yaml(plan: Plan) -> str:
+    """The plan as a file to read and to edit."""
+    stages = [{
+        "stage": stage.name, "layer": stage.layer, "kind": stage.kind,
+        "rows": stage.folding.rows, "cols": stage.folding.cols, "lanes": stage.folding.lanes,
+        "cycles": stage.schedule.interval, "multipliers": stage.schedule.multipliers,
+        "resources": resources_dict(stage.resources),
+    } for stage in plan.stages]
+    header = (
+        "# rows x cols multiplications are made in one cycle; lanes results leave a stage at once.\n"
+        "# Edit rows, cols and lanes and pass the file back with --plan; the other values are computed anew.\n")
+    body = {"model": plan.model, "technology": plan.technology, "interval": plan.interval,
+            "resources": resources_dict(plan.resources), "stages": stages}
+    return header + str(yaml.safe_dump(body, sort_keys=False))
+
+
+def resources_dict(resources: Resources) -> dict[str, int]:
+    return {"lut": resources.lut, "ff": resources.ff, "dsp": resources.dsp, "ram": resources.ram}
+
+
+COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "required": ["stages"],
+    "properties": {"stages": {"type": "array", "minItems": 1, "items": {
+        "type": "object",
+        "required": ["stage", "rows", "cols", "lanes"],
+        "properties": {"stage": {"type": "string"}, "rows": COUNT, "cols": COUNT, "lanes": COUNT, "layer": {},
+                       "kind": {}, "cycles": {}, "multipliers": {}, "resources": {}},
+        "additionalProperties": False,
+    }}, "model": {}, "technology": {}, "interval": {}, "resources": {}},
+    "additionalProperties": False,
+}
+
+
+def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, source: str) -> Plan:
+    """Read the foldings of `text` (from the file `source`, for messages) and compute the plan for `graph`."""
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "it cannot be parsed"
+        raise HwflowError(f"plan {source}{where}: not valid YAML: {problem}") from None
+    errors = sorted(jsonschema.Draft202012Validator(SCHEMA).iter_errors(document), key=lambda e: list(map(str, e.path)))
+    if errors:
+        path = "/".join(map(str, errors[0].absolute_path)) or "the top level"
+        raise HwflowError(f"plan {source}, {path}: {errors[0].message}; "
+                          "start from the plan.yaml that `hwflow build` writes")
+    given = {row["stage"]: row for row in document["stages"]}
+    for name, count in Counter(row["stage"] for row in document["stages"]).items():
+        if count > 1:
+            raise HwflowError(f"plan {source}: stage '{name}' must be named once, not {count} times")
+    names = stage_names(graph)
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            guess = f"; did you mean '{near[0]}'?" if near else ""
+            raise HwflowError(f"plan {source}: stage '{name}' is not in the model; its stages are "
+                              f"{', '.join(names)}{guess}")
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise HwflowError(f"plan {source}: stage '{missing[0]}' is missing; the plan must name every stage: "
+                          f"{', '.join(names)}")
+    foldings = [Folding(given[n]["rows"], given[n]["cols"], given[n]["lanes"]) for n in names]
+    for name, layer, folding in zip(names, hardware_layers(graph), foldings, strict=True):
+        problem = layer.folding_problem(graph, folding)
+        if problem:
+            raise HwflowError(f"plan {source}, stage '{name}': {problem}")
+    return make_plan(graph, foldings, technology)

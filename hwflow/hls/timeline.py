@@ -1,0 +1,106 @@
+"""When everything happens: how many words wait on each link, and when the first output comes, ahead of any simulation.
+
+The stages are played with unlimited queues at the pace of the plan: each input comes evenly spread over the interval,
+and every stage works as soon as it can.  What then waits on a link at most is the depth of its queue.  With queues of
+these depths the same schedule is possible in hardware; and because a network of stages that wait for data and room is
+monotone (nothing comes later because something else came earlier), the hardware, which starts everything as soon as
+data and room allow, is never slower, and never gets stuck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from hwflow_rtl.fork import Fork
+from hwflow_rtl.streams import Gearbox, Queue
+from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.vendor import Technology
+
+from ..layers.base import Folding, LayerGraph
+from .links import LinkPlan
+from .support import hardware_layers
+
+__all__ = ["Timeline", "timeline"]
+
+#: Frames until the schedule repeats itself: the first finds an empty design, the second meets the first's end.
+FRAMES = 3
+#: Beats that may wait in a stage's own output queue, or in front of a reader, without a queue on the link.
+SPARE = 2
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """`depths`: for each link, the beats of its source that its queue must hold; 0 where it needs none.
+
+    `latency`: for each output, the cycles from the first beat into the idle design to the output's first beat.
+    """
+
+    depths: tuple[int, ...]
+    latency: tuple[int, ...]
+
+
+def timeline(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
+             interval: int) -> Timeline:
+    """What follows from the foldings when a frame comes every `interval` cycles."""
+    beats = {link.source: link.elements // link.lanes_out for link in links if link.source < 0}
+    paced = {source: np.concatenate([frame * interval + np.arange(count) * interval // count
+                                     for frame in range(FRAMES)]) for source, count in beats.items()}
+    depths = depths_of(links, play(graph, foldings, links, [0] * len(links), technology, paced))
+    fast = {source: np.arange(count, dtype=np.int64) for source, count in beats.items()}
+    played = play(graph, foldings, links, depths, technology, fast)
+    firsts = {~link.sink: int(played.arrivals[e][0]) for e, link in enumerate(links) if link.sink < 0}
+    return Timeline(tuple(depths), tuple(firsts[k] for k in range(len(firsts))))
+
+
+@dataclass(frozen=True)
+class Played:
+    """`departures` by source; `arrivals` and `taken` by link, in beats of its sink."""
+
+    departures: Mapping[int, Times]
+    arrivals: Mapping[int, Times]
+    taken: Mapping[int, Times]
+
+
+def play(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan], depths: Sequence[int],
+         technology: Technology, offered: Mapping[int, Times]) -> Played:
+    """Every beat of every stream, when the beats of the inputs come as `offered`."""
+    departures = dict(offered)
+    arrivals: dict[int, Times] = {}
+    taken: dict[int, Times] = {}
+    readers = {link.source: sum(other.source == link.source for other in links) for link in links}
+    entering: dict[int, list[int]] = {}
+    for e, link in enumerate(links):
+        entering.setdefault(link.sink, []).append(e)
+    for position, layer in enumerate(hardware_layers(graph)):
+        for e in entering[position]:
+            arrivals[e] = arriving(links[e], departures[links[e].source], readers[links[e].source], depths[e])
+        made: StageTimes = layer.times(
+            graph, foldings[position], technology, *(arrivals[e] for e in entering[position]))
+        departures[position] = made.departures
+        taken |= dict(zip(entering[position], made.taken, strict=True))
+    for e, link in enumerate(links):
+        if link.sink < 0:
+            arrivals[e] = taken[e] = arriving(link, departures[link.source], readers[link.source], depths[e])
+    return Played(departures, arrivals, taken)
+
+
+def arriving(link: LinkPlan, departures: Times, readers: int, depth: int) -> Times:
+    """When the beats of a source are at the sink: through the queue, if there is one, and the change of lanes."""
+    if readers > 1 or depth:
+        departures = departures + Queue.latency_of(Fork.depth_of(depth))
+    return Gearbox.times(departures, lanes_in=link.lanes_out, lanes_out=link.lanes_in)
+
+
+def depths_of(links: Sequence[LinkPlan], played: Played) -> list[int]:
+    depths = []
+    for e, link in enumerate(links):
+        departures = played.departures[link.source]
+        # A word leaves the queue, at the latest, when the sink has taken its last element.
+        last = ((np.arange(len(departures)) + 1) * link.lanes_out - 1) // link.lanes_in
+        gone = np.searchsorted(played.taken[e][last], departures, side="left")
+        waiting = int(np.max(np.arange(1, len(departures) + 1) - gone))
+        alone = sum(other.source == link.source for other in links) == 1
+        depths.append(0 if alone and waiting <= SPARE else waiting + SPARE)
+    return depths
