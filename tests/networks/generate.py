@@ -1,0 +1,172 @@
+"""Random layer graphs by seed: chains and nested branches of all kinds of layers, several inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hwflow.layers import Folding, Frame, Layer, LayerGraph
+from hwflow.layers.formats import IntArray
+from tests.networks.grow import Growing, Taste
+from tests.networks.numbers import Rng, integers
+
+__all__ = ["TINY", "Taste", "any_foldings", "describe", "frames_for", "network"]
+
+#: For a simulator in Python: few cycles, few gates.
+TINY = Taste(side=5, channels=4, multiplications=800, blocks=2)
+
+
+def network(seed: int, taste: Taste = Taste()) -> LayerGraph:
+    """The graph of this seed."""
+    rng = np.random.default_rng([seed, 0x4E7])
+    grown = Blocks(rng, taste, f"random{seed}")
+    side = taste.side
+    height = 1 if rng.random() < 0.2 else int(rng.integers(1, side + 1))
+    x = grown.input(Frame(height, int(rng.integers(1, side + 1)), int(rng.integers(1, taste.channels // 2 + 1))))
+    x = grown.path(x, int(rng.integers(1, taste.blocks + 1)))
+    if x in grown.inputs or rng.random() < 0.25:
+        x = grown.dense(x)
+    if taste.joins and rng.random() < 0.15:
+        grown.path(x, 1, least=1)  # one more output behind the same tensor
+        grown.layer(x)
+    return grown.finished()
+
+
+class Blocks(Growing):
+    """Layers, and blocks of layers: paths that fork and join again, inside of each other."""
+
+    def path(self, x: str, blocks: int, least: int = 0) -> str:
+        """As many blocks as given, one behind the other."""
+        for _ in range(max(least, blocks)):
+            x = self.block(x, blocks)
+        return x
+
+    def block(self, x: str, depth: int) -> str:
+        if not self.taste.joins or depth < 1 or self.rng.random() < 0.5 or len(self.layers) > 4 * self.taste.blocks:
+            return self.layer(x)
+        kinds = [self.residual, self.gate, self.branches, self.with_input]
+        return kinds[int(self.rng.choice(4, p=[0.35, 0.2, 0.35, 0.1]))](x, depth)
+
+    def layer(self, x: str) -> str:
+        kind = self.rng.choice(["conv", "max", "mean", "table", "dense"], p=[0.6, 0.13, 0.1, 0.12, 0.05])
+        if kind == "conv":
+            return self.conv(x)
+        if kind == "max":
+            return self.max_pool(x)
+        if kind == "mean":
+            return self.average_pool(x)
+        return self.dense(x) if kind == "dense" else self.lookup(x)
+
+    def shorter(self, x: str, depth: int) -> str:
+        """A path inside of a block: none to two blocks."""
+        return self.path(x, int(self.rng.integers(0, min(3, depth + 1))))
+
+    def residual(self, x: str, depth: int) -> str:
+        """Two paths and their sum or product; one may be `x` itself, both may be."""
+        rng = self.rng
+        a = self.shorter(x, depth - 1)
+        b = self.towards(self.shorter(x, depth - 1) if rng.random() < 0.4 else x, self.frame(a))
+        pair = (a, b) if rng.integers(2) else (b, a)
+        return self.multiply(*pair) if rng.random() < 0.2 else self.add(*pair)
+
+    def towards(self, x: str, frame: Frame) -> str:
+        """`x`, or behind a convolution where its frame is another."""
+        return x if self.frame(x) == frame else self.conv(x, frame)
+
+    def gate(self, x: str, depth: int) -> str:
+        """Squeeze and excitation (Hu et al., 2018): a mean of all pixels decides on each channel, or on all of them.
+
+        Another join with 1 x 1 pixels is a sum with a bias that depends on the frame.
+        """
+        rng, whole = self.rng, self.frame(x)
+        g = self.average_pool(x, whole=True)
+        if rng.random() < 0.7:
+            g = self.dense(g)
+        if rng.random() < 0.5:
+            g = self.lookup(g)
+        if rng.random() < 0.2:
+            g = self.dense(g, 1)
+        elif self.frame(g) != Frame(1, 1, whole.channels):
+            g = self.dense(g, whole.channels)
+        body = self.towards(self.shorter(x, depth - 1), whole) if rng.random() < 0.3 else x
+        pair = (body, g) if rng.random() < 0.7 else (g, body)
+        return self.add(*pair) if rng.random() < 0.2 else self.multiply(*pair)
+
+    def branches(self, x: str, depth: int) -> str:
+        """Two to four paths behind one another along the channels."""
+        rng = self.rng
+        paths = [self.shorter(x, depth - 1) for _ in range(int(rng.integers(2, 5)))]
+        first = self.frame(paths[0])
+        room = max(1, self.taste.channels // len(paths))
+        for k, path in enumerate(paths[1:], 1):
+            frame = self.frame(path)
+            if (frame.height, frame.width) != (first.height, first.width):
+                wanted = Frame(first.height, first.width, int(rng.integers(1, room + 1)))
+                paths[k] = self.conv(path, wanted)
+        order = rng.permutation(len(paths))
+        return self.concat(*(paths[k] for k in order))
+
+    def with_input(self, x: str, depth: int) -> str:
+        """A join with another input of the graph."""
+        y = self.input(self.frame(x))
+        if self.rng.random() < 0.5:
+            y = self.towards(self.shorter(y, depth - 1), self.frame(x))
+        pair = (x, y) if self.rng.integers(2) else (y, x)
+        kinds = [self.add, self.multiply, self.concat]
+        return kinds[int(self.rng.integers(3))](*pair)
+
+
+def frames_for(graph: LayerGraph, count: int, seed: int = 0) -> dict[str, IntArray]:
+    """Random frames [count, h, w, c] for each input; of three frames or more, one of each end of the format."""
+    rng, found = np.random.default_rng([seed, 0xF4A]), {}
+    for name in graph.inputs:
+        t = graph.tensors[name]
+        frames = integers(rng, t.format, (count, t.frame.height, t.frame.width, t.frame.channels))
+        if count >= 3:
+            frames[-2], frames[-1] = t.format.low, t.format.high
+            frames[:] = frames[rng.permutation(count)]
+        found[name] = frames
+    return found
+
+
+def any_foldings(graph: LayerGraph, rng: Rng, *, slowest: int | None = None) -> list[Folding]:
+    """For each layer any of its foldings; with `slowest` one with at most so many cycles a frame, where there is one."""
+    picked = []
+    for layer in graph.layers:
+        options = list(layer.foldings(graph))  # type: ignore[attr-defined]
+        order = rng.permutation(len(options))
+        intervals = ((k, layer.schedule(graph, options[k]).interval) for k in order)  # type: ignore[attr-defined]
+        quick = (k for k, interval in intervals if slowest is None or interval <= slowest)
+        picked.append(options[next(quick, len(options) - 1)])
+    return picked
+
+
+def describe(graph: LayerGraph, foldings: Sequence[Folding] | None = None) -> str:
+    """The graph in a form that a person can read: a line for each input, layer and output."""
+    lines = [f"{graph.name}: inputs " + ", ".join(f"{name} {tensor_line(graph, name)}" for name in graph.inputs)]
+    for k, layer in enumerate(graph.layers):
+        fold = f"  {foldings[k].rows}x{foldings[k].cols}/{foldings[k].lanes}" if foldings else ""
+        lines.append(f"  {layer.output} {tensor_line(graph, layer.output)} = {layer.kind}({', '.join(layer.inputs)})"
+                     f"{layer_line(layer)}{fold}")
+    return "\n".join([*lines, f"  outputs {', '.join(graph.outputs)}"])
+
+
+def tensor_line(graph: LayerGraph, name: str) -> str:
+    t = graph.tensors[name]
+    return f"{t.frame} {t.format} z={t.zero_point}"
+
+
+def layer_line(layer: Layer) -> str:
+    """The fields that are small; of arrays the shape."""
+    found = []
+    for field in getattr(layer, "__dataclass_fields__", {}):
+        if field in ("name", "inputs", "output", "input_format"):
+            continue
+        value = getattr(layer, field)
+        if isinstance(value, np.ndarray):
+            value = list(value.shape)
+        elif field == "requantize":
+            value = type(value).__name__
+        found.append(f"{field}={value}")
+    return f" {' '.join(str(each) for each in found)}" if found else ""

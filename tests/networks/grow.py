@@ -1,0 +1,229 @@
+"""Adds random layers to a graph, one kind at a time; every constant is fitted to the integers that really come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hwflow.layers import (
+    Add,
+    AveragePool,
+    Concat,
+    Conv,
+    Dense,
+    Frame,
+    IntFormat,
+    Layer,
+    LayerGraph,
+    Lookup,
+    MaxPool,
+    Multiply,
+    Requantize,
+    Tensor,
+)
+from hwflow.layers.formats import IntArray
+from hwflow.layers.rescale import Rescale
+from tests.networks.geometry import Axis, any_axis, axis_to, both
+from tests.networks.numbers import Rng, any_format, any_zero_point, factor, integers, rescale, spread
+
+__all__ = ["Growing", "Taste", "divisor"]
+
+SUM = IntFormat(32, True)
+SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Taste:
+    """How large networks become: pixels of a side, channels, multiplications of a layer, blocks of layers.
+
+    `joins`: with branches; `bits`: the widest elements.
+    """
+
+    side: int = 12
+    channels: int = 24
+    multiplications: int = 20_000
+    blocks: int = 4
+    joins: bool = True
+    bits: int = 8
+
+
+@dataclass(frozen=True)
+class Elements:
+    """What a layer is asked to make: format and zero point."""
+
+    format: IntFormat
+    zero_point: int
+
+
+def divisor(rng: Rng, count: int) -> int:
+    found = [n for n in range(1, count + 1) if count % n == 0]
+    return found[int(rng.integers(len(found)))]
+
+
+class Growing:
+    """A graph that grows.  Every method adds a layer behind tensors that it is given, and returns its output."""
+
+    def __init__(self, rng: Rng, taste: Taste, name: str) -> None:
+        self.rng, self.taste = rng, taste
+        self.tensors: dict[str, Tensor] = {}
+        self.layers: list[Layer] = []
+        self.inputs: list[str] = []
+        #: A few frames of every tensor.
+        self.samples: dict[str, IntArray] = {}
+        self.graph = LayerGraph(name, self.tensors, (), (), ())
+
+    def finished(self) -> LayerGraph:
+        """The graph; what nothing reads is an output, and sometimes a tensor that is read."""
+        read = {name for layer in self.layers for name in layer.inputs}
+        outputs = [layer.output for layer in self.layers
+                   if layer.output not in read or self.rng.random() < 0.05]
+        return replace(self.graph, tensors=dict(self.tensors), layers=tuple(self.layers), inputs=tuple(self.inputs),
+                       outputs=tuple(outputs))
+
+    def frame(self, name: str) -> Frame:
+        return self.tensors[name].frame
+
+    def elements(self, *, bipolar: bool = True) -> Elements:
+        format = any_format(self.rng, bipolar=bipolar, most_bits=self.taste.bits)
+        return Elements(format, any_zero_point(self.rng, format))
+
+    def input(self, frame: Frame, like: Elements | None = None) -> str:
+        like, name = like or self.elements(), f"x{len(self.inputs)}"
+        self.inputs.append(name)
+        self.tensors[name] = Tensor(name, frame, like.format, 0.5, like.zero_point)
+        shape = (SAMPLES, frame.height, frame.width, frame.channels)
+        self.samples[name] = integers(self.rng, like.format, shape)
+        return name
+
+    def put(self, kind: type[Layer], inputs: tuple[str, ...], like: Elements, **fields: Any) -> str:
+        """Add a layer and evaluate it on the samples."""
+        output = f"t{len(self.layers)}"
+        layer = kind(name=f"{kind.kind}{len(self.layers)}", inputs=inputs, output=output, **fields)  # type: ignore[call-arg]
+        frame = layer.output_frame(*(self.frame(name) for name in inputs))
+        self.tensors[output] = Tensor(output, frame, like.format, 0.25, like.zero_point)
+        layer.check(self.graph)
+        self.samples[output] = layer.evaluate(self.graph, *(self.samples[name] for name in inputs))
+        self.layers.append(layer)
+        return output
+
+    def fitted(self, kind: type[Layer], x: str, like: Elements, **fields: Any) -> str:
+        """As `put` for a layer that requantizes sums: the constants fit the sums of the samples."""
+        channels = len(fields["weights"]) if "weights" in fields else self.frame(x).channels
+        plain = Requantize(*np.array([[0] * channels, [1] * channels, [0] * channels], np.int64), 0, SUM.low, SUM.high)
+        layer = kind(name="sums", inputs=(x,), output="sums", requantize=plain, **fields)  # type: ignore[call-arg]
+        tensors = self.tensors | {"sums": Tensor("sums", layer.output_frame(self.frame(x)), SUM, 1.0, 0)}
+        sums = layer.evaluate(replace(self.graph, tensors=tensors), self.samples[x])
+        made: Rescale = rescale(self.rng, sums, like.format, like.zero_point)
+        return self.put(kind, (x,), like, requantize=made, **fields)
+
+    # --- one layer of each kind
+
+    def conv(self, x: str, wanted: Frame | None = None, like: Elements | None = None) -> str:
+        """Any convolution; with `wanted` one whose output has this frame."""
+        rng, t = self.rng, self.tensors[x]
+        if wanted is not None and t.format.bipolar and (
+                wanted.height > t.frame.height or wanted.width > t.frame.width):
+            x = self.lookup(x, self.elements(bipolar=False))
+            t = self.tensors[x]
+        axes = self.axes(x, wanted)
+        groups, cout = self.channels(t.frame.channels, wanted)
+        weight_format = any_format(rng, most_bits=self.taste.bits)
+        weights = integers(rng, weight_format, (cout, axes[0].kernel, axes[1].kernel, t.frame.channels // groups))
+        if self.work(t.frame, axes) * weights.size > self.taste.multiplications and wanted is None:
+            return self.average_pool(x, like)
+        return self.fitted(Conv, x, like or self.elements(), weights=weights, weight_format=weight_format,
+                           input_format=t.format, groups=groups, **both(*axes))
+
+    def channels(self, cin: int, wanted: Frame | None) -> tuple[int, int]:
+        """Groups and outputs: one group most of the time, else depthwise or any number of groups."""
+        rng = self.rng
+        most = self.taste.channels
+        groups = 1 if rng.random() < 0.5 else cin if rng.random() < 0.6 else divisor(rng, cin)
+        if wanted is None:
+            return groups, groups * int(rng.integers(1, max(1, min(most, 3 * cin) // groups) + 1))
+        return groups if wanted.channels % groups == 0 else 1, wanted.channels
+
+    def axes(self, x: str, wanted: Frame | None = None, *, dilations: bool = True) -> tuple[Axis, Axis]:
+        t = self.tensors[x]
+        pads = t.format.contains(np.array(t.zero_point))
+        if wanted is not None:
+            return (axis_to(self.rng, t.frame.height, wanted.height, pads=pads),
+                    axis_to(self.rng, t.frame.width, wanted.width, pads=pads))
+        rows, columns = (any_axis(self.rng, size, pads=pads, dilations=dilations)
+                         for size in (t.frame.height, t.frame.width))
+        return Axis(1) if t.frame.height == 1 else rows, columns
+
+    @staticmethod
+    def work(frame: Frame, axes: tuple[Axis, Axis]) -> int:
+        return axes[0].positions(frame.height) * axes[1].positions(frame.width)
+
+    def dense(self, x: str, outputs: int | None = None, like: Elements | None = None) -> str:
+        t, weight_format = self.tensors[x], any_format(self.rng, most_bits=self.taste.bits)
+        most = max(1, min(self.taste.channels, self.taste.multiplications // t.frame.elements))
+        weights = integers(self.rng, weight_format,
+                           (outputs or int(self.rng.integers(1, most + 1)), t.frame.elements))
+        return self.fitted(Dense, x, like or self.elements(), weights=weights, weight_format=weight_format,
+                           input_format=t.format)
+
+    def max_pool(self, x: str) -> str:
+        t, axes = self.tensors[x], self.axes(x)
+        fields = both(*axes)
+        return self.put(MaxPool, (x,), Elements(t.format, t.zero_point), input_format=t.format,
+                        kernel=(axes[0].kernel, axes[1].kernel), **fields)
+
+    def average_pool(self, x: str, like: Elements | None = None, *, whole: bool | None = None) -> str:
+        """A mean of windows, or of the whole frame."""
+        t, rng = self.tensors[x], self.rng
+        whole = rng.random() < 0.3 if whole is None else whole
+        axes = (Axis(t.frame.height), Axis(t.frame.width)) if whole else self.axes(x, dilations=False)
+        fields = both(*axes)
+        del fields["dilations"]
+        return self.fitted(AveragePool, x, like or self.elements(), input_format=t.format,
+                           kernel=(axes[0].kernel, axes[1].kernel), **fields)
+
+    def lookup(self, x: str, like: Elements | None = None) -> str:
+        like, t = like or self.elements(), self.tensors[x]
+        table = integers(self.rng, like.format, (1 << t.format.bits,))
+        return self.put(Lookup, (x,), like, input_format=t.format, table=table)
+
+    # --- joins
+
+    def add(self, a: str, b: str) -> str:
+        """A sum or a difference."""
+        like, rng = self.elements(bipolar=False), self.rng
+        shift = int(rng.integers(0, 24))
+        reach = (like.format.high - like.format.low) / 2
+        ratios = [reach / spread(self.samples[x] - self.tensors[x].zero_point) * rng.uniform(0.3, 1.2) for x in (a, b)]
+        signs = np.where(rng.random(2) < 0.15, -1, 1).tolist()
+        multipliers = tuple(sign * factor(rng, ratio, shift) for sign, ratio in zip(signs, ratios, strict=True))
+        return self.put(Add, (a, b), like, multipliers=multipliers, **self.ends(like, shift))
+
+    def multiply(self, a: str, b: str) -> str:
+        like, rng = self.elements(bipolar=False), self.rng
+        shift = int(rng.integers(0, 24))
+        products = np.prod(np.broadcast_arrays(
+            *(self.samples[x] - self.tensors[x].zero_point for x in (a, b))), axis=0)
+        ratio = (like.format.high - like.format.low) / 2 / spread(products) * rng.uniform(0.4, 1.5)
+        sign = -1 if rng.random() < 0.1 else 1
+        return self.put(Multiply, (a, b), like, multiplier=sign * factor(rng, ratio, shift), **self.ends(like, shift))
+
+    def ends(self, like: Elements, shift: int) -> Mapping[str, int]:
+        """The last fields of a join: sometimes it has a Relu."""
+        low = like.zero_point if self.rng.random() < 0.3 and like.zero_point < like.format.high else like.format.low
+        return {"shift": shift, "zero_point": like.zero_point, "low": low, "high": like.format.high}
+
+    def concat(self, *parts: str) -> str:
+        """Of tensors that have one format and zero point; those that differ pass a table first."""
+        t = self.tensors[parts[0]]
+        like = Elements(t.format, t.zero_point)
+        same = [x if x == parts[0] or self.fits(x, t) else self.lookup(x, like) for x in parts]
+        if any(self.tensors[x].scale != 0.25 for x in same):  # an input of the graph has a scale of its own
+            same = [self.lookup(x, like) if self.tensors[x].scale != 0.25 else x for x in same]
+        return self.put(Concat, tuple(same), like)
+
+    def fits(self, x: str, t: Tensor) -> bool:
+        other = self.tensors[x]
+        return (other.format, other.zero_point, other.scale) == (t.format, t.zero_point, t.scale)

@@ -1,0 +1,124 @@
+"""What each kind of layer means, from the real numbers: exact, and nothing shared with `hwflow.layers`.
+
+Elements are looked at as reals without their zero point, so that padding is nothing; sums are int64, products and
+divisions behind them Python's integers, which never overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hwflow.layers import (
+    Add,
+    AveragePool,
+    Concat,
+    Conv,
+    Dense,
+    Layer,
+    LayerGraph,
+    Lookup,
+    MaxPool,
+    Multiply,
+)
+
+__all__ = ["MEANINGS", "meaning"]
+
+Ints = np.ndarray
+
+
+def meaning(graph: LayerGraph, layer: Layer, *inputs: Ints) -> Ints:
+    """The output [n, h, w, c] of `layer` for frames [n, h, w, c]."""
+    return MEANINGS[type(layer)](graph, layer, *inputs)
+
+
+def round_exactly(numerator: Ints, shift: Any, how: str = "half_even") -> Ints:
+    """numerator / 2**shift to integers; both arrays of Python's integers."""
+    unit = np.asarray(shift, object)
+    unit = np.vectorize(lambda s: 1 << int(s), otypes=[object])(unit)
+    floor = numerator // unit
+    twice = 2 * (numerator - floor * unit)
+    up = {
+        "half_even": (twice > unit) | ((twice == unit) & (floor % 2 == 1)),
+        "half_up": (twice >= unit), "half_down": twice > unit, "floor": twice < 0, "ceil": twice > 0}[how]
+    return floor + up.astype(int)
+
+
+def rescaled(q: Any, sums: Ints) -> Ints:
+    """Sums [..., channels] of raw integers through a Requantize or Thresholds."""
+    if hasattr(q, "values"):
+        return q.low + (sums[..., None] >= q.values).sum(axis=-1)
+    product = (sums.astype(object) * 2 ** int(q.fraction) + q.bias.astype(object)) * q.multiplier.astype(object)
+    return np.clip(round_exactly(product, q.shift, str(q.rounding)) + q.zero_point, q.low, q.high).astype(np.int64)
+
+
+def taps(x: Ints, kernel: Any, strides: Any, dilations: Any, pads: Any, outside: float) -> Ints:
+    """For every window of `x` [n, h, w, c] its taps, `outside` where there is padding: [n, oh, ow, taps, c]."""
+    found = []
+    for i in range(kernel[0]):
+        for j in range(kernel[1]):
+            rows = np.arange(-pads[0] + i * dilations[0],
+                             x.shape[1] + pads[2] - (kernel[0] - 1 - i) * dilations[0], strides[0])
+            columns = np.arange(-pads[1] + j * dilations[1],
+                                x.shape[2] + pads[3] - (kernel[1] - 1 - j) * dilations[1], strides[1])
+            inside = np.outer((rows >= 0) & (rows < x.shape[1]), (columns >= 0) & (columns < x.shape[2]))
+            part = x[:, rows.clip(0, x.shape[1] - 1)][:, :, columns.clip(0, x.shape[2] - 1)]
+            found.append(np.where(inside[..., None], part, outside))
+    return np.stack(found, axis=3)
+
+
+def conv(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    zero = graph.tensors[layer.inputs[0]].zero_point
+    outputs, height, width, depth = layer.weights.shape
+    windows = taps(x - zero, (height, width), layer.strides, layer.dilations, layer.pads, 0).astype(np.int64)
+    weights = layer.weights.reshape(layer.groups, outputs // layer.groups, height * width, depth)
+    parts = windows.reshape(*windows.shape[:4], layer.groups, depth)
+    sums = np.einsum("nhwtgd,gotd->nhwgo", parts, weights).reshape(*windows.shape[:3], outputs)
+    return rescaled(layer.requantize, sums + zero * layer.weights.reshape(outputs, -1).sum(axis=1))
+
+
+def dense(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    sums = np.einsum("nk,ok->no", x.reshape(len(x), -1), layer.weights)
+    return rescaled(layer.requantize, sums[:, None, None])
+
+
+def max_pool(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    windows = taps(x.astype(np.float64), layer.kernel, layer.strides, layer.dilations, layer.pads, -np.inf)
+    return windows.max(axis=3).astype(np.int64)
+
+
+def average_pool(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    zero = graph.tensors[layer.inputs[0]].zero_point
+    windows = taps(x - zero, layer.kernel, layer.strides, (1, 1), layer.pads, 0).astype(np.int64)
+    return rescaled(layer.requantize, windows.sum(axis=3) + zero * windows.shape[3])
+
+
+def lookup(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    format = graph.tensors[layer.inputs[0]].format
+    known = dict(zip(range(format.low, format.high + 1, format.step), layer.table.tolist(), strict=True))
+    return np.array([known[value] for value in x.reshape(-1).tolist()], np.int64).reshape(x.shape)
+
+
+def joined(graph: LayerGraph, layer: Any, a: Ints, b: Ints, combine: Callable[[Ints, Ints], Ints]) -> Ints:
+    one, two = ((x - graph.tensors[name].zero_point).astype(object) for name, x in zip(layer.inputs, (a, b), strict=True))
+    made = round_exactly(combine(one, two), layer.shift) + layer.zero_point
+    return np.clip(made, layer.low, layer.high).astype(np.int64)
+
+
+def add(graph: LayerGraph, layer: Any, a: Ints, b: Ints) -> Ints:
+    return joined(graph, layer, a, b, lambda x, y: x * layer.multipliers[0] + y * layer.multipliers[1])
+
+
+def multiply(graph: LayerGraph, layer: Any, a: Ints, b: Ints) -> Ints:
+    return joined(graph, layer, a, b, lambda x, y: x * y * layer.multiplier)
+
+
+def concat(graph: LayerGraph, layer: Any, *inputs: Ints) -> Ints:
+    return np.concatenate(inputs, axis=3)
+
+
+MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
+    Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Add: add,
+    Multiply: multiply, Concat: concat}

@@ -1,0 +1,69 @@
+"""The golden model of random networks against the meaning of every layer on that layer's own inputs: equality."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from hwflow import golden
+from hwflow.layers import KINDS
+from tests.networks.generate import TINY, Taste, describe, frames_for, network
+from tests.networks.meaning import MEANINGS, meaning
+
+#: Networks of a test, so that a test reports more than one seed.
+BLOCK = 50
+
+
+def check(seed: int, taste: Taste) -> Counter[str]:
+    """Every tensor of one network; the kinds of its layers."""
+    graph = network(seed, taste)
+    graph.check()
+    values = golden.run(graph, frames_for(graph, 4, seed))
+    for layer in graph.layers:
+        expected = meaning(graph, layer, *(values[name] for name in layer.inputs))
+        np.testing.assert_array_equal(values[layer.output], expected,
+                                      err_msg=f"seed {seed}, {layer.name} of\n{describe(graph)}")
+    return Counter(layer.kind for layer in graph.layers)
+
+
+def test_every_kind_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(KINDS)
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_tiny_networks(block: int) -> None:
+    found = sum((check(seed, TINY) for seed in range(block * BLOCK, (block + 1) * BLOCK)), Counter())
+    assert set(found) == {kind.kind for kind in KINDS}
+
+
+@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 60))])
+def test_networks(block: int) -> None:
+    found = sum((check(seed, Taste()) for seed in range(block * BLOCK, (block + 1) * BLOCK)), Counter())
+    assert set(found) == {kind.kind for kind in KINDS}
+
+
+def test_the_same_seed_gives_the_same_network() -> None:
+    for seed in range(5):
+        assert network(seed) == network(seed)
+    assert len({describe(network(seed)) for seed in range(30)}) == 30
+
+
+def test_networks_are_of_all_shapes() -> None:
+    """Several inputs and outputs, tensors with several readers, the same tensor on both sides of a join."""
+    graphs = [network(seed) for seed in range(100)]
+    assert {1, 2, 3} <= {len(graph.inputs) for graph in graphs}
+    assert {1, 2, 3} <= {len(graph.outputs) for graph in graphs}
+    assert any(len(graph.consumers(name)) > 2 for graph in graphs for name in graph.computed)
+    assert any(len(set(layer.inputs)) < len(layer.inputs) for graph in graphs for layer in graph.layers)
+
+
+def test_tensors_are_seldom_all_the_same() -> None:
+    """Else nothing would be proven."""
+    found = []
+    for seed in range(60):
+        graph = network(seed)
+        values = golden.run(graph, frames_for(graph, 4, seed))
+        found += [values[layer.output].min() == values[layer.output].max() for layer in graph.layers]
+    assert np.mean(found) < 0.12
