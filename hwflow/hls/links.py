@@ -53,22 +53,20 @@ def joints(graph: LayerGraph) -> list[tuple[str, int, int, int]]:
     return [*inner, *((name, made[name], ~k, 0) for k, name in enumerate(graph.outputs))]
 
 
-def links_of(graph: LayerGraph, flows: Sequence[tuple[Folding, Schedule]],
-             depths: Sequence[int] | None = None) -> tuple[LinkPlan, ...]:
-    """The links between stages that have these foldings and schedules; without `depths` nothing waits on them.
+def links_of(graph: LayerGraph, flows: Sequence[tuple[Folding, Schedule]]) -> tuple[LinkPlan, ...]:
+    """The links between stages that have these foldings and schedules, without queues.
 
     An input of the graph has the most lanes that one of its readers takes.
     """
     found = joints(graph)
-    depths = [0] * len(found) if depths is None else depths
     taken = [flows[sink][1].lanes_in[port] if sink >= 0 else 0 for _, _, sink, port in found]
     given: dict[int, int] = {}
     for (_, source, _, _), lanes in zip(found, taken, strict=True):
         given[source] = flows[source][0].lanes if source >= 0 else max(lanes, given.get(source, 1))
     return tuple(
         LinkPlan(name, source, sink, port, given[source], lanes or given[source], graph.tensors[name].format.bits,
-                 graph.tensors[name].frame.elements, depth)
-        for (name, source, sink, port), lanes, depth in zip(found, taken, depths, strict=True))
+                 graph.tensors[name].frame.elements, depth=0)
+        for (name, source, sink, port), lanes in zip(found, taken, strict=True))
 
 
 def link_cost(bits: int, lanes_out: int, lanes_in: int) -> Resources:

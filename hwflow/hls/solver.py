@@ -16,13 +16,17 @@ from hwflow_rtl.vendor import Resources, Technology
 from ..errors import AnswerIsNo
 from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from .links import link_cost, links_cost, links_of
-from .plan import Plan, make_plan, stage_names
+from .plan import Plan, interval_of, make_plan, stage_names
 from .support import hardware_layers
+from .timeline import with_queues
 
 __all__ = ["Budget", "solve"]
 
 #: Foldings with more multipliers than this times the fewest that are fast enough are never the cheapest.
 SPARE_MULTIPLIERS = 1.25
+
+#: Rounds in which stages look for foldings that need less of what is short, and how much more it counts in each.
+ROUNDS, HEAVIER = 4, 4.0
 
 RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers", "ram": "block RAMs"}
 
@@ -43,13 +47,21 @@ class Budget:
         share = self.usable_logic if resource in ("lut", "ff") else 1.0
         return int(getattr(self.available, resource) * share) - int(getattr(self.reserved, resource))
 
-    def price(self, resources: Resources) -> float:
-        """The share of the budget that `resources` takes, summed over the kinds; what the solver keeps low."""
-        shares = (getattr(resources, f.name) / max(self.limit(f.name), 1) for f in fields(Resources))
-        return float(sum(shares))
+    def price(self, resources: Resources, weights: Mapping[str, float] | None = None) -> float:
+        """The share of the budget that `resources` takes, summed over the kinds; what the solver keeps low.
+
+        `weights` by kind; 1 each where none are given.
+        """
+        return float(sum(
+            (1.0 if weights is None else weights[f.name]) * getattr(resources, f.name) / max(self.limit(f.name), 1)
+            for f in fields(Resources)))
+
+    def exceeded(self, resources: Resources) -> list[str]:
+        """The kinds of which `resources` takes more than there is."""
+        return [f.name for f in fields(Resources) if getattr(resources, f.name) > self.limit(f.name)]
 
     def fits(self, resources: Resources) -> bool:
-        return all(getattr(resources, f.name) <= self.limit(f.name) for f in fields(Resources))
+        return not self.exceeded(resources)
 
 
 @dataclass(frozen=True)
@@ -88,8 +100,8 @@ class Solver:
         best: list[Choice] | None = None
         while low <= high:
             middle = (low + high) // 2
-            picked = self.pick(targets[middle])
-            if picked is not None and self.budget.fits(self.total(picked)):
+            picked = self.fitting(targets[middle])
+            if picked is not None:
                 best, high = picked, middle - 1
             else:
                 low = middle + 1
@@ -99,7 +111,24 @@ class Solver:
             raise AnswerIsNo(self.does_not_fit(smallest, even="not even with its smallest folding: "))
         return best
 
-    def pick(self, target: int) -> list[Choice] | None:
+    def fitting(self, target: int) -> list[Choice] | None:
+        """Picks as fast as `target` that fit together, None where none were found.
+
+        What the picks exceed counts for more in the next round: stages then take foldings that need less of it.
+        """
+        weights = dict.fromkeys(RESOURCE_NAMES, 1.0)
+        for _ in range(ROUNDS):
+            picked = self.pick(target, weights)
+            if picked is None:
+                return None
+            total = self.total(picked)
+            if self.budget.fits(total):
+                return picked
+            for name in self.budget.exceeded(total):
+                weights[name] *= HEAVIER
+        return None
+
+    def pick(self, target: int, weights: Mapping[str, float] | None = None) -> list[Choice] | None:
         """The cheapest folding of each stage that is as fast as `target`, with what joins it to the stages before."""
         picked: dict[str, Choice] = {}
         for position, layer in enumerate(self.layers):
@@ -107,7 +136,7 @@ class Solver:
             for choice in self.fast_enough(position, layer, picked, target):
                 joined = sum((link_cost(self.graph.tensors[name].format.bits, lanes, entering)
                               for name, lanes, entering in self.joined(layer, choice, picked)), Resources())
-                price = self.budget.price(self.cost(position, choice.folding) + joined)
+                price = self.budget.price(self.cost(position, choice.folding) + joined, weights)
                 if best is None or price < lowest:
                     best, lowest = choice, price
             if best is None:
@@ -116,7 +145,7 @@ class Solver:
         return list(picked.values())
 
     def joined(self, layer: HardwareLayer, choice: Choice, picked: Mapping[str, Choice]) -> list[tuple[str, int, int]]:
-        """For each input of a stage: the tensor, the lanes that come (of a graph's input as many as enter), and enter."""
+        """For each input of a stage: the tensor, the lanes that come, and those that enter; all of a graph's input."""
         return [(name, picked[name].folding.lanes if name in picked else entering, entering)
                 for name, entering in zip(layer.inputs, choice.schedule.lanes_in, strict=True)]
 
@@ -140,10 +169,15 @@ class Solver:
         return [choice for choice in narrowest.values() if choice.size <= SPARE_MULTIPLIERS * least]
 
     def total(self, picked: Sequence[Choice]) -> Resources:
-        """The resources of all stages and of the links between them."""
+        """The resources of all stages and of the links between them; queues only where the rest fits."""
         links = links_of(self.graph, [(choice.folding, choice.schedule) for choice in picked])
         stages = sum((self.cost(k, choice.folding) for k, choice in enumerate(picked)), Resources())
-        return self.technology.placed(stages + links_cost(links, self.technology))
+        without = self.technology.placed(stages + links_cost(links, self.technology))
+        if not self.budget.fits(without):
+            return without
+        queues = with_queues(self.graph, [choice.folding for choice in picked], links, self.technology,
+                             interval_of([choice.schedule for choice in picked], links)).links
+        return self.technology.placed(stages + links_cost(queues, self.technology))
 
     def does_not_fit(self, picked: Sequence[Choice], *, even: str = "") -> str:
         """Which resources are exceeded, by how much, the stages that take most of them, and what would help."""
@@ -174,7 +208,8 @@ def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval
             least = max(min(c.schedule.interval for c in stage) for stage in solver.choices)
             raise AnswerIsNo(f"an interval of {interval} cycles must be at least {least}, the shortest that the "
                              f"layers of '{graph.name}' allow")
-        if not budget.fits(solver.total(at_this_pace)):
+        fitting = solver.fitting(interval)
+        if fitting is None:
             raise AnswerIsNo(solver.does_not_fit(at_this_pace))
-        picked = at_this_pace
+        picked = fitting
     return make_plan(graph, [choice.folding for choice in picked], technology)

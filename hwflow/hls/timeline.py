@@ -10,7 +10,7 @@ data and room allow, is never slower, and never gets stuck.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hwflow_rtl.fork import Fork
@@ -19,10 +19,11 @@ from hwflow_rtl.times import StageTimes, Times
 from hwflow_rtl.vendor import Technology
 
 from ..layers.base import Folding, LayerGraph
+from ..layers.formats import IntArray
 from .links import LinkPlan
 from .support import hardware_layers
 
-__all__ = ["Timeline", "timeline"]
+__all__ = ["Timeline", "with_queues"]
 
 #: Frames until the schedule repeats itself: the first finds an empty design, the second meets the first's end.
 FRAMES = 3
@@ -32,26 +33,27 @@ SPARE = 2
 
 @dataclass(frozen=True)
 class Timeline:
-    """`depths`: for each link, the beats of its source that its queue must hold; 0 where it needs none.
+    """`links` with the depths that their queues need.
 
     `latency`: for each output, the cycles from the first beat into the idle design to the output's first beat.
     """
 
-    depths: tuple[int, ...]
+    links: tuple[LinkPlan, ...]
     latency: tuple[int, ...]
 
 
-def timeline(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
-             interval: int) -> Timeline:
+def with_queues(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
+                interval: int) -> Timeline:
     """What follows from the foldings when a frame comes every `interval` cycles."""
     beats = {link.source: link.elements // link.lanes_out for link in links if link.source < 0}
     paced = {source: np.concatenate([frame * interval + np.arange(count) * interval // count
                                      for frame in range(FRAMES)]) for source, count in beats.items()}
-    depths = depths_of(links, play(graph, foldings, links, [0] * len(links), technology, paced))
+    depths = depths_of(links, play(graph, foldings, links, technology, paced))
+    deep = tuple(replace(link, depth=depth) for link, depth in zip(links, depths, strict=True))
     fast = {source: np.arange(count, dtype=np.int64) for source, count in beats.items()}
-    played = play(graph, foldings, links, depths, technology, fast)
-    firsts = {~link.sink: int(played.arrivals[e][0]) for e, link in enumerate(links) if link.sink < 0}
-    return Timeline(tuple(depths), tuple(firsts[k] for k in range(len(firsts))))
+    played = play(graph, foldings, deep, technology, fast)
+    firsts = {~link.sink: int(played.arrivals[e][0]) for e, link in enumerate(deep) if link.sink < 0}
+    return Timeline(deep, tuple(firsts[k] for k in range(len(firsts))))
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ class Played:
     taken: Mapping[int, Times]
 
 
-def play(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan], depths: Sequence[int],
-         technology: Technology, offered: Mapping[int, Times]) -> Played:
+def play(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
+         offered: Mapping[int, Times]) -> Played:
     """Every beat of every stream, when the beats of the inputs come as `offered`."""
     departures = dict(offered)
     arrivals: dict[int, Times] = {}
@@ -75,32 +77,41 @@ def play(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPla
         entering.setdefault(link.sink, []).append(e)
     for position, layer in enumerate(hardware_layers(graph)):
         for e in entering[position]:
-            arrivals[e] = arriving(links[e], departures[links[e].source], readers[links[e].source], depths[e])
+            arrivals[e] = arriving(links[e], departures[links[e].source], readers[links[e].source])
         made: StageTimes = layer.times(
             graph, foldings[position], technology, *(arrivals[e] for e in entering[position]))
         departures[position] = made.departures
         taken |= dict(zip(entering[position], made.taken, strict=True))
     for e, link in enumerate(links):
         if link.sink < 0:
-            arrivals[e] = taken[e] = arriving(link, departures[link.source], readers[link.source], depths[e])
+            arrivals[e] = taken[e] = arriving(link, departures[link.source], readers[link.source])
     return Played(departures, arrivals, taken)
 
 
-def arriving(link: LinkPlan, departures: Times, readers: int, depth: int) -> Times:
+def arriving(link: LinkPlan, departures: Times, readers: int) -> Times:
     """When the beats of a source are at the sink: through the queue, if there is one, and the change of lanes."""
-    if readers > 1 or depth:
-        departures = departures + Queue.latency_of(Fork.depth_of(depth))
+    if readers > 1 or link.depth:
+        departures = departures + Queue.latency_of(Fork.depth_of(link.depth))
     return Gearbox.times(departures, lanes_in=link.lanes_out, lanes_out=link.lanes_in)
 
 
 def depths_of(links: Sequence[LinkPlan], played: Played) -> list[int]:
+    """Of each link, the most beats of its source that wait at a time."""
     depths = []
     for e, link in enumerate(links):
         departures = played.departures[link.source]
-        # A word leaves the queue, at the latest, when the sink has taken its last element.
-        last = ((np.arange(len(departures)) + 1) * link.lanes_out - 1) // link.lanes_in
-        gone = np.searchsorted(played.taken[e][last], departures, side="left")
-        waiting = int(np.max(np.arange(1, len(departures) + 1) - gone))
+        count = np.arange(len(departures))
+        gone = np.searchsorted(leaving(link, played.taken[e], count), departures, side="left")
+        waiting = int(np.max(count + 1 - gone))
         alone = sum(other.source == link.source for other in links) == 1
         depths.append(0 if alone and waiting <= SPARE else waiting + SPARE)
     return depths
+
+
+def leaving(link: LinkPlan, taken: Times, beats: IntArray) -> Times:
+    """When beats of the source leave the queue: to the sink, or into the change of lanes when that has given what it
+    held before."""
+    if link.lanes_out == link.lanes_in:
+        return taken[beats]
+    before = beats * link.lanes_out // link.lanes_in - 1
+    return np.where(before < 0, 0, taken[before])
