@@ -12,6 +12,7 @@ from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.lookup import Lookup
 from hwflow.layers.max_pool import MaxPool
 from hwflow.layers.multiply import Multiply
+from hwflow.layers.rearrange import Rearrange
 from hwflow.layers.rescale import Requantize
 
 __all__ = [
@@ -30,9 +31,10 @@ __all__ = [
     "Lookup",
     "MaxPool",
     "Multiply",
+    "Rearrange",
     "Requantize",
     "Tensor",
 ]
 
 #: Every kind of layer.
-KINDS: tuple[type[Layer], ...] = (Conv, Dense, MaxPool, AveragePool, Lookup, Add, Multiply, Concat)
+KINDS: tuple[type[Layer], ...] = (Conv, Dense, MaxPool, AveragePool, Lookup, Add, Multiply, Concat, Rearrange)

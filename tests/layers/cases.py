@@ -20,11 +20,13 @@ from hwflow.layers import (
     Lookup,
     MaxPool,
     Multiply,
+    Rearrange,
     Requantize,
     Tensor,
 )
 from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
+from hwflow.layers.window import Window
 from tests.layers import reference
 
 Rng = np.random.Generator
@@ -136,14 +138,37 @@ def max_pool(rng: Rng) -> Case:
 
 def average_pool(rng: Rng) -> Case:
     x, y = pick(rng, FORMATS), pick(rng, FORMATS)
-    kernel, strides, _, pads = window(rng)
+    kernel, strides, dilations, pads = window(rng)
     pads = (0, 0, 0, 0) if x.bipolar else pads
     source = tensor(rng, "x", Frame(*(int(n) for n in rng.integers((7, 7, 1), (10, 10, 4)))), x)
-    q = rescale(rng, source.frame.channels, y, max(-x.low, x.high) * kernel[0] * kernel[1])
-    layer = AveragePool("mean", ("x",), "y", x, q, kernel, strides, pads)
+    magnitude = max(-x.low, x.high) * kernel[0] * kernel[1]
+    if rng.random() < 0.4:
+        return average_of_classes(rng, source, y, (kernel, strides, dilations, pads), magnitude)
+    q = rescale(rng, source.frame.channels, y, magnitude)
+    layer = AveragePool("mean", ("x",), "y", x, q, kernel, strides, pads, dilations)
     return case(layer, {"x": source}, y, lambda frame: reference.pool(
-        frame, kernel, strides, (1, 1), pads, lambda values, c: reference.rescale(q, sum(values), c),
+        frame, kernel, strides, dilations, pads, lambda values, c: reference.rescale(q, sum(values), c),
         source.zero_point))  # fmt: skip
+
+
+def average_of_classes(rng: Rng, x: Tensor, y: IntFormat, sizes, magnitude: int) -> Case:
+    """Rows and columns of windows of any classes; padding adds nothing."""
+    kernel, strides, dilations, pads = sizes
+    counts = Window(kernel, strides, dilations, pads).positions(x.frame)
+    many = tuple(int(n) for n in rng.integers(1, 4, 2))
+    rows, columns = ((*rng.integers(0, n, count - 1).tolist(), n - 1) for n, count in zip(many, counts, strict=True))
+    channels = x.frame.channels
+    q = rescale(rng, many[0] * many[1] * channels, y, magnitude)
+    layer = AveragePool("mean", ("x",), "y", x.format, q, kernel, strides, pads, dilations, rows, columns)
+
+    def meaning(frame: np.ndarray) -> np.ndarray:
+        sums = reference.pool(frame, kernel, strides, dilations, pads, lambda values, _: sum(values), None)
+        for r, c, channel in np.ndindex(sums.shape):
+            place = (rows[r] * many[1] + columns[c]) * channels + channel
+            sums[r, c, channel] = reference.rescale(q, int(sums[r, c, channel]), place)
+        return sums
+
+    return case(layer, {"x": x}, y, meaning)
 
 
 def lookup(rng: Rng) -> Case:
@@ -192,6 +217,27 @@ def concat(rng: Rng) -> Case:
     return case(layer, inputs, x, lambda *frames: np.concatenate([*frames, frames[0]], axis=2))
 
 
+def table(rng: Rng, highest: int) -> np.ndarray:
+    """Any offsets up to `highest`, some of them padding, in any order."""
+    found = rng.integers(0, highest + 1, int(rng.integers(1, 6)))
+    return np.where(rng.random(len(found)) < 0.2, -1, found)
+
+
+def rearrange(rng: Rng) -> Case:
+    x = pick(rng, [*FORMATS, IntFormat(32, True), IntFormat(32, False)])
+    source = tensor(rng, "x", Frame(*(int(n) for n in rng.integers(1, 5, 3))), x)
+    last = source.frame.elements - 1
+    cuts = sorted(int(n) for n in rng.integers(0, last + 1, 2))
+    rows, columns, channels = (table(rng, n) for n in (cuts[0], cuts[1] - cuts[0], last - cuts[1]))
+    padding = int(integers(rng, x, ()))
+    layer = Rearrange("move", ("x",), "y", x, rows, columns, channels, padding)
+    y = Tensor("y", layer.output_frame(source.frame), x, source.scale, source.zero_point)
+    graph = LayerGraph("case", {"x": source, "y": y}, (layer,), ("x",), ("y",))
+    return Case(graph, lambda frame: np.array([[[
+        padding if -1 in (r, c, k) else int(frame.reshape(-1)[r + c + k])
+        for k in channels.tolist()] for c in columns.tolist()] for r in rows.tolist()]))  # fmt: skip
+
+
 CASES: dict[type[Layer], Callable[[Rng], Case]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Add: add,
-    Multiply: multiply, Concat: concat}  # fmt: skip
+    Multiply: multiply, Concat: concat, Rearrange: rearrange}  # fmt: skip

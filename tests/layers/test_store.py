@@ -21,9 +21,11 @@ from hwflow.layers import (
     Lookup,
     MaxPool,
     Multiply,
+    Rearrange,
     Requantize,
     Tensor,
 )
+from hwflow.layers.rearrange import picked
 from hwflow.layers.store import load_graph, save_graph
 
 INT8, UINT4 = IntFormat(8, True), IntFormat(4, False)
@@ -42,7 +44,7 @@ def every_kind() -> LayerGraph:
             127,
         )
 
-    w = rng.integers(-127, 128, (4, 3, 3, 1))
+    w, frame = rng.integers(-127, 128, (4, 3, 3, 1)), Frame(4, 8, 4)
     layers = (
         Conv("conv/1", ("x",), "a", w, INT8, UINT4, q(4), (2, 1), (1, 2), (1, 2, 1, 2), 2),
         Lookup("relu", ("a",), "b", INT8, rng.integers(-128, 128, 256)),
@@ -52,11 +54,12 @@ def every_kind() -> LayerGraph:
         Add("add", ("c", "d"), "f", (-(2**18 - 1), 3 << 20), 17, 2, -100, 127),
         Multiply("gate", ("f", "d"), "g", 2**17 + 1, 30, -4, -128, 9),
         Dense("fc", ("d",), "y", rng.integers(-8, 8, (3, 4)), IntFormat(4, True), INT8, q(3)),
+        Rearrange("move", ("g",), "h", INT8, *picked(frame, [0, 3, -1], range(8), [2, 2]), -7),
     )
-    frames = {name: Frame(4, 8, 4) for name in "abcfg"}
-    frames |= {"x": Frame(8, 8, 2), "d": Frame(1, 1, 4), "e": Frame(4, 8, 8), "y": Frame(1, 1, 3)}
+    frames = dict.fromkeys("abcfg", frame)
+    frames |= {"h": Frame(3, 8, 2), "x": Frame(8, 8, 2), "d": Frame(1, 1, 4), "e": Frame(4, 8, 8), "y": Frame(1, 1, 3)}
     tensors = {n: Tensor(n, f, UINT4 if n == "x" else INT8, 1 / 3, 7) for n, f in frames.items()}
-    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "g"))
+    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h"))
     graph.check()
     return graph
 
