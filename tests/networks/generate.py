@@ -11,13 +11,14 @@ from hwflow.layers.formats import IntArray
 from tests.networks.grow import Growing, Taste
 from tests.networks.numbers import Rng, integers
 
-__all__ = ["TINY", "Taste", "any_foldings", "describe", "frames_for", "network"]
+__all__ = ["TINY", "USUAL", "Taste", "any_foldings", "describe", "frames_for", "network"]
 
 #: For a simulator in Python: few cycles, few gates.
 TINY = Taste(side=5, channels=4, multiplications=800, blocks=2)
+USUAL = Taste()
 
 
-def network(seed: int, taste: Taste = Taste()) -> LayerGraph:
+def network(seed: int, taste: Taste = USUAL) -> LayerGraph:
     """The graph of this seed."""
     rng = np.random.default_rng([seed, 0x4E7])
     grown = Blocks(rng, taste, f"random{seed}")
@@ -131,7 +132,7 @@ def frames_for(graph: LayerGraph, count: int, seed: int = 0) -> dict[str, IntArr
 
 
 def any_foldings(graph: LayerGraph, rng: Rng, *, slowest: int | None = None) -> list[Folding]:
-    """For each layer any of its foldings; with `slowest` one with at most so many cycles a frame, where there is one."""
+    """For each layer any of its foldings; with `slowest` one of at most so many cycles a frame, if there is one."""
     picked = []
     for layer in graph.layers:
         options = list(layer.foldings(graph))  # type: ignore[attr-defined]

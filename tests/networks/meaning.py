@@ -102,7 +102,8 @@ def lookup(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
 
 
 def joined(graph: LayerGraph, layer: Any, a: Ints, b: Ints, combine: Callable[[Ints, Ints], Ints]) -> Ints:
-    one, two = ((x - graph.tensors[name].zero_point).astype(object) for name, x in zip(layer.inputs, (a, b), strict=True))
+    zeros = (graph.tensors[name].zero_point for name in layer.inputs)
+    one, two = ((x - zero).astype(object) for x, zero in zip((a, b), zeros, strict=True))
     made = round_exactly(combine(one, two), layer.shift) + layer.zero_point
     return np.clip(made, layer.low, layer.high).astype(np.int64)
 

@@ -9,7 +9,7 @@ import pytest
 
 from hwflow import golden
 from hwflow.layers import KINDS
-from tests.networks.generate import TINY, Taste, describe, frames_for, network
+from tests.networks.generate import TINY, USUAL, Taste, describe, frames_for, network
 from tests.networks.meaning import MEANINGS, meaning
 
 #: Networks of a test, so that a test reports more than one seed.
@@ -40,7 +40,7 @@ def test_tiny_networks(block: int) -> None:
 
 @pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 60))])
 def test_networks(block: int) -> None:
-    found = sum((check(seed, Taste()) for seed in range(block * BLOCK, (block + 1) * BLOCK)), Counter())
+    found = sum((check(seed, USUAL) for seed in range(block * BLOCK, (block + 1) * BLOCK)), Counter())
     assert set(found) == {kind.kind for kind in KINDS}
 
 

@@ -1,0 +1,65 @@
+"""Random networks with random foldings as hardware, in Amaranth's simulator: every boundary equals the golden model.
+
+The interval between frames and the first output's cycle are those of the plan, to the cycle; stalls of up to 98 % on
+all inputs and outputs stop nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from hwflow import hls
+from hwflow.hls.support import hardware_problems
+from hwflow.layers import LayerGraph
+from hwflow.synth import list_boards, load_board
+from tests.networks.generate import TINY, Taste, any_foldings, describe, frames_for, network
+from tests.networks.playing import Stalls, play_plan
+
+FRAMES = 4
+BLOCK = 25
+#: Cycles of a frame at most, so that a simulator in Python gets through many.
+SLOWEST = 300
+CHAINS = dataclasses.replace(TINY, joins=False, blocks=3)
+
+
+def plan_of(graph: LayerGraph, seed: int) -> hls.Plan:
+    """Any folding of each layer, with the latencies of any board's parts."""
+    names = list_boards()
+    technology = load_board(names[seed % len(names)]).technology()
+    return hls.make_plan(graph, any_foldings(graph, np.random.default_rng(seed), slowest=SLOWEST), technology)
+
+
+def stalls_of(seed: int) -> tuple[Stalls, ...]:
+    """None, both ends, a slow source, a slow sink; how slow depends on the seed."""
+    slow = (0.3, 0.9, 0.98)[seed % 3]
+    return Stalls(), Stalls(0.5, 0.5, seed), Stalls(slow, 0.0, seed), Stalls(0.0, slow, seed)
+
+
+def prove(seed: int, taste: Taste) -> int:
+    """One network; the number of its stages."""
+    graph = network(seed, taste)
+    assert not hardware_problems(graph), (seed, hardware_problems(graph))
+    plan = plan_of(graph, seed)
+    frames = frames_for(graph, FRAMES, seed)
+    told = f"seed {seed} of {taste}\n{describe(graph, [stage.folding for stage in plan.stages])}"
+    for stalls in stalls_of(seed):
+        played = play_plan(graph, plan, frames, stalls)
+        assert not played.wrong, f"{stalls}: {played.wrong}; {told}"
+        if stalls == Stalls():
+            assert tuple(played.offered) == plan.latency, f"latency {played.offered}, not {plan.latency}; {told}"
+            intervals = [played.interval(k, len(cycles) // FRAMES) for k, cycles in enumerate(played.cycles)]
+            assert max(intervals) == plan.interval, f"interval {intervals}, not {plan.interval}; {told}"
+    return len(plan.stages)
+
+
+@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 20))])
+def test_chains(block: int) -> None:
+    assert sum(prove(seed, CHAINS) for seed in range(block * BLOCK, (block + 1) * BLOCK)) > BLOCK
+
+
+@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 40))])
+def test_branches(block: int) -> None:
+    assert sum(prove(seed, TINY) for seed in range(block * BLOCK, (block + 1) * BLOCK)) > BLOCK
