@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from hwflow_rtl.fork import Fork
-from hwflow_rtl.streams import Gearbox, Queue
+from hwflow_rtl.streams import Gearbox
 from hwflow_rtl.times import StageTimes, Times
 from hwflow_rtl.vendor import Technology
 
@@ -50,6 +50,9 @@ def with_queues(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[
                                      for frame in range(FRAMES)]) for source, count in beats.items()}
     depths = depths_of(links, play(graph, foldings, links, technology, paced))
     deep = tuple(replace(link, depth=depth) for link, depth in zip(links, depths, strict=True))
+    if any(in_blocks(link, technology) for link in deep):  # these take longer, and others wait for them
+        again = depths_of(links, play(graph, foldings, deep, technology, paced))
+        deep = tuple(replace(link, depth=max(link.depth, depth)) for link, depth in zip(deep, again, strict=True))
     fast = {source: np.arange(count, dtype=np.int64) for source, count in beats.items()}
     played = play(graph, foldings, deep, technology, fast)
     firsts = {~link.sink: int(played.arrivals[e][0]) for e, link in enumerate(deep) if link.sink < 0}
@@ -77,22 +80,28 @@ def play(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPla
         entering.setdefault(link.sink, []).append(e)
     for position, layer in enumerate(hardware_layers(graph)):
         for e in entering[position]:
-            arrivals[e] = arriving(links[e], departures[links[e].source], readers[links[e].source])
+            arrivals[e] = arriving(links[e], departures[links[e].source], readers[links[e].source], technology)
         made: StageTimes = layer.times(
             graph, foldings[position], technology, *(arrivals[e] for e in entering[position]))
         departures[position] = made.departures
         taken |= dict(zip(entering[position], made.taken, strict=True))
     for e, link in enumerate(links):
         if link.sink < 0:
-            arrivals[e] = taken[e] = arriving(link, departures[link.source], readers[link.source])
+            arrivals[e] = taken[e] = arriving(link, departures[link.source], readers[link.source], technology)
     return Played(departures, arrivals, taken)
 
 
-def arriving(link: LinkPlan, departures: Times, readers: int) -> Times:
+def arriving(link: LinkPlan, departures: Times, readers: int, technology: Technology) -> Times:
     """When the beats of a source are at the sink: through the queue, if there is one, and the change of lanes."""
     if readers > 1 or link.depth:
-        departures = departures + Queue.latency_of(Fork.depth_of(link.depth))
+        departures = Fork.times(
+            departures, width=link.lanes_out * link.bits, depth=link.depth, technology=technology)
     return Gearbox.times(departures, lanes_in=link.lanes_out, lanes_out=link.lanes_in)
+
+
+def in_blocks(link: LinkPlan, technology: Technology) -> bool:
+    """Whether the queue of a link stands in RAM blocks."""
+    return Fork.choice(width=link.lanes_out * link.bits, depth=link.depth, technology=technology).in_blocks
 
 
 def depths_of(links: Sequence[LinkPlan], played: Played) -> list[int]:

@@ -63,8 +63,8 @@ class Core(wiring.Component):
         Stage k offers a beat which is not taken.
     busy{k}
         Stage k computes.
-    full{e}, empty{e}
-        Link e takes nothing from its source; it has nothing for its sink.
+    full{e}, empty{e}, level{e}
+        Link e takes nothing from its source; it has nothing for its sink; so many words wait in its queue.
     """
 
     def __init__(self, *, stages: Sequence[tuple[str, wiring.Component]], inputs: Sequence[stream.Signature],
@@ -89,8 +89,17 @@ class Core(wiring.Component):
                 f"stall{k}": Out(1), f"busy{k}": Out(1),
             }
         for e in range(len(self.links)):
-            members |= {f"full{e}": Out(1), f"empty{e}": Out(1)}
+            members |= {f"full{e}": Out(1), f"empty{e}": Out(1), f"level{e}": Out(range(self.capacity(e) + 1))}
         super().__init__(members)
+
+    def has_queue(self, e: int) -> bool:
+        """Whether words can wait on link e: it was given a depth, or its source has other readers."""
+        each = self.links[e]
+        return each.depth > 0 or sum(other.source == each.source for other in self.links) > 1
+
+    def capacity(self, e: int) -> int:
+        """Words that its queue is made for, 0 without a queue."""
+        return Fork.depth_of(self.links[e].depth) if self.has_queue(e) else 0
 
     def check_sinks(self) -> None:
         """Each input of a stage and each output of the core is fed once, by what comes before it."""
@@ -144,7 +153,8 @@ class Core(wiring.Component):
     def spread(self, m: Module, source: Any, source_name: str, readers: Sequence[tuple[int, Link]],
                names: Sequence[str]) -> None:
         """From one source to all its readers."""
-        if len(readers) == 1 and readers[0][1].depth == 0:
+        fork = None
+        if not self.has_queue(readers[0][0]):
             streams = [(source, source_name)]
         else:
             fork_name = f"fork_{source_name.removesuffix('.o')}"
@@ -154,7 +164,11 @@ class Core(wiring.Component):
             streams = [(getattr(fork, f"o{n}"), f"{fork_name}.o{n}") for n in range(len(readers))]
         for n, (e, each) in enumerate(readers):
             reader, reader_name = streams[n]
-            full = ~fork.queues[n].i.ready if len(streams) > 1 or each.depth else reader.valid & ~reader.ready
+            if fork is None:
+                full = reader.valid & ~reader.ready
+            else:
+                full = ~fork.queues[n].i.ready
+                m.d.comb += getattr(self, f"level{e}").eq(fork.queues[n].level)
             m.d.comb += [getattr(self, f"full{e}").eq(full), getattr(self, f"empty{e}").eq(~reader.valid)]
             if each.sink < 0:
                 sink, sink_name = wiring.flipped(getattr(self, self.output_names[~each.sink])), "o"

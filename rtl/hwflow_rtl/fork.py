@@ -8,7 +8,9 @@ from amaranth.hdl import Cat, Module, ShapeLike
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .streams import Queue, link
+from .deep_queue import QueueChoice, make_queue
+from .streams import link
+from .times import Times
 from .vendor.base import Resources, Technology
 
 __all__ = ["Fork"]
@@ -26,8 +28,8 @@ class Fork(wiring.Component):
     technology
         Makes the deep queues.
 
-    Every `ready` that the input waits for is a register of a queue, so that readers never see each other.  Latency is
-    that of the queue; initiation interval 1.
+    Every `ready` that the input waits for is a register of a queue, so that readers never see each other.  A queue is
+    the one that `QueueChoice` finds the cheapest.  Latency of each output: that of its queue; initiation interval 1.
     """
 
     LEAST_DEPTH = 2
@@ -35,7 +37,7 @@ class Fork(wiring.Component):
     def __init__(self, *, shape: ShapeLike, depths: Sequence[int], technology: Technology | None = None):
         if not depths:
             raise ValueError("depths of a Fork must be at least one, not none")
-        self.queues = [Queue(shape=shape, depth=self.depth_of(depth), technology=technology) for depth in depths]
+        self.queues = [make_queue(shape=shape, depth=self.depth_of(depth), technology=technology) for depth in depths]
         ports = {f"o{k}": Out(stream.Signature(shape)) for k in range(len(depths))}
         super().__init__({"i": In(stream.Signature(shape)), **ports})
 
@@ -45,9 +47,22 @@ class Fork(wiring.Component):
         return max(Fork.LEAST_DEPTH, depth)
 
     @staticmethod
+    def choice(*, width: int, depth: int, technology: Technology | None) -> QueueChoice:
+        """The queue of one reader of words of `width` bits."""
+        return QueueChoice(width=width, depth=Fork.depth_of(depth), technology=technology)
+
+    @staticmethod
+    def times(arrivals: Times, *, width: int, depth: int, technology: Technology | None) -> Times:
+        """When the words are at the output with this `depth`, for words that come as `arrivals` says.
+
+        Exact as long as every output is always taken.
+        """
+        return arrivals + Fork.choice(width=width, depth=depth, technology=technology).latency
+
+    @staticmethod
     def cost(*, width: int, depths: Sequence[int], technology: Technology | None = None) -> Resources:
-        """Of words of `width` bits, as `Queue.cost`."""
-        return sum((Queue.cost(width=width, depth=Fork.depth_of(depth), technology=technology) for depth in depths),
+        """Of words of `width` bits: LUT and FF estimated, RAM exact."""
+        return sum((Fork.choice(width=width, depth=depth, technology=technology).cost for depth in depths),
                    Resources(lut=len(depths)))
 
     def elaborate(self, platform):

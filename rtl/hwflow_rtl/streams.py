@@ -77,6 +77,8 @@ class Queue(wiring.Component):
         Decides whether the memory stands in tables or, where a family has no such memory, in RAM blocks whose output
         register is the queue's.  Without it synthesis decides.  The queue behaves the same in every case.
 
+    `level` is the number of words inside; what nobody looks at costs nothing.
+
     Latency 1 cycle (shift register) or 2 (memory); initiation interval 1.
     """
 
@@ -89,7 +91,8 @@ class Queue(wiring.Component):
         self.shape = shape
         self.depth = depth
         self.technology = technology
-        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape)),
+                          "level": Out(range(self.capacity + 1))})
 
     @property
     def latency(self) -> int:
@@ -134,6 +137,7 @@ class Queue(wiring.Component):
         m.d.comb += [
             self.i.ready.eq(~used[-1]), self.o.valid.eq(used[0]), self.o.payload.eq(words[0]),
             push.eq(self.i.valid & self.i.ready), pop.eq(self.o.valid & self.o.ready),
+            self.level.eq(sum(used)),
         ]
         with m.If(push & ~pop):
             m.d.sync += used.eq(Cat(1, used[:-1]))
@@ -161,7 +165,7 @@ class Queue(wiring.Component):
         m.d.comb += [
             self.i.ready.eq(space), self.o.valid.eq(full), self.o.payload.eq(word),
             push.eq(self.i.valid & space), pull.eq(some & (~full | self.o.ready)),
-            write.en.eq(push), write.data.eq(self.i.payload),
+            write.en.eq(push), write.data.eq(self.i.payload), self.level.eq(stored + full),
         ]
         m.d.sync += [write.addr.eq(write.addr + push), read.addr.eq(read.addr + pull)]
         with m.If(push & ~pull):

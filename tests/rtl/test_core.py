@@ -6,11 +6,11 @@ import pytest
 from amaranth.hdl import Module, Signal, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from hwflow_rtl.core import Core, submodule_names
+from hwflow_rtl.core import Core, Link, inputs_of, port_names, submodule_names
 from hwflow_rtl.emit import emit, emit_rtlil
 from hwflow_rtl.streams import Queue, lanes_of, link, payload_of, stream_of
 
-from tests.rtl.harness import pack, simulate
+from tests.rtl.harness import pack, simulate, simulator
 
 INT8 = signed(8)
 
@@ -32,8 +32,33 @@ class Increment(wiring.Component):
         return m
 
 
+class Sum(wiring.Component):
+    """The sums of the elements of both inputs, a beat when both have one."""
+
+    def __init__(self, lanes: int):
+        ports = {name: In(stream_of(INT8, lanes)) for name in ("i0", "i1")}
+        super().__init__({**ports, "o": Out(stream_of(INT8, lanes)), "busy": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.queue = queue = Queue(shape=payload_of(self.o), depth=2)
+        both = self.i0.valid & self.i1.valid
+        m.d.comb += [queue.i.valid.eq(both), self.i0.ready.eq(both & queue.i.ready),
+                     self.i1.ready.eq(both & queue.i.ready), self.busy.eq(both)]
+        for lane in range(lanes_of(self.o)):
+            m.d.comb += queue.i.payload[lane].eq(self.i0.payload[lane] + self.i1.payload[lane])
+        link(m, queue.o, wiring.flipped(self.o))
+        return m
+
+
+def chain(stages: list, lanes: int = 2) -> Core:
+    """Stages one behind the other, from the input to the output."""
+    links = [Link(k - 1 if k else ~0, k) for k in range(len(stages))]
+    return Core(stages=stages, inputs=[stream_of(INT8, lanes)], links=[*links, Link(len(stages) - 1, ~0)])
+
+
 def make_core() -> Core:
-    return Core(stages=[("first", Increment(2, 1)), ("/layer2/Conv:0", Increment(2, 2)), ("last", Increment(3, 4))])
+    return chain([("first", Increment(2, 1)), ("/layer2/Conv:0", Increment(2, 2)), ("last", Increment(3, 4))])
 
 
 def wrapped(values: np.ndarray) -> np.ndarray:
@@ -74,12 +99,79 @@ def test_core_joins_stages_and_shows_every_boundary(stall_in, stall_out):
 def test_core_refuses_other_elements():
     with pytest.raises(wiring.ConnectionError, match=re.escape(
             "input elements of stage 'b' must be of the shape that stage 'a' gives, signed(8), not unsigned(8)")):
-        Core(stages=[("a", Increment(2, 1)), ("b", Increment(2, 1, unsigned(8)))])
+        chain([("a", Increment(2, 1)), ("b", Increment(2, 1, unsigned(8)))])
 
 
 def test_core_refuses_no_stages():
     with pytest.raises(ValueError, match="stages of a Core must be at least one"):
-        Core(stages=[])
+        chain([])
+
+
+def make_graph(depth: int = 4) -> Core:
+    """Two inputs, two outputs: a = x + 1; b = a + 2 with other lanes; o0 = b + y; o1 = a, and x itself is o2."""
+    stages = [("a", Increment(2, 1)), ("b", Increment(4, 2)), ("sum", Sum(4))]
+    links = [Link(~0, 0), Link(0, 1, depth=depth), Link(1, 2, 0), Link(~1, 2, 1, depth), Link(2, ~0), Link(0, ~1),
+             Link(~0, ~2, depth=2)]
+    return Core(stages=stages, inputs=[stream_of(INT8, 2), stream_of(INT8, 4)], links=links)
+
+
+@pytest.mark.parametrize("stall_in, stall_out", [(0, 0), (0.5, 0.5), (0.9, 0), (0, 0.9)])
+@pytest.mark.parametrize("depth", [1, 4, 9])
+def test_core_of_branches(depth, stall_in, stall_out):
+    x, y = np.random.default_rng(2).integers(-128, 128, (2, 40))
+    traces = simulate(make_graph(depth), sends={"i0": x.reshape(-1, 2), "i1": y.reshape(-1, 4)},
+                      receives={"o0": 10, "o1": 20, "o2": 20}, stall_in=stall_in, stall_out=stall_out)
+    for name, expected in (("o0", x + 3 + y), ("o1", x + 1), ("o2", x)):
+        assert np.array_equal(traces[name].beats.reshape(-1), wrapped(expected)), name
+
+
+def test_core_says_which_link_is_full_and_which_is_empty():
+    """Input 1 never comes: all that leads to the sum fills up, and output 0 stays empty."""
+    core, seen = make_graph(4), {}
+
+    async def testbench(ctx):
+        ctx.set(core.i0.valid, 1)
+        for name in ("o0", "o1", "o2"):
+            ctx.set(getattr(core, name).ready, 1)
+        ports = {f"{name}{e}": getattr(core, f"{name}{e}") for e in range(7) for name in ("full", "empty", "level")}
+        for cycle in range(60):
+            _, _, *values = await ctx.tick().sample(*ports.values())
+            seen[cycle] = dict(zip(ports, values, strict=True))
+
+    sim = simulator(core)
+    sim.add_testbench(testbench)
+    sim.run()
+    last = seen[59]
+    assert seen[50] == last, "everything stands still"
+    # a fills its queue to b, then nothing gets into the fork behind a any more; the other reader runs empty.
+    assert [last[f"full{e}"] for e in range(7)] == [1, 1, 1, 0, 0, 0, 0]
+    assert [last[f"empty{e}"] for e in range(7)] == [0, 0, 0, 1, 1, 1, 1]
+    assert [last[f"level{e}"] for e in range(7)] == [2, 4, 0, 0, 0, 0, 0]
+    assert max(values["level1"] for values in seen.values()) == core.capacity(1) == 4
+    assert [core.capacity(e) for e in range(7)] == [2, 4, 0, 4, 0, 2, 2]
+
+
+def refused(links: list[Link], message: str, **options) -> None:
+    stages = options.get("stages", [("a", Increment(2, 1)), ("b", Sum(2))])
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Core(stages=stages, inputs=[stream_of(INT8, 2)], links=links)
+
+
+def test_core_refuses_links_that_do_not_fit():
+    right = [Link(~0, 0), Link(0, 1, 0), Link(~0, 1, 1), Link(1, ~0)]
+    Core(stages=[("a", Increment(2, 1)), ("b", Sum(2))], inputs=[stream_of(INT8, 2)], links=right)
+    refused(right[:2] + right[3:], "links of a Core must feed each of [(-1, 0), (0, 0), (1, 0), (1, 1)] once")
+    refused([*right, Link(0, 1, 1)], "links of a Core must feed each of")
+    refused([Link(1, 0), *right[1:]], "must be an input of the Core or an earlier stage")
+    refused([*right[:3], Link(0, ~0)], "sources of a Core must each have a reader; [1] have none")
+    refused([Link(~1, 0), *right[1:]], "must be an input of the Core or an earlier stage")
+
+
+def test_names_of_ports():
+    assert port_names("i", 1) == ["i"]
+    assert port_names("o", 3) == ["o0", "o1", "o2"]
+    assert len(inputs_of(Sum(2))) == 2
+    assert len(inputs_of(Increment(2, 1))) == 1
 
 
 def test_submodule_names_are_safe_and_unique():

@@ -84,13 +84,19 @@ def delay(m: Module, value, cycles: int, name: str):
 
 
 class Generic(Technology):
-    """See the module's text.  `roms` maps a ROM's name to its contents, in the order of creation."""
+    """See the module's text.  `roms` maps a ROM's name to its contents, in the order of creation.
+
+    `like` is a family whose costs it has besides the latencies `timing`, so that what is chosen by cost is the same.
+    """
 
     name = "generic"
 
-    def __init__(self, *, timing: Timing = Timing(multiply=4), hex_roms: bool = False):
+    def __init__(self, *, timing: Timing = Timing(multiply=4), hex_roms: bool = False, like: Technology | None = None):
         self.timing = timing
         self.hex_roms = hex_roms
+        self.like = like
+        if like is not None:
+            self.name, self.prefers_fabric_requantizer = like.name, like.prefers_fabric_requantizer
         self.roms: dict[str, npt.NDArray[np.uint8]] = {}
 
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
@@ -107,10 +113,16 @@ class Generic(Technology):
         return GenericRam(width=width, depth=depth, latency=self.timing.ram)
 
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
+        if self.like is not None:
+            return self.like.multipliers_cost(count=count, a=a, b=b)
         return Resources(dsp=count)
 
     def rom_cost(self, *, width: int, depth: int) -> Resources:
+        if self.like is not None:
+            return self.like.rom_cost(width=width, depth=depth)
         return Resources(ram=-(-width * depth // 18432))
 
     def ram_cost(self, *, width: int, depth: int) -> Resources:
+        if self.like is not None:
+            return self.like.ram_cost(width=width, depth=depth)
         return Resources(ram=-(-width * depth // 18432))

@@ -1,0 +1,142 @@
+"""Queues in RAM blocks, and the choice between them and those of `streams.Queue` by what they cost."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from .pipeline import delay
+from .streams import CreditCounter, Queue, link
+from .vendor.base import Resources, Technology, price
+
+__all__ = ["DeepQueue", "QueueChoice", "make_queue"]
+
+
+class DeepQueue(wiring.Component):
+    """A first-in first-out buffer of `depth` words in RAM blocks that takes and gives a word in every cycle.
+
+        i ─▶ RAM, a ring of depth - front words ─▶ shift register of `front` words ─▶ o
+
+    A word is read ahead as soon as the front has a place for it, which counts those that are on their way: the RAM
+    never stalls.  Ready at the input and valid at the output are registers.
+
+    Parameters
+    ----------
+    shape
+        Of the payload of both streams.
+    depth
+        Words that go in before the first has left: exactly so many, at least `least_depth`.
+    technology
+        Makes the RAM.
+
+    Latency `latency_of(technology)`; initiation interval 1.  `level` is the number of words inside.
+    """
+
+    def __init__(self, *, shape: ShapeLike, depth: int, technology: Technology):
+        if depth < self.least_depth(technology):
+            raise ValueError(f"depth of a DeepQueue must be at least {self.least_depth(technology)}, not {depth}; take "
+                             f"a Queue")
+        self.shape = shape
+        self.depth = depth
+        self.technology = technology
+        self.front = self.front_of(technology)
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape)),
+                          "level": Out(range(depth + 1))})
+
+    @staticmethod
+    def front_of(technology: Technology) -> int:
+        """Words behind the RAM for one in every cycle: its latency, the front's, and until a place counts as free."""
+        return next(words for words in range(2, 64) if words >= technology.timing.ram + Queue.latency_of(words) + 1)
+
+    @staticmethod
+    def least_depth(technology: Technology) -> int:
+        return DeepQueue.front_of(technology) + 2
+
+    @staticmethod
+    def latency_of(technology: Technology) -> int:
+        """Cycles from a word's way in to its way out: written, read, through the front."""
+        return 1 + technology.timing.ram + Queue.latency_of(DeepQueue.front_of(technology))
+
+    @property
+    def latency(self) -> int:
+        return self.latency_of(self.technology)
+
+    @property
+    def capacity(self) -> int:
+        return self.depth
+
+    @staticmethod
+    def cost(*, width: int, depth: int, technology: Technology) -> Resources:
+        """Of words of `width` bits: LUT and FF estimated, RAM exact."""
+        front = DeepQueue.front_of(technology)
+        count = ceil_log2(depth - front + 1)
+        return (technology.ram_cost(width=width, depth=depth - front) + Queue.cost(width=width, depth=front)
+                + Resources(lut=6 * count + 16, ff=3 * count + technology.timing.ram + 8))
+
+    def elaborate(self, platform):
+        m = Module()
+        places, width = self.depth - self.front, Shape.cast(self.shape).width
+        m.submodules.ram = ram = self.technology.ram(width=width, depth=places)
+        m.submodules.front = front = Queue(shape=self.shape, depth=self.front)
+        m.submodules.credit = credit = CreditCounter(words=self.front, take=1)
+        stored, some, space = Signal(range(places + 1)), Signal(), Signal(init=1)
+        push, pull = Signal(), Signal()
+        read = [pull]
+        for n in range(self.technology.timing.ram):
+            read.append(delay(m, read[-1], 1, f"read{n}", reset_less=False))
+        m.d.comb += [
+            self.i.ready.eq(space), push.eq(self.i.valid & space), pull.eq(some & credit.credit),
+            ram.write_en.eq(push), ram.write_data.eq(Value.cast(self.i.payload)),
+            credit.taken.eq(pull), credit.given.eq(front.o.valid & front.o.ready),
+            front.i.valid.eq(read[-1]), Value.cast(front.i.payload).eq(ram.read_data),
+            self.level.eq(stored + sum(read[1:]) + front.level),
+        ]
+        self.pointer(m, ram.write_addr, push, places, "write")
+        self.pointer(m, ram.read_addr, pull, places, "read")
+        with m.If(push & ~pull):
+            m.d.sync += [stored.eq(stored + 1), some.eq(1), space.eq(stored != places - 1)]
+        with m.If(pull & ~push):
+            m.d.sync += [stored.eq(stored - 1), some.eq(stored != 1), space.eq(1)]
+        link(m, front.o, wiring.flipped(self.o))
+        return m
+
+    @staticmethod
+    def pointer(m: Module, address: Signal, step: Value, places: int, name: str) -> None:
+        """`address` walks round the `places`, a place for each `step`; that it is at the last is known beforehand."""
+        here, last = Signal(range(places), name=f"{name}_here"), Signal(name=f"{name}_last")
+        m.d.comb += address.eq(here)
+        with m.If(step):
+            m.d.sync += [here.eq(Mux(last, 0, here + 1)), last.eq(here == places - 2)]
+
+
+class QueueChoice:
+    """The cheapest queue of at least `depth` words of `width` bits: which it is, its latency and its cost.
+
+    One in RAM blocks where the technology's blocks are worth less than the tables that they save (`vendor.price`);
+    never one without a technology.
+    """
+
+    def __init__(self, *, width: int, depth: int, technology: Technology | None):
+        self.depth = depth
+        self.technology = technology
+        self.cost = Queue.cost(width=width, depth=depth, technology=technology)
+        self.in_blocks = False
+        if technology is not None and depth >= DeepQueue.least_depth(technology):
+            deep = DeepQueue.cost(width=width, depth=depth, technology=technology)
+            if price(deep) < price(self.cost):
+                self.in_blocks, self.cost = True, deep
+
+    @property
+    def latency(self) -> int:
+        return DeepQueue.latency_of(self.technology) if self.in_blocks else Queue.latency_of(self.depth)
+
+
+def make_queue(*, shape: ShapeLike, depth: int, technology: Technology | None) -> Queue | DeepQueue:
+    """The queue of `QueueChoice`."""
+    choice = QueueChoice(width=Shape.cast(shape).width, depth=depth, technology=technology)
+    if choice.in_blocks:
+        assert technology is not None
+        return DeepQueue(shape=shape, depth=depth, technology=technology)
+    return Queue(shape=shape, depth=depth, technology=technology)
