@@ -119,10 +119,14 @@ def cli() -> None:
 @cli.command()
 @model_options
 @click.option("--strict", is_flag=True, help="Follow the word of the specification, also where exporters do not.")
+@click.option("--hardware", is_flag=True, help="Say of every node whether it maps to hardware, why not, and what "
+                                               "to do; the exit code is 1 where one does not.")
+@click.option("--board", "fits", metavar="BOARD", help="With --hardware: whether the weights alone fit this board.")
 def check(**options: Any) -> None:
     """Check MODEL against the ONNX rules and say what hwflow cannot run.
 
     The exit code is 0 for a valid ONNX file, with or without hardware for it, 1 for errors, 2 for what is no ONNX file.
+    With --hardware it is 0 for a model that can become hardware, and 1 for any other.
     """
     run(commands.check, options)
 

@@ -68,6 +68,8 @@ class Settings:
     seed: int = 1
     waves: bool = False
     strict: bool = False
+    hardware: bool = False
+    fits: str | None = None
     svg: Path | None = None
     limits: Limits = DEFAULT_LIMITS
 
@@ -93,7 +95,7 @@ class Flow:
     @cached_property
     def model(self) -> onnx.Model:
         """The model with every shape known and its constants folded."""
-        self._require_small_enough()
+        self.require_small_enough()
         try:
             inferred = onnx.infer(self.source, dict(self.settings.input_shapes), self.settings.limits)
         except HwflowError as error:
@@ -102,7 +104,7 @@ class Flow:
             self.console.progress(note)
         return onnx.simplify(inferred)
 
-    def _require_small_enough(self) -> None:
+    def require_small_enough(self) -> None:
         """Say no before hours of work: the largest device of the boards holds some 500 000 weights."""
         graph = self.source.graph
         nodes, parameters = len(graph.nodes), sum(array.size for array in graph.initializers.values())

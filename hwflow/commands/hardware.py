@@ -23,7 +23,9 @@ from ..onnx.rewrite.passes import remove_unused
 from ..report import tables
 from ..report.accuracy import say_accuracy, show_accuracy, show_layers
 from ..report.console import Console
+from ..report.hardware import hardware_facts, show_hardware, show_weights, weights_facts
 from ..report.info import describe_model
+from ..report.mapping import mapped
 from ..report.model import show_model
 from ..report.picture import svg
 from ..report.places import without_hardware
@@ -43,11 +45,14 @@ def check(console: Console, settings: Settings) -> Result:
 
     The exit code judges the file alone: 0 valid, 1 with errors, 2 where it points at what must not be read.
     """
+    if settings.fits is not None and not settings.hardware:
+        raise HwflowError("--board of check must stand with --hardware")
     findings = onnx.check(read(settings.model, limits=settings.limits), strict=settings.strict)
     groups = {kind: [f for f in findings if f.severity is kind] for kind in (Severity.ERROR, Severity.WARNING)}
     for kind, group in groups.items():
-        for finding in group:
-            console.say(f"{kind.value}: {finding}")
+        if kind is Severity.ERROR or not settings.hardware:
+            for finding in group:
+                console.say(f"{kind.value}: {finding}")
     errors, warnings = groups.values()
     summary = f"{settings.model}: {counted(len(errors), 'error')}, {counted(len(warnings), 'warning')}"
     facts = {
@@ -55,6 +60,9 @@ def check(console: Console, settings: Settings) -> Result:
         "valid": not errors, "errors": len(errors), "warnings": len(warnings),
     }  # fmt: skip
     flow = Flow(console, settings)
+    if settings.hardware:
+        unsafe = any(finding.rule in ("EX-02", "EX-09") for finding in errors)
+        return {**facts, **_check_hardware(console, flow, summary, bool(errors), unsafe)}
     if errors:
         console.say(summary)
         besides = _without_hardware(flow)
@@ -67,13 +75,39 @@ def check(console: Console, settings: Settings) -> Result:
         _, graph = flow.model, flow.trial().graph
     except HwflowError as error:
         console.say(f"{summary}; a valid ONNX file, but no hardware for it: {error}")
+        console.say("`hwflow check --hardware` says what becomes of every node")
         return {"exit_code": 0, **facts, "layers": None, "golden": False, "problem": str(error)}
     if problem := without_hardware(graph):
         console.say(f"{summary}; a valid ONNX file, and {problem}")
+        console.say("`hwflow check --hardware` says what becomes of every node")
         return {"exit_code": 0, **facts, "layers": None, "golden": True, "problem": problem}
     layers = counted(len(graph.layers), "layer")
     console.say(f"{summary}; {nodes}, all map to hardware: {layers}")
     return {"exit_code": 0, **facts, "layers": [layer.name for layer in graph.layers]}
+
+
+def _check_hardware(console: Console, flow: Flow, summary: str, invalid: bool, unsafe: bool) -> Result:
+    """What becomes of every node; the exit code says whether the model can become hardware."""
+    board = load_board(flow.settings.fits) if flow.settings.fits is not None else None
+    console.say(summary)
+    if unsafe:
+        return {"exit_code": 2}
+    settings = flow.settings
+    try:
+        source = flow.source
+    except HwflowError:
+        if not invalid:
+            raise
+        return {"exit_code": 1}
+    found = mapped(source, dict(settings.input_shapes), settings.limits, flow.require_small_enough)
+    show_hardware(console, str(settings.model), found)
+    facts = hardware_facts(found)
+    possible = found.possible and not invalid
+    if board is not None and found.graph is not None:
+        facts["weights"] = weights_facts(found.graph, board)
+        show_weights(console, facts["weights"])
+        possible = possible and facts["weights"]["fits"]
+    return {"exit_code": 0 if possible else 1, **facts}
 
 
 def _without_hardware(flow: Flow) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hwflow.errors import HwflowError
 from hwflow.onnx.model import Node
 
-__all__ = ["Problem", "raise_all"]
+__all__ = ["NoHardware", "Problem", "raise_all"]
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,18 @@ class Problem:
         return Problem(node.label, why, remedy)
 
 
+class NoHardware(HwflowError):
+    """Parts of a model cannot become hardware; `problems` says which."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        count = "1 part" if len(problems) == 1 else f"{len(problems)} parts"
+        lines = [f"  {p.where}: {p.why}\n    {p.remedy}" for p in problems]
+        super().__init__("\n".join([f"{count} of the model cannot become hardware:", *lines]))
+        self.problems = problems
+
+
 def raise_all(problems: Iterable[Problem]) -> None:
-    """Raise one HwflowError that lists every problem once, in order; nothing where there is none."""
+    """Raise one NoHardware that lists every problem once, in order; nothing where there is none."""
     unique = tuple(dict.fromkeys(problems))
-    if not unique:
-        return
-    count = "1 part" if len(unique) == 1 else f"{len(unique)} parts"
-    lines = [f"  {p.where}: {p.why}\n    {p.remedy}" for p in unique]
-    raise HwflowError("\n".join([f"{count} of the model cannot become hardware:", *lines]))
+    if unique:
+        raise NoHardware(unique)

@@ -19,7 +19,8 @@ from ..quantize.graphs import host_prefix, host_suffix
 from ..quantize.operators import HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, QUANTIZERS
 from ..quantize.support import operators_without_hardware, unsupported
 
-__all__ = ["Place", "Places", "Where", "places", "without_hardware"]
+__all__ = [
+    "Place", "Places", "Where", "layers_without_hardware", "nodes_without_operator", "places", "without_hardware"]
 
 
 class Where(enum.Enum):
@@ -61,8 +62,7 @@ def places(source: Model, static: Callable[[], Model], trial: Callable[[], Quant
         look.functions.require_bounded(source.graph.nodes, source.opsets, "graph")
     except HwflowError as error:
         return Places(tuple(Place(Where.NOWHERE, str(error)) for _ in source.graph.nodes), str(error))
-    reasons = {index: look.reason(node, source.opsets) for index, node in enumerate(source.graph.nodes)}
-    missing = {index: reason for index, reason in reasons.items() if reason}
+    missing = nodes_without_operator(source)
     try:
         model = simplify(static())
     except HwflowError as error:
@@ -81,7 +81,7 @@ def without_hardware(graph: LayerGraph) -> str | None:
     return f"it runs in the golden model; no hardware yet for:{problems}" if problems else None
 
 
-def _layers_without(graph: LayerGraph) -> dict[str, str]:
+def layers_without_hardware(graph: LayerGraph) -> dict[str, str]:
     """By layer, which is named like its node, why it cannot become a stage."""
     found = {}
     for layer in graph.layers:
@@ -90,6 +90,13 @@ def _layers_without(graph: LayerGraph) -> dict[str, str]:
         elif problem := layer.hardware_problem(graph):
             found[layer.name] = problem
     return found
+
+
+def nodes_without_operator(model: Model) -> dict[int, str]:
+    """By number, the nodes of the main graph that hwflow cannot evaluate, and why."""
+    look = _Missing(model)
+    reasons = {index: look.reason(node, model.opsets) for index, node in enumerate(model.graph.nodes)}
+    return {index: reason for index, reason in reasons.items() if reason}
 
 
 class _Missing:
@@ -134,7 +141,7 @@ def _with_shapes(
     graph = model.graph
     kept = {name for node in graph.nodes for name in node.outputs if name}
     reasons = {problem.where: problem.why for problem in unsupported(model)}
-    layers = {} if quantized is None else _layers_without(quantized.graph)
+    layers = {} if quantized is None else layers_without_hardware(quantized.graph)
     if quantized is None:
         inside = host_prefix(graph, HOST_BEFORE & (QUANTIZERS | HOST_ONLY))
         inside |= host_suffix(graph, HOST_AFTER & (LAYOUT | HOST_ONLY))

@@ -1,0 +1,94 @@
+"""What `hwflow check --hardware` says: which nodes map to hardware, a line for each that does not, and the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ..layers.base import LayerGraph
+from ..synth import Board
+from .console import Console
+from .mapping import Fate, Mapped, NodeMapping
+from .tables import number
+from .texts import clean, shortened
+
+__all__ = ["hardware_facts", "show_hardware", "show_weights", "weights_facts"]
+
+Facts = dict[str, Any]
+
+#: Names and lines that are shown at most; --json has all of them.
+MOST_NAMES, MOST_LINES = 6, 200
+
+#: A memory of this width and depth fills the blocks of every family without a rest.
+PROBE_WIDTH, PROBE_DEPTH = 144, 1 << 14
+
+
+def hardware_facts(found: Mapped) -> Facts:
+    """Everything that was found, as plain data."""
+    return {
+        "possible": found.possible,
+        "complete": found.complete,
+        "counts": {fate.value: len(found.of(fate)) for fate in Fate},
+        "nodes": [{"index": n.index, "name": n.name, "operator": n.operator, "where": n.fate.value, "why": n.why,
+                   "remedy": n.remedy} for n in found.nodes],
+        "problems": [asdict(problem) for problem in found.problems],
+        "layers": [layer.name for layer in found.graph.layers] if found.graph is not None else None,
+    }
+
+
+def show_hardware(console: Console, path: str, found: Mapped) -> None:
+    """How many nodes map; then one line for each that does not, and for what concerns the whole model."""
+    none, hardware = found.of(Fate.NONE), found.of(Fate.HARDWARE)
+    parts = [_listed("on the host", found.of(Fate.HOST))]
+    constant = len(found.of(Fate.CONSTANT))
+    parts += [f"{constant} more compute{'s' if constant == 1 else ''} with constants alone"] if constant else []
+    beside = "; ".join(filter(None, parts))
+    total = len(found.nodes) - constant
+    text = f"{path}: {len(hardware)} of {total} {'node maps' if total == 1 else 'nodes map'} to hardware"
+    text += f" ({beside})" if beside else ""
+    if unknown := len(found.of(Fate.UNKNOWN)):
+        text += f"; {unknown} cannot be judged yet"
+    if found.possible and found.graph is not None:
+        text += f"; {len(found.graph.layers)} layer{'s' if len(found.graph.layers) != 1 else ''}"
+    console.say(f"{text}{':' if none or found.problems else ''}")
+    lines = [_line(problem.where, problem.why, problem.remedy) for problem in found.problems]
+    lines += [_line(node.label, node.why, node.remedy) for node in none]
+    for line in lines[:MOST_LINES]:
+        console.say(f"  {line}")
+    if len(lines) > MOST_LINES:
+        console.say(f"  and {len(lines) - MOST_LINES} more; --json lists all")
+
+
+def _line(where: str, why: str, remedy: str) -> str:
+    return f"{shortened(where, 160)}: {shortened(why, 400)}{'; ' if remedy else ''}{shortened(remedy, 400)}"
+
+
+def _listed(what: str, nodes: Sequence[NodeMapping]) -> str:
+    """"2 on the host: a, b"; nothing for none."""
+    if not nodes:
+        return ""
+    names = ", ".join(shortened(node.name, 60) for node in nodes[:MOST_NAMES])
+    more = f" and {len(nodes) - MOST_NAMES} more" if len(nodes) > MOST_NAMES else ""
+    return f"{len(nodes)} {what}: {clean(names)}{more}"
+
+
+def weights_facts(graph: LayerGraph, board: Board) -> Facts:
+    """The bits of all weights, and how they compare with what the board can hold in block RAMs and tables."""
+    bits = sum(layer.weights.size * layer.weight_format.bits for layer in graph.layers
+               if hasattr(layer, "weights") and hasattr(layer, "weight_format"))
+    blocks = board.technology().rom_cost(width=PROBE_WIDTH, depth=PROBE_DEPTH).ram
+    block_bits = PROBE_WIDTH * PROBE_DEPTH // blocks
+    room = board.resources.ram * block_bits + 16 * board.resources.lut  # a table of four inputs holds 16 bits
+    return {"board": board.name, "bits": bits, "block_rams": -(-bits // block_bits),
+            "block_rams_available": board.resources.ram, "fits": bits <= room}
+
+
+def show_weights(console: Console, facts: Facts) -> None:
+    text = (f"  weights: {number(facts['bits'])} bits fill {facts['block_rams']} of the "
+            f"{facts['block_rams_available']} block RAMs of {facts['board']}")
+    if not facts["fits"]:
+        text += "; they do not fit, not even with the rest in tables: take fewer bits, fewer weights or a larger board"
+    elif facts["block_rams"] > facts["block_rams_available"]:
+        text += "; some would have to be in tables"
+    console.say(text)

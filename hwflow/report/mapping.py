@@ -1,0 +1,344 @@
+"""What becomes of every node of a model: hardware, host, constant, or nothing, and then why and what to do about it.
+
+Before anything is built, and everything at once: a node that cannot be is cut out of the model, its results become
+inputs, and the rest is looked at again, until nothing new is found.  Ranges of activations are assumed instead of
+measured, so no data is read and nothing is evaluated but constants.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ..errors import HwflowError
+from ..hls.support import hardware_problems
+from ..layers.base import LayerGraph
+from ..onnx import Model, infer, simplify
+from ..onnx.limits import DEFAULT_LIMITS, Limits
+from ..onnx.model import Graph, TensorType, Value
+from ..onnx.rewrite.inline import inline_functions
+from ..onnx.run.functions import Functions
+from ..quantize import Quantized, quantize
+from ..quantize.dialects.standard import RULES
+from ..quantize.graphs import consumers, dynamic_inputs, host_prefix, host_suffix
+from ..quantize.operators import HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, QUANTIZERS
+from ..quantize.problems import NoHardware, Problem
+from ..quantize.settings import (
+    ActivationSettings,
+    LayerSettings,
+    QuantizationSettings,
+    RangeMethod,
+    WeightRounding,
+    WeightSettings,
+)
+from ..quantize.support import operators_without_hardware
+from .places import layers_without_hardware, nodes_without_operator
+
+__all__ = ["Fate", "Mapped", "NodeMapping", "mapped"]
+
+#: Looks at ever smaller rests of a model, and the time after which no further one begins.
+MOST_LOOKS, MOST_SECONDS = 12, 20.0
+
+#: Sizes that are tried for the open dims of inputs, so that the rest of a model can be looked at.
+TRIAL_SIZES = (32, 96, 224)
+
+#: Of a float model: ranges that need no data, and the quickest way from weights to integers.
+ASSUMED = QuantizationSettings(
+    LayerSettings(
+        WeightSettings(method=RangeMethod.MINMAX, rounding=WeightRounding.NEAREST, bias_correction=False),
+        ActivationSettings(range=(-1.0, 1.0)),
+    ),
+    equalize=False,
+)
+
+#: What is only true of a part of a model: its neighbours are inputs and outputs there.
+ARTEFACTS = ("reads values that are not quantized", "stands behind a node that runs on the host",
+             "is computed from the input on the host alone", "joins values that are not quantized with integers")
+
+WITHOUT_OPERATOR = "write it with operators of ONNX, or as a function in the model"
+WITHOUT_STAGE = "`hwflow golden` runs it; for hardware, replace it in the model before the export"
+
+
+class Fate(enum.Enum):
+    """CONSTANT: done before anything runs.  NONE: there is no hardware for it, and the host cannot do it there.
+
+    UNKNOWN: it could not be looked at.
+    """
+
+    HARDWARE = "hardware"
+    HOST = "host"
+    CONSTANT = "constant"
+    NONE = "none"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class NodeMapping:
+    """One node, and why and what to do where its fate is NONE."""
+
+    index: int
+    label: str
+    name: str
+    operator: str
+    fate: Fate
+    why: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """`nodes`: those of the main graph, functions inlined.  `problems` belong to no node.
+
+    `graph` is the integer graph where the model has one (its ranges are assumed); `complete` is False where not
+    everything could be looked at, and then `problems` says why.
+    """
+
+    nodes: tuple[NodeMapping, ...]
+    problems: tuple[Problem, ...]
+    graph: LayerGraph | None
+    complete: bool
+
+    @property
+    def possible(self) -> bool:
+        """Whether the model as it stands can become hardware."""
+        return not self.problems and all(node.fate is not Fate.NONE for node in self.nodes)
+
+    def of(self, fate: Fate) -> tuple[NodeMapping, ...]:
+        return tuple(node for node in self.nodes if node.fate is fate)
+
+
+def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits = DEFAULT_LIMITS,
+           require: Callable[[], None] = lambda: None) -> Mapped:
+    """What becomes of `source`, a model as its file has it, whose inputs have `shapes` where given.
+
+    `require` raises HwflowError for a model that must not be looked at closely.
+    """
+    try:
+        Functions(source.functions, limits).require_bounded(source.graph.nodes, source.opsets, "graph")
+        base = inline_functions(source, limits)
+    except HwflowError as error:
+        look = _Look(source)
+        look.whole(error)
+        return look.result(None, None)
+    look = _Look(base)
+    missing = nodes_without_operator(base)
+    for index, why in missing.items():
+        look.node(index, why, WITHOUT_OPERATOR)
+    static = None
+    try:
+        require()
+    except HwflowError as error:
+        look.whole(error)
+    else:
+        static = _static(base, look, missing, shapes, limits)
+    if static is None:
+        for problem in operators_without_hardware(base):
+            look.add(problem)
+        return look.result(None, None)
+    return look.result(static, look.parts(static))
+
+
+class _Look:
+    """Collects what is found out about the nodes of `model`."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.found: dict[int, tuple[str, str]] = {}
+        self.general: list[Problem] = []
+        self.complete = True
+        self._places = _Places(model.graph)
+
+    def node(self, index: int, why: str, remedy: str) -> None:
+        self.found.setdefault(index, (why, remedy))
+
+    def whole(self, error: HwflowError) -> None:
+        """Something about the model as a whole."""
+        why, _, remedy = " ".join(str(error).split()).partition("; ")
+        self.general.append(Problem("the model", why, remedy))
+
+    def add(self, problem: Problem) -> None:
+        index = self._places.index(problem.where)
+        if index is None:
+            self.general.append(problem)
+        else:
+            self.node(index, problem.why, problem.remedy)
+
+    def parts(self, static: Model) -> Quantized | None:
+        """Look at the model, and at what remains of it without the nodes that cannot be; None where some cannot."""
+        started, part, first = time.monotonic(), static, True
+        for _ in range(MOST_LOOKS):
+            problems: tuple[Problem, ...] = ()
+            try:
+                quantized = _trial(part)
+            except NoHardware as error:
+                problems = error.problems
+            except HwflowError as error:
+                if first:
+                    self.whole(error)
+                return None
+            except MemoryError:
+                self.whole(HwflowError("needs more memory than this machine has; choose a smaller model"))
+                return None
+            else:
+                self._layers(quantized.graph, whole=first)
+                return quantized if first else None
+            for problem in problems:
+                if first or not problem.why.startswith(ARTEFACTS):
+                    self.add(problem)
+            smaller = _without(part, {place for p in problems if (place := _Places(part.graph).index(p.where))
+                                      is not None})
+            if smaller is None:
+                return None
+            if time.monotonic() - started > MOST_SECONDS:
+                break
+            part, first = smaller, False
+        self.complete = False
+        self.general.append(Problem("the model", "what lies behind these nodes was not looked at", "mend them first"))
+        return None
+
+    def _layers(self, graph: LayerGraph, *, whole: bool) -> None:
+        """What the golden model runs and hardware does not."""
+        for layer, why in layers_without_hardware(graph).items():
+            self.add(Problem(f"'{layer}' (layer)", why.removesuffix("; the golden model runs it"), WITHOUT_STAGE))
+        if whole:
+            for line in hardware_problems(graph):
+                if not line.startswith("layer "):
+                    self.general.append(Problem("the model", line, "change it in the model before the export"))
+
+    def result(self, static: Model | None, quantized: Quantized | None) -> Mapped:
+        nodes = self.model.graph.nodes
+        kept, host = _kept(static), _on_host(static, quantized)
+        found = []
+        for index, node in enumerate(nodes):
+            operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+            name = node.name or f"{node.op_type} of '{next(filter(None, node.outputs), '?')}'"
+            why, remedy = self.found.get(index, ("", ""))
+            if index in self.found:
+                fate = Fate.NONE
+            elif kept is None:
+                fate = Fate.UNKNOWN
+            elif not kept.intersection(node.outputs):
+                fate = Fate.CONSTANT
+            else:
+                fate = Fate.HOST if any((node.op_type, output) in host for output in node.outputs) else Fate.HARDWARE
+            found.append(NodeMapping(index, node.label, name, operator, fate, why, remedy))
+        problems = tuple(dict.fromkeys(self.general))
+        return Mapped(tuple(found), problems, quantized.graph if quantized else None, self.complete)
+
+
+class _Places:
+    """Finds the node that a message means: by its label, its name, its results, or a name that begins so."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.labels: dict[str, int] = {}
+        self.names: dict[str, int] = {}
+        for index, node in enumerate(graph.nodes):
+            self.labels.setdefault(node.label, index)
+            for name in filter(None, (node.name, *node.outputs)):
+                self.names.setdefault(name, index)
+        self.readers = {name: graph.nodes.index(nodes[0]) for name, nodes in consumers(graph).items()
+                        if name in graph.initializers}
+
+    def index(self, where: str) -> int | None:
+        if where in self.labels:
+            return self.labels[where]
+        match = re.match(r"(tensor )?'(.*)'", where, re.DOTALL)
+        if match is None:
+            return None
+        name = match[2]
+        if match[1] and name in self.readers:
+            return self.readers[name]
+        if name in self.names:
+            return self.names[name]
+        begun = [known for known in self.names if name.startswith(known)]
+        return self.names[max(begun, key=len)] if begun else None
+
+
+def _static(base: Model, look: _Look, missing: Iterable[int], shapes: Mapping[str, tuple[int, ...]],
+            limits: Limits) -> Model | None:
+    """`base` without its unknown nodes, with every shape known; None where that cannot be, and `look` knows why.
+
+    Where the file leaves sizes open, the first that work stand for them.
+    """
+    model: Model | None = base
+    gone = set(missing)
+    if gone:
+        model = _without(base, gone)
+        if model is None:
+            return None
+    assert model is not None
+    try:
+        return simplify(infer(model, shapes, limits))
+    except HwflowError as error:
+        problem = error
+    guesses = [_guessed(model.graph, shapes, size) for size in TRIAL_SIZES]
+    look.whole(problem)
+    if not guesses[0] or gone:
+        return None
+    for guess in guesses:
+        try:
+            return simplify(infer(model, {**shapes, **guess}, limits))
+        except HwflowError:
+            continue
+    return None
+
+
+def _guessed(graph: Graph, shapes: Mapping[str, tuple[int, ...]], size: int) -> dict[str, tuple[int, ...]]:
+    """Shapes for the inputs that are open beyond their first axis."""
+    found = {}
+    for value in graph.inputs:
+        stated = value.tensor.shape if value.tensor is not None else None
+        if value.name not in shapes and stated and any(not isinstance(dim, int) for dim in stated[1:]):
+            dims = [dim if isinstance(dim, int) else size for dim in stated]
+            found[value.name] = (stated[0] if isinstance(stated[0], int) else 1, *dims[1:])
+    return found
+
+
+def _trial(model: Model) -> Quantized:
+    integers = any(n.op_type in QUANTIZERS or (n.domain, n.op_type) in RULES for n in model.graph.nodes)
+    return quantize(model, settings=None if integers else ASSUMED)
+
+
+def _without(model: Model, gone: set[int]) -> Model | None:
+    """`model` without some nodes: their results are inputs, what they read are outputs.  None where nothing is left."""
+    graph = model.graph
+    nodes = tuple(node for index, node in enumerate(graph.nodes) if index not in gone)
+    cut = [graph.nodes[index] for index in sorted(gone)]
+    read = {name for node in nodes for name in node.inputs}
+    results = [name for node in cut for name in node.outputs if name]
+    entering = []
+    for name in results:
+        if name in read:
+            kind = graph.tensor_type(name)
+            if not isinstance(kind, TensorType) or not kind.is_static:
+                return None
+            entering.append(Value(name, kind))
+    made = {name for node in nodes for name in node.outputs} - host_prefix(graph, HOST_BEFORE)
+    ends = dict.fromkeys(value.name for value in graph.outputs if value.name not in results)
+    ends |= dict.fromkeys(name for node in cut for name in dynamic_inputs(node, graph) if name in made)
+    if not gone or not ends or not nodes:
+        return None
+    outputs = tuple(Value(name, graph.tensor_type(name)) for name in ends)
+    made_graph = replace(graph, nodes=nodes, inputs=(*graph.inputs, *entering), outputs=outputs)
+    return simplify(replace(model, graph=made_graph))
+
+
+def _kept(static: Model | None) -> set[str] | None:
+    """The results of the nodes that constant folding leaves."""
+    return None if static is None else {name for node in static.graph.nodes for name in node.outputs if name}
+
+
+def _on_host(static: Model | None, quantized: Quantized | None) -> set[tuple[str, str]]:
+    """Operator and result of what runs on the host around the hardware."""
+    if quantized is not None:
+        programs = (quantized.prologue, quantized.epilogue)
+        return {(node.op_type, name) for p in programs for node in p.graph.nodes for name in node.outputs}
+    if static is None:
+        return set()
+    graph = static.graph
+    inside = host_prefix(graph, HOST_BEFORE & (QUANTIZERS | HOST_ONLY))
+    inside |= host_suffix(graph, HOST_AFTER & (LAYOUT | HOST_ONLY))
+    return {(node.op_type, name) for node in graph.nodes for name in node.outputs if name in inside}
