@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from amaranth.lib.wiring import Component
 from hwflow_rtl.pool import AveragePoolStage
+from hwflow_rtl.rescaling import Order, Rescaling
 from hwflow_rtl.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
-from hwflow.layers.formats import Frame, IntFormat
+from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.hardware import divisors, pad_value, pool_window, rescale_problem, rescaling, shape_of
 from hwflow.layers.matrix import check_padding, errors_of
 from hwflow.layers.planes import Planes, compact
-from hwflow.layers.rescale import Rescale
+from hwflow.layers.rescale import Requantize, Rescale
 from hwflow.layers.rescale_planes import Rescaler
 from hwflow.layers.window import Window
 
@@ -31,6 +32,11 @@ class AveragePool(HardwareLayer):
 
     The division is part of the requantization: its ratio is s_x / (s_y * count), its bias -zero_point * count, where
     count = kernel height * kernel width.  Padding is the input's zero point and counts (ONNX count_include_pad = 1).
+
+    Where windows at the edges count fewer elements than others, `row_classes` and `column_classes` say of which class
+    each row and each column of the output is.  Then padding adds nothing to a sum, and pixel (y, x) has the constants
+    of class row_classes[y] * (classes of columns) + column_classes[x]: `requantize` has those of all channels for each
+    class, class 0 first, each with the count of its windows.
     """
 
     kind: ClassVar[str] = "average_pool"
@@ -43,10 +49,18 @@ class AveragePool(HardwareLayer):
     kernel: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+    row_classes: tuple[int, ...] = ()
+    column_classes: tuple[int, ...] = ()
 
     @property
     def window(self) -> Window:
-        return Window(self.kernel, self.strides, (1, 1), self.pads)
+        return Window(self.kernel, self.strides, self.dilations, self.pads)
+
+    @property
+    def classes(self) -> int:
+        """Of pixels."""
+        return (max(self.row_classes, default=0) + 1) * (max(self.column_classes, default=0) + 1)
 
     @cached_property
     def accumulator(self) -> IntFormat:
@@ -64,15 +78,44 @@ class AveragePool(HardwareLayer):
         super().check(graph)
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
         self.check_input_format(graph, self.input_format)
-        check_padding(self.name, self.pads, x)
+        check_padding(self.name, self.pads, replace(x, zero_point=0) if self.row_classes else x)
+        self._check_classes(y.frame)
         with errors_of(self.name):
-            self.requantize.check(y.frame.channels, self.accumulator, y.format)
+            self.requantize.check(y.frame.channels * self.classes, self.accumulator, y.format)
+
+    def _check_classes(self, frame: Frame) -> None:
+        stated = (self.row_classes, self.column_classes)
+        for what, classes, size in zip(("row", "column"), stated, (frame.height, frame.width), strict=True):
+            if any(stated) and (len(classes) != size or min(classes) < 0):
+                raise ValueError(
+                    f"layer '{self.name}': {what}_classes must be a number of 0 or more for each of the {size} "
+                    f"{what}s of '{self.output}', not {list(classes)}")
 
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
         (x,) = inputs
         x = x.astype(compact(self.accumulator))  # which holds every partial sum
-        sums = self.window.reduce(x, graph.tensors[self.inputs[0]].zero_point, np.add)
-        return Rescaler(self.requantize, self.accumulator, sums.dtype, graph.tensors[self.output].format)(sums)
+        padding = 0 if self.row_classes else graph.tensors[self.inputs[0]].zero_point
+        sums = self.window.reduce(x, padding, np.add)
+        format = graph.tensors[self.output].format
+        if not self.row_classes:
+            return Rescaler(self.requantize, self.accumulator, sums.dtype, format)(sums)
+        made = np.empty(sums.shape, compact(format))
+        for row in set(self.row_classes):
+            for column in set(self.column_classes):
+                place = np.ix_(
+                    np.arange(len(sums)), np.equal(self.row_classes, row), np.equal(self.column_classes, column))
+                made[place] = Rescaler(
+                    self._of_class(row, column, len(sums)), self.accumulator, sums.dtype, format)(sums[place])
+        return made
+
+    def _of_class(self, row: int, column: int, channels: int) -> Rescale:
+        """The constants of one class."""
+        first = (row * (max(self.column_classes) + 1) + column) * channels
+        part = slice(first, first + channels)
+        q = self.requantize
+        if isinstance(q, Requantize):
+            return replace(q, bias=q.bias[part], multiplier=q.multiplier[part], shift=q.shift[part])
+        return replace(q, values=q.values[part])
 
     def hardware_problem(self, graph: LayerGraph) -> str | None:
         return rescale_problem(self.requantize, graph.tensors[self.output].format)
@@ -96,7 +139,8 @@ class AveragePool(HardwareLayer):
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
         x = graph.tensors[self.inputs[0]]
         return AveragePoolStage(
-            **self._arguments(graph, folding, technology), pad_value=pad_value(x), bipolar=x.format.bipolar, name=name)
+            **self._arguments(graph, folding, technology), pad_value=0 if self.row_classes else pad_value(x),
+            bipolar=x.format.bipolar, name=name)
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
         arguments = self._arguments(graph, folding, technology)
@@ -110,4 +154,11 @@ class AveragePool(HardwareLayer):
             "element": shape_of(self.input_format), "accumulator": shape_of(self.accumulator),
             "out_lanes": folding.lanes, "technology": technology,
             "output": shape_of(y.format),
-            "rescaling": rescaling(self.requantize, self.accumulator, y.format, technology)}
+            "rescaling": self._rescaling(y, technology)}
+
+    def _rescaling(self, y: Tensor, technology: Technology) -> Rescaling:
+        made = rescaling(self.requantize, self.accumulator, y.format, technology)
+        if self.classes > 1:
+            order = Order(self.row_classes, self.column_classes, y.frame.channels)
+            return replace(made, order=order)  # type: ignore[type-var]
+        return made

@@ -158,7 +158,8 @@ class AveragePoolStage(wiring.Component):
     accumulator
         Shape that holds every sum of a window.
     rescaling
-        What makes outputs of the sums: `Requantization` or `Thresholding`, of all channels.
+        What makes outputs of the sums: `Requantization` or `Thresholding`, of all channels; with an `order` where
+        windows at the edges count fewer elements than others.
     output
         Shape of an output.
     out_lanes
@@ -335,6 +336,10 @@ def parts_of(rescaling: Rescaling, schedule: _Schedule) -> list[Rescaling]:
     if rescaling.channels != channels:
         raise ValueError(f"constants of an average pool must be those of its {channels} channels, not of "
                          f"{rescaling.channels}")
+    order, pixels = rescaling.order, (schedule.window.out_height, schedule.window.out_width)
+    if order is not None and (len(order.rows), len(order.columns)) != pixels:
+        raise ValueError(f"classes of the pixels of an average pool must be those of {pixels[0]} rows and {pixels[1]} "
+                         f"columns, not {len(order.rows)} and {len(order.columns)}")
     return [rescaling.of_lane(k, schedule.out_lanes) for k in range(schedule.out_lanes)]
 
 

@@ -12,7 +12,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 from .pipeline import delay
 from .requantize_numbers import Rounding
 from .requantize_plan import LOW_PART, SHIFT_BITS, WIDEST_SUM, RequantizerPlan, RequantizerStyle, ShiftAddArguments
-from .rescaling import Rescaling, RescalingUnit, count_channels
+from .rescaling import Order, Rescaling, RescalingUnit, count_channels
 from .shift_add import ShiftAdd
 from .vendor.base import Resources, Technology
 
@@ -33,6 +33,8 @@ class Requantization(Rescaling):
         What multiplies.
     fraction, rounding
         Bits of `bias` behind the binary point; what becomes of the bits that are shifted out.
+    order
+        Where pixels have classes: which constants come when.
     """
 
     bias: IntArray
@@ -44,24 +46,26 @@ class Requantization(Rescaling):
     style: RequantizerStyle
     fraction: int = 0
     rounding: Rounding = Rounding.HALF_EVEN
+    order: Order | None = None
 
     @property
-    def channels(self) -> int:
+    def constants_count(self) -> int:
         return len(np.atleast_1d(self.bias))
 
     def of_lane(self, lane: int, lanes: int) -> Requantization:
-        return replace(self, **{
+        return replace(self, order=self.order and self.order.of_lane(lanes), **{
             name: np.asarray(getattr(self, name))[lane::lanes] for name in ("bias", "multiplier", "shift")})
 
     def unit(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology,
              name: str) -> Requantizer:
         return Requantizer(
             accumulator=accumulator, output=output, interval=interval, technology=technology, name=name,
-            **self.constants())
+            order=self.order, **self.constants())
 
     def cost(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> Resources:
-        return RequantizerPlan.of(
-            accumulator=accumulator, output=output, interval=interval, technology=technology, **self.constants()).cost()
+        plan = RequantizerPlan.of(
+            accumulator=accumulator, output=output, interval=interval, technology=technology, **self.constants())
+        return plan.cost() + (self.order.cost() if self.order and plan.numbers.stored else Resources())
 
     def latency(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> int:
         return RequantizerPlan.of(
@@ -69,8 +73,8 @@ class Requantization(Rescaling):
             **self.constants()).latency
 
     def constants(self) -> dict[str, Any]:
-        """The fields, by name."""
-        return dict(vars(self))
+        """The fields but the order, by name."""
+        return {name: value for name, value in vars(self).items() if name != "order"}
 
 
 class Requantizer(RescalingUnit):
@@ -80,7 +84,7 @@ class Requantizer(RescalingUnit):
     ----------
     accumulator, output
         Shapes of `i_value` and `o_value`.
-    bias, multiplier, shift, zero_point, low, high, style, fraction, rounding
+    bias, multiplier, shift, zero_point, low, high, style, fraction, rounding, order
         See `Requantization`.
     interval
         Least cycles from one `i_valid` to the next.  With 2 or more one multiplier block takes a sum of up to 35 bits
@@ -93,12 +97,13 @@ class Requantizer(RescalingUnit):
 
     def __init__(self, *, accumulator: Shape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int,
                  low: int, high: int, output: Shape, interval: int, style: RequantizerStyle, technology: Technology,
-                 name: str, fraction: int = 0, rounding: Rounding = Rounding.HALF_EVEN):
+                 name: str, fraction: int = 0, rounding: Rounding = Rounding.HALF_EVEN, order: Order | None = None):
         self.plan = RequantizerPlan.of(
             accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point, low=low,
             high=high, output=output, interval=interval, style=style, technology=technology, fraction=fraction,
             rounding=rounding)
         self.name = name
+        self.order = order
         self.constants = (np.atleast_1d(bias), np.atleast_1d(multiplier), np.atleast_1d(shift))
         super().__init__(accumulator, output)
 
@@ -109,7 +114,7 @@ class Requantizer(RescalingUnit):
     def model(self, values: IntArray) -> IntArray:
         """What comes out for the values [n] that come in after reset."""
         numbers = self.plan.numbers
-        channel = np.arange(len(values)) % numbers.channels
+        channel = self.order.places(len(values)) if self.order else np.arange(len(values)) % numbers.channels
         bias, multiplier, shift = (np.asarray(constant, dtype=np.int64)[channel] for constant in self.constants)
         product = ((np.asarray(values, dtype=np.int64) << numbers.fraction) + bias) * multiplier
         unit = np.int64(1) << shift
@@ -159,7 +164,7 @@ class Requantizer(RescalingUnit):
             return constants
         m.submodules.constants = rom = self.plan.technology.rom(
             width=numbers.word_bits, contents=numbers.rom(), name=self.name)
-        m.d.comb += rom.addr.eq(count_channels(m, self.i_valid, numbers.channels))
+        m.d.comb += rom.addr.eq(count_channels(m, self.i_valid, numbers.channels, self.order))
         place = 0
         for name, shape in numbers.stored.items():
             bits = rom.data[place:place + shape.width]

@@ -12,7 +12,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from .pipeline import adder_luts, delay
 from .requantize_numbers import shape_range, union
-from .rescaling import Rescaling, RescalingUnit, count_channels
+from .rescaling import Order, Rescaling, RescalingUnit, count_channels
 from .vendor.base import Resources, Technology, price
 
 __all__ = ["MOST_LEVELS", "ThresholdStyle", "Thresholding", "Thresholds"]
@@ -36,26 +36,30 @@ class ThresholdStyle(enum.Enum):
 class Thresholding(Rescaling):
     """y = low + how many of the channel's thresholds are <= a.
 
-    `values` is int64[channels, levels], 1 to 255 levels, ascending.  Without a `style` it is the cheaper one.
+    `values` is int64[channels, levels], 1 to 255 levels, ascending.  Without a `style` it is the cheaper one.  Where
+    pixels have classes, `order` says which channel's thresholds come when.
     """
 
     values: IntArray
     low: int
     style: ThresholdStyle | None = None
+    order: Order | None = None
 
     @property
-    def channels(self) -> int:
+    def constants_count(self) -> int:
         return len(self.values)
 
     def of_lane(self, lane: int, lanes: int) -> Thresholding:
-        return Thresholding(self.values[lane::lanes], self.low, self.style)
+        return Thresholding(
+            self.values[lane::lanes], self.low, self.style, self.order and self.order.of_lane(lanes))
 
     def unit(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology,
              name: str) -> Thresholds:
-        return Thresholds(self.plan(accumulator, output, interval, technology), name=name)
+        return Thresholds(self.plan(accumulator, output, interval, technology), name=name, order=self.order)
 
     def cost(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> Resources:
-        return self.plan(accumulator, output, interval, technology).cost()
+        plan = self.plan(accumulator, output, interval, technology)
+        return plan.cost() + (self.order.cost() if self.order and len(plan.rows) > 1 else Resources())
 
     def latency(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> int:
         return self.plan(accumulator, output, interval, technology).latency
@@ -100,9 +104,10 @@ class Thresholds(RescalingUnit):
     than `technology.timing.rom` cycles after reset.
     """
 
-    def __init__(self, plan: ThresholdPlan, *, name: str):
+    def __init__(self, plan: ThresholdPlan, *, name: str, order: Order | None = None):
         self.plan = plan
         self.name = name
+        self.order = order
         super().__init__(plan.accumulator, plan.output)
 
     @property
@@ -110,13 +115,14 @@ class Thresholds(RescalingUnit):
         return self.plan.latency
 
     def model(self, values: IntArray) -> IntArray:
-        rows = self.plan.values[np.arange(len(values)) % len(self.plan.values)]
+        places = self.order.places(len(values)) if self.order else np.arange(len(values)) % len(self.plan.values)
+        rows = self.plan.values[places]
         return (rows <= np.asarray(values, dtype=np.int64)[:, None]).sum(axis=1) + self.plan.low
 
     def elaborate(self, platform):
         m = Module()
         plan = self.plan
-        channel = count_channels(m, self.i_valid, len(plan.rows))
+        channel = count_channels(m, self.i_valid, len(plan.rows), self.order if len(plan.rows) > 1 else None)
         if plan.style is ThresholdStyle.COMPARATORS:
             valid, count = self.compare(m, channel)
         else:

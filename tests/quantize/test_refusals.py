@@ -100,14 +100,6 @@ def test_a_tensor_with_two_readers_is_golden_but_no_hardware() -> None:
         hardware_layers(graph)
 
 
-def test_a_mean_whose_windows_differ_at_the_edge() -> None:
-    m = Qdq((1, 3, 6, 6)).qdq(0.1, 0).node("AveragePool", kernel_shape=(3, 3), pads=(1, 1, 1, 1)).qdq(0.1, 0)
-    assert refusal(m.model())[1] == (
-        "'averagepool7' (AveragePool): windows at the edges average fewer elements than the others "
-        "(count_include_pad 0 with padding); use count_include_pad 1, or no padding"
-    )
-
-
 def test_a_product_without_a_quantizer_in_the_middle() -> None:
     m = Qdq((1, 4)).qdq(0.1, 0).matmul(4, 5).matmul(5, 3).qdq(0.1, 0)
     lines = refusal(m.model())

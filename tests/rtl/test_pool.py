@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -6,6 +7,8 @@ import pytest
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.pool import AveragePoolStage, MaxPoolStage
 from hwflow_rtl.requantize import Requantization, RequantizerStyle
+from hwflow_rtl.rescaling import Order
+from hwflow_rtl.thresholds import Thresholding, ThresholdStyle
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 from hwflow_rtl.window import WindowShape
 
@@ -187,3 +190,96 @@ def test_refuses_constants_of_another_length():
         AveragePoolStage(
             window=window(4, 4, 2, (2, 2)), lanes=2, element=signed(8), pad_value=0, accumulator=signed(10),
             rescaling=constants, output=signed(8), out_lanes=1, technology=Generic(timing=TECHNOLOGY), name="average")
+
+
+#: Windows over frames, and the classes of their rows and columns.
+CLASSES = {
+    "padded": (window(5, 6, 2, (3, 3), pads=(1, 1, 1, 1)), (0, 1, 1, 1, 0), (0, 1, 1, 1, 1, 0)),
+    "hanging over": (window(5, 5, 1, (2, 2), (2, 2), pads=(0, 0, 1, 1)), (0, 0, 1), (0, 0, 1)),
+    "1-D": (window(1, 9, 3, (1, 4), (1, 2), pads=(0, 2, 0, 1)), (0,), (0, 1, 2, 2, 3)),
+    "one pixel": (window(2, 2, 2, (3, 3), (3, 3), pads=(1, 1, 0, 0)), (0,), (0,)),
+    "columns alone": (window(3, 4, 1, (1, 3), pads=(0, 1, 0, 1)), (0, 0, 0), (1, 0, 0, 1)),
+    "any": (window(4, 3, 1, (1, 1)), (2, 0, 1, 2), (1, 1, 0)),
+}
+
+
+def classed(name: str, lanes: int, out_lanes: int, rescaling) -> AveragePoolStage:
+    shape, rows, columns = CLASSES[name]
+    order = Order(rows, columns, shape.words * lanes)
+    return AveragePoolStage(
+        window=shape, lanes=lanes, element=signed(8), pad_value=0, accumulator=signed(12),
+        rescaling=rescaling(order), output=signed(8), out_lanes=out_lanes, technology=Generic(timing=TECHNOLOGY),
+        name="average")
+
+
+def requantized(order: Order, style=DSP) -> Requantization:
+    source = np.random.default_rng(order.depth)
+    return Requantization(
+        bias=source.integers(-100, 100, order.depth), multiplier=source.integers(1 << 14, 1 << 16, order.depth),
+        shift=source.integers(16, 19, order.depth), zero_point=-3, low=-128, high=127, style=style, order=order)
+
+
+def thresholds_of(order: Order) -> Thresholding:
+    source = np.random.default_rng(order.depth)
+    return Thresholding(np.sort(source.integers(-300, 300, (order.depth, 7)), axis=1), -3, order=order)
+
+
+def constants_at(name: str, lanes: int) -> np.ndarray:
+    """Number of the constant of each output [height, width, channels]."""
+    shape, rows, columns = CLASSES[name]
+    channels = shape.words * lanes
+    found = np.zeros((len(rows), len(columns), channels), dtype=np.int64)
+    for y, x, c in np.ndindex(found.shape):
+        found[y, x, c] = (rows[y] * (max(columns) + 1) + columns[x]) * channels + c
+    return found
+
+
+@pytest.mark.parametrize("style", [DSP, pytest.param(FABRIC, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stall_in, stall_out", [(0, 0), pytest.param(0.3, 0.6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes_of_pixels_have_their_own_constants(name, stall_in, stall_out, style):
+    """Multiplications, in frames without a gap and with stalls; the pace is that of one class."""
+    shape = CLASSES[name][0]
+    for lanes, out_lanes in ((1, 1), (4, 2)):
+        stage = classed(name, lanes, out_lanes, lambda order: requantized(order, style))
+        frames = frames_for(shape, lanes, 3)
+        sums, places = taps(frames, shape, 0).sum(axis=3), constants_at(name, lanes)
+        q = requantized(Order(*CLASSES[name][1:], shape.words * lanes))
+        expected = np.zeros_like(sums)
+        for n, y, x, c in np.ndindex(sums.shape):
+            k = places[y, x, c]
+            exact = Fraction((int(sums[n, y, x, c]) + int(q.bias[k])) * int(q.multiplier[k]), 1 << int(q.shift[k]))
+            expected[n, y, x, c] = min(max(round(exact) - 3, -128), 127)
+        expected = expected.reshape(-1, out_lanes)
+        traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)},
+                          stall_in=stall_in, stall_out=stall_out)
+        assert np.array_equal(traces["o"].beats, expected)
+        assert np.array_equal(stage.model(frames), expected)
+        if not stall_in:
+            assert interval(traces["o"], 3) == AveragePoolStage.cycles(window=shape, lanes=lanes, out_lanes=out_lanes)
+
+
+@pytest.mark.parametrize("name", ["hanging over", *(
+    pytest.param(name, marks=pytest.mark.slow) for name in CLASSES if name != "hanging over")])
+def test_classes_of_pixels_have_their_own_thresholds(name):
+    shape = CLASSES[name][0]
+    for style in ThresholdStyle:
+        stage = classed(name, 2, 1, lambda order, style=style: replace(thresholds_of(order), style=style))
+        frames = frames_for(shape, 2, 2)
+        sums, places = taps(frames, shape, 0).sum(axis=3), constants_at(name, 2)
+        values = thresholds_of(Order(*CLASSES[name][1:], shape.words * 2)).values
+        expected = ((sums[..., None] >= values[places]).sum(axis=-1) - 3).reshape(-1, 1)
+        traces = simulate(stage, sends={"i": frames.reshape(-1, 2)}, receives={"o": len(expected)}, stall_out=0.2)
+        assert np.array_equal(traces["o"].beats, expected)
+        assert np.array_equal(stage.model(frames), expected)
+
+
+def test_refuses_classes_of_other_pixels():
+    other = requantized(Order((0, 1), (0, 0, 1), 1))
+    with pytest.raises(ValueError, match=re.escape(
+            "classes of the pixels of an average pool must be those of 3 rows and 3 columns, not 2 and 3")):
+        classed("hanging over", 1, 1, lambda _: other)
+    with pytest.raises(ValueError, match="constants of classes of pixels must be 4, those of all classes and channels, "
+                                         "not 2"):
+        classed("hanging over", 1, 1, lambda order: replace(requantized(order), **{
+            name: np.ones(2, dtype=np.int64) for name in ("bias", "multiplier", "shift")}))

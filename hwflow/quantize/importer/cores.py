@@ -17,7 +17,7 @@ from hwflow.onnx.model import Array, Graph, Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import as_ints, attribute
 from hwflow.quantize.importer.channels import channel_order, ordered_weights
-from hwflow.quantize.importer.geometry import pads_count, window_of
+from hwflow.quantize.importer.geometry import counts, window_of
 from hwflow.quantize.importer.states import Average, Held, Matrix, Pending, image_index
 
 __all__ = ["average", "identity", "matrix"]
@@ -105,30 +105,19 @@ def average(node: Node, held: Held, frame: Frame, graph: Graph) -> Pending:
         raise ValueError("its input must be dequantized first (DequantizeLinear)")
     if node.op_type == "AveragePool":
         window = window_of(node, as_ints(node.attributes["kernel_shape"]), frame)
-        _check_average(node, window, frame)
         made = Frame(*window.positions(frame), frame.channels)
         index = image_index(made, held.index.ndim)[:, channel_order(frame, held.index)]
-        return Pending.of(Average(node, node.outputs[0], made, held, window), index)
+        rows, columns = counts(node, window, frame)
+        divisors = {divisor for _, divisor in rows}, {divisor for _, divisor in columns}
+        if divisors == ({window.kernel[0]}, {window.kernel[1]}):  # padding counts as the zero that it is
+            rows, columns = [], []
+        return Pending.of(Average(node, node.outputs[0], made, held, window, tuple(rows), tuple(columns)), index)
     if node.op_type == "GlobalAveragePool":
         index = channel_order(frame, held.index).reshape(1, frame.channels, *(1,) * (held.index.ndim - 2))
     else:
         index = _mean_index(node, held, frame, graph)
     whole = Window((frame.height, frame.width))
     return Pending.of(Average(node, node.outputs[0], Frame(1, 1, frame.channels), held, whole), index)
-
-
-def _check_average(node: Node, window: Window, frame: Frame) -> None:
-    if window.dilations != (1, 1):
-        raise ValueError("an average over a dilated window has no hardware")
-    if attribute(node, "ceil_mode", 0):
-        floor = replace(node, attributes={**node.attributes, "ceil_mode": 0})
-        if window_of(floor, as_ints(node.attributes["kernel_shape"]), frame) != window:
-            raise ValueError("with ceil_mode its last windows average fewer elements than the others; use ceil_mode 0")
-    if not attribute(node, "count_include_pad", 0) and pads_count(window, frame):
-        raise ValueError(
-            "windows at the edges average fewer elements than the others (count_include_pad 0 with padding); "
-            "use count_include_pad 1, or no padding"
-        )
 
 
 def _mean_index(node: Node, held: Held, frame: Frame, graph: Graph) -> IntArray:

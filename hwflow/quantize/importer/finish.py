@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,9 @@ from hwflow.layers.elementwise import significant_bits
 from hwflow.layers.formats import BIPOLAR, IntArray
 from hwflow.layers.matrix import accumulator_format
 from hwflow.layers.multiply import Multiply
-from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, Rescale
+from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, Rescale, Thresholds
 from hwflow.quantize.importer.forms import Form, form_of
-from hwflow.quantize.importer.rescaling import Accumulator, affine, rescale, signed
+from hwflow.quantize.importer.rescaling import MAX_LEVELS, Accumulator, affine, rescale, signed
 from hwflow.quantize.importer.search import quantized, search
 from hwflow.quantize.importer.states import Average, Matrix, Parameters, Pending, Product, Sum
 from hwflow.quantize.importer.steps import Function, uniform
@@ -124,22 +125,70 @@ def average_layer(
     pending: Pending, core: Average, x: Tensor, y: Tensor, name: str, p: Parameters, stage: OutputStage,
     opsets: Mapping[str, int],
 ) -> Layer:  # fmt: skip
-    """An average pool with its rescaling to `y`."""
+    """An average pool with its rescaling to `y`.
+
+    Windows with as many elements and the same divisor are a class; a class has constants of its own.
+    """
     window, channels = core.window, core.frame.channels
-    count = window.kernel[0] * window.kernel[1]
-    full = np.full(channels, count, np.int64)
-    sums = Accumulator(x.zero_point * full, x.format.low * full, x.format.high * full)
-    start = Form.linear((Fraction(x.scale) / count,) * channels)
-    form = _affine_form(pending, start, p)
-    made: Rescale | None
-    if form is None:
-        sign, made = search(start, sums, Function(pending, opsets), p)
-    else:
-        sign = signed(form)
-        made = rescale(affine(form, sums, p), sums, y.format, stage) if np.all(sign > 0) else None
-    if made is None or not np.all(sign > 0):
+    kinds = [list(dict.fromkeys(axis)) or [(size, size)] for axis, size in
+             zip((core.rows, core.columns), window.kernel, strict=True)]  # fmt: skip
+    whole = [(a[0] * b[0], a[1] * b[1]) for a in kinds[0] for b in kinds[1]]
+    sums = [_sums_of(x, elements, channels) for elements, _ in whole]
+    starts = [Form.linear((Fraction(x.scale) / divisor,) * channels) for _, divisor in whole]
+    forms = [_affine_form(pending, start, p) for start in starts]
+    signs, made = _searched(starts, sums, Function(pending, opsets), p) if None in forms else _scaled(
+        forms, sums, y, p, stage)  # fmt: skip
+    if made is None or not all(np.all(sign > 0) for sign in signs):
         raise ValueError("an average must not be negated or made constant before its QuantizeLinear")
-    return AveragePool(name, (x.name,), y.name, x.format, made, window.kernel, strides=window.strides, pads=window.pads)
+    rows, columns = (
+        tuple(kind.index(entry) for entry in axis) for kind, axis in zip(kinds, (core.rows, core.columns), strict=True)
+    )
+    return AveragePool(
+        name, (x.name,), y.name, x.format, made, window.kernel, window.strides, window.pads, window.dilations,
+        rows, columns)  # fmt: skip
+
+
+def _sums_of(x: Tensor, elements: int, channels: int) -> Accumulator:
+    """The ends of the sums of so many elements."""
+    full = np.full(channels, elements, np.int64)
+    return Accumulator(x.zero_point * full, x.format.low * full, x.format.high * full)
+
+
+def _joined(sums: list[Accumulator]) -> Accumulator:
+    """One class behind the other."""
+    return Accumulator(*(np.concatenate([getattr(each, end) for each in sums]) for end in ("zero", "low", "high")))
+
+
+def _scaled(
+    forms: list[Form | None], sums: list[Accumulator], y: Tensor, p: Parameters, stage: OutputStage
+) -> tuple[list[IntArray], Rescale | None]:
+    """The signs of the classes' forms, and where all are positive the rescaling of all classes."""
+    known = [form for form in forms if form is not None]
+    signs = [signed(form) for form in known]
+    if not all(np.all(sign > 0) for sign in signs):
+        return signs, None
+    parts = [affine(form, each, p) for form, each in zip(known, sums, strict=True)]
+    ratio, bias, low, high = (
+        tuple(chain.from_iterable(getattr(part, field) for part in parts)) for field in ("ratio", "bias", "low", "high")
+    )
+    whole = replace(parts[0], ratio=ratio, bias=bias, low=low, high=high)
+    return signs, rescale(whole, _joined(sums), y.format, stage)
+
+
+def _searched(
+    starts: list[Form], sums: list[Accumulator], function: Function, p: Parameters
+) -> tuple[list[IntArray], Thresholds]:
+    """The signs and the thresholds of all classes, with the same levels."""
+    found = [search(start, each, function, p) for start, each in zip(starts, sums, strict=True)]
+    low, high = min(made.low for _, made in found), max(made.high for _, made in found)
+    if high - low > MAX_LEVELS:
+        raise ValueError(f"a function behind a layer must have at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
+    rows = []
+    for (_, made), each in zip(found, sums, strict=True):
+        always = np.repeat(each.low[:, None], made.low - low, axis=1)
+        never = np.repeat(each.high[:, None] + 1, high - made.high, axis=1)
+        rows.append(np.concatenate([always, made.values, never], axis=1))
+    return [sign for sign, _ in found], Thresholds(np.concatenate(rows), low)
 
 
 def table_layer(pending: Pending, x: Tensor, y: Tensor, name: str, p: Parameters, opsets: Mapping[str, int]) -> Layer:

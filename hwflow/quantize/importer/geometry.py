@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TypeAlias
+
 import numpy as np
 
 from hwflow.layers.formats import Frame
@@ -9,7 +12,10 @@ from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
 from hwflow.quantize.graphs import as_ints, attribute
 
-__all__ = ["frame_of", "pads_count", "window_of"]
+__all__ = ["Count", "counts", "frame_of", "window_of"]
+
+#: Elements of a window along one axis, and what they count in the divisor of its mean.
+Count: TypeAlias = tuple[int, int]
 
 
 def frame_of(shape: tuple[int, ...]) -> Frame | None:
@@ -67,7 +73,23 @@ def _pads(
     return (*begins, *ends)
 
 
-def pads_count(window: Window, frame: Frame) -> bool:
-    """True where some window of an average reaches into the padding."""
-    inside = np.ones((1, frame.height, frame.width, 1), np.int64)
-    return bool((window.view(inside, 0).sum(axis=(3, 4)) < window.kernel[0] * window.kernel[1]).any())
+def counts(node: Node, window: Window, frame: Frame) -> tuple[list[Count], list[Count]]:
+    """Of the mean of each window of an AveragePool, for each row and each column of the result: (elements, divisor).
+
+    The elements of a window are those inside the frame; the divisor counts the padding, too, with count_include_pad 1,
+    but never what ceil_mode adds.  ValueError where a window has no element.
+    """
+    stated = replace(node, attributes={**node.attributes, "ceil_mode": 0})
+    rank = len(as_ints(node.attributes["kernel_shape"]))
+    pads = _pads(stated, window.kernel, window.strides, window.dilations, frame, rank)
+    include = bool(attribute(node, "count_include_pad", 0))
+    found = []
+    for axis, (size, positions) in enumerate(zip((frame.height, frame.width), window.positions(frame), strict=True)):
+        starts = np.arange(positions)[:, None] * window.strides[axis] - window.pads[axis]
+        taps = starts + np.arange(window.kernel[axis]) * window.dilations[axis]
+        elements = ((taps >= 0) & (taps < size)).sum(axis=1)
+        divisor = (taps < size + pads[axis + 2]).sum(axis=1) if include else elements
+        if not elements.all():
+            raise ValueError("a window lies in the padding alone, and has no mean; use smaller pads")
+        found.append([(int(e), int(d)) for e, d in zip(elements, divisor, strict=True)])
+    return found[0], found[1]

@@ -23,6 +23,7 @@ __all__ = [
     "Joined",
     "Kept",
     "Matrix",
+    "Moved",
     "OnHost",
     "Parameters",
     "Pending",
@@ -88,15 +89,29 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """What made an index that is no order of all elements: the last node that moved them, and its result's ONNX name.
+
+    `padding` is the value of elements whose place is -1, an integer or a real number as the tensor's elements are.
+    """
+
+    node: Node
+    output: str
+    padding: float = 0.0
+
+
+@dataclass(frozen=True)
 class Held:
     """A tensor of the layer graph.  `real` says whether ONNX sees its integers or their dequantized values.
 
-    `index` has the ONNX tensor's shape; an entry is the element's place in the raster of the frame.
+    `index` has the ONNX tensor's shape; an entry is the element's place in the raster of the frame.  Behind nodes that
+    move elements (`moved`) it may leave elements out, repeat them, or hold -1 for padding.
     """
 
     tensor: str
     index: IntArray
     real: bool
+    moved: Moved | None = None
 
 
 @dataclass(frozen=True)
@@ -132,10 +147,16 @@ class Matrix(Core):
 
 @dataclass(frozen=True)
 class Average(Core):
-    """Of an average pool."""
+    """Of an average pool.
+
+    Where the windows at the edges count fewer elements than others, `rows` and `columns` give the elements of each row
+    and column of windows, and what they count in the divisor.
+    """
 
     source: Held
     window: Window
+    rows: tuple[tuple[int, int], ...] = ()
+    columns: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -174,13 +195,14 @@ class Step:
 class Pending:
     """A result that is not integer yet: the value `result` of `steps` applied to `core`.
 
-    It waits for its QuantizeLinear.  `index` is as in `Held`, into the core's frame.
+    It waits for its QuantizeLinear.  `index` is as in `Held`, into the core's frame, but without padding.
     """
 
     core: Core
     index: IntArray
     steps: tuple[Step, ...]
     result: str
+    moved: Moved | None = None
 
     @staticmethod
     def of(core: Core, index: IntArray) -> Pending:
@@ -214,6 +236,7 @@ class Rounded:
     output: str
     parameters: Parameters
     index: IntArray
+    moved: Moved | None = None
 
 
 @dataclass(frozen=True)
