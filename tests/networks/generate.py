@@ -50,14 +50,11 @@ class Blocks(Growing):
         return kinds[int(self.rng.choice(4, p=[0.35, 0.2, 0.35, 0.1]))](x, depth)
 
     def layer(self, x: str) -> str:
-        kind = self.rng.choice(["conv", "max", "mean", "table", "dense"], p=[0.6, 0.13, 0.1, 0.12, 0.05])
-        if kind == "conv":
-            return self.conv(x)
-        if kind == "max":
-            return self.max_pool(x)
-        if kind == "mean":
-            return self.average_pool(x)
-        return self.dense(x) if kind == "dense" else self.lookup(x)
+        """A convolution every other time."""
+        others = {"max_pool": self.max_pool, "average_pool": self.average_pool, "lookup": self.lookup,
+                  "dense": self.dense, "rearrange": self.rearrange}
+        allowed = [make for kind, make in others.items() if kind not in self.taste.without]
+        return self.conv(x) if self.rng.random() < 0.5 else allowed[int(self.rng.integers(len(allowed)))](x)
 
     def shorter(self, x: str, depth: int) -> str:
         """A path inside of a block: none to two blocks."""

@@ -21,10 +21,12 @@ from hwflow.layers import (
     Lookup,
     MaxPool,
     Multiply,
+    Rearrange,
     Requantize,
     Tensor,
 )
 from hwflow.layers.formats import IntArray
+from hwflow.layers.rearrange import Offsets, depth_to_space, picked, space_to_depth, transposed
 from hwflow.layers.rescale import Rescale
 from tests.networks.geometry import Axis, any_axis, axis_to, both
 from tests.networks.numbers import Rng, any_format, any_zero_point, factor, integers, rescale, spread
@@ -33,13 +35,14 @@ __all__ = ["Growing", "Taste", "divisor"]
 
 SUM = IntFormat(32, True)
 SAMPLES = 5
+SCALE = 0.25
 
 
 @dataclass(frozen=True)
 class Taste:
     """How large networks become: pixels of a side, channels, multiplications of a layer, blocks of layers.
 
-    `joins`: with branches; `bits`: the widest elements.
+    `joins`: with branches; `bits`: the widest elements; `without`: kinds of layers that do not occur.
     """
 
     side: int = 12
@@ -48,6 +51,7 @@ class Taste:
     blocks: int = 4
     joins: bool = True
     bits: int = 8
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class Growing:
     def input(self, frame: Frame, like: Elements | None = None) -> str:
         like, name = like or self.elements(), f"x{len(self.inputs)}"
         self.inputs.append(name)
-        self.tensors[name] = Tensor(name, frame, like.format, 0.5, like.zero_point)
+        self.tensors[name] = Tensor(name, frame, like.format, SCALE, like.zero_point)
         shape = (SAMPLES, frame.height, frame.width, frame.channels)
         self.samples[name] = integers(self.rng, like.format, shape)
         return name
@@ -103,7 +107,7 @@ class Growing:
         output = f"t{len(self.layers)}"
         layer = kind(name=f"{kind.kind}{len(self.layers)}", inputs=inputs, output=output, **fields)  # type: ignore[call-arg]
         frame = layer.output_frame(*(self.frame(name) for name in inputs))
-        self.tensors[output] = Tensor(output, frame, like.format, 0.25, like.zero_point)
+        self.tensors[output] = Tensor(output, frame, like.format, SCALE, like.zero_point)
         layer.check(self.graph)
         self.samples[output] = layer.evaluate(self.graph, *(self.samples[name] for name in inputs))
         self.layers.append(layer)
@@ -189,6 +193,43 @@ class Growing:
         table = integers(self.rng, like.format, (1 << t.format.bits,))
         return self.put(Lookup, (x,), like, input_format=t.format, table=table)
 
+    def rearrange(self, x: str) -> str:
+        """Resizing, crops, pads, shuffles, transposes."""
+        t, offsets = self.tensors[x], self.offsets(self.frame(x))
+        padding = int(integers(self.rng, t.format, (1,))[0])
+        return self.put(Rearrange, (x,), Elements(t.format, t.zero_point), input_format=t.format, padding=padding,
+                        **offsets._asdict())
+
+    def offsets(self, frame: Frame) -> Offsets:
+        """Of a frame that becomes no larger than the taste allows."""
+        rng, most = self.rng, self.taste
+        made = []
+        for block in (2, 3):
+            if frame.channels % block**2 == 0 and max(frame.height, frame.width) * block <= most.side:
+                made += [depth_to_space(frame, block), depth_to_space(frame, block, channels_first=True)]
+            if frame.height % block == 0 and frame.width % block == 0 and frame.channels * block**2 <= most.channels:
+                made.append(space_to_depth(frame, block))
+        if frame.channels <= most.side and max(frame.height, frame.width) <= most.channels:
+            made.append(transposed(frame, tuple(int(k) for k in rng.permutation(3))))  # type: ignore[arg-type]
+        if made and rng.random() < 0.5:
+            return made[int(rng.integers(len(made)))]
+        return picked(frame, *(self.indices(size, limit) for size, limit in (
+            (frame.height, most.side), (frame.width, most.side), (frame.channels, most.channels))))
+
+    def indices(self, size: int, limit: int) -> IntArray | None:
+        """Of one axis: all in order, repeated, cropped, padded, in another order, or anything."""
+        rng = self.rng
+        first = int(rng.integers(0, size))
+        last = int(rng.integers(first, size))
+        choices = [
+            None, None, np.arange(first, last + 1), np.arange(first, size, 2), rng.permutation(size),
+            np.repeat(np.arange(size), 2), np.arange(size)[::-1],
+            np.concatenate([np.full(1, -1), np.arange(size), np.full(int(rng.integers(0, 3)), -1)]),
+            np.concatenate([np.arange(size), np.arange(size)[::-1][1:3]]),
+            rng.integers(-1, size, int(rng.integers(1, limit + 1)))]
+        found = choices[int(rng.integers(len(choices)))]
+        return None if found is None or len(found) > limit else found
+
     # --- joins
 
     def add(self, a: str, b: str) -> str:
@@ -220,10 +261,8 @@ class Growing:
         t = self.tensors[parts[0]]
         like = Elements(t.format, t.zero_point)
         same = [x if x == parts[0] or self.fits(x, t) else self.lookup(x, like) for x in parts]
-        if any(self.tensors[x].scale != 0.25 for x in same):  # an input of the graph has a scale of its own
-            same = [self.lookup(x, like) if self.tensors[x].scale != 0.25 else x for x in same]
         return self.put(Concat, tuple(same), like)
 
     def fits(self, x: str, t: Tensor) -> bool:
         other = self.tensors[x]
-        return (other.format, other.zero_point, other.scale) == (t.format, t.zero_point, t.scale)
+        return (other.format, other.zero_point) == (t.format, t.zero_point)

@@ -22,6 +22,7 @@ from hwflow.layers import (
     Lookup,
     MaxPool,
     Multiply,
+    Rearrange,
 )
 
 __all__ = ["MEANINGS", "meaning"]
@@ -120,6 +121,16 @@ def concat(graph: LayerGraph, layer: Any, *inputs: Ints) -> Ints:
     return np.concatenate(inputs, axis=3)
 
 
+def rearrange(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    raster = x.reshape(len(x), -1)
+    made = np.full((len(x), len(layer.rows), len(layer.columns), len(layer.channels)), layer.padding, np.int64)
+    for place in np.ndindex(made.shape[1:]):
+        parts = [int(table[k]) for table, k in zip((layer.rows, layer.columns, layer.channels), place, strict=True)]
+        if min(parts) >= 0:
+            made[(slice(None), *place)] = raster[:, sum(parts)]
+    return made
+
+
 MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Add: add,
-    Multiply: multiply, Concat: concat}
+    Multiply: multiply, Concat: concat, Rearrange: rearrange}
