@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Axis", "any_axis", "axis_to", "both"]
+__all__ = ["Axis", "any_axis", "axis_to", "both", "classes_of"]
 
 Rng = np.random.Generator
 
@@ -27,17 +27,21 @@ class Axis:
 
     def sees(self, size: int) -> bool:
         """Whether every window holds an element that is no padding."""
+        return min(self.counts(size)) > 0
+
+    def counts(self, size: int) -> list[int]:
+        """For each window, how many of its elements are no padding."""
         taps = np.arange(self.kernel) * self.dilation - self.before
         starts = np.arange(self.positions(size))[:, None] * self.stride
-        inside = (starts + taps >= 0) & (starts + taps < size)
-        return bool(inside.any(axis=1).all())
+        found: list[int] = ((starts + taps >= 0) & (starts + taps < size)).sum(axis=1).tolist()
+        return found
 
 
-def any_axis(rng: Rng, size: int, *, pads: bool = True, dilations: bool = True, most: int = 5) -> Axis:
+def any_axis(rng: Rng, size: int, *, pads: bool = True, most: int = 5) -> Axis:
     """Any window that fits at least once and sees elements from everywhere; most often of 1 or 3 taps."""
     for _ in range(30):
         kernel = int(rng.choice([1, 3])) if rng.random() < 0.5 else int(rng.integers(1, most + 1))
-        dilation = int(rng.integers(1, 4)) if dilations and rng.random() < 0.2 else 1
+        dilation = int(rng.integers(1, 4)) if rng.random() < 0.2 else 1
         stride = int(rng.integers(1, 4)) if rng.random() < 0.4 else 1
         before, behind = (int(n) for n in rng.integers(0, dilation * (kernel - 1) + 1, 2)) if pads else (0, 0)
         if pads and rng.random() < 0.3:
@@ -65,6 +69,13 @@ def axis_to(rng: Rng, size: int, wanted: int, *, pads: bool = True) -> Axis:
         raise ValueError(f"{wanted} windows over {size} elements need padding")
     missing = wanted - size
     return Axis(1, before=missing // 2, behind=missing - missing // 2)
+
+
+def classes_of(axis: Axis, size: int) -> tuple[int, ...]:
+    """For each window its class: those of one class count as many elements that are no padding."""
+    counts = axis.counts(size)
+    order = sorted(set(counts), reverse=True)
+    return tuple(order.index(count) for count in counts)
 
 
 def both(rows: Axis, columns: Axis) -> dict[str, tuple[int, ...]]:

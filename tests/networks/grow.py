@@ -28,7 +28,7 @@ from hwflow.layers import (
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rearrange import Offsets, depth_to_space, picked, space_to_depth, transposed
 from hwflow.layers.rescale import Rescale
-from tests.networks.geometry import Axis, any_axis, axis_to, both
+from tests.networks.geometry import Axis, any_axis, axis_to, both, classes_of
 from tests.networks.numbers import Rng, any_format, any_zero_point, factor, integers, rescale, spread
 
 __all__ = ["Growing", "Taste", "divisor"]
@@ -113,14 +113,17 @@ class Growing:
         self.layers.append(layer)
         return output
 
-    def fitted(self, kind: type[Layer], x: str, like: Elements, **fields: Any) -> str:
-        """As `put` for a layer that requantizes sums: the constants fit the sums of the samples."""
-        channels = len(fields["weights"]) if "weights" in fields else self.frame(x).channels
+    def fitted(self, kind: type[Layer], x: str, like: Elements, classes: int = 1, **fields: Any) -> str:
+        """As `put` for a layer that requantizes sums: the constants fit the sums of the samples.
+
+        They are those of all channels for each of the `classes` of pixels.
+        """
+        channels = (len(fields["weights"]) if "weights" in fields else self.frame(x).channels) * classes
         plain = Requantize(*np.array([[0] * channels, [1] * channels, [0] * channels], np.int64), 0, SUM.low, SUM.high)
         layer = kind(name="sums", inputs=(x,), output="sums", requantize=plain, **fields)  # type: ignore[call-arg]
         tensors = self.tensors | {"sums": Tensor("sums", layer.output_frame(self.frame(x)), SUM, 1.0, 0)}
         sums = layer.evaluate(replace(self.graph, tensors=tensors), self.samples[x])
-        made: Rescale = rescale(self.rng, sums, like.format, like.zero_point)
+        made: Rescale = rescale(self.rng, np.tile(sums, classes), like.format, like.zero_point)
         return self.put(kind, (x,), like, requantize=made, **fields)
 
     # --- one layer of each kind
@@ -150,13 +153,13 @@ class Growing:
             return groups, groups * int(rng.integers(1, max(1, min(most, 3 * cin) // groups) + 1))
         return groups if wanted.channels % groups == 0 else 1, wanted.channels
 
-    def axes(self, x: str, wanted: Frame | None = None, *, dilations: bool = True) -> tuple[Axis, Axis]:
+    def axes(self, x: str, wanted: Frame | None = None) -> tuple[Axis, Axis]:
         t = self.tensors[x]
         pads = t.format.contains(np.array(t.zero_point))
         if wanted is not None:
             return (axis_to(self.rng, t.frame.height, wanted.height, pads=pads),
                     axis_to(self.rng, t.frame.width, wanted.width, pads=pads))
-        rows, columns = (any_axis(self.rng, size, pads=pads, dilations=dilations)
+        rows, columns = (any_axis(self.rng, size, pads=pads)
                          for size in (t.frame.height, t.frame.width))
         return Axis(1) if t.frame.height == 1 else rows, columns
 
@@ -182,11 +185,13 @@ class Growing:
         """A mean of windows, or of the whole frame."""
         t, rng = self.tensors[x], self.rng
         whole = rng.random() < 0.3 if whole is None else whole
-        axes = (Axis(t.frame.height), Axis(t.frame.width)) if whole else self.axes(x, dilations=False)
-        fields = both(*axes)
-        del fields["dilations"]
-        return self.fitted(AveragePool, x, like or self.elements(), input_format=t.format,
-                           kernel=(axes[0].kernel, axes[1].kernel), **fields)
+        axes = (Axis(t.frame.height), Axis(t.frame.width)) if whole else self.axes(x)
+        classes = [classes_of(axis, size) for axis, size in zip(axes, (t.frame.height, t.frame.width), strict=True)]
+        apart = not t.format.bipolar and rng.random() < 0.4  # windows at the edges count fewer elements
+        found = {"row_classes": classes[0], "column_classes": classes[1]} if apart else {}
+        count = (max(classes[0]) + 1) * (max(classes[1]) + 1) if apart else 1
+        return self.fitted(AveragePool, x, like or self.elements(), count, input_format=t.format,
+                           kernel=(axes[0].kernel, axes[1].kernel), **found, **both(*axes))
 
     def lookup(self, x: str, like: Elements | None = None) -> str:
         like, t = like or self.elements(), self.tensors[x]

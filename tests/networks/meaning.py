@@ -7,6 +7,7 @@ divisions behind them Python's integers, which never overflow.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,9 +92,24 @@ def max_pool(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
 
 
 def average_pool(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
-    zero = graph.tensors[layer.inputs[0]].zero_point
-    windows = taps(x - zero, layer.kernel, layer.strides, (1, 1), layer.pads, 0).astype(np.int64)
-    return rescaled(layer.requantize, windows.sum(axis=3) + zero * windows.shape[3])
+    zero = 0 if layer.row_classes else graph.tensors[layer.inputs[0]].zero_point
+    windows = taps(x - zero, layer.kernel, layer.strides, layer.dilations, layer.pads, 0).astype(np.int64)
+    sums = windows.sum(axis=3) + zero * windows.shape[3]
+    if not layer.row_classes:
+        return rescaled(layer.requantize, sums)
+    columns, channels = max(layer.column_classes) + 1, x.shape[3]
+    made = np.zeros_like(sums)
+    for y, row in enumerate(layer.row_classes):
+        for k, column in enumerate(layer.column_classes):
+            own = slice((row * columns + column) * channels, (row * columns + column + 1) * channels)
+            made[:, y, k] = rescaled(part_of(layer.requantize, own), sums[:, y, k])
+    return made
+
+
+def part_of(q: Any, part: slice) -> Any:
+    """The constants of some of the channels."""
+    names = ("values",) if hasattr(q, "values") else ("bias", "multiplier", "shift")
+    return replace(q, **{name: getattr(q, name)[part] for name in names})
 
 
 def lookup(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
