@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hwflow_rtl.add import AddFunction
+from hwflow_rtl.join import JoinFunction
+
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.elementwise import Elementwise
+from hwflow.layers.hardware import shape_of
 from hwflow.layers.planes import Planes
 
 __all__ = ["Add"]
@@ -44,3 +48,9 @@ class Add(Elementwise):
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
+
+    def function(self, graph: LayerGraph) -> JoinFunction:
+        return AddFunction.of(
+            operands=self.operands(graph), zero_points=self.zero_points(graph), multipliers=self.multipliers,
+            shift=self.shift, zero_point=self.zero_point, low=self.low, high=self.high,
+            output=shape_of(graph.tensors[self.output].format))

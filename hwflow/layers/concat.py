@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from amaranth.lib.wiring import Component
+from hwflow_rtl.concat import ConcatStage
+from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Layer, LayerGraph
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame
+from hwflow.layers.hardware import divisors, shape_of
 from hwflow.layers.planes import Planes
 
 __all__ = ["Concat"]
 
 
 @dataclass(frozen=True, eq=False)
-class Concat(Layer):
+class Concat(HardwareLayer):
     """y[..., :] = the channels of the first input, then those of the second, and so on.
 
     All tensors have one format, one scale and one zero point, so that the integers pass unchanged.
@@ -52,3 +59,26 @@ class Concat(Layer):
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        """Any number of lanes that divides the channels of every input goes through at once."""
+        common = math.gcd(*(graph.tensors[name].frame.channels for name in self.inputs))
+        return (Folding(1, lanes, lanes) for lanes in divisors(common))
+
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        beats = graph.tensors[self.output].frame.elements // folding.lanes
+        return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=(folding.lanes,) * len(self.inputs))
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        return ConcatStage.cost(**self._arguments(graph, folding))
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        return ConcatStage(**self._arguments(graph, folding))
+
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        return ConcatStage.times(*arrivals, words=self._arguments(graph, folding)["words"])
+
+    def _arguments(self, graph: LayerGraph, folding: Folding) -> dict[str, Any]:
+        return {
+            "element": shape_of(graph.tensors[self.output].format), "lanes": folding.lanes,
+            "words": [graph.tensors[name].frame.channels // folding.lanes for name in self.inputs]}

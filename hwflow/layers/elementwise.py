@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from amaranth.lib.wiring import Component
+from hwflow_rtl.join import JoinFunction, JoinShape, JoinStage
+from hwflow_rtl.products import Operand
+from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Layer, LayerGraph
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame, IntFormat, Tensor
+from hwflow.layers.hardware import divisors, shape_of
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, shift_right
@@ -32,7 +40,7 @@ def significant_bits(multiplier: int) -> int:
     return (magnitude >> ((magnitude & -magnitude).bit_length() - 1)).bit_length() if magnitude else 0
 
 
-class Elementwise(Layer):
+class Elementwise(HardwareLayer):
     """y = clamp(round_half_even(exact(a - za, b - zb) / 2**shift) + zero_point, low, high), element by element.
 
     za and zb are the zero points of the inputs' tensors.  The operands' frames are equal, or one of them is 1x1xC or
@@ -55,6 +63,10 @@ class Elementwise(Layer):
     @abstractmethod
     def exact_ends(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
         """The lowest and the highest integer of `exact` and its partial sums, of operands between these ends."""
+
+    @abstractmethod
+    def function(self, graph: LayerGraph) -> JoinFunction:
+        """What the stage computes in each lane."""
 
     def exact_format(self, graph: LayerGraph) -> IntFormat:
         """The narrowest format of everything that comes before the division by 2**shift."""
@@ -118,6 +130,46 @@ class Elementwise(Layer):
         np.clip(values, self.low - self.zero_point, self.high - self.zero_point, out=values)
         values += self.zero_point
         return values
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        """Any divisor of the channels goes through at once."""
+        return (Folding(1, lanes, lanes) for lanes in divisors(graph.tensors[self.output].frame.channels))
+
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        shape = self._shape(graph, folding)
+        multipliers = folding.lanes if self.multiplications(graph) else 0
+        return Schedule(work=shape.beats, interval=shape.beats, multipliers=multipliers, lanes_in=shape.lanes_in)
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        return JoinStage.cost(**self._arguments(graph, folding, technology))
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        return JoinStage(**self._arguments(graph, folding, technology))
+
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        return JoinStage.times(*arrivals, **self._arguments(graph, folding, technology))
+
+    def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
+        return {
+            "shape": self._shape(graph, folding), "function": self.function(graph), "technology": technology}
+
+    def _shape(self, graph: LayerGraph, folding: Folding) -> JoinShape:
+        """An operand of one element has one lane; of others as many go in as come out."""
+        a, b = (graph.tensors[name].frame.elements for name in self.inputs)
+        lanes = folding.lanes
+        lanes_in = (1 if a == 1 else lanes, 1 if b == 1 else lanes)
+        return JoinShape(beats=max(a, b) // lanes, lanes=lanes, words=(a // lanes_in[0], b // lanes_in[1]),
+                         lanes_in=lanes_in)
+
+    def operands(self, graph: LayerGraph) -> tuple[Operand, Operand]:
+        """What the bits of the inputs' elements mean."""
+        a, b = (graph.tensors[name].format for name in self.inputs)
+        return Operand(shape_of(a), a.bipolar), Operand(shape_of(b), b.bipolar)
+
+    def zero_points(self, graph: LayerGraph) -> tuple[int, int]:
+        """Of the inputs."""
+        a, b = (graph.tensors[name].zero_point for name in self.inputs)
+        return a, b
 
 
 def _centred(planes: Planes, tensor: Tensor, kind: npt.DTypeLike) -> Planes:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from hwflow_rtl.join import JoinFunction
+from hwflow_rtl.multiply import MultiplyFunction
+
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.elementwise import Elementwise
+from hwflow.layers.hardware import shape_of
 from hwflow.layers.planes import Planes
 
 __all__ = ["Multiply"]
@@ -42,3 +46,9 @@ class Multiply(Elementwise):
 
     def multiplications(self, graph: LayerGraph) -> int:
         return graph.tensors[self.output].frame.elements
+
+    def function(self, graph: LayerGraph) -> JoinFunction:
+        return MultiplyFunction(
+            operands=self.operands(graph), zero_points=self.zero_points(graph), multiplier=self.multiplier,
+            shift=self.shift, zero_point=self.zero_point, low=self.low, high=self.high,
+            output=shape_of(graph.tensors[self.output].format))
