@@ -14,13 +14,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.bench.networks import NETWORK_SECTIONS
 from tests.bench.onnx_sections import ONNX_SECTIONS
 from tests.bench.quantization_sections import QUANTIZATION_SECTIONS
 from tests.bench.sections import SECTIONS as HARDWARE_SECTIONS
 from tests.bench.sections import Bench
 
 DOCS = Path(__file__).parents[2] / "docs"
-SECTIONS = {**HARDWARE_SECTIONS, **QUANTIZATION_SECTIONS, **ONNX_SECTIONS}
+SECTIONS = {**HARDWARE_SECTIONS, **NETWORK_SECTIONS, **QUANTIZATION_SECTIONS, **ONNX_SECTIONS}
 
 
 def report_of(section: str) -> Path:
