@@ -20,8 +20,9 @@ from hwflow.build import create_folder, digest
 
 from .builder import CONTROL, VERILOG, Build, compile_runtime, fingerprint, runtime_key
 from .cache import cached_folder
-from .results import Boundary, ElementShape
+from .results import Boundary
 from .rom import write_roms
+from .streams import Streams, streams_of
 from .tools import find_tools
 
 __all__ = ["Simulation", "compile"]
@@ -35,22 +36,24 @@ class Simulation:
 
     executable: Path
     folder: Path
-    boundaries: tuple[Boundary, ...]
-    input_lanes: int
-    input_shape: ElementShape
+    streams: Streams
     waves: bool
     compiled: bool
     seconds: float
 
+    @property
+    def boundaries(self) -> tuple[Boundary, ...]:
+        return self.streams.boundaries
 
-def elaborate(core, boundaries: Sequence[Boundary]):
+
+def elaborate(core, streams: Streams):
     """The bench around `core`: as a design that emits text, and as RTLIL text without source paths."""
     from amaranth.back import rtlil
     from amaranth.hdl import Fragment
 
     from .bench import Bench
 
-    bench = Bench(core, boundaries)
+    bench = Bench(core, streams)
     ports = [bench.clk, bench.go, bench.done]
     design = Fragment.get(bench, None).prepare(ports=ports, hierarchy=("bench",))
     text, _ = rtlil.convert_fragment(design, name="bench", emit_src=False)
@@ -70,17 +73,18 @@ def warn(text: str) -> None:
 
 
 def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDArray[np.uint8]], folder: Path,
-            cache: Path, waves: bool = False, sources: Sequence[Path] = (), jobs: int | None = None,
+            cache: Path, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None, waves: bool = False,
+            sources: Sequence[Path] = (), jobs: int | None = None,
             say: Callable[[str], None] = warn) -> Simulation:
     """Make the executable simulation of `core`, or find it in `cache`.
 
     Parameters
     ----------
     core
-        A component with streams `i` and `o` and, for each stage k, `probe{k}_valid`, `probe{k}_data`, `busy{k}` and
-        `stall{k}`.
+        A `hwflow_rtl.core.Core`, or a component with its ports and its `links`, `input_names`, `output_names` and
+        `capacity`.
     boundaries
-        The output of each stage, in the order of the probes; the last one is the core's output.
+        The output of each stage, in the order of the probes.
     roms
         Contents of each `hwflow_rom` by the name of its file without `.hex`: uint8[depth, bytes], little endian words.
         Read after the core was elaborated, so it may be a `Generic.roms` that still fills.
@@ -88,6 +92,8 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
         Of the runs: receives the ROM files and the logs.
     cache
         Where executables are kept, for all designs.
+    inputs, outputs
+        What messages call the core's inputs and outputs, where it has several.
     waves
         Compile in the tracing of all signals (slower; see `run()`).
     sources
@@ -99,17 +105,14 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
 
     Raises MissingTool, and ToolFailed with the path of the log.
     """
-    from amaranth.hdl import Shape
-
     began = time.monotonic()
     folder, cache = folder.resolve(), cache.resolve()
     create_folder(folder)
     create_folder(cache)
-    design, rtlil = elaborate(core, boundaries)
+    streams = streams_of(core, boundaries, inputs, outputs)
+    design, rtlil = elaborate(core, streams)
     tools = find_tools()
     write_roms(roms, folder)  # not before: a unit may ask for its ROM when it is elaborated
-    layout = core.i.payload.shape()
-    element = Shape.cast(layout.elem_shape)
     log = folder / "compile.log"
     key = digest(rtlil, *VERILOG, CONTROL, *sources, *fingerprint(tools, waves))
 
@@ -125,6 +128,5 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
 
     made, compiled = cached_folder(cache, key, make, say)
     return Simulation(
-        executable=made / "bench", folder=folder, boundaries=tuple(boundaries), input_lanes=layout.length,
-        input_shape=ElementShape(element.width, element.signed), waves=waves, compiled=compiled,
+        executable=made / "bench", folder=folder, streams=streams, waves=waves, compiled=compiled,
         seconds=time.monotonic() - began)

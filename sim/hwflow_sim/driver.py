@@ -14,19 +14,21 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 
 from .compare import first_difference, whole_frames
+from .diagnosis import Deadlock, Waiting
 from .exchange import EXPECTED, FRAMES, SETTINGS, Settings, save_result
 from .packing import pack
 from .recorder import Recorder
-from .results import Boundary, Deadlock, RunResult, StageResult, Waiting
+from .results import OutputResult, RunResult, StageResult
 
 
 @cocotb.test()
 async def every_stage_equals_the_golden_model(dut) -> None:
     place = Path(os.environ["HWFLOW_RUN"])
     settings = Settings.load(place / SETTINGS)
-    frames = np.load(place / FRAMES, mmap_mode="r")
-    stimulus = pack(frames, lanes=settings.input_lanes, shape=settings.input_shape)
-    recorder = Recorder(settings, len(frames), stimulus)
+    frames = [np.load(place / FRAMES.format(k), mmap_mode="r") for k in range(len(settings.inputs))]
+    stimuli = [pack(array, lanes=each.lanes, shape=each.shape)
+               for array, each in zip(frames, settings.inputs, strict=True)]
+    recorder = Recorder(settings, len(frames[0]), stimuli)
     dut.go.value = 1
     await RisingEdge(dut.done)
     result = collect(recorder, place)
@@ -35,51 +37,58 @@ async def every_stage_equals_the_golden_model(dut) -> None:
 
 
 def collect(recorder: Recorder, place: Path) -> RunResult:
-    boundaries = recorder.settings.boundaries
-    stages = tuple(stage_result(recorder, place, k) for k in range(len(boundaries)))
-    sink = recorder.totals(recorder.sink)
-    _, dones = recorder.frame_cycles(recorder.sink)
-    violations, first_violation = recorder.violations()
+    settings = recorder.settings
+    expected = [place / EXPECTED.format(k) for k in range(len(settings.boundaries))]
+    stages = tuple(stage_result(recorder, path, k) for k, path in enumerate(expected))
+    wanted = [expected[output.source] if output.source >= 0 else place / FRAMES.format(~output.source)
+              for output in settings.outputs]
+    outputs = tuple(output_result(recorder, path, k) for k, path in enumerate(wanted))
+    lasts = [recorder.totals(number).last_cycle for number in recorder.sinks]
     simulated, seconds = recorder.clock()
     return RunResult(
-        cycles=0 if sink.last_cycle is None else sink.last_cycle + 1,
-        stages=stages,
-        output=whole_frames(boundaries[-1], recorder.beats(recorder.sink), recorder.frames),
-        first_output_cycle=recorder.first_cycle(recorder.sink),
-        frame_done_cycles=dones,
-        input_stall_cycles=recorder.totals(recorder.source).stalled,
+        cycles=max((last + 1 for last in lasts if last is not None), default=0),
+        stages=stages, outputs=outputs,
+        input_stall_cycles=tuple(recorder.totals(number).stalled for number in recorder.sources),
+        links=tuple(recorder.link(e) for e in range(len(settings.edges))),
         deadlock=deadlock(recorder),
-        violations=violations, first_violation_cycle=first_violation,
         simulated_cycles=simulated, seconds=seconds, waves=None)
 
 
-def stage_result(recorder: Recorder, place: Path, k: int) -> StageResult:
-    """Stage k against its expected elements; for the last one also what the sink received."""
-    boundary: Boundary = recorder.settings.boundaries[k]
-    expected = np.load(place / EXPECTED.format(k), mmap_mode="r")
-    due = recorder.due_beats(k)
-    numbers = [k, recorder.sink] if k == recorder.sink - 1 else [k]
-    differences = [first_difference(boundary, recorder.beats(number), expected) for number in numbers]
-    counts = [recorder.totals(number).beats for number in numbers]
-    difference = next((d for d in differences if d is not None), None)
-    beats = next((count for count in counts if count != due), due)
-    totals = recorder.totals(k)
+def stage_result(recorder: Recorder, expected: Path, k: int) -> StageResult:
+    """Stage k against its expected elements."""
+    boundary, due, totals = recorder.watched[k], recorder.due_beats(k), recorder.totals(k)
+    difference = first_difference(boundary, recorder.beats(k), np.load(expected, mmap_mode="r"))
     firsts, dones = recorder.frame_cycles(k)
     return StageResult(
-        name=boundary.name, equal=difference is None and beats == due, beats=beats, expected_beats=due,
+        name=boundary.name, equal=difference is None and totals.beats == due, beats=totals.beats, expected_beats=due,
         busy_cycles=totals.busy, stall_cycles=totals.stalled, first_difference=difference, first_cycles=firsts,
         done_cycles=dones, last_cycle=totals.last_cycle)
 
 
+def output_result(recorder: Recorder, expected: Path, k: int) -> OutputResult:
+    """What the sink of output k received, against the elements of its source."""
+    number = recorder.sinks[k]
+    boundary, due, beats = recorder.watched[number], recorder.due_beats(number), recorder.beats(number)
+    came = recorder.totals(number).beats
+    difference = first_difference(boundary, beats, np.load(expected, mmap_mode="r"))
+    violations, first_violation = recorder.violations(number)
+    return OutputResult(
+        name=boundary.name, source=recorder.settings.outputs[k].source,
+        equal=difference is None and came == due and violations == 0, beats=came, expected_beats=due,
+        values=whole_frames(boundary, beats, recorder.frames), first_difference=difference,
+        first_cycle=recorder.first_cycle(number), done_cycles=recorder.frame_cycles(number)[1], violations=violations,
+        first_violation_cycle=first_violation)
+
+
 def deadlock(recorder: Recorder) -> Deadlock | None:
-    """None if every stream moved all that was due: then the run ended by itself."""
-    boundaries = recorder.settings.boundaries
-    names = {recorder.source: "input", **{k: b.name for k, b in enumerate(boundaries)}, recorder.sink: "output"}
+    """None if every stream moved all that was due, or the run was stopped: then nothing stands still."""
     streams = []
-    for number, name in names.items():
+    for number in (*recorder.sources, *range(len(recorder.settings.boundaries)), *recorder.sinks):
         totals = recorder.totals(number)
-        streams.append(Waiting(name, totals.beats, recorder.due_beats(number), totals.last_cycle, totals.stalled_now,
-                               totals.busy_now))
-    if all(s.beats >= s.expected_beats for s in streams):
+        streams.append(Waiting(recorder.watched[number].name, totals.beats, recorder.due_beats(number),
+                               totals.last_cycle, totals.stalled_now, totals.busy_now))
+    stopped = recorder.finish_cycle() == recorder.settings.stop_cycle
+    if stopped or all(s.beats >= s.expected_beats for s in streams):
         return None
-    return Deadlock(recorder.finish_cycle(), recorder.settings.idle_limit, tuple(streams))
+    links = tuple(recorder.link(e) for e in range(len(recorder.settings.edges)))
+    return Deadlock(recorder.finish_cycle(), recorder.settings.idle_limit, tuple(streams), links)

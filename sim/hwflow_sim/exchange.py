@@ -4,77 +4,91 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from .results import (
-    Boundary,
-    Deadlock,
-    Difference,
-    ElementShape,
-    RunResult,
-    StageResult,
-    StallPattern,
-    Waiting,
-)
+from .diagnosis import Deadlock, LinkState, Waiting
+from .results import Boundary, Difference, ElementShape, OutputResult, RunResult, StageResult, StallPattern
+from .streams import Edge, Output
 
 __all__ = ["EXPECTED", "FRAMES", "RESULT", "SETTINGS", "Settings", "load_result", "save_result"]
 
 SETTINGS, RESULT = "settings.json", "result.json"
-FRAMES, EXPECTED, OUTPUT = "frames.npy", "expected{}.npy", "output.npy"
+FRAMES, EXPECTED, OUTPUT = "frames{}.npy", "expected{}.npy", "output{}.npy"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the simulating process has to know besides the arrays."""
+    """What the simulating process has to know besides the arrays.  The run ends in `stop_cycle` if that is not None."""
 
-    input_lanes: int
-    input_shape: ElementShape
+    inputs: tuple[Boundary, ...]
     boundaries: tuple[Boundary, ...]
+    outputs: tuple[Output, ...]
+    edges: tuple[Edge, ...]
     stalls: StallPattern
     idle_limit: int
+    stop_cycle: int | None
+
+    @property
+    def output_boundaries(self) -> tuple[Boundary, ...]:
+        """The streams at the outputs: those of their sources, by the outputs' names."""
+        return tuple(
+            replace(self.boundaries[each.source] if each.source >= 0 else self.inputs[~each.source], name=each.name)
+            for each in self.outputs)
 
     def save(self, path: Path) -> None:
-        boundaries = [{"name": b.name, "lanes": b.lanes, "width": b.shape.width, "signed": b.shape.signed,
-                       "elements_per_frame": b.elements_per_frame} for b in self.boundaries]
         path.write_text(json.dumps({
-            "input_lanes": self.input_lanes, "input_shape": asdict(self.input_shape), "boundaries": boundaries,
-            "stalls": asdict(self.stalls), "idle_limit": self.idle_limit}))
+            **asdict(self), "inputs": [facts(each) for each in self.inputs],
+            "boundaries": [facts(each) for each in self.boundaries]}))
 
     @classmethod
     def load(cls, path: Path) -> Settings:
         values = json.loads(path.read_text())
-        boundaries = tuple(Boundary(b["name"], b["lanes"], ElementShape(b["width"], b["signed"]),
-                                    b["elements_per_frame"]) for b in values["boundaries"])
-        return cls(values["input_lanes"], ElementShape(**values["input_shape"]), boundaries,
-                   StallPattern(**values["stalls"]), values["idle_limit"])
+        ends = {key: tuple(Boundary(**{**each, "shape": ElementShape(*each["shape"])}) for each in values[key])
+                for key in ("inputs", "boundaries")}
+        return cls(**ends, outputs=tuple(Output(**each) for each in values["outputs"]),
+                   edges=tuple(Edge(**each) for each in values["edges"]), stalls=StallPattern(**values["stalls"]),
+                   idle_limit=values["idle_limit"], stop_cycle=values["stop_cycle"])
+
+
+def facts(boundary: Boundary) -> dict[str, Any]:
+    """A boundary for JSON; its shape may be any object with a width and a sign."""
+    return {**vars(boundary), "shape": [boundary.shape.width, boundary.shape.signed]}
 
 
 def save_result(place: Path, result: RunResult) -> None:
-    """Write `result` into the folder of the run; the output goes into a file of its own."""
-    np.save(place / OUTPUT, result.output)
-    values = {name: value for name, value in vars(result).items() if name not in ("output", "waves")}
-    values["stages"] = [asdict(stage) for stage in result.stages]
+    """Write `result` into the folder of the run; each output's values go into a file of their own."""
+    for k, output in enumerate(result.outputs):
+        np.save(place / OUTPUT.format(k), output.values)
+    values = {name: value for name, value in vars(result).items() if name != "waves"}
+    for name in ("stages", "links"):
+        values[name] = [asdict(each) for each in values[name]]
+    values["outputs"] = [asdict(replace(output, values=np.zeros((0, 0), np.int64))) | {"values": None}
+                         for output in result.outputs]
     values["deadlock"] = None if result.deadlock is None else asdict(result.deadlock)
     (place / RESULT).write_text(json.dumps(values))
 
 
 def load_result(place: Path, waves: Path | None) -> RunResult:
     values = json.loads((place / RESULT).read_text())
-    output: npt.NDArray[np.int64] = np.load(place / OUTPUT)
-    values["stages"] = tuple(load_stage(stage) for stage in values["stages"])
-    values["frame_done_cycles"] = tuple(values["frame_done_cycles"])
+    values["stages"] = tuple(StageResult(**with_tuples(stage)) for stage in values["stages"])
+    values["outputs"] = tuple(OutputResult(**{**with_tuples(output), "values": np.load(place / OUTPUT.format(k))})
+                              for k, output in enumerate(values["outputs"]))
+    values["input_stall_cycles"] = tuple(values["input_stall_cycles"])
+    values["links"] = tuple(LinkState(**link) for link in values["links"])
     dead = values["deadlock"]
     if dead is not None:
-        values["deadlock"] = Deadlock(**{**dead, "streams": tuple(Waiting(**stream) for stream in dead["streams"])})
-    return RunResult(**values, output=output, waves=waves)
+        values["deadlock"] = Deadlock(
+            dead["cycle"], dead["idle_cycles"], tuple(Waiting(**stream) for stream in dead["streams"]),
+            tuple(LinkState(**link) for link in dead["links"]))
+    return RunResult(**values, waves=waves)
 
 
-def load_stage(values: Mapping[str, Any]) -> StageResult:
+def with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a stage's or an output's result: lists back to tuples, the difference to an object."""
     first = values["first_difference"]
-    return StageResult(**{**values, "first_difference": first and Difference(**first),
-                          "first_cycles": tuple(values["first_cycles"]), "done_cycles": tuple(values["done_cycles"])})
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return {**fields, "first_difference": first and Difference(**first)}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .diagnosis import LinkState
 from .exchange import Settings
 from .packing import words_per_beat
 
@@ -17,13 +19,13 @@ __all__ = ["Recorder", "Totals"]
 INT, INT64, UINT64, DOUBLE = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64, ctypes.c_double
 WORDS, CYCLES = ctypes.POINTER(UINT64), ctypes.POINTER(INT64)
 PROTOTYPES: dict[str, tuple[Any, ...]] = {
-    "prepare": (None, INT, INT64), "prepare_boundary": (None, INT, INT, INT64, INT64),
-    "prepare_source": (None, ctypes.c_void_p, UINT64), "prepare_stall": (None, INT, INT, INT),
+    "prepare": (None, INT, INT, INT, INT, INT64, INT64), "prepare_boundary": (None, INT, INT, INT64, INT64),
+    "prepare_source": (None, INT, ctypes.c_void_p, UINT64), "prepare_stall": (None, INT, INT, INT),
     "word_count": (UINT64, INT), "words": (WORDS, INT), "frame_cycle_count": (UINT64, INT),
-    "frame_cycles": (CYCLES, INT), "totals": (CYCLES, INT), "violation_count": (UINT64,), "first_violation": (INT64,),
-    "finish_cycle": (INT64,), "cycles": (UINT64,), "seconds": (DOUBLE,),
+    "frame_cycles": (CYCLES, INT), "totals": (CYCLES, INT), "violation_count": (UINT64, INT),
+    "first_violation": (INT64, INT), "link": (CYCLES, INT), "finish_cycle": (INT64,), "cycles": (UINT64,),
+    "seconds": (DOUBLE,),
 }
-SOURCE_STALL, SINK_STALL = 0, 1
 SEED_MIX = 0x9E3779B1  # 2**32 / golden ratio: neighbouring seeds give unlike states
 
 
@@ -42,15 +44,18 @@ class Totals:
 class Recorder:
     """Prepares a run of `count` frames and reads what was recorded.
 
-    Monitor k belongs to boundary k; `sink` and `source` are the numbers of the two ends.
+    Monitors are numbered: the stages, then the sinks of the outputs (`sinks`), then the sources of the inputs
+    (`sources`).  `stimuli`, uint64[beats, words], are what the sources play.
     """
 
-    def __init__(self, settings: Settings, count: int, stimulus: npt.NDArray[np.uint64]):
+    def __init__(self, settings: Settings, count: int, stimuli: Sequence[npt.NDArray[np.uint64]]):
         self.settings = settings
-        self.sink = len(settings.boundaries)
-        self.source = self.sink + 1
+        self.watched = (*settings.boundaries, *settings.output_boundaries, *settings.inputs)
+        stages, inputs = len(settings.boundaries), len(settings.inputs)
+        self.sinks = range(stages, len(self.watched) - inputs)
+        self.sources = range(len(self.watched) - inputs, len(self.watched))
         self.frames = count
-        self.stimulus = np.ascontiguousarray(stimulus)  # the C++ side reads it in place
+        self.stimuli = [np.ascontiguousarray(stimulus) for stimulus in stimuli]  # the C++ side reads them in place
         library = ctypes.CDLL(None)
         self.call = {}
         for name, (result, *arguments) in PROTOTYPES.items():
@@ -59,22 +64,23 @@ class Recorder:
         self.prepare()
 
     def prepare(self) -> None:
-        call, stalls = self.call, self.settings.stalls
-        call["prepare"](self.source + 1, self.settings.idle_limit)
-        boundaries = self.settings.boundaries
-        for k, boundary in enumerate((*boundaries, boundaries[-1])):
-            call["prepare_boundary"](k, words_per_beat(boundary.lanes, boundary.shape), boundary.beats_per_frame,
-                                     boundary.beats_per_frame * self.frames)
-        beats, words = self.stimulus.shape
-        call["prepare_boundary"](self.source, words, beats // self.frames, beats)
-        call["prepare_source"](self.stimulus.ctypes.data, self.stimulus.size)
-        for end, probability in ((SOURCE_STALL, stalls.source), (SINK_STALL, stalls.sink)):
-            state = ((2 * stalls.seed + end + 1) * SEED_MIX) & 0xFFFF_FFFF or SEED_MIX
+        call, settings = self.call, self.settings
+        sources, ends = len(self.sources), len(self.sources) + len(self.sinks)
+        stop = -1 if settings.stop_cycle is None else settings.stop_cycle
+        call["prepare"](len(self.watched), sources, ends, len(settings.edges), settings.idle_limit, stop)
+        for number, boundary in enumerate(self.watched):
+            call["prepare_boundary"](number, words_per_beat(boundary.lanes, boundary.shape), boundary.beats_per_frame,
+                                     self.due_beats(number))
+        for k, stimulus in enumerate(self.stimuli):
+            call["prepare_source"](k, stimulus.ctypes.data, stimulus.size)
+        for end in range(ends):
+            probability = settings.stalls.source if end < sources else settings.stalls.sink
+            state = ((ends * settings.stalls.seed + end + 1) * SEED_MIX) & 0xFFFF_FFFF or SEED_MIX
             call["prepare_stall"](end, round(probability * 65536), ctypes.c_int(state).value)
 
     def beats(self, number: int) -> npt.NDArray[np.uint64]:
         """uint64[beats, words]: what came at a boundary (of too many, a frame's worth at most)."""
-        boundary = self.settings.boundaries[min(number, self.sink - 1)]
+        boundary = self.watched[number]
         words = self.array("word_count", "words", number)
         return words.reshape(-1, words_per_beat(boundary.lanes, boundary.shape))
 
@@ -90,9 +96,7 @@ class Recorder:
         return int(cycles[0]) if len(cycles) else None
 
     def due_beats(self, number: int) -> int:
-        if number == self.source:
-            return len(self.stimulus)
-        return self.settings.boundaries[min(number, self.sink - 1)].beats_per_frame * self.frames
+        return self.watched[number].beats_per_frame * self.frames
 
     def finish_cycle(self) -> int:
         return int(self.call["finish_cycle"]())
@@ -107,9 +111,16 @@ class Recorder:
         beats, last, busy, stalled, busy_now, stalled_now = self.call["totals"](number)[:6]
         return Totals(beats, None if last < 0 else last, busy, stalled, bool(busy_now), bool(stalled_now))
 
-    def violations(self) -> tuple[int, int | None]:
-        count = int(self.call["violation_count"]())
-        return count, int(self.call["first_violation"]()) if count else None
+    def violations(self, number: int) -> tuple[int, int | None]:
+        """How often the output of a sink broke the rule of streams, and in which cycle first."""
+        count = int(self.call["violation_count"](number))
+        return count, int(self.call["first_violation"](number)) if count else None
+
+    def link(self, number: int) -> LinkState:
+        edge = self.settings.edges[number]
+        full, empty, level = self.call["link"](number)[:3]
+        return LinkState(edge.source, edge.sink, edge.capacity, level, None if full < 0 else full,
+                         None if empty < 0 else empty)
 
     def clock(self) -> tuple[int, float]:
         """Cycles simulated by this process, and the seconds they took."""

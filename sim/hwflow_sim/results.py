@@ -13,8 +13,10 @@ import numpy.typing as npt
 
 from hwflow.errors import HwflowError
 
-__all__ = ["Boundary", "Deadlock", "Difference", "Element", "ElementShape", "RunResult", "StageResult", "StallPattern",
-           "Waiting"]
+from .diagnosis import Deadlock, LinkState
+
+__all__ = ["Boundary", "Difference", "Element", "ElementShape", "OutputResult", "RunResult", "StageResult",
+           "StallPattern"]
 
 HIGHEST_STALL = 0.98  # beyond it a run is hardly more than waiting
 
@@ -121,95 +123,73 @@ class StageResult:
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """One stream at the moment of a deadlock: `stalled` means valid without ready, otherwise there was no beat."""
+class OutputResult:
+    """One output of the core, which comes from stage `source` or input `~source`, as its sink received it.
 
-    name: str
-    beats: int
-    expected_beats: int
-    last_cycle: int | None
-    stalled: bool
-    busy: bool
-
-
-@dataclass(frozen=True)
-class Deadlock:
-    """No boundary moved a beat that was due for `idle_cycles` cycles up to `cycle`.
-
-    `streams` are the input, the output of every stage, and the output of the core as the sink saw it.
+    `values` is int64[n, elements]; frames that did not come complete are missing.  `first_cycle` is None if nothing
+    came; `done_cycles` holds the cycle of the last beat of every frame.  `violations` counts the cycles in which the
+    output took back `valid` or changed the payload before the transfer, the first in `first_violation_cycle`.
     """
 
-    cycle: int
-    idle_cycles: int
-    streams: tuple[Waiting, ...]
-
-    @property
-    def last_moved(self) -> Waiting | None:
-        """The stream that moved last, None if none did."""
-        moved = [s for s in self.streams if s.last_cycle is not None]
-        return max(moved, key=lambda s: s.last_cycle or 0, default=None)
-
-    @property
-    def blocked_by(self) -> str | None:
-        """The last stage that is offered a beat, does not take it, and offers none itself; None if there is none.
-
-        Without one, every stage waits for a beat that was lost.
-        """
-        stages = self.streams[:-1]
-        for before, stage in reversed(list(pairwise(stages))):
-            if before.stalled and not stage.stalled:
-                return stage.name
-        return None
-
-    def __str__(self) -> str:
-        lines = [f"no beat moved in the {self.idle_cycles} cycles up to cycle {self.cycle}"]
-        if self.last_moved:
-            lines[0] += f"; the last one moved at '{self.last_moved.name}' in cycle {self.last_moved.last_cycle}"
-        for s in self.streams:
-            if s.stalled:
-                state = "valid without ready"
-            elif s.beats >= s.expected_beats:
-                state = "complete"
-            else:
-                state = "starves, busy" if s.busy else "starves"
-            last = "never moved" if s.last_cycle is None else f"last in cycle {s.last_cycle}"
-            lines.append(f"  {s.name}: {s.beats} of {s.expected_beats} beats, {last}: {state}")
-        if self.blocked_by:
-            lines.append(f"  '{self.blocked_by}' blocks: it is offered a beat, takes none and gives none")
-        else:
-            lines.append("  no stage blocks: each waits for a beat that did not come")
-        return "\n".join(lines)
+    name: str
+    source: int
+    equal: bool
+    beats: int
+    expected_beats: int
+    values: npt.NDArray[np.int64]
+    first_difference: Difference | None
+    first_cycle: int | None
+    done_cycles: tuple[int, ...]
+    violations: int
+    first_violation_cycle: int | None
 
 
 @dataclass(frozen=True)
 class RunResult:
     """One run of the simulation.
 
-    `stages` stand in the order of the boundaries.  `output` is int64[n, elements] as the sink received it (frames that
-    did not come complete are missing).  `first_output_cycle` is None if nothing came; `frame_done_cycles` holds the
-    cycle of the last output beat of every frame; cycle 0 is the first one without reset, in which the source offers
-    its first beat.  `cycles` counts up to the last output beat and includes it.  `violations` counts the cycles in
-    which the output took back `valid` or changed the payload before the transfer, the first in
-    `first_violation_cycle`.  `simulated_cycles` and `seconds` are what the simulator spent in its clock loop.
+    `stages` stand in the order of the boundaries, `outputs` and `input_stall_cycles` in that of the core's ports.
+    Cycle 0 is the first one without reset, in which the sources offer their first beats.  `cycles` counts up to the
+    last output beat and includes it.  `links` is how every link stood when the run ended.  `simulated_cycles` and
+    `seconds` are what the simulator spent in its clock loop.
     """
 
     cycles: int
     stages: tuple[StageResult, ...]
-    output: npt.NDArray[np.int64]
-    first_output_cycle: int | None
-    frame_done_cycles: tuple[int, ...]
-    input_stall_cycles: int
+    outputs: tuple[OutputResult, ...]
+    input_stall_cycles: tuple[int, ...]
+    links: tuple[LinkState, ...]
     deadlock: Deadlock | None
-    violations: int
-    first_violation_cycle: int | None
     simulated_cycles: int
     seconds: float
     waves: Path | None
 
     @property
     def equal(self) -> bool:
-        """Everything was as expected: all stages equal, no deadlock, no broken rule of the output stream."""
-        return all(stage.equal for stage in self.stages) and self.deadlock is None and self.violations == 0
+        """Everything was as expected: all stages and outputs equal, no deadlock, no broken rule of a stream."""
+        return all(each.equal for each in (*self.stages, *self.outputs)) and not self.deadlock and not self.violations
+
+    @property
+    def output(self) -> npt.NDArray[np.int64]:
+        """The only output, int64[n, elements].  ValueError of a core with several: they are in `outputs`."""
+        (only,) = self.outputs
+        return only.values
+
+    @property
+    def violations(self) -> int:
+        """Of all outputs."""
+        return sum(output.violations for output in self.outputs)
+
+    @property
+    def first_output_cycle(self) -> int | None:
+        """The cycle by which every output has given its first beat; None if one gave nothing."""
+        firsts = [output.first_cycle for output in self.outputs if output.first_cycle is not None]
+        return max(firsts) if len(firsts) == len(self.outputs) else None
+
+    @property
+    def frame_done_cycles(self) -> tuple[int, ...]:
+        """For every frame, the cycle by which all outputs have given their last beat of it."""
+        return tuple(max(cycles) for cycles in zip(*(output.done_cycles for output in self.outputs), strict=False))
 
     @property
     def intervals(self) -> tuple[int, ...]:
@@ -218,8 +198,10 @@ class RunResult:
 
     @property
     def interval(self) -> int | None:
-        """The steady interval between frames: that of the last two; None for a single frame."""
-        return self.intervals[-1] if self.intervals else None
+        """The steady interval between frames, that of the last two at the slowest output; None for a single frame."""
+        last = [after - before for output in self.outputs for before, after in [output.done_cycles[-2:]]
+                ] if len(self.frame_done_cycles) > 1 else []
+        return max(last, default=None)
 
     @property
     def first_different(self) -> StageResult | None:
@@ -228,25 +210,27 @@ class RunResult:
 
     def failures(self) -> tuple[str, ...]:
         """What was not as expected, one line each (a deadlock has several); empty if the run is `equal`."""
-        lines = [line for stage in self.stages if not stage.equal for line in describe(stage)]
-        if self.violations:
-            lines.append(f"the output changed before its transfer, {self.violations} times, first in cycle "
-                         f"{self.first_violation_cycle}; valid and payload must hold until ready")
+        lines = [line for stage in self.stages for line in describe(f"stage '{stage.name}'", stage)]
+        for output in self.outputs:
+            if output.source < 0 or self.stages[output.source].equal:  # else it has been said
+                lines += describe(output.name, output)
+            if output.violations:
+                lines.append(f"{output.name} changed before its transfer, {output.violations} times, first in cycle "
+                             f"{output.first_violation_cycle}; valid and payload must hold until ready")
         if self.deadlock:
             lines.append(f"deadlock: {self.deadlock}")
         return tuple(lines)
 
 
-def describe(stage: StageResult) -> list[str]:
-    """What is not as expected at one stage."""
+def describe(name: str, result: StageResult | OutputResult) -> list[str]:
+    """What is not as expected at one stage or output."""
     lines = []
-    first = stage.first_difference
+    first = result.first_difference
     if first is not None:
         got = "nothing" if first.got is None else str(first.got)
-        lines.append(f"stage '{stage.name}': frame {first.frame}, element {first.index}: expected {first.expected}, "
-                     f"got {got}")
-    if stage.beats != stage.expected_beats:
-        kind = "too many" if stage.beats > stage.expected_beats else "missing"
-        lines.append(f"stage '{stage.name}': {abs(stage.beats - stage.expected_beats)} beats {kind}: "
-                     f"{stage.beats} instead of {stage.expected_beats}")
+        lines.append(f"{name}: frame {first.frame}, element {first.index}: expected {first.expected}, got {got}")
+    if result.beats != result.expected_beats:
+        kind = "too many" if result.beats > result.expected_beats else "missing"
+        lines.append(f"{name}: {abs(result.beats - result.expected_beats)} beats {kind}: "
+                     f"{result.beats} instead of {result.expected_beats}")
     return lines

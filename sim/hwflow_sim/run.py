@@ -18,49 +18,59 @@ from hwflow.errors import ToolFailed
 
 from .compile import Simulation
 from .exchange import EXPECTED, FRAMES, RESULT, SETTINGS, Settings, load_result
-from .results import RunResult, StallPattern
+from .results import Boundary, RunResult, StallPattern
 from .tools import end_of, libpython, run_tool
 
 __all__ = ["run"]
+
+Frames = npt.NDArray[np.int64]
 
 #: Cycles without a beat after which a run counts as dead: far more than any stage works for one beat.
 IDLE_LIMIT = 200_000
 LOG = "simulation.log"
 
 
-def run(simulation: Simulation, *, frames: npt.NDArray[np.int64], expected: Sequence[npt.NDArray[np.int64]],
-        stalls: StallPattern | None = None, waves: Path | None = None, timeout_cycles: int | None = None) -> RunResult:
-    """Play `frames` back to back and compare the output of every stage.
+def run(simulation: Simulation, *, frames: Frames | Sequence[Frames], expected: Sequence[Frames],
+        stalls: StallPattern | None = None, waves: Path | None = None, timeout_cycles: int | None = None,
+        stop_cycle: int | None = None) -> RunResult:
+    """Play `frames` back to back and compare the output of every stage, and every output of the core.
 
     Parameters
     ----------
     frames
-        int64[n, elements]: the raster of each frame, in the core's input format.
+        For each input int64[n, elements]: the raster of each frame, in the core's input format.  The array alone for a
+        core with one input.
     expected
-        For each boundary int64[n, elements_per_frame].
+        For each boundary int64[n, elements_per_frame].  An output must be equal to the stage or input it comes from.
     stalls
-        Random stalls on both ends; none if None.
+        Random stalls, independent of each other, at every input and output; none if None.
     waves
         File for the waves of all signals, in FST format; needs a simulation compiled with `waves=True`.
     timeout_cycles
         The run ends as a deadlock when no due beat moved anywhere for so many cycles; 200 000 if None.
+    stop_cycle
+        The run ends in this cycle, wherever it is: `RunResult.links` then says how full every link is.
 
     A difference, a deadlock or a broken stream rule is part of the result, not an exception.  Raises ToolFailed with
     the path of the log if the simulation itself breaks down.
     """
-    check_frames(simulation, frames, expected)
+    arrays = [frames] if isinstance(frames, np.ndarray) else list(frames)
+    check_frames(simulation, arrays, expected)
     if waves is not None and not simulation.waves:
         raise ValueError("waves need a simulation that was compiled with waves=True")
     remove_leftovers(simulation.folder)
+    streams = simulation.streams
     with tempfile.TemporaryDirectory(prefix=f"run-{os.getpid()}-", dir=simulation.folder) as name:
         place = Path(name)
         settings = Settings(
-            input_lanes=simulation.input_lanes, input_shape=simulation.input_shape, boundaries=simulation.boundaries,
-            stalls=stalls or StallPattern(0.0, 0.0, 0), idle_limit=timeout_cycles or IDLE_LIMIT)
+            inputs=tuple(Boundary(each.name, each.lanes, each.shape, array.shape[1])
+                         for each, array in zip(streams.inputs, arrays, strict=True)),
+            boundaries=streams.boundaries, outputs=streams.outputs, edges=streams.edges,
+            stalls=stalls or StallPattern(0.0, 0.0, 0), idle_limit=timeout_cycles or IDLE_LIMIT, stop_cycle=stop_cycle)
         settings.save(place / SETTINGS)
-        np.save(place / FRAMES, frames.astype(np.int64, copy=False))
-        for k, array in enumerate(expected):
-            np.save(place / EXPECTED.format(k), array.astype(np.int64, copy=False))
+        for pattern, group in ((FRAMES, arrays), (EXPECTED, expected)):
+            for k, array in enumerate(group):
+                np.save(place / pattern.format(k), array.astype(np.int64, copy=False))
         log = simulation.folder / LOG
         log.unlink(missing_ok=True)
         with whole_file(waves) as growing:
@@ -71,18 +81,23 @@ def run(simulation: Simulation, *, frames: npt.NDArray[np.int64], expected: Sequ
         return load_result(place, waves)
 
 
-def check_frames(simulation: Simulation, frames: npt.NDArray[np.int64],
-                 expected: Sequence[npt.NDArray[np.int64]]) -> None:
+def check_frames(simulation: Simulation, frames: Sequence[Frames], expected: Sequence[Frames]) -> None:
     """Wrong shapes or values here are mistakes of the calling code: ValueError."""
-    if frames.ndim != 2 or len(frames) == 0 or frames.shape[1] % simulation.input_lanes:
-        raise ValueError(f"frames must be [n, elements] with a whole number of beats of {simulation.input_lanes} lanes"
-                         f", not {frames.shape}")
-    shape = simulation.input_shape
-    low = -(1 << (shape.width - 1)) if shape.signed else 0
-    high = low + (1 << shape.width) - 1
-    if frames.min() < low or frames.max() > high:
-        raise ValueError(f"frames must lie in {low} to {high}, not {frames.min()} to {frames.max()}")
-    wanted = [(len(frames), boundary.elements_per_frame) for boundary in simulation.boundaries]
+    inputs = simulation.streams.inputs
+    if len(frames) != len(inputs):
+        raise ValueError(f"frames must be one array for each of the core's {len(inputs)} inputs, not {len(frames)}")
+    for each, array in zip(inputs, frames, strict=True):
+        what = "frames" if len(inputs) == 1 else f"frames of {each.name}"
+        if array.ndim != 2 or len(array) == 0 or array.shape[1] % each.lanes:
+            raise ValueError(f"{what} must be [n, elements] with a whole number of beats of {each.lanes} lanes, not "
+                             f"{array.shape}")
+        if len(array) != len(frames[0]):
+            raise ValueError(f"{what} must be {len(frames[0])} as those of {inputs[0].name}, not {len(array)}")
+        low = -(1 << (each.shape.width - 1)) if each.shape.signed else 0
+        high = low + (1 << each.shape.width) - 1
+        if array.min() < low or array.max() > high:
+            raise ValueError(f"{what} must lie in {low} to {high}, not {array.min()} to {array.max()}")
+    wanted = [(len(frames[0]), boundary.elements_per_frame) for boundary in simulation.boundaries]
     if [array.shape for array in expected] != wanted:
         raise ValueError(f"expected must have the shapes {wanted}, not {[array.shape for array in expected]}")
 

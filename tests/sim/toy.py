@@ -13,6 +13,7 @@ import numpy as np
 from amaranth.hdl import Module, Shape, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from hwflow_rtl.core import Link
 from hwflow_rtl.streams import Queue
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_sim import Boundary
@@ -71,7 +72,14 @@ class ToyCore(wiring.Component):
         for k, layout in enumerate((self.wide, self.narrow)):
             ports |= {f"probe{k}_valid": Out(1), f"probe{k}_data": Out(Shape.cast(layout).width),
                       f"busy{k}": Out(1), f"stall{k}": Out(1)}
+        self.links = (Link(~0, 0), Link(0, 1), Link(1, ~0))
+        self.input_names, self.output_names = ["i"], ["o"]
+        for e in range(len(self.links)):
+            ports |= {f"full{e}": Out(1), f"empty{e}": Out(1), f"level{e}": Out(0)}
         super().__init__(ports)
+
+    def capacity(self, e: int) -> int:
+        return 0
 
     def elaborate(self, platform):
         m = Module()
@@ -90,6 +98,9 @@ class ToyCore(wiring.Component):
             self.probe1_valid.eq(back.o.valid & self.o.ready), self.probe1_data.eq(payload),
             self.stall1.eq(back.o.valid & ~self.o.ready),
         ]
+        for e, stream_of_link in enumerate((self.i, front.o, self.o)):
+            m.d.comb += [getattr(self, f"full{e}").eq(stream_of_link.valid & ~stream_of_link.ready),
+                         getattr(self, f"empty{e}").eq(~stream_of_link.valid)]
         return m
 
     def has(self, fault: Fault):

@@ -9,7 +9,7 @@ double seconds_run = 0;
 namespace {
 
 constexpr int TOTALS = 6;
-constexpr int STALLS = 2;
+constexpr int LINK = 3;
 
 struct Boundary {
     int words_per_beat = 1;
@@ -22,6 +22,8 @@ struct Boundary {
     std::vector<uint64_t> words;
     std::vector<int64_t> frame_cycles;  // pairs: cycle of the first beat of a frame, cycle of its last
     int64_t totals[TOTALS] = {};        // as in hwflow_report
+    uint64_t violations = 0;
+    int64_t first_violation = -1;
 };
 
 struct Stall {
@@ -29,22 +31,35 @@ struct Stall {
     int seed = 1;
 };
 
+struct Source {
+    const uint64_t* next = nullptr;
+    const uint64_t* end = nullptr;
+};
+
+struct Link {
+    int64_t state[LINK] = {-1, -1, 0};  // as in hwflow_report_link
+};
+
 std::vector<Boundary> boundaries;
-Stall stalls[STALLS];
-const uint64_t* source_next = nullptr;
-const uint64_t* source_end = nullptr;
+std::vector<Source> sources;
+std::vector<Stall> stalls;
+std::vector<Link> links;
 int64_t idle_limit = 0;
-uint64_t violations = 0;
-int64_t first_violation = -1;
+int64_t stop_cycle = -1;
 int64_t finish_cycle = 0;
 
 }  // namespace
 
-int64_t hwflow_source_word() { return source_next == source_end ? 0 : static_cast<int64_t>(*source_next++); }
+int64_t hwflow_source_word(int number) {
+    Source& s = sources[number];
+    return s.next == s.end ? 0 : static_cast<int64_t>(*s.next++);
+}
 
 int64_t hwflow_expected_beats(int id) { return boundaries[id].expected_beats; }
 
 int64_t hwflow_idle_limit() { return idle_limit; }
+
+int64_t hwflow_stop_cycle() { return stop_cycle; }
 
 int hwflow_stall_threshold(int id) { return stalls[id].threshold; }
 
@@ -71,18 +86,24 @@ void hwflow_report(int id, int64_t beats, int64_t last_cycle, int64_t busy, int6
     for (int n = 0; n < TOTALS; n++) boundaries[id].totals[n] = totals[n];
 }
 
-void hwflow_violation(int64_t cycle) {
-    if (violations++ == 0) first_violation = cycle;
+void hwflow_report_link(int id, int64_t full_since, int64_t empty_since, int64_t level) {
+    links[id] = Link{{full_since, empty_since, level}};
+}
+
+void hwflow_violation(int id, int64_t cycle) {
+    Boundary& b = boundaries[id];
+    if (b.violations++ == 0) b.first_violation = cycle;
 }
 
 void hwflow_finished(int64_t cycle) { finish_cycle = cycle; }
 
-void hwflow_prepare(int count, int64_t limit) {
-    boundaries.assign(count, Boundary{});
-    for (Stall& stall : stalls) stall = Stall{};
+void hwflow_prepare(int boundary_count, int source_count, int stall_count, int link_count, int64_t limit, int64_t stop) {
+    boundaries.assign(boundary_count, Boundary{});
+    sources.assign(source_count, Source{});
+    stalls.assign(stall_count, Stall{});
+    links.assign(link_count, Link{});
     idle_limit = limit;
-    violations = 0;
-    first_violation = -1;
+    stop_cycle = stop;
 }
 
 void hwflow_prepare_boundary(int id, int words, int64_t beats_per_frame, int64_t expected_beats) {
@@ -94,9 +115,8 @@ void hwflow_prepare_boundary(int id, int words, int64_t beats_per_frame, int64_t
     b.next_last = (beats_per_frame - 1) * words;
 }
 
-void hwflow_prepare_source(const uint64_t* words, uint64_t count) {
-    source_next = words;
-    source_end = words + count;
+void hwflow_prepare_source(int number, const uint64_t* words, uint64_t count) {
+    sources[number] = Source{words, words + count};
 }
 
 void hwflow_prepare_stall(int id, int threshold, int seed) { stalls[id] = Stall{threshold, seed}; }
@@ -111,9 +131,11 @@ const int64_t* hwflow_frame_cycles(int id) { return boundaries[id].frame_cycles.
 
 const int64_t* hwflow_totals(int id) { return boundaries[id].totals; }
 
-uint64_t hwflow_violation_count() { return violations; }
+uint64_t hwflow_violation_count(int id) { return boundaries[id].violations; }
 
-int64_t hwflow_first_violation() { return first_violation; }
+int64_t hwflow_first_violation(int id) { return boundaries[id].first_violation; }
+
+const int64_t* hwflow_link(int id) { return links[id].state; }
 
 int64_t hwflow_finish_cycle() { return finish_cycle; }
 

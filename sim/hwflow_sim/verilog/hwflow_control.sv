@@ -2,8 +2,8 @@
 //
 // `go` starts a run; `done` answers at its end, and `go` low brings everything back.  Cycle 0 is the first cycle without
 // reset; `prime` is the cycle before it, in which the source prepares its first beat.  A run ends RUN_OUT cycles after
-// every boundary has moved all its beats (`complete`), so that a beat too many is seen, or when no boundary has moved a
-// beat that was due (`activity`) for as many cycles as the run allows.
+// every boundary has moved all its beats (`complete`), so that a beat too many is seen, when no boundary has moved a beat
+// that was due (`activity`) for as many cycles as the run allows, or in the cycle in which the run asks to be stopped.
 module hwflow_control (
     input logic clk,
     input logic go,
@@ -18,6 +18,7 @@ module hwflow_control (
     output logic done
 );
     import "DPI-C" function longint hwflow_idle_limit();
+    import "DPI-C" function longint hwflow_stop_cycle();
     import "DPI-C" function void hwflow_finished(input longint cycle);
 
     localparam int RESET_CYCLES = 8;
@@ -26,12 +27,13 @@ module hwflow_control (
     logic [3:0] phase = 0;
     logic [63:0] idle = 0;
     logic [63:0] limit = 0;
+    logic [63:0] stop = '1;
 
     assign running = phase == RESET_CYCLES;
     assign rst = !running && !done;
     assign load = phase == 1;
     assign prime = phase == RESET_CYCLES - 1;
-    assign finish = running && idle >= (complete ? RUN_OUT : limit);
+    assign finish = running && (idle >= (complete ? RUN_OUT : limit) || cycle == stop);
 
     initial begin
         cycle = 0;
@@ -46,7 +48,10 @@ module hwflow_control (
             phase <= phase + 1;
             cycle <= 0;
             idle <= 0;
-            if (load) limit <= hwflow_idle_limit();
+            if (load) begin
+                limit <= hwflow_idle_limit();
+                stop <= hwflow_stop_cycle();
+            end
         end else if (running) begin
             cycle <= cycle + 1;
             idle <= activity ? 0 : idle + 1;

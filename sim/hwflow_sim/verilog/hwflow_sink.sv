@@ -1,4 +1,4 @@
-// Takes the output of the core.  `ready` falls at random where the run asks for it.  Watches the rule of streams: once
+// Takes one output of the core.  `ready` falls at random where the run asks for it.  Watches the rule of streams: once
 // valid is up, it and the payload must hold until the transfer.
 module hwflow_sink #(
     parameter int WIDTH = 8,
@@ -16,7 +16,7 @@ module hwflow_sink #(
     output logic activity,
     output logic complete
 );
-    import "DPI-C" function void hwflow_violation(input longint cycle);
+    import "DPI-C" function void hwflow_violation(input int id, input longint cycle);
 
     logic waiting = 0;
     logic [WIDTH-1:0] held;
@@ -31,6 +31,6 @@ module hwflow_sink #(
         ready <= !stall;
         waiting <= running && valid && !ready;
         held <= payload;
-        if (running && waiting && (!valid || payload != held)) hwflow_violation(cycle);
+        if (running && waiting && (!valid || payload != held)) hwflow_violation(ID, cycle);
     end
 endmodule

@@ -1,8 +1,9 @@
-// Plays the frames: takes beats from the C++ side and offers them to the core.  valid never waits for ready, and the
+// Plays the frames of one input: takes beats from the C++ side and offers them to the core.  valid never waits for ready, and the
 // payload holds until the transfer.  Without stalls the next beat stands right after a transfer.
 module hwflow_source #(
     parameter int WIDTH = 8,
-    parameter int ID = 0
+    parameter int ID = 0,
+    parameter int INPUT = 0
 ) (
     input logic clk,
     input logic load,
@@ -17,7 +18,7 @@ module hwflow_source #(
     output logic activity,
     output logic complete
 );
-    import "DPI-C" function longint hwflow_source_word();
+    import "DPI-C" function longint hwflow_source_word(input int number);
     import "DPI-C" function longint hwflow_expected_beats(input int id);
     import "DPI-C" function void hwflow_report(
         input int id, input longint beats, input longint last_cycle, input longint busy, input longint stalled,
@@ -45,7 +46,7 @@ module hwflow_source #(
             last_cycle <= '1;
         end else if (enable && (!valid || ready)) begin
             if (left != 0 && !stall) begin
-                for (int n = 0; n < WORDS; n++) next[64*n+:64] = hwflow_source_word();
+                for (int n = 0; n < WORDS; n++) next[64*n+:64] = hwflow_source_word(INPUT);
                 payload <= next[WIDTH-1:0];
                 left <= left - 1;
                 valid <= 1;

@@ -1,0 +1,81 @@
+"""The streams of a core that a run plays and watches: inputs, stages, outputs, and the links between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .results import Boundary, Element, ElementShape
+
+__all__ = ["Edge", "Input", "Output", "Streams", "streams_of"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input stream of the core: `lanes` elements of `shape` a beat.  `name` is what messages call it."""
+
+    name: str
+    lanes: int
+    shape: Element
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output stream of the core: the beats of stage `source`, or of input `~source`."""
+
+    name: str
+    source: int
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A link from `source` to `sink`, by their names; its queue is made for `capacity` words, 0 without a queue."""
+
+    source: str
+    sink: str
+    capacity: int
+
+
+@dataclass(frozen=True)
+class Streams:
+    """All of them; a stage's boundary is the stream at its output."""
+
+    inputs: tuple[Input, ...]
+    boundaries: tuple[Boundary, ...]
+    outputs: tuple[Output, ...]
+    edges: tuple[Edge, ...]
+
+
+def streams_of(core: Any, boundaries: Sequence[Boundary], inputs: Sequence[str] | None,
+               outputs: Sequence[str] | None) -> Streams:
+    """Of a `hwflow_rtl.core.Core`.  `inputs` and `outputs` name its ends; ValueError where they do not fit the core."""
+    from amaranth.hdl import Shape  # not where a run only plays them
+
+    probes = sum(name.startswith("probe") and name.endswith("_valid") for name in core.signature.members)
+    if probes != len(boundaries):
+        raise ValueError(f"boundaries must be one for each of the core's {probes} probes, not {len(boundaries)}")
+    links = core.links
+    sources = {~link.sink: link.source for link in links if link.sink < 0}
+    ins = names_of("input", inputs, len(core.input_names))
+    outs = names_of("output", outputs, len(core.output_names))
+    stages = [boundary.name for boundary in boundaries]
+    found = []
+    for name, port in zip(ins, core.input_names, strict=True):
+        layout = getattr(core, port).payload.shape()
+        element = Shape.cast(layout.elem_shape)
+        found.append(Input(name, layout.length, ElementShape(element.width, element.signed)))
+    edges = tuple(Edge(stages[link.source] if link.source >= 0 else ins[~link.source],
+                       stages[link.sink] if link.sink >= 0 else outs[~link.sink], core.capacity(e))
+                  for e, link in enumerate(links))
+    return Streams(tuple(found), tuple(boundaries),
+                   tuple(Output(name, sources[k]) for k, name in enumerate(outs)), edges)
+
+
+def names_of(end: str, names: Sequence[str] | None, count: int) -> list[str]:
+    """`input`, or `input 'x'` where there are several."""
+    if names is not None and len(names) != count:
+        raise ValueError(f"{end}s must be the names of the core's {count} {end}s, not {len(names)}")
+    if count == 1:
+        return [end]
+    return [f"{end} '{name}'" for name in (names or range(count))]
