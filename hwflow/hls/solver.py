@@ -116,14 +116,17 @@ class Solver:
 
         What the picks exceed counts for more in the next round: stages then take foldings that need less of it.
         """
-        weights = dict.fromkeys(RESOURCE_NAMES, 1.0)
+        weights, seen = dict.fromkeys(RESOURCE_NAMES, 1.0), set()
         for _ in range(ROUNDS):
             picked = self.pick(target, weights)
             if picked is None:
                 return None
-            total = self.total(picked)
+            total, foldings = self.total(picked), tuple(choice.folding for choice in picked)
             if self.budget.fits(total):
                 return picked
+            if foldings in seen:
+                return None
+            seen.add(foldings)
             for name in self.budget.exceeded(total):
                 weights[name] *= HEAVIER
         return None
