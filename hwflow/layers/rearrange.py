@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from amaranth.lib.wiring import Component
+from hwflow_rtl.rearrange import RearrangeShape, RearrangeStage
+from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Layer, LayerGraph
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame, IntArray, IntFormat
+from hwflow.layers.hardware import codes_of, divisors, shape_of
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes
 
@@ -17,6 +24,8 @@ __all__ = ["Offsets", "Rearrange", "depth_to_space", "picked", "space_to_depth",
 
 #: Elements of an output frame: the golden model holds an index for each.
 MOST_ELEMENTS = 1 << 28
+#: Bits of all RAM blocks of an LFE5U-85F, the largest device that has a description here: 208 of 18 Kbit.
+MOST_BITS = 208 * 18432
 
 
 class Offsets(NamedTuple):
@@ -45,7 +54,7 @@ def picked(frame: Frame, rows: npt.ArrayLike | None = None, columns: npt.ArrayLi
                                         ("channel", channels, frame.channels, 1)):
         index = np.arange(size) if indices is None else np.asarray(indices)
         if index.ndim != 1 or not index.size or index.dtype.kind not in "iu":
-            raise ValueError(f"{axis} indices must be a list of integers with at least one entry, not {indices}")
+            raise ValueError(f"{axis} indices must be a list of integers with at least one entry, not {indices!r}")
         if index.min() < -1 or index.max() >= size:
             raise ValueError(f"{axis} indices must be from 0 to {size - 1}, or -1 for padding, not "
                              f"{index.min()} to {index.max()}")
@@ -98,7 +107,7 @@ def _sums(outer: npt.NDArray[np.int64], inner: npt.NDArray[np.int64]) -> IntArra
 
 
 @dataclass(frozen=True, eq=False)
-class Rearrange(Layer):
+class Rearrange(HardwareLayer):
     """y[r, c, k] = x.flat[rows[r] + columns[c] + channels[k]]; `padding` where any of the three entries is -1.
 
     x.flat is the raster, channels fastest.  Scale, zero point and format of the output are the input's.
@@ -165,3 +174,39 @@ class Rearrange(Layer):
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
+
+    def hardware_problem(self, graph: LayerGraph) -> str | None:
+        folding = max(self.foldings(graph), key=lambda folding: folding.lanes)
+        words = self._shape(graph, folding).ring_depth()
+        bits = words * folding.lanes * self.input_format.bits
+        if bits <= MOST_BITS:
+            return None
+        return (f"the elements that wait for their place in the output must fit {MOST_BITS} bits, the block RAM of the "
+                f"largest device, not {bits} ({words * folding.lanes} elements)")
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        """As many neighbours as always move together go through at once."""
+        channels = math.gcd(graph.tensors[self.inputs[0]].frame.channels, len(self.channels))
+        return (Folding(1, lanes, lanes) for lanes in divisors(channels)
+                if RearrangeShape.problem(*self.offsets, lanes) is None)
+
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        lanes = folding.lanes
+        taken, given = (graph.tensors[name].frame.elements // lanes for name in (self.inputs[0], self.output))
+        return Schedule(work=given, interval=max(taken, given), multipliers=0, lanes_in=(lanes,))
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        return RearrangeStage.cost(
+            shape=self._shape(graph, folding), width=folding.lanes * self.input_format.bits, technology=technology)
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        return RearrangeStage(
+            shape=self._shape(graph, folding), element=shape_of(self.input_format), lanes=folding.lanes,
+            padding=int(codes_of(np.array(self.padding), self.input_format)), technology=technology, name=name)
+
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        return RearrangeStage.times(arrivals[0], shape=self._shape(graph, folding), technology=technology)
+
+    def _shape(self, graph: LayerGraph, folding: Folding) -> RearrangeShape:
+        elements = graph.tensors[self.inputs[0]].frame.elements
+        return RearrangeShape.of(*self.offsets, elements=elements, lanes=folding.lanes)
