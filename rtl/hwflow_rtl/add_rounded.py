@@ -15,7 +15,7 @@ from itertools import product
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from .join_tree import SumPlan, Term, holding, signed_digits, trailing_zeros
-from .pipeline import delay
+from .pipeline import adder_luts, delay
 from .products import TABLE_INPUTS, Operand, table
 from .vendor.base import Resources, Technology, price
 
@@ -50,9 +50,12 @@ class _Table:
         return [entry >> self.term.place for entry in self.entries]
 
     def cost(self) -> Resources:
-        """Bits that are equal in all entries take nothing."""
-        width = sum(len({code >> bit & 1 for code in self.codes}) > 1 for bit in range(self.term.width))
-        return Resources(lut=width, ff=width)
+        """Equal bits are made once; those of one input, or of none, take no table."""
+        patterns = range(1 << len(self.places))
+        wires = {tuple(pattern >> n & 1 for pattern in patterns) for n in range(len(self.places))}
+        made = {tuple(code >> bit & 1 for code in self.codes) for bit in range(self.term.width)}
+        made -= {tuple(value for _ in patterns) for value in (0, 1)}
+        return Resources(lut=len(made - wires), ff=len(made))
 
 
 @dataclass(frozen=True)
@@ -204,8 +207,9 @@ class RoundedSum:
         """LUT and FF estimated; there is nothing else."""
         low, high = self.ends
         above, result = holding(low >> self.drop, high >> self.drop).width, self.output.width
-        compare = 0 if is_mask(self.high - self.low) else above
-        tail = Resources(lut=self.drop // 3 + above // 2 + compare + 2 * result + 4,
+        compare = 0 if is_mask(self.high - self.low) else adder_luts(above, technology)
+        moves = result if self.low % (1 << (result - 1)) else 0
+        tail = Resources(lut=self.drop // 3 + above // 3 + compare + moves + result + 4,
                          ff=above + -(-self.drop // OR_BITS) + 2 * result + 2)
         return tail + self.ways.cost([operand.width for operand in self.operands], technology)
 

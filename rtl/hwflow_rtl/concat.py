@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Module, Mux, Shape, ShapeLike, Signal, Value
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .core import port_names
-from .streams import Queue, link, payload_of, stream_of
+from .streams import link, payload_of, stream_of
 from .times import StageTimes, Times, in_turn
 from .vendor.base import Resources
 
@@ -42,7 +42,7 @@ class ConcatStage(wiring.Component):
     conjunction of two registers: whose turn it is, and whether the queue has room.
     """
 
-    LATENCY = Queue.latency_of(2)
+    LATENCY = 1
 
     def __init__(self, *, element: Shape, lanes: int, words: Sequence[int]):
         if not words or min(words) < 1:
@@ -67,10 +67,12 @@ class ConcatStage(wiring.Component):
     def cost(*, element: Shape, lanes: int, words: Sequence[int]) -> Resources:
         """LUT and FF estimated; there is nothing else."""
         width, count = lanes * Shape.cast(element).width, len(words)
+        pair = Resources(lut=width + 6, ff=2 * width + 4)
+        if count == 1:
+            return pair
         bits = (max(words) - 1).bit_length() + 1
-        choose = width * -(-(2 * count - 1) // 3) if count > 1 else 0
-        turn = Resources(lut=3 * count + 2 * bits, ff=count + bits) if count > 1 else Resources()
-        return Queue.cost(width=width, depth=2) + turn + Resources(lut=choose)
+        # A multiplexer of three words is a table of five inputs, made of two; each further word is one more.
+        return pair + Resources(lut=width * (count - 1) + 3 * count + 2 * bits + 20, ff=count + bits)
 
     def model(self, *inputs: IntArray) -> IntArray:
         """Codes [beats, lanes] of each input to [beats, lanes] of the output."""
@@ -80,7 +82,7 @@ class ConcatStage(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.queue = queue = Queue(shape=payload_of(self.o), depth=2)
+        m.submodules.queue = queue = Pair(shape=payload_of(self.o))
         inputs = [getattr(self, name) for name in self.names]
         turn = Signal(len(inputs), init=1)
         taken = Signal()
@@ -88,10 +90,10 @@ class ConcatStage(wiring.Component):
             queue.i.valid.eq(Cat(port.valid & mine for port, mine in zip(inputs, turn, strict=True)).any()),
             taken.eq(queue.i.valid & queue.i.ready), self.busy.eq(taken),
         ]
-        word = 0
+        word = Value.cast(inputs[0].payload)
         for port, mine in zip(inputs, turn, strict=True):
             m.d.comb += port.ready.eq(mine & queue.i.ready)
-            word = word | Mux(mine, Value.cast(port.payload), 0)
+            word = Mux(mine, Value.cast(port.payload), word)
         m.d.comb += Value.cast(queue.i.payload).eq(word)
         if len(inputs) > 1:
             self.take_turns(m, turn, taken)
@@ -108,3 +110,35 @@ class ConcatStage(wiring.Component):
                     m.d.sync += left.eq(following - 2)
         with m.Elif(taken):
             m.d.sync += left.eq(left - 1)
+
+
+class Pair(wiring.Component):
+    """A queue of two words that are written and read in turns.  Latency 1; a word in every cycle.
+
+    What comes in goes to both places without a choice, so that logic in front of it, unlike that in front of a shift
+    register, is made once; what goes out passes one multiplexer.
+    """
+
+    def __init__(self, *, shape: ShapeLike):
+        self.shape = shape
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    def elaborate(self, platform):
+        m = Module()
+        words = [Signal(self.shape, name=f"word{k}", reset_less=True) for k in range(2)]
+        used, written, read = Signal(2), Signal(), Signal()
+        push, pop = Signal(), Signal()
+        m.d.comb += [
+            self.i.ready.eq(~used[1]), self.o.valid.eq(used[0]),
+            push.eq(self.i.valid & self.i.ready), pop.eq(self.o.valid & self.o.ready),
+            Value.cast(self.o.payload).eq(Mux(read, Value.cast(words[1]), Value.cast(words[0]))),
+        ]
+        m.d.sync += [written.eq(written ^ push), read.eq(read ^ pop)]
+        with m.If(push & ~pop):
+            m.d.sync += used.eq(Cat(1, used[0]))
+        with m.If(pop & ~push):
+            m.d.sync += used.eq(used[1])
+        for k, word in enumerate(words):
+            with m.If(push & (written == k)):
+                m.d.sync += word.eq(self.i.payload)
+        return m

@@ -86,7 +86,7 @@ class TabledFunction:
     def cost(self) -> Resources:
         width = self.function.output.width
         bits = sum(operand.width for operand in self.function.operands)
-        return Resources(lut=width * (1 if bits <= 4 else 3 * (1 << (bits - 4)) // 2), ff=width)
+        return Resources(lut=width * (1 if bits <= 4 else 1 << (bits - 4)), ff=width)
 
 
 class Tabled(wiring.Component):
