@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from amaranth.lib.wiring import Component
+from hwflow_rtl.fold_pool import FoldAveragePoolStage
 from hwflow_rtl.pool import AveragePoolStage
 from hwflow_rtl.rescaling import Order, Rescaling
 from hwflow_rtl.times import StageTimes, Times
@@ -130,22 +131,28 @@ class AveragePool(HardwareLayer):
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
         window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
-        interval = AveragePoolStage.cycles(window=window, lanes=folding.cols, out_lanes=folding.lanes)
+        interval = self._stage(graph, folding).cycles(window=window, lanes=folding.cols, out_lanes=folding.lanes)
         return Schedule(work=window.blocks * window.beats, interval=interval, multipliers=0, lanes_in=(folding.cols,))
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        return AveragePoolStage.cost(**self._arguments(graph, folding, technology))
+        return self._stage(graph, folding).cost(**self._arguments(graph, folding, technology))
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        x = graph.tensors[self.inputs[0]]
-        return AveragePoolStage(
-            **self._arguments(graph, folding, technology), pad_value=0 if self.row_classes else pad_value(x),
-            bipolar=x.format.bipolar, name=name)
+        x, arguments = graph.tensors[self.inputs[0]], self._arguments(graph, folding, technology)
+        if self._stage(graph, folding) is FoldAveragePoolStage:
+            return FoldAveragePoolStage(**arguments, bipolar=x.format.bipolar, name=name)
+        padding = 0 if self.row_classes else pad_value(x)
+        return AveragePoolStage(**arguments, pad_value=padding, bipolar=x.format.bipolar, name=name)
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
         arguments = self._arguments(graph, folding, technology)
-        del arguments["element"]
-        return AveragePoolStage.times(arrivals[0], **arguments)
+        return self._stage(graph, folding).times(arrivals[0], **arguments)
+
+    def _stage(self, graph: LayerGraph, folding: Folding) -> type[AveragePoolStage] | type[FoldAveragePoolStage]:
+        """Windows that do not overlap need no ring, where their sums leave as fast as they come."""
+        window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
+        fits = FoldAveragePoolStage.fits(window, folding.cols, folding.lanes)
+        return FoldAveragePoolStage if fits else AveragePoolStage
 
     def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from amaranth.lib.wiring import Component
+from hwflow_rtl.fold import FoldShape
+from hwflow_rtl.fold_pool import FoldMaxPoolStage
 from hwflow_rtl.pool import MaxPoolStage
 from hwflow_rtl.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
@@ -67,20 +69,25 @@ class MaxPool(HardwareLayer):
         return (Folding(1, lanes, lanes) for lanes in divisors(graph.tensors[self.output].frame.channels))
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
-        return Schedule(work=window.blocks * window.beats, interval=MaxPoolStage.cycles(window=window), multipliers=0,
-                        lanes_in=(folding.cols,))
+        window = self._sizes(graph, folding)["window"]
+        return Schedule(work=window.blocks * window.beats, interval=self._stage(graph).cycles(window=window),
+                        multipliers=0, lanes_in=(folding.cols,))
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
-        return MaxPoolStage.cost(
-            window=window, lanes=folding.cols, element=shape_of(self.input_format), technology=technology)
+        return self._stage(graph).cost(**self._sizes(graph, folding), technology=technology)
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
-        return MaxPoolStage(
-            window=window, lanes=folding.cols, element=shape_of(self.input_format), technology=technology)
+        return self._stage(graph)(**self._sizes(graph, folding), technology=technology)
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
-        window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
-        return MaxPoolStage.times(arrivals[0], window=window, technology=technology)
+        return self._stage(graph).times(arrivals[0], **self._sizes(graph, folding), technology=technology)
+
+    def _stage(self, graph: LayerGraph) -> type[MaxPoolStage] | type[FoldMaxPoolStage]:
+        """Windows that do not overlap need no ring."""
+        window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, 1)
+        return FoldMaxPoolStage if FoldShape.fits(window) else MaxPoolStage
+
+    def _sizes(self, graph: LayerGraph, folding: Folding) -> dict[str, Any]:
+        return {
+            "window": pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols),
+            "lanes": folding.cols, "element": shape_of(self.input_format)}

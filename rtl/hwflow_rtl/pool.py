@@ -11,10 +11,11 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .pipeline import delay
+from .pool_results import Results, drain, parts_of, rescaled
 from .products import Operand
 from .requantize_numbers import shape_range
-from .rescaling import Rescaling, RescalingUnit
-from .streams import CreditCounter, Queue, link, stream_of
+from .rescaling import Rescaling
+from .streams import Queue, link, stream_of
 from .times import StageTimes, Times
 from .vendor.base import Resources, Technology
 from .window import Window, WindowShape
@@ -22,42 +23,6 @@ from .window import Window, WindowShape
 __all__ = ["AveragePoolStage", "MaxPoolStage"]
 
 IntArray = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class _Results:
-    """The queue behind a datapath that cannot stall: `words` a block, a block every `interval` cycles.
-
-    `latency` is the cycles from the start of a block to its last word's entry into the queue.
-    """
-
-    words: int
-    interval: int
-    latency: int
-    technology: Technology
-
-    @property
-    def depth(self) -> int:
-        """So many words that blocks never wait while the words leave at once.
-
-        A block's credit is back after its latency, the queue's (2 at most) and the counter's; until then further
-        blocks start.
-        """
-        return max(2, self.words * (-(-(self.latency + 3) // self.interval) + 1))
-
-    def cost(self, width: int) -> Resources:
-        bits = self.depth.bit_length() + 1
-        return Queue.cost(width=width, depth=self.depth, technology=self.technology) + Resources(lut=2 * bits, ff=bits)
-
-    def build(self, m: Module, window: Window, valid: Value, word: Value, sink, shape: data.Layout) -> None:
-        m.submodules.queue = queue = Queue(shape=shape, depth=self.depth, technology=self.technology)
-        m.submodules.credit = credit = CreditCounter(words=self.depth, take=self.words)
-        m.d.comb += [
-            window.credit.eq(credit.credit), credit.taken.eq(window.start),
-            credit.given.eq(queue.o.valid & queue.o.ready),
-            queue.i.valid.eq(valid), Value.cast(queue.i.payload).eq(word),
-        ]
-        link(m, queue.o, sink)
 
 
 def check_groups(shape: WindowShape) -> None:
@@ -94,16 +59,17 @@ class MaxPoolStage(wiring.Component):
         super().__init__({"i": In(stream_of(element, lanes)), "o": Out(stream_of(element, lanes)), "busy": Out(1)})
 
     @staticmethod
-    def results_of(window: WindowShape, technology: Technology) -> _Results:
+    def results_of(window: WindowShape, technology: Technology) -> Results:
         latency = window_latency(technology) + window.beats
-        return _Results(words=1, interval=window.beats, latency=latency, technology=technology)
+        return Results(words=1, interval=window.beats, latency=latency, technology=technology)
 
     @property
     def latency(self) -> int:
         return self.results.latency + Queue.latency_of(self.results.depth)
 
     @staticmethod
-    def times(arrivals: Times, *, window: WindowShape, technology: Technology) -> StageTimes:
+    def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape,
+              technology: Technology) -> StageTimes:
         """When words are taken and results given, for words that come as `arrivals` says."""
         starts, taken = window.times(arrivals)
         results = MaxPoolStage.results_of(window, technology)
@@ -139,8 +105,8 @@ class MaxPoolStage(wiring.Component):
             with m.If(beat.first | less[-1]):
                 m.d.sync += value.eq(beat.word[lane])
         valid = delay(m, beat.valid & beat.last, 1, "valid", reset_less=False)
-        self.results.build(m, window, valid, Cat(*largest), wiring.flipped(self.o),
-                           data.ArrayLayout(self.element, self.lanes))
+        m.d.comb += window.credit.eq(self.results.build(
+            m, window.start, valid, Cat(*largest), wiring.flipped(self.o), data.ArrayLayout(self.element, self.lanes)))
         return m
 
 
@@ -185,8 +151,7 @@ class AveragePoolStage(wiring.Component):
         self.rescalers = [
             part.unit(accumulator=self.accumulator, output=self.output, interval=schedule.step, technology=technology,
                       name=f"{name}_{k}")
-            for k, part in enumerate(parts_of(rescaling, schedule))]
-        self.delays = delays_of(self.rescalers)
+            for k, part in enumerate(parts_of(rescaling, window, lanes, out_lanes))]
         self.results = results_of(schedule, technology, max(unit.latency for unit in self.rescalers))
         super().__init__({
             "i": In(stream_of(element, lanes)), "o": Out(stream_of(output, out_lanes)), "busy": Out(1)})
@@ -196,14 +161,14 @@ class AveragePoolStage(wiring.Component):
         return self.results.latency + Queue.latency_of(self.results.depth)
 
     @staticmethod
-    def times(arrivals: Times, *, window: WindowShape, lanes: int, accumulator: Shape, rescaling: Rescaling,
-              output: Shape, out_lanes: int, technology: Technology) -> StageTimes:
+    def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape, accumulator: Shape,
+              rescaling: Rescaling, output: Shape, out_lanes: int, technology: Technology) -> StageTimes:
         """When words are taken and results given, for words that come as `arrivals` says."""
         schedule = _Schedule(window, lanes, out_lanes)
         starts, taken = window.times(arrivals, schedule.parts)
         slowest = max(part.latency(accumulator=Shape.cast(accumulator), output=Shape.cast(output),
                                    interval=schedule.step, technology=technology)
-                      for part in parts_of(rescaling, schedule))
+                      for part in parts_of(rescaling, window, lanes, out_lanes))
         results = results_of(schedule, technology, slowest)
         last = starts + results.latency + Queue.latency_of(results.depth)
         before = np.arange(1 - schedule.parts, 1) * schedule.step
@@ -227,7 +192,7 @@ class AveragePoolStage(wiring.Component):
         latency = 0
         arguments = {"accumulator": Shape.cast(accumulator), "output": Shape.cast(output), "interval": schedule.step,
                      "technology": technology}
-        for part in parts_of(rescaling, schedule):
+        for part in parts_of(rescaling, window, lanes, out_lanes):
             resources += part.cost(**arguments)
             latency = max(latency, part.latency(**arguments))
         width = out_lanes * Shape.cast(output).width
@@ -252,45 +217,12 @@ class AveragePoolStage(wiring.Component):
                 element = Cat(1, ~element).as_signed()
             m.d.sync += value.eq(Mux(beat.first, 0, value) + element)
         ready = delay(m, beat.valid & beat.last, 1, "ready", reset_less=False)
-        valid, values = self.drain(m, ready, sums)
-        words = []
-        for k, (unit, value) in enumerate(zip(self.rescalers, values, strict=True)):
-            m.submodules[f"requantizer{k}"] = unit
-            m.d.comb += [unit.i_valid.eq(valid), unit.i_value.eq(value)]
-            words.append(delay(m, unit.o_value, self.delays[k], f"result{k}"))
-        slowest = self.delays.index(0)
-        self.results.build(m, window, self.rescalers[slowest].o_valid, Cat(*words), wiring.flipped(self.o),
-                           data.ArrayLayout(self.output, len(words)))
+        valid, values = drain(m, ready, sums, self.schedule.parts, self.schedule.step)
+        valid, word = rescaled(m, self.rescalers, valid, values)
+        m.d.comb += window.credit.eq(self.results.build(
+            m, window.start, valid, word, wiring.flipped(self.o),
+            data.ArrayLayout(self.output, len(self.rescalers))))
         return m
-
-    def drain(self, m: Module, ready: Value, sums: list[Signal]) -> tuple[Value, list[Value]]:
-        """The sums that are complete in the cycle of `ready`, `out_lanes` at a time, every `step` cycles."""
-        parts, step, lanes = self.schedule.parts, self.schedule.step, len(self.rescalers)
-        if parts == 1:
-            return ready, list(sums)
-        rest = [Signal(self.accumulator, name=f"rest{n}", reset_less=True) for n in range(len(sums))]
-        pulses = Signal(step * (parts - 1) + 1) if step * parts <= 16 else None
-        valid = Signal()
-        if pulses is not None:
-            mask = sum(1 << (step * part) for part in range(parts))
-            m.d.sync += pulses.eq(Mux(ready, mask, pulses >> 1))
-            m.d.comb += valid.eq(pulses[0])
-        else:
-            left, wait = Signal(Shape.cast(range(-1, parts)), init=-1), Signal(Shape.cast(range(-1, step)))
-            m.d.comb += valid.eq(~left[-1] & wait[-1])
-            with m.If(ready):
-                m.d.sync += [left.eq(parts - 1), wait.eq(-1)]
-            with m.Elif(valid):
-                m.d.sync += [left.eq(left - 1), wait.eq(step - 2)]
-            with m.Elif(~wait[-1]):
-                m.d.sync += wait.eq(wait - 1)
-        for n, value in enumerate(rest):
-            with m.If(ready):
-                m.d.sync += value.eq(sums[n])
-            if n + lanes < len(rest):
-                with m.Elif(valid):
-                    m.d.sync += value.eq(rest[n + lanes])
-        return valid, rest[:lanes]
 
 
 @dataclass(frozen=True)
@@ -324,26 +256,7 @@ def window_latency(technology: Technology) -> int:
     return technology.timing.ram + 2
 
 
-def results_of(schedule: _Schedule, technology: Technology, requantize: int) -> _Results:
+def results_of(schedule: _Schedule, technology: Technology, requantize: int) -> Results:
     drain = 1 + (schedule.parts - 1) * schedule.step if schedule.parts > 1 else 0
     latency = window_latency(technology) + schedule.window.beats + drain + requantize
-    return _Results(words=schedule.parts, interval=schedule.interval, latency=latency, technology=technology)
-
-
-def parts_of(rescaling: Rescaling, schedule: _Schedule) -> list[Rescaling]:
-    """The constants of each unit: number k has the channels k, k + out_lanes, ..."""
-    channels = schedule.window.words * schedule.lanes
-    if rescaling.channels != channels:
-        raise ValueError(f"constants of an average pool must be those of its {channels} channels, not of "
-                         f"{rescaling.channels}")
-    order, pixels = rescaling.order, (schedule.window.out_height, schedule.window.out_width)
-    if order is not None and (len(order.rows), len(order.columns)) != pixels:
-        raise ValueError(f"classes of the pixels of an average pool must be those of {pixels[0]} rows and {pixels[1]} "
-                         f"columns, not {len(order.rows)} and {len(order.columns)}")
-    return [rescaling.of_lane(k, schedule.out_lanes) for k in range(schedule.out_lanes)]
-
-
-def delays_of(units: list[RescalingUnit]) -> list[int]:
-    """Cycles that each one's result waits for the slowest: their constants may need different pipelines."""
-    slowest = max(unit.latency for unit in units)
-    return [slowest - unit.latency for unit in units]
+    return Results(words=schedule.parts, interval=schedule.interval, latency=latency, technology=technology)

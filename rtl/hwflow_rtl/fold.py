@@ -1,0 +1,263 @@
+"""Windows that do not overlap, without a ring: each word goes into the partial result of its window as it comes.
+
+A `FoldShape` is the schedule in numpy, a `Fold` one loop of partial results, `Folds` all that stands between the words
+of a frame and the results of its windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from .pipeline import Nest, delay
+from .times import Times
+from .vendor.base import Resources, Technology
+from .window_shape import WindowShape
+
+__all__ = ["Combine", "Fold", "FoldShape", "Folds", "add", "larger"]
+
+#: Partial results of so few bits are cheaper in registers than in a memory with its address and the delays around it.
+FEW_BITS = 96
+
+#: The next partial result of (module, whether the old one does not count, the old one, the new element, a name).
+Combine = Callable[[Module, Value, Value, Value, str], Value]
+
+
+def add(m: Module, first: Value, old: Value, new: Value, name: str) -> Value:
+    """The sum."""
+    return Mux(first, 0, old) + new
+
+
+def larger(m: Module, first: Value, old: Value, new: Value, name: str) -> Value:
+    """The larger one.  The sign of a difference is one carry chain; yosys makes two of a signed comparison."""
+    less = Signal(Shape(new.shape().width + 1, signed=True), name=f"less_{name}")
+    m.d.comb += less.eq(old - new)
+    return Mux(first | less[-1], new, old)
+
+
+@dataclass(frozen=True)
+class FoldShape:
+    """How the windows of `window`, which do not overlap, are folded up.
+
+    `loops`: pairs (period, count).  A loop takes `count` words that stand `period` words apart for one of its own.
+    """
+
+    window: WindowShape
+
+    @staticmethod
+    def fits(window: WindowShape) -> bool:
+        """Whether the windows stand side by side without padding; where there is one, its stride does not matter."""
+        counts = (window.out_height, window.out_width)
+        return window.groups == window.words and window.tiles_per_group == 1 and not any(window.pads) and all(
+            (count == 1 or kernel == stride) and (kernel == 1 or dilation == 1) for count, kernel, stride, dilation in
+            zip(counts, window.kernel, window.stride, window.dilation, strict=True))
+
+    @cached_property
+    def loops(self) -> tuple[tuple[int, int], ...]:
+        window, (rows, columns) = self.window, self.window.kernel
+        if window.out_width == 1 or rows == 1:
+            return ((window.words, rows * columns),)
+        below = (window.out_width * window.words, rows)
+        return ((window.words, columns), below) if columns > 1 else (below,)
+
+    @property
+    def pace(self) -> int:
+        """Least cycles from one pixel of the output to the next."""
+        return prod(self.window.kernel) if self.window.out_width == 1 else self.window.kernel[1]
+
+    def last_words(self) -> Times:
+        """Which word of a frame completes each word of the output."""
+        window = self.window
+        rows = np.arange(window.out_height) * window.stride[0] + window.kernel[0] - 1
+        columns = np.arange(window.out_width) * window.stride[1] + window.kernel[1] - 1
+        pixels = rows[:, None] * window.width + columns
+        return (pixels[..., None] * window.words + np.arange(window.words)).reshape(-1)
+
+    def complete(self, taken: Times) -> Times:
+        """When the words are taken that complete words of the output; `taken` are those of whole frames."""
+        return taken.reshape(-1, self.window.input_words)[:, self.last_words()].reshape(-1)
+
+
+class Fold(wiring.Component):
+    """Takes words in turns of `period`; `count` words of the same place in their turns become one word.
+
+    Parameters
+    ----------
+    shape, lanes
+        Of the partial results.
+    element
+        Shape of the elements that come.
+    period, count, combine
+        The loop, and what is done with an element.
+    technology
+        Makes the memory of a long period.
+
+    A word may come in every cycle; the last of `count` leaves combined with the others, `latency` cycles later.
+    """
+
+    def __init__(self, *, shape: Shape, element: Shape, lanes: int, period: int, count: int, combine: Combine,
+                 technology: Technology):
+        self.shape = Shape.cast(shape)
+        self.lanes = lanes
+        self.period = period if count > 1 else 1
+        self.count = count
+        self.combine = combine
+        self.technology = technology
+        super().__init__({
+            "i_valid": In(1), "i_word": In(data.ArrayLayout(element, lanes)),
+            "o_valid": Out(1), "o_word": Out(data.ArrayLayout(shape, lanes))})
+
+    @staticmethod
+    def in_registers(width: int, period: int, technology: Technology) -> bool:
+        """A memory reads a word again `ram + 2` cycles after it was read before, at the earliest: then it is written.
+
+        The same on all families, so that the cycles are.
+        """
+        return period < technology.timing.ram + 2 or width * (period - 1) <= FEW_BITS
+
+    @staticmethod
+    def latency_of(width: int, period: int, count: int, technology: Technology) -> int:
+        return 1 if count == 1 or Fold.in_registers(width, period, technology) else technology.timing.ram + 1
+
+    @property
+    def width(self) -> int:
+        return self.shape.width * self.lanes
+
+    @property
+    def latency(self) -> int:
+        return self.latency_of(self.width, self.period, self.count, self.technology)
+
+    @staticmethod
+    def cost(*, width: int, period: int, count: int, technology: Technology) -> Resources:
+        """For words of `width` bits.  RAM exact, LUT and FF estimated."""
+        counters = (period - 1).bit_length() + (count - 1).bit_length() + 2
+        control = Resources(lut=2 * width + 2 * counters, ff=width + counters + 2)
+        if count == 1 or Fold.in_registers(width, period, technology):
+            return control + Resources(ff=(period - 1) * width if count > 1 else 0)
+        address = (period - 1).bit_length()
+        return control + technology.ram_cost(width=width, depth=period) + Resources(
+            lut=2 * address, ff=technology.timing.ram * (width + address + 3) + 2 * address)
+
+    def elaborate(self, platform):
+        m = Module()
+        nest = Nest(m, (self.period, self.count), name="left")
+        nest.advance(self.i_valid)
+        first = Signal(init=1)
+        with m.If(self.i_valid & nest.last[0]):
+            m.d.sync += first.eq(nest.last[1])
+        flags, word = Cat(self.i_valid, first, nest.last[1]), Value.cast(self.i_word)
+        made = Signal(self.o_word.shape(), reset_less=True)
+        if self.count == 1 or self.in_registers(self.width, self.period, self.technology):
+            old = self.registers(m, made)
+        else:
+            wait = self.technology.timing.ram
+            flags, word = delay(m, flags, wait, "flags", reset_less=False), delay(m, word, wait, "word")
+            old = self.memory(m, nest.last[0], flags[0], made)
+        valid, first, last = flags[0], flags[1], flags[2]
+        elements = data.View(self.i_word.shape(), word)
+        with m.If(valid):
+            for lane in range(self.lanes):
+                m.d.sync += made[lane].eq(self.combine(m, first, old[lane], elements[lane], f"{lane}"))
+        m.d.comb += [self.o_valid.eq(delay(m, valid & last, 1, "made", reset_less=False)), self.o_word.eq(made)]
+        return m
+
+    def registers(self, m: Module, made) -> data.View:
+        """The partial results move along with the words: the one that is wanted is always the last."""
+        word = Value.cast(made)
+        for k in range(self.period - 1):
+            register = Signal.like(word, name=f"partial{k}", reset_less=True)
+            with m.If(self.i_valid):
+                m.d.sync += register.eq(word)
+            word = register
+        return data.View(self.o_word.shape(), word)
+
+    def memory(self, m: Module, turn: Value, valid: Value, made) -> data.View:
+        """A place is read when its word comes and written when it is made."""
+        m.submodules.partial = ram = self.technology.ram(width=self.width, depth=self.period)
+        place = Signal(range(self.period))
+        with m.If(self.i_valid):
+            m.d.sync += place.eq(Mux(turn, 0, place + 1))
+        m.d.comb += [
+            ram.read_addr.eq(place), ram.write_en.eq(delay(m, valid, 1, "write", reset_less=False)),
+            ram.write_addr.eq(delay(m, place, self.technology.timing.ram + 1, "written")),
+            ram.write_data.eq(Value.cast(made)),
+        ]
+        return data.View(self.o_word.shape(), ram.read_data)
+
+
+class Folds(wiring.Component):
+    """The words of frames to the results of their windows.
+
+    Ports
+    -----
+    take
+        A word is there and taken in this cycle: `word`.
+    completes
+        The word that is taken next completes a result: a function of registers.
+    valid, made
+        A result, `latency` cycles after the word that completes it was taken.
+    """
+
+    def __init__(self, *, shape: FoldShape, element: Shape, partial: Shape, lanes: int, combine: Combine,
+                 technology: Technology):
+        self.shape = shape
+        self.folds = []
+        for period, count in shape.loops:
+            self.folds.append(Fold(shape=partial, element=element, lanes=lanes, period=period, count=count,
+                                   combine=combine, technology=technology))
+            element = partial
+        super().__init__({
+            "take": In(1), "word": In(self.folds[0].i_word.shape()), "completes": Out(1),
+            "valid": Out(1), "made": Out(self.folds[-1].o_word.shape())})
+
+    @staticmethod
+    def latency_of(shape: FoldShape, width: int, technology: Technology) -> int:
+        """`width`: bits of the partial results of a word."""
+        return sum(Fold.latency_of(width, *loop, technology) for loop in shape.loops)
+
+    @staticmethod
+    def cost(shape: FoldShape, width: int, technology: Technology) -> Resources:
+        window = shape.window
+        frame = (window.input_words - 1).bit_length() + 2
+        return sum((Fold.cost(width=width, period=period, count=count, technology=technology)
+                    for period, count in shape.loops), Resources(lut=4 * frame, ff=2 * frame))
+
+    def elaborate(self, platform):
+        m = Module()
+        window = self.shape.window
+        kept = self.keep(m)
+        nest = Nest(m, (window.words, window.kernel[1], window.out_width, window.kernel[0]), name="left")
+        nest.advance(self.take & kept)
+        m.d.comb += self.completes.eq(kept & nest.last[1] & nest.last[3])
+        valid, word = self.take & kept, self.word
+        for k, fold in enumerate(self.folds):
+            m.submodules[f"fold{k}"] = fold
+            m.d.comb += [fold.i_valid.eq(valid), Value.cast(fold.i_word).eq(Value.cast(word))]
+            valid, word = fold.o_valid, fold.o_word
+        m.d.comb += [self.valid.eq(valid), self.made.eq(word)]
+        return m
+
+    def keep(self, m: Module) -> Value:
+        """Whether the word that comes is in a window: what is left of rows and columns at the ends is in none."""
+        window = self.shape.window
+        used = (window.out_width * window.kernel[1] * window.words, window.out_height * window.kernel[0])
+        nest = Nest(m, (window.width * window.words, window.height), name="frame")
+        nest.advance(self.take)
+        kept, step = Const(1), self.take
+        for loop, (last, count) in enumerate(zip(used, nest.counts, strict=True)):
+            if last < count:
+                flag = Signal(init=1, name=f"kept{loop}")
+                with m.If(step & nest.last[loop]):
+                    m.d.sync += flag.eq(1)
+                with m.Elif(step & nest.at(loop, [last - 1])):
+                    m.d.sync += flag.eq(0)
+                kept = kept & flag
+            step = step & nest.last[loop]
+        return kept

@@ -1,0 +1,128 @@
+"""Pools without a ring: all kinds of loops, with stalls, at full pace, and when every beat moves."""
+
+import numpy as np
+import pytest
+from amaranth.hdl import Shape, signed
+from hwflow_rtl.fold import FoldShape
+from hwflow_rtl.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
+from hwflow_rtl.pool import AveragePoolStage, MaxPoolStage
+from hwflow_rtl.requantize import Requantization, RequantizerStyle
+from hwflow_rtl.vendor import ECP5, Generic, Timing
+
+from tests.rtl.harness import simulate
+from tests.rtl.test_pool import frames_for, interval, taps, window
+
+TECHNOLOGY = Generic(timing=Timing(multiply=4))
+
+#: Windows side by side and their words' lanes: loops in registers and in memories, one and two of them, with rests.
+SHAPES = {
+    "2x2": (window(6, 8, 2, (2, 2), (2, 2)), 2),
+    "2x2, long rows": (window(4, 24, 3, (2, 2), (2, 2)), 4),
+    "rests": (window(7, 8, 2, (2, 3), (2, 3)), 1),
+    "global": (window(4, 4, 3, (4, 4)), 2),
+    "global, many words": (window(3, 3, 9, (3, 3)), 4),
+    "global, one word": (window(3, 5, 1, (3, 5)), 2),
+    "part of the frame": (window(5, 6, 2, (4, 4), (3, 3)), 2),
+    "one row of windows": (window(3, 8, 2, (2, 2), (7, 2)), 2),
+    "1-D": (window(1, 13, 2, (1, 3), (1, 3)), 3),
+    "columns": (window(6, 3, 2, (3, 1), (3, 1)), 2),
+    "one tap": (window(3, 3, 2, (1, 1)), 2),
+}
+QUICK = ("2x2", "rests", "global, many words")
+CASES = [pytest.param(name, *stalls, marks=[pytest.mark.slow] if any(stalls) and name not in QUICK else [])
+         for name in SHAPES for stalls in ((0, 0), (0.4, 0.6))]
+
+
+def average(shape, lanes: int, out_lanes: int) -> FoldAveragePoolStage:
+    channels = shape.words * lanes
+    source = np.random.default_rng(channels)
+    return FoldAveragePoolStage(
+        window=shape, lanes=lanes, element=signed(8), accumulator=signed(14), rescaling=constants(source, channels),
+        output=signed(8), out_lanes=out_lanes, technology=Generic(timing=Timing(multiply=4)), name="average")
+
+
+def constants(source, channels: int) -> Requantization:
+    return Requantization(
+        bias=source.integers(-50, 50, channels), multiplier=source.integers(1 << 13, 1 << 15, channels),
+        shift=source.integers(16, 18, channels), zero_point=-3, low=-128, high=127, style=RequantizerStyle.DSP)
+
+
+def averaged(shape, lanes: int, sums: np.ndarray) -> np.ndarray:
+    """Sums [..., channels] by integers of Python."""
+    channels = shape.words * lanes
+    q, made = constants(np.random.default_rng(channels), channels), np.zeros_like(sums)
+    for index in np.ndindex(sums.shape):
+        c = index[-1]
+        product, unit = (int(sums[index]) + int(q.bias[c])) * int(q.multiplier[c]), 1 << int(q.shift[c])
+        floor, rest = divmod(product, unit)
+        up = 2 * rest > unit or (2 * rest == unit and floor % 2)
+        made[index] = min(max(floor + up - 3, -128), 127)
+    return made
+
+
+@pytest.mark.parametrize("name, stall_in, stall_out", CASES)
+def test_max_pool(name, stall_in, stall_out):
+    shape, lanes = SHAPES[name]
+    stage = FoldMaxPoolStage(window=shape, lanes=lanes, element=signed(8), technology=TECHNOLOGY)
+    frames = frames_for(shape, lanes, 3)
+    expected = taps(frames, shape, -128).max(axis=3).reshape(-1, lanes)
+    traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)}, stall_in=stall_in,
+                      stall_out=stall_out)
+    assert np.array_equal(traces["o"].beats, expected)
+    assert np.array_equal(stage.model(frames), expected)
+    if not stall_in:
+        assert interval(traces["o"], 3) == shape.input_words == FoldMaxPoolStage.cycles(window=shape)
+        assert traces["i"].span == 3 * shape.input_words
+
+
+def splits(shape, lanes: int) -> list[int]:
+    return [n for n in (1, 2, lanes) if lanes % n == 0 and FoldAveragePoolStage.fits(shape, lanes, n)]
+
+
+@pytest.mark.parametrize("name, stall_in, stall_out", CASES)
+def test_average_pool(name, stall_in, stall_out):
+    shape, lanes = SHAPES[name]
+    for out_lanes in sorted(set(splits(shape, lanes))):
+        stage = average(shape, lanes, out_lanes)
+        frames = frames_for(shape, lanes, 3)
+        expected = averaged(shape, lanes, taps(frames, shape, 0).sum(axis=3)).reshape(-1, out_lanes)
+        traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)},
+                          stall_in=stall_in, stall_out=stall_out)
+        assert np.array_equal(traces["o"].beats, expected)
+        assert np.array_equal(stage.model(frames), expected)
+        if not stall_in:
+            assert traces["i"].span == 3 * shape.input_words
+            assert interval(traces["o"], 3) == FoldAveragePoolStage.cycles(
+                window=shape, lanes=lanes, out_lanes=out_lanes)
+
+
+def test_every_kind_of_loop_is_tested():
+    loops = {name: FoldShape(shape).loops for name, (shape, _) in SHAPES.items()}
+    assert loops["2x2, long rows"] == ((3, 2), (36, 2))
+    assert loops["global, many words"] == ((9, 9),)
+    assert loops["columns"] == ((6, 3),)
+    assert loops["1-D"] == ((2, 3),)
+    assert len(loops["rests"]) == 2
+
+
+@pytest.mark.parametrize("kernel, others", [
+    ((3, 3), {"stride": (2, 2)}), ((2, 2), {"stride": (2, 2), "pads": (0, 0, 1, 0)}),
+    ((2, 2), {"stride": (3, 3)}), ((2, 2), {"stride": (2, 2), "dilation": (1, 2)})])
+def test_windows_that_do_not_stand_side_by_side(kernel, others):
+    assert not FoldShape.fits(window(9, 9, 2, kernel, **others))
+
+
+def test_no_frame_of_memory():
+    """Of a mean over 64 x 64 pixels: a sum for each channel, where a ring is a frame and more."""
+    shape, element, accumulator = window(64, 64, 16, (64, 64)), Shape.cast(signed(8)), Shape.cast(signed(20))
+    q = constants(np.random.default_rng(0), 64)
+    arguments = {"window": shape, "lanes": 4, "element": element, "accumulator": accumulator, "rescaling": q,
+                 "output": signed(8), "out_lanes": 1, "technology": ECP5()}
+    ring, folded = AveragePoolStage.cost(**arguments), FoldAveragePoolStage.cost(**arguments)
+    assert folded.ram <= 4
+    assert folded.ram < ring.ram // 50
+    sizes = {"lanes": 4, "element": element, "technology": ECP5()}
+    for each in (shape, window(32, 32, 8, (2, 2), (2, 2))):
+        ring, folded = (stage.cost(window=each, **sizes) for stage in (MaxPoolStage, FoldMaxPoolStage))
+        assert folded.ram <= ring.ram
+        assert folded.lut < ring.lut

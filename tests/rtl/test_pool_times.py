@@ -1,0 +1,140 @@
+"""`times` of pools and tables against the simulated unit, beat by beat, for words that come at random."""
+
+import numpy as np
+import pytest
+from amaranth.hdl import Value, signed
+from hwflow_rtl.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
+from hwflow_rtl.lookup import LookupStage
+from hwflow_rtl.pool import AveragePoolStage, MaxPoolStage
+from hwflow_rtl.requantize import Requantization, RequantizerStyle
+from hwflow_rtl.thresholds import Thresholding
+from hwflow_rtl.vendor import Generic, Timing
+
+from tests.rtl import test_fold_pool, test_pool
+from tests.rtl.harness import layout_of, pack, receiver, simulator
+from tests.rtl.test_pool import frames_for
+
+#: Words that come at once, now and then, late, and in bursts.
+ARRIVALS = ("at once", "now and then", "late", "in bursts")
+
+
+def technology(rom: int = 2, ram: int = 2) -> Generic:
+    return Generic(timing=Timing(multiply=4, rom=rom, ram=ram))
+
+
+def arrivals_of(kind: str, count: int) -> np.ndarray:
+    source = np.random.default_rng([count, ARRIVALS.index(kind)])
+    gaps = {"at once": np.ones(count), "now and then": source.integers(1, 4, count),
+            "late": source.choice([1, 1, 2, 25], count),
+            "in bursts": np.where(np.arange(count) % 17, 1, source.integers(1, 60, count))}[kind]
+    return np.cumsum(gaps.astype(np.int64)) - 1 + int(source.integers(0, 9))
+
+
+def play(unit, beats: np.ndarray, arrivals: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """When beats are taken that are valid from `arrivals` on, and when the `count` beats of the output are."""
+    shape, taken, found = layout_of(unit.i)[0], [], []
+
+    async def send(ctx):
+        cycle = 0
+        for beat, arrival in zip(beats, arrivals, strict=True):
+            if arrival > cycle:
+                await ctx.tick().repeat(int(arrival) - cycle)
+                cycle = int(arrival)
+            ctx.set(Value.cast(unit.i.payload), pack(beat, shape))
+            ctx.set(unit.i.valid, 1)
+            ready = False
+            while not ready:
+                _, _, ready = await ctx.tick().sample(unit.i.ready)
+                cycle += 1
+            taken.append(cycle - 1)
+            ctx.set(unit.i.valid, 0)
+
+    sim = simulator(unit)
+    sim.add_testbench(send)
+    sim.add_testbench(receiver(unit.o, count, 0.0, 0, 5000, 20, found.append))
+    sim.run()
+    return np.array(taken), found[0].cycles
+
+
+def check(unit, times, frames: np.ndarray, lanes: int) -> None:
+    """`times(arrivals)` is what the simulation shows."""
+    beats = frames.reshape(-1, lanes)
+    for kind in ARRIVALS:
+        arrivals = arrivals_of(kind, len(beats))
+        said = times(arrivals)
+        taken, given = play(unit(), beats, arrivals, len(said.departures))
+        assert np.array_equal(said.taken[0], taken), kind
+        assert np.array_equal(said.departures, given), kind
+
+
+def quick(names, *chosen: str) -> list:
+    """The others are among the slow tests."""
+    return [name if name in chosen else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", quick(test_pool.SHAPES, "3x3 padded"))
+def test_max_pool(name):
+    shape, lanes = test_pool.SHAPES[name]
+    sizes = {"window": shape, "lanes": lanes, "element": signed(8)}
+    check(lambda: MaxPoolStage(**sizes, technology=technology()),
+          lambda arrivals: MaxPoolStage.times(arrivals, **sizes, technology=technology()),
+          frames_for(shape, lanes, 3), lanes)
+
+
+@pytest.mark.parametrize("name", quick(test_fold_pool.SHAPES, "global, many words"))
+def test_folded_max_pool(name):
+    shape, lanes = test_fold_pool.SHAPES[name]
+    sizes = {"window": shape, "lanes": lanes, "element": signed(8)}
+    check(lambda: FoldMaxPoolStage(**sizes, technology=technology()),
+          lambda arrivals: FoldMaxPoolStage.times(arrivals, **sizes, technology=technology()),
+          frames_for(shape, lanes, 3), lanes)
+
+
+def rescalings(channels: int):
+    source = np.random.default_rng(channels)
+    yield Requantization(
+        bias=source.integers(-50, 50, channels), multiplier=source.integers(1 << 13, 1 << 15, channels),
+        shift=source.integers(16, 18, channels), zero_point=-3, low=-128, high=127, style=RequantizerStyle.DSP)
+    yield Thresholding(np.sort(source.integers(-300, 300, (channels, 15)), axis=1), -3)
+
+
+def check_average(kind, shape, lanes: int, others: dict) -> None:
+    for out_lanes in sorted({1, lanes}):
+        if kind is FoldAveragePoolStage and not kind.fits(shape, lanes, out_lanes):
+            continue
+        for rescaling in rescalings(shape.words * lanes):
+            sizes = {"window": shape, "lanes": lanes, "element": signed(8), "accumulator": signed(14),
+                     "rescaling": rescaling, "output": signed(8), "out_lanes": out_lanes}
+            check(lambda sizes=sizes: kind(**sizes, technology=technology(), name="mean", **others),
+                  lambda arrivals, sizes=sizes: kind.times(arrivals, **sizes, technology=technology()),
+                  frames_for(shape, lanes, 3), lanes)
+
+
+@pytest.mark.parametrize("name", quick(test_pool.SHAPES, "one tap"))
+def test_average_pool(name):
+    check_average(AveragePoolStage, *test_pool.SHAPES[name], {"pad_value": 5})
+
+
+@pytest.mark.parametrize("name", quick(test_fold_pool.SHAPES, "2x2"))
+def test_folded_average_pool(name):
+    check_average(FoldAveragePoolStage, *test_fold_pool.SHAPES[name], {})
+
+
+@pytest.mark.parametrize("rom", [1, 2, 4])
+def test_lookup(rom):
+    sizes = {"shape_in": signed(4), "shape_out": signed(8), "lanes": 2}
+    table = np.arange(16) * 3 - 20
+    check(lambda: LookupStage(**sizes, table=table, technology=technology(rom), name="table"),
+          lambda arrivals: LookupStage.times(arrivals, technology(rom)),
+          np.random.default_rng(2).integers(-8, 8, (60, 2)), 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ram", [1, 3, 4])
+def test_other_latencies_of_the_memory(ram):
+    shape, lanes = test_fold_pool.SHAPES["2x2, long rows"]
+    sizes = {"window": shape, "lanes": lanes, "element": signed(8)}
+    for kind in (MaxPoolStage, FoldMaxPoolStage):
+        check(lambda kind=kind: kind(**sizes, technology=technology(ram=ram)),
+              lambda arrivals, kind=kind: kind.times(arrivals, **sizes, technology=technology(ram=ram)),
+              frames_for(shape, lanes, 2), lanes)
