@@ -15,6 +15,7 @@ from .. import onnx
 from ..build import create_folder, locked, write_atomically
 from ..errors import HwflowError
 from ..flow import Flow, Settings
+from ..hls.buffers import ring_bytes
 from ..layers.base import Layer
 from ..layers.formats import Tensor
 from ..onnx import Severity
@@ -29,6 +30,7 @@ from ..report.mapping import mapped
 from ..report.model import show_model
 from ..report.picture import svg
 from ..report.places import without_hardware
+from ..report.plan import plan_facts, show_plan, show_simulation, simulation_facts
 from ..synth import list_boards, load_board, tool_status
 from ..synth.toolchain import tools_of_family
 from ..target import require_plain_target, same_file
@@ -208,9 +210,10 @@ def build(console: Console, settings: Settings) -> Result:
     flow.prepare()
     with locked(flow.folder, console.progress):
         folder = flow.generate()
-    tables.show_plan(console, flow.plan, flow.board)
+    rings = ring_bytes(flow.graph, flow.plan, flow.board.technology())
+    show_plan(console, flow.plan, flow.board, rings)
     console.say(f"plan: {flow.folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
-    return {"plan": str(flow.folder / "plan.yaml"), "rtl": str(folder), **tables.plan_facts(flow.plan, flow.board)}
+    return {"plan": str(flow.folder / "plan.yaml"), "rtl": str(folder), **plan_facts(flow.plan, flow.board, rings)}
 
 
 def sim(console: Console, settings: Settings) -> Result:
@@ -220,7 +223,7 @@ def sim(console: Console, settings: Settings) -> Result:
     with locked(flow.folder, console.progress):
         runs = flow.simulate()
         accuracy = flow.accuracy()
-    tables.show_simulation(console, flow.plan, flow.board, runs)
+    show_simulation(console, flow.plan, flow.board, runs)
     say_accuracy(console, accuracy)
     for run in runs.values():
         if run.waves is not None:
@@ -231,9 +234,9 @@ def sim(console: Console, settings: Settings) -> Result:
             console.fail(f"{name}: {line}")
     if equal:
         stages = counted(len(flow.plan.stages), "stage")
-        console.say(f"equal: {stages}, {len(flow.frames)} frames, {' and '.join(runs)}, bit for bit")
+        console.say(f"equal: {stages}, {settings.frames} frames, {' and '.join(runs)}, bit for bit")
     return {"exit_code": 0 if equal else 1, "equal": equal, "accuracy": accuracy.facts() if accuracy else None,
-            **tables.simulation_facts(flow.plan, flow.board, runs)}
+            **simulation_facts(flow.plan, flow.board, runs)}
 
 
 def synth(console: Console, settings: Settings) -> Result:
@@ -243,7 +246,7 @@ def synth(console: Console, settings: Settings) -> Result:
     with locked(flow.folder, console.progress):
         report = flow.synthesize()
     tables.show_synthesis(console, flow.plan, flow.board, report)
-    return {**report.to_dict(), **tables.plan_facts(flow.plan, flow.board)}
+    return {**report.to_dict(), **plan_facts(flow.plan, flow.board)}
 
 
 def boards(console: Console, settings: Settings) -> Result:

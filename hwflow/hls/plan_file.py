@@ -30,11 +30,18 @@ def plan_to_yaml(plan: Plan) -> str:
         "cycles": stage.schedule.interval, "multipliers": stage.schedule.multipliers,
         "resources": resources_dict(stage.resources),
     } for stage in plan.stages]
+    names = {k: stage.name for k, stage in enumerate(plan.stages)}
+    links = [{
+        "from": names.get(link.source, "input"), "to": names.get(link.sink, "output"), "tensor": link.tensor,
+        "lanes": [link.lanes_out, link.lanes_in], "queue": link.depth, "bytes": link.buffer_bytes,
+    } for link in plan.links]
     header = (
         "# rows x cols multiplications are made in one cycle; lanes results leave a stage at once.\n"
+        "# queue: beats that may wait between two stages; latency: cycles to the first beat of each output.\n"
         "# Edit rows, cols and lanes and pass the file back with --plan; the other values are computed anew.\n")
     body = {"model": plan.model, "technology": plan.technology, "interval": plan.interval,
-            "resources": resources_dict(plan.resources), "stages": stages}
+            "latency": list(plan.latency), "resources": resources_dict(plan.resources), "stages": stages,
+            "links": links}
     return header + str(yaml.safe_dump(body, sort_keys=False))
 
 
@@ -52,7 +59,7 @@ SCHEMA: Mapping[str, Any] = {
         "properties": {"stage": {"type": "string"}, "rows": COUNT, "cols": COUNT, "lanes": COUNT, "layer": {},
                        "kind": {}, "cycles": {}, "multipliers": {}, "resources": {}},
         "additionalProperties": False,
-    }}, "model": {}, "technology": {}, "interval": {}, "resources": {}},
+    }}, "model": {}, "technology": {}, "interval": {}, "latency": {}, "resources": {}, "links": {}},
     "additionalProperties": False,
 }
 

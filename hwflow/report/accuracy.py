@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..accuracy import Accuracy, LayerNoise, Metric, Task, most_harmful
 from .console import Console
-from .tables import number, percent
+from .numbers import number, percent
 from .texts import shortened
 
 __all__ = ["say_accuracy", "show_accuracy", "show_layers"]

@@ -11,7 +11,7 @@ from ..errors import MissingTool
 from ..precision import Outcome, Point, bits_text
 from ..precision.knobs import KnobKind
 from .console import Console
-from .tables import number
+from .numbers import number
 
 __all__ = ["frontier_facts", "frontier_svg", "show_frontier"]
 

@@ -10,7 +10,7 @@ from ..layers.base import LayerGraph
 from ..synth import Board
 from .console import Console
 from .mapping import Fate, Mapped, NodeMapping
-from .tables import number
+from .numbers import number
 from .texts import clean, shortened
 
 __all__ = ["hardware_facts", "show_hardware", "show_weights", "weights_facts"]

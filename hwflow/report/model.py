@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .console import Console
-from .tables import number
+from .numbers import number
 from .texts import clean, shortened
 
 __all__ = ["show_model"]

@@ -1,0 +1,22 @@
+"""What the stages of a plan keep while a frame passes: their rings of lines."""
+
+from __future__ import annotations
+
+from hwflow_rtl.vendor import Technology
+from hwflow_rtl.window import Window
+
+from ..layers.base import LayerGraph
+from .lower import lower
+from .plan import Plan
+
+__all__ = ["ring_bytes"]
+
+
+def ring_bytes(graph: LayerGraph, plan: Plan, technology: Technology) -> tuple[int | None, ...]:
+    """For each stage the bytes of the ring in which its window stands; None of a stage without a window."""
+    found: list[int | None] = []
+    for _, stage in lower(graph, plan, technology).stages:
+        window = getattr(stage, "window", None)
+        bits = window.depth * window.lanes * window.element.width if isinstance(window, Window) else None
+        found.append(None if bits is None else -(-bits // 8))
+    return tuple(found)

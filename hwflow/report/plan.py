@@ -1,0 +1,194 @@
+"""The tables and facts of a plan, and of its simulation beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ..hls.links import LinkPlan
+from ..hls.plan import Plan, StagePlan
+from ..synth import Board
+from .console import Console
+from .numbers import number, percent
+
+if TYPE_CHECKING:
+    from hwflow_sim import RunResult
+
+__all__ = ["plan_facts", "show_plan", "show_simulation", "simulation_facts"]
+
+#: By stage, bytes of the ring of its window; None where it has none.
+Rings = Sequence[int | None]
+
+
+def folding_text(stage: StagePlan) -> str:
+    if stage.schedule.multipliers:
+        return f"{stage.folding.rows} x {stage.folding.cols}"
+    return f"{stage.folding.cols} lanes" if stage.folding.cols > 1 else "1 lane"
+
+
+def busy(stage: StagePlan, plan: Plan) -> float:
+    """The share of the interval in which the stage computes."""
+    return stage.schedule.work / plan.interval
+
+
+def padding_loss(stage: StagePlan) -> float | None:
+    """The share of a stage's multiplications, while it computes, that are with what only fills a size up.
+
+    None of a stage without multipliers.
+    """
+    made = stage.schedule.multipliers * stage.schedule.work
+    return 1 - stage.multiplications / made if made else None
+
+
+def bottleneck(plan: Plan) -> StagePlan:
+    """The stage that sets the pace; of several, the one with the most multipliers."""
+    return max(plan.stages, key=lambda stage: (stage.schedule.interval, stage.schedule.multipliers))
+
+
+def latencies(plan: Plan) -> dict[str, int]:
+    """By output, the cycles from the first beat into the idle design to the first beat out."""
+    names = {~link.sink: link.tensor for link in plan.links if link.sink < 0}
+    return {names[k]: cycles for k, cycles in enumerate(plan.latency)}
+
+
+def ends(plan: Plan, link: LinkPlan) -> tuple[str, str]:
+    """What a link joins: names of stages, or of the graph's inputs and outputs."""
+    source = plan.stages[link.source].name if link.source >= 0 else f"input '{link.tensor}'"
+    sink = plan.stages[link.sink].name if link.sink >= 0 else f"output '{link.tensor}'"
+    return source, sink
+
+
+def show_plan(console: Console, plan: Plan, board: Board, rings: Rings) -> None:
+    """The stages with their foldings, cycles and resources; the queues between them; the whole against the board."""
+    rows = []
+    for stage, ring in zip(plan.stages, rings, strict=True):
+        r = stage.resources
+        rows.append((stage.name, stage.kind, folding_text(stage), number(stage.schedule.interval),
+                     percent(busy(stage, plan)), percent(stage.multiplier_use(plan.interval)),
+                     percent(padding_loss(stage)), "" if ring is None else number(ring), number(r.lut), number(r.ff),
+                     number(r.dsp), number(r.ram)))
+    console.table(f"plan for {board.name}", ("stage", "layer", "rows x cols", "cycles", "busy", "useful", "padding",
+                                             "ring", "LUT", "FF", "DSP", "RAM"), rows)
+    show_queues(console, plan)
+    for name, need, have in resource_rows(plan, board):
+        console.say(f"  {name}: {number(need)} of {number(have)} ({percent(need / have if have else 0.0)})")
+    rate = board.clock_mhz * 1e6 / plan.interval
+    console.say(f"  interval {number(plan.interval)} cycles = {rate:,.0f} frames/s at {board.clock_mhz:g} MHz, the "
+                f"clock of {board.name}")
+    show_use(console, plan)
+    for name, cycles in latencies(plan).items():
+        console.say(f"  latency of '{name}': {number(cycles)} cycles = {microseconds(cycles, board)}")
+    console.say(f"  memory between and in the stages: {number(queue_bytes(plan))} bytes of queues, "
+                f"{number(sum(filter(None, rings)))} bytes of rings")
+
+
+def show_queues(console: Console, plan: Plan) -> None:
+    """The links where something waits."""
+    rows = [(*ends(plan, link), lanes_text(link), number(link.depth), number(link.buffer_bytes))
+            for link in plan.links if link.depth]
+    if rows:
+        console.table("queues", ("from", "to", "lanes", "beats", "bytes"), rows)
+
+
+def lanes_text(link: LinkPlan) -> str:
+    return str(link.lanes_out) if link.lanes_out == link.lanes_in else f"{link.lanes_out} to {link.lanes_in}"
+
+
+def show_use(console: Console, plan: Plan) -> None:
+    """How well the multipliers are used, where there are some."""
+    if plan.multipliers:
+        slowest = bottleneck(plan)
+        use = slowest.multiplier_use(plan.interval)
+        own = "no multipliers" if use is None else f"its multipliers do useful work {percent(use)} of the time"
+        console.say(f"  the slowest stage is {slowest.name}, busy {percent(busy(slowest, plan))}: {own}, those of the "
+                    f"whole design {percent(plan.multiplier_use)}")
+
+
+def microseconds(cycles: int, board: Board) -> str:
+    return f"{cycles / board.clock_mhz:,.2f} µs at {board.clock_mhz:g} MHz"
+
+
+def queue_bytes(plan: Plan) -> int:
+    """What all queues on links hold."""
+    return sum(link.buffer_bytes for link in plan.links)
+
+
+def resource_rows(plan: Plan, board: Board) -> list[tuple[str, int, int]]:
+    need, have = asdict(plan.resources), asdict(board.resources)
+    return [(name.upper(), need[name], have[name]) for name in need]
+
+
+def plan_facts(plan: Plan, board: Board, rings: Rings | None = None) -> dict[str, Any]:
+    """The same as plain data; without `rings` nothing is said of them."""
+    slowest = bottleneck(plan)
+    facts: dict[str, Any] = {
+        "board": board.name, "interval": plan.interval, "multipliers": plan.multipliers,
+        "multiplier_use": plan.multiplier_use, "resources": asdict(plan.resources),
+        "bottleneck": {"stage": slowest.name, "busy": busy(slowest, plan),
+                       "multiplier_use": slowest.multiplier_use(plan.interval)},
+        "latency": [{"output": name, "cycles": cycles, "microseconds": cycles / board.clock_mhz}
+                    for name, cycles in latencies(plan).items()],
+        "queue_bytes": queue_bytes(plan),
+        "stages": [{"stage": s.name, "layer": s.layer, "kind": s.kind, **asdict(s.folding),
+                    "work": s.schedule.work, "interval": s.schedule.interval, "busy": busy(s, plan),
+                    "multiplications": s.multiplications, "multipliers": s.schedule.multipliers,
+                    "multiplier_use": s.multiplier_use(plan.interval), "padding_loss": padding_loss(s),
+                    "resources": asdict(s.resources)}
+                   for s in plan.stages],
+        "links": [{"from": ends(plan, link)[0], "to": ends(plan, link)[1], "port": link.port, "tensor": link.tensor,
+                   "lanes_out": link.lanes_out, "lanes_in": link.lanes_in, "bits": link.bits, "queue": link.depth,
+                   "queue_bytes": link.buffer_bytes} for link in plan.links]}
+    if rings is not None:
+        facts["ring_bytes"] = sum(filter(None, rings))
+        for stage, ring in zip(facts["stages"], rings, strict=True):
+            stage["ring_bytes"] = ring
+    return facts
+
+
+def show_simulation(console: Console, plan: Plan, board: Board, runs: Mapping[str, RunResult]) -> None:
+    """A row per stage: predicted and simulated cycles of the run at full speed, and equality in every run."""
+    full = next(iter(runs.values()))
+    frames = max(len(full.frame_done_cycles), 1)
+    rows = []
+    for k, stage in enumerate(plan.stages):
+        results = [run.stages[k] for run in runs.values()]
+        rows.append((
+            stage.name, stage.kind, folding_text(stage), number(stage.schedule.work),
+            number(results[0].busy_cycles // frames), percent(busy(stage, plan)),
+            percent(stage.multiplier_use(plan.interval)),
+            *("equal" if result.equal else "DIFFERENT" for result in results)))
+    console.table("simulation", ("stage", "layer", "rows x cols", "cycles predicted", "simulated", "busy", "useful",
+                                 *runs), rows)
+    interval = full.interval
+    console.say(f"  interval between frames: {compared(plan.interval, interval)}")
+    for (name, cycles), output in zip(latencies(plan).items(), full.outputs, strict=True):
+        console.say(f"  latency of '{name}': {compared(cycles, output.first_cycle)}, "
+                    f"{microseconds(cycles, board)} planned")
+    show_use(console, plan)
+    if interval:
+        console.say(f"  {board.clock_mhz * 1e6 / interval:,.0f} frames/s at {board.clock_mhz:g} MHz, the clock of "
+                    f"{board.name}")
+
+
+def compared(predicted: int, simulated: int | None) -> str:
+    """Both numbers, and how far they are apart if they are."""
+    text = f"predicted {number(predicted)}, simulated {'none' if simulated is None else number(simulated)} cycles"
+    if simulated is None or simulated == predicted:
+        return text
+    return f"{text}, {number(abs(simulated - predicted))} {'more' if simulated > predicted else 'fewer'} than predicted"
+
+
+def simulation_facts(plan: Plan, board: Board, runs: Mapping[str, RunResult]) -> dict[str, Any]:
+    facts = plan_facts(plan, board)
+    names = list(latencies(plan))
+    for name, run in runs.items():
+        frames = max(len(run.frame_done_cycles), 1)
+        facts[name] = {
+            "equal": run.equal, "interval": run.interval, "first_output_cycle": run.first_output_cycle,
+            "latency": [{"output": names[k], "predicted": plan.latency[k], "simulated": output.first_cycle}
+                        for k, output in enumerate(run.outputs)],
+            "cycles": run.cycles, "failures": list(run.failures()),
+            "stages": [{"stage": s.name, "equal": s.equal, "busy_cycles_per_frame": s.busy_cycles / frames}
+                       for s in run.stages]}
+    return facts
