@@ -32,35 +32,39 @@ def up(size: int, factor: int) -> np.ndarray:
     return np.repeat(np.arange(size), factor)
 
 
-FRAME = Frame(4, 6, 8)
+FRAME = Frame(4, 6, 4)
+DEEP = Frame(4, 6, 8)
 WIDE = Frame(5, 10, 4)
 #: Each with the most lanes.
 OPERATIONS = {
-    "resize x2": (FRAME, picked(FRAME, up(4, 2), up(6, 2)), 8),
-    "resize x3, rows alone": (FRAME, picked(FRAME, up(4, 3)), 8),
+    "resize x2": (FRAME, picked(FRAME, up(4, 2), up(6, 2)), 4),
+    "resize x3, rows alone": (FRAME, picked(FRAME, up(4, 3)), 4),
     "resize 5 to 8": (WIDE, picked(WIDE, np.arange(8) * 5 // 8, np.arange(16) * 10 // 16), 4),
     "resize 10 to 24": (Frame(3, 10, 2), picked(Frame(3, 10, 2), columns=np.arange(24) * 10 // 24), 2),
-    "depth to space 2": (FRAME, depth_to_space(FRAME, 2), 2),
-    "depth to space 2, CRD": (FRAME, depth_to_space(FRAME, 2, channels_first=True), 1),
+    "depth to space 2": (DEEP, depth_to_space(DEEP, 2), 2),
+    "depth to space 2, CRD": (DEEP, depth_to_space(DEEP, 2, channels_first=True), 1),
     "depth to space 3": (Frame(2, 3, 18), depth_to_space(Frame(2, 3, 18), 3), 2),
-    "space to depth 2": (FRAME, space_to_depth(FRAME, 2), 8),
+    "space to depth 2": (FRAME, space_to_depth(FRAME, 2), 4),
     "space to depth 3": (Frame(6, 3, 2), space_to_depth(Frame(6, 3, 2), 3), 2),
-    "crop": (FRAME, picked(FRAME, range(1, 3), range(2, 5)), 8),
-    "every second": (FRAME, picked(FRAME, range(1, 4, 2), range(0, 6, 2)), 8),
+    "crop": (FRAME, picked(FRAME, range(1, 3), range(2, 5)), 4),
+    "every second": (FRAME, picked(FRAME, range(1, 4, 2), range(0, 6, 2)), 4),
     "backwards": (WIDE, picked(WIDE, range(4, -1, -2), range(9, 2, -3)), 4),
-    "channels": (FRAME, picked(FRAME, channels=[4, 5, 0, 1]), 2),
-    "shuffle": (FRAME, picked(FRAME, channels=np.arange(8).reshape(2, 4).T.reshape(-1)), 1),
+    "channels": (DEEP, picked(DEEP, channels=[4, 5, 0, 1]), 2),
+    "shuffle": (DEEP, picked(DEEP, channels=np.arange(8).reshape(2, 4).T.reshape(-1)), 1),
     "vector": (Frame(1, 1, 48), picked(Frame(1, 1, 48), channels=np.random.default_rng(0).permutation(48)), 1),
-    "pad": (FRAME, picked(FRAME, padded(4, 1, 2), padded(6, 3, 0), padded(8, 0, 4)), 4),
-    "crop and pad": (FRAME, picked(FRAME, [-1, 2, 3, -1], [5, 4, -1, -1]), 8),
-    "reflect": (FRAME, picked(FRAME, padded(4, 3, 1, "reflect"), padded(6, 2, 2, "reflect")), 8),
-    "edge": (FRAME, picked(FRAME, padded(4, 3, 1, "edge"), padded(6, 0, 2, "edge")), 8),
-    "nothing but padding": (FRAME, picked(FRAME, [-1, -1], [0, 3]), 8),
-    "one word": (FRAME, picked(FRAME, [2], [1]), 8),
-    "as it is": (FRAME, picked(FRAME), 8),
-    **{f"axes {axes}": (FRAME, transposed(FRAME, axes), 8 if axes[2] == 2 else 1)
+    "pad": (DEEP, picked(DEEP, padded(4, 1, 2), padded(6, 3, 0), padded(8, 0, 4)), 4),
+    "crop and pad": (FRAME, picked(FRAME, [-1, 2, 3, -1], [5, 4, -1, -1]), 4),
+    "reflect": (FRAME, picked(FRAME, padded(4, 3, 1, "reflect"), padded(6, 2, 2, "reflect")), 4),
+    "edge": (FRAME, picked(FRAME, padded(4, 3, 1, "edge"), padded(6, 0, 2, "edge")), 4),
+    "nothing but padding": (FRAME, picked(FRAME, [-1, -1], [0, 3]), 4),
+    "one word": (FRAME, picked(FRAME, [2], [1]), 4),
+    "as it is": (FRAME, picked(FRAME), 4),
+    **{f"axes {axes}": (FRAME, transposed(FRAME, axes), 4 if axes[2] == 2 else 1)
        for axes in ((0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))},
 }
+#: Long transposes of single elements are of one structure; one of them stands for all among the quick tests.
+LONG = ("axes (2, 1, 0)", "axes (2, 0, 1)", "axes (0, 2, 1)", "depth to space 2, CRD", "depth to space 3")
+QUICK = [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in OPERATIONS]
 STALLS = [(0.3, 0.5), *(pytest.param(*stalls, marks=pytest.mark.slow) for stalls in ((0.7, 0), (0, 0.7)))]
 #: What half of the ring is too small for even without a pause; all others only take longer.
 HALF_STOPS = ("resize x2", "resize x3, rows alone", "resize 5 to 8", "depth to space 2", "depth to space 2, CRD",
@@ -91,7 +95,7 @@ def frames_of(frame: Frame, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("stall_in", "stall_out"), STALLS)
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", QUICK)
 def test_moves_under_stalls(name, stall_in, stall_out):
     frame, offsets, lanes = OPERATIONS[name]
     stage, frames = stage_of(frame, offsets, lanes), frames_of(frame, 2)
@@ -112,7 +116,7 @@ def test_waits_long(name, stall_in, stall_out):
 
 
 @pytest.mark.parametrize("timing", TIMINGS)
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", QUICK)
 def test_keeps_pace(name, timing):
     """Frames follow each other at the stated interval, each beat at the stated time."""
     frame, offsets, lanes = OPERATIONS[name]
@@ -159,7 +163,7 @@ def arriving(stage: RearrangeStage, frames: np.ndarray, arrivals: np.ndarray):
     return np.array(taken), trace.cycles
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", QUICK)
 def test_times_are_exact(name):
     frame, offsets, lanes = OPERATIONS[name]
     stage, frames = stage_of(frame, offsets, lanes), frames_of(frame, 2)
@@ -188,7 +192,7 @@ def addresses_of(shape: RearrangeShape) -> list[int | None]:
             for r in shape.rows for c in shape.columns for g in shape.groups]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))])
 def test_steps_lead_to_the_words_and_free_no_word_that_is_wanted(seed):
     source, found = np.random.default_rng(seed), 0
     while found < 150:
@@ -207,7 +211,7 @@ def test_steps_lead_to_the_words_and_free_no_word_that_is_wanted(seed):
         assert shape.steps.sum() == shape.freed.sum() == shape.input_words
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 200))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 200))])
 def test_any_tables(seed):
     source = np.random.default_rng([seed, 1])
     shapes = (random_shape(source) for _ in range(100))
@@ -239,7 +243,7 @@ def with_half_a_ring(name: str, monkeypatch) -> int:
     return trace.cycles[-1] - trace.cycles[-1 - words] - whole.cycles()
 
 
-@pytest.mark.parametrize("name", [name for name in OPERATIONS if name not in HALF_STOPS])
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name not in (*HALF_STOPS, *LONG)])
 def test_half_the_ring_takes_longer(name, monkeypatch):
     assert with_half_a_ring(name, monkeypatch) > 0
 
@@ -250,10 +254,10 @@ def test_half_the_ring_stops(name, monkeypatch):
         with_half_a_ring(name, monkeypatch)
 
 
-RINGS = {  # elements of the ring and entries of the tables of groups, columns, rows
-    "crop": (2 * 8, (1, 1, 2)), "every second": (2 * 8, (1, 1, 1)), "as it is": (2 * 8, (1, 1, 1)),
-    "channels": (8 * 2, (1, 1, 1)), "resize x2": (8 * 8, (1, 2, 2)), "axes (1, 0, 2)": (32 * 8, (1, 1, 2)),
-    "depth to space 2": (32 * 2, (1, 2, 2)), "resize 5 to 8": (16 * 4, (1, 8, 8)),
+RINGS = {  # words of the ring and entries of the tables of groups, columns, rows
+    "crop": (2, (1, 1, 2)), "every second": (2, (1, 1, 1)), "as it is": (2, (1, 1, 1)), "channels": (8, (1, 1, 1)),
+    "resize x2": (8, (1, 2, 2)), "axes (1, 0, 2)": (32, (1, 1, 2)), "depth to space 2": (32, (1, 2, 2)),
+    "resize 5 to 8": (16, (1, 8, 8)),
 }
 
 
@@ -261,7 +265,7 @@ RINGS = {  # elements of the ring and entries of the tables of groups, columns, 
 def test_ring_and_tables_are_small(name):
     frame, offsets, lanes = OPERATIONS[name]
     shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
-    assert (shape.ring_depth() * lanes, tuple(table.size for table in Walker.tables_of(shape))) == RINGS[name]
+    assert (shape.ring_depth(), tuple(table.size for table in Walker.tables_of(shape))) == RINGS[name]
 
 
 @pytest.mark.parametrize("family", [ECP5, Gowin])
@@ -276,14 +280,16 @@ def test_blocks_are_counted(family):
     assert cost.dsp == 0
 
 
-FORMATS = [BIPOLAR, *(IntFormat(bits, signed) for bits in (1, 2, 7, 8, 16, 32) for signed in (True, False))]
+FORMATS = [BIPOLAR, IntFormat(32, False), *(
+    pytest.param(IntFormat(bits, signed), marks=pytest.mark.slow)
+    for bits in (1, 2, 7, 8, 16, 32) for signed in (True, False) if signed or bits < 32)]
 
 
 @pytest.mark.parametrize("format", FORMATS, ids=str)
 def test_layer_in_hardware(format):
     """The golden integers, their codes, and every folding's stage."""
     source = np.random.default_rng(format.bits)
-    offsets, frame = picked(FRAME, padded(4, 1, 0), [5, 0, 1], [4, 5, 6, 7, 2, 3]), FRAME
+    offsets, frame = picked(DEEP, padded(4, 1, 0), [5, 0, 1], [4, 5, 6, 7, 2, 3]), DEEP
     layer = Rearrange("move", ("x",), "y", format, *offsets, format.low)
     tensors = {"x": Tensor("x", frame, format, 0.5, 0), "y": Tensor("y", offsets.frame, format, 0.5, 0)}
     graph = LayerGraph("one", tensors, (layer,), ("x",), ("y",))
@@ -342,7 +348,7 @@ def test_refuses_padding():
 
 def test_descriptions_come_in_order_from_reset_on():
     """Also where a frame has fewer words than descriptions stand ready."""
-    for name in ("one word", "resize 5 to 8", "vector"):
+    for name in ("one word", "nothing but padding", "resize 10 to 24"):
         frame, offsets, lanes = OPERATIONS[name]
         shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
         stage = stage_of(frame, offsets, lanes, Generic(timing=Timing(multiply=3, rom=3)))
