@@ -115,7 +115,7 @@ def simulate(quantized: Quantized, plan: hls.Plan, inputs: Dataset | Mapping[str
     rows = inputs.inputs if isinstance(inputs, Dataset) else inputs
     place = Path(folder)
     simulation = compile_plan(quantized.graph, plan, place, place / "cache")
-    return run_plan(simulation, quantized.graph, golden.enter(quantized, rows), stalls=stalls)
+    return run_plan(simulation, quantized.graph, golden.before(quantized, rows), stalls=stalls)
 
 
 def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board = "ulx3s_85f",

@@ -24,6 +24,7 @@ from .dataset import Dataset, load_dataset
 from .errors import HwflowError
 from .generation import write_rtl
 from .layers.base import LayerGraph
+from .layers.formats import Tensor
 from .onnx.inference.static_inputs import sizes_given
 from .onnx.limits import DEFAULT_LIMITS, Limits
 from .onnx.model import Array
@@ -211,19 +212,19 @@ class Flow:
             raise HwflowError("the model needs more memory than this machine has") from None
 
     @cached_property
-    def frames(self) -> Frames:
-        """Integer frames [n, height, width, channels] to simulate: the first rows of the data, else random ones."""
+    def frames(self) -> dict[str, Frames]:
+        """Integer frames [n, height, width, channels] of each input to simulate: the first rows of the data, else
+        random ones."""
         count = self.settings.frames
         if self.dataset is not None:
-            rows = golden.enter(self.quantized, self.dataset.first(count).inputs)
-            if len(rows) < count:
-                self.console.progress(f"the data has {len(rows)} of the {count} frames to simulate; they are repeated")
-            return rows[np.arange(count) % len(rows)]
-        tensor = self.graph.tensors[self.graph.inputs[0]]
-        shape = (count, tensor.frame.height, tensor.frame.width, tensor.frame.channels)
+            rows = golden.before(self.quantized, self.dataset.first(count).inputs)
+            there = min(map(len, rows.values()))
+            if there < count:
+                self.console.progress(f"the data has {there} of the {count} frames to simulate; they are repeated")
+            return {name: array[np.arange(count) % there] for name, array in rows.items()}
         self.console.progress(f"no data: {count} frames of random integers are simulated; give real ones with --data")
         random = np.random.default_rng(self.settings.seed)
-        return random.integers(tensor.format.low, tensor.format.high, shape, dtype=np.int64, endpoint=True)
+        return {name: noise(self.graph.tensors[name], count, random) for name in self.graph.inputs}
 
     def generate(self) -> Path:
         """The Verilog, the contents of its ROMs and the ROM module, in build/<model>/rtl."""
@@ -253,7 +254,7 @@ class Flow:
         stalls = StallPattern(settings.stalls, settings.stalls, settings.seed)
         for name, pattern in (("full speed", None), ("random stalls", stalls)):
             waves = folder / f"{name.replace(' ', '_')}.fst" if settings.waves else None
-            with self.console.step(f"simulate {len(self.frames)} frames, {name}"):
+            with self.console.step(f"simulate {settings.frames} frames, {name}"):
                 runs[name] = run_plan(simulation, self.graph, self.frames, stalls=pattern, waves=waves)
         return runs
 
@@ -331,6 +332,13 @@ def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings
 def content(array: Array) -> bytes:
     """The elements of an array with their type and shape, for the key of a cached step."""
     return f"{array.dtype.str}{array.shape}".encode() + array.tobytes()
+
+
+def noise(tensor: Tensor, count: int, random: np.random.Generator) -> Frames:
+    """Integers of the tensor's format."""
+    shape, step = (count, tensor.frame.height, tensor.frame.width, tensor.frame.channels), tensor.format.step
+    codes = random.integers(0, (tensor.format.high - tensor.format.low) // step, shape, dtype=np.int64, endpoint=True)
+    return codes * step + tensor.format.low
 
 
 def budget_of(board: Board) -> hls.Budget:
