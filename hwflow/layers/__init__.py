@@ -14,6 +14,7 @@ from hwflow.layers.max_pool import MaxPool
 from hwflow.layers.multiply import Multiply
 from hwflow.layers.rearrange import Rearrange
 from hwflow.layers.rescale import Requantize
+from hwflow.layers.top_k import TopK
 
 __all__ = [
     "KINDS",
@@ -34,7 +35,8 @@ __all__ = [
     "Rearrange",
     "Requantize",
     "Tensor",
+    "TopK",
 ]
 
 #: Every kind of layer.
-KINDS: tuple[type[Layer], ...] = (Conv, Dense, MaxPool, AveragePool, Lookup, Add, Multiply, Concat, Rearrange)
+KINDS: tuple[type[Layer], ...] = (Conv, Dense, MaxPool, AveragePool, Lookup, Add, Multiply, Concat, Rearrange, TopK)

@@ -23,6 +23,7 @@ from hwflow.layers import (
     Rearrange,
     Requantize,
     Tensor,
+    TopK,
 )
 from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
@@ -238,6 +239,30 @@ def rearrange(rng: Rng) -> Case:
         for k in channels.tolist()] for c in columns.tolist()] for r in rows.tolist()]))  # fmt: skip
 
 
+def top_k(rng: Rng) -> Case:
+    """Few values, so that many are equal."""
+    x = pick(rng, [BIPOLAR, IntFormat(1, False), IntFormat(2, True), IntFormat(3, False), IntFormat(8, True)])
+    source = tensor(rng, "x", Frame(*(int(n) for n in rng.integers(1, (3, 3, 20)))), x)
+    channels = source.frame.channels
+    k, (largest, gives_indices, last) = int(rng.integers(1, channels + 1)), rng.integers(0, 2, 3).astype(bool).tolist()
+    y = IntFormat(int(rng.integers(6, 9)), bool(rng.integers(2))) if gives_indices else x
+    layer = TopK("best", ("x",), "y", x, k, largest, gives_indices, last)
+
+    def meaning(frame: np.ndarray) -> np.ndarray:
+        made = np.zeros((*frame.shape[:2], k), np.int64)
+        for r, c in np.ndindex(made.shape[:2]):
+            left = list(enumerate(frame[r, c].tolist()))
+            for n in range(k):
+                ends = [value for _, value in left]
+                best = max(ends) if largest else min(ends)
+                chosen = [pair for pair in left if pair[1] == best][-1 if last else 0]
+                left.remove(chosen)
+                made[r, c, n] = chosen[not gives_indices]
+        return made
+
+    return case(layer, {"x": source}, y, meaning)
+
+
 CASES: dict[type[Layer], Callable[[Rng], Case]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Add: add,
-    Multiply: multiply, Concat: concat, Rearrange: rearrange}  # fmt: skip
+    Multiply: multiply, Concat: concat, Rearrange: rearrange, TopK: top_k}  # fmt: skip

@@ -1,0 +1,98 @@
+"""The largest or smallest channels of each pixel: ArgMax, ArgMin and TopK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from amaranth.lib.wiring import Component
+from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.top_k import MOST, TopKStage
+from hwflow_rtl.vendor import Resources, Technology
+
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.formats import Frame, IntFormat
+from hwflow.layers.hardware import divisors, shape_of
+from hwflow.layers.planes import Planes, compact
+
+__all__ = ["TopK"]
+
+
+@dataclass(frozen=True, eq=False)
+class TopK(HardwareLayer):
+    """y[..., n] = the index, or the value, of the n-th of the k largest (or smallest) channels of each pixel.
+
+    `gives_indices`: the indices, as integers of the output's format; else the values, whose format is the input's.
+    Of equal channels the first comes first (ONNX TopK, ArgMax); with `last_index` the last (select_last_index 1).
+    """
+
+    kind: ClassVar[str] = "top_k"
+
+    name: str
+    inputs: tuple[str, ...]
+    output: str
+    input_format: IntFormat
+    k: int = 1
+    largest: bool = True
+    gives_indices: bool = True
+    last_index: bool = False
+
+    def output_frame(self, *inputs: Frame) -> Frame:
+        (frame,) = inputs
+        if not 1 <= self.k <= frame.channels:
+            raise ValueError(f"layer '{self.name}': k must be from 1 to the {frame.channels} channels, not {self.k}")
+        return Frame(frame.height, frame.width, self.k)
+
+    def check(self, graph: LayerGraph) -> None:
+        super().check(graph)
+        self.check_input_format(graph, self.input_format)
+        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        last = x.frame.channels - 1
+        if self.gives_indices and (y.format.bipolar or not y.format.low <= 0 <= last <= y.format.high):
+            raise ValueError(f"layer '{self.name}': output '{y.name}' must hold 0 to {last}, not be {y.format}")
+        if not self.gives_indices and y.format != self.input_format:
+            raise ValueError(f"layer '{self.name}': output '{y.name}' must be {self.input_format}, not {y.format}")
+
+    def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
+        keys = inputs[0].astype(np.int64)
+        keys = -keys if self.largest else keys
+        if self.last_index:
+            order = len(keys) - 1 - np.argsort(keys[::-1], axis=0, kind="stable")[: self.k]
+        else:
+            order = np.argsort(keys, axis=0, kind="stable")[: self.k]
+        found = order if self.gives_indices else np.take_along_axis(inputs[0], order, axis=0)
+        made: Planes = found.astype(compact(graph.tensors[self.output].format))
+        return made
+
+    def hardware_problem(self, graph: LayerGraph) -> str | None:
+        return None if self.k <= MOST else f"k must be at most {MOST} in hardware, not {self.k}; leave it to the host"
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return 0
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        """Any divisor of the channels comes at once where one is looked for, else one channel; all k leave at once."""
+        channels = graph.tensors[self.inputs[0]].frame.channels
+        return (Folding(1, cols, self.k) for cols in (divisors(channels) if self.k == 1 else [1]))
+
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        beats = graph.tensors[self.inputs[0]].frame.elements // folding.cols
+        return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=(folding.cols,))
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        return TopKStage.cost(**self._arguments(graph, folding, technology))
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        return TopKStage(**self._arguments(graph, folding, technology))
+
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        return TopKStage.times(arrivals[0], **self._arguments(graph, folding, technology))
+
+    def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
+        return {
+            "channels": graph.tensors[self.inputs[0]].frame.channels, "lanes": folding.cols,
+            "element": shape_of(self.input_format), "output": shape_of(graph.tensors[self.output].format), "k": self.k,
+            "largest": self.largest, "gives_indices": self.gives_indices, "last_index": self.last_index,
+            "technology": technology}

@@ -1,0 +1,201 @@
+"""The k largest or smallest channels of each pixel: a tournament between the lanes, then a chain of the best so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from .pipeline import Nest, adder_luts, delay
+from .pool_results import Results
+from .requantize_numbers import shape_range
+from .streams import Queue, stream_of
+from .times import StageTimes, Times, in_turn
+from .vendor.base import Resources, Technology
+
+__all__ = ["MOST", "TopKStage"]
+
+IntArray = npt.NDArray[np.int64]
+
+#: Longest chain: a new candidate is compared with all of it in one cycle.
+MOST = 16
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A value, the lane that it came in, and the first channel of its beat."""
+
+    value: Value
+    lane: Value
+    base: Value
+
+
+class TopKStage(wiring.Component):
+    """The k best channels of each pixel, the best first: their indices or their values.
+
+    Parameters
+    ----------
+    channels, lanes, element
+        Of a pixel; of the input stream.  With k above 1 there is one lane.
+    output
+        Shape of the elements that leave, k in a beat.
+    k, largest, gives_indices, last_index
+        How many, at most `MOST`; the largest or the smallest; what leaves; which of equal channels comes first.
+    technology
+        Makes the queue of the results.
+
+    The result of a pixel is at the output `latency` cycles after its last beat was taken; initiation interval 1 beat.
+    While the output waits, beats that end no pixel are taken.  `busy` says that a beat goes in.
+    """
+
+    def __init__(self, *, channels: int, lanes: int, element: Shape, output: Shape, k: int, largest: bool,
+                 gives_indices: bool, last_index: bool, technology: Technology):
+        if channels % lanes or (k > 1 and lanes > 1):
+            raise ValueError(f"lanes of a TopKStage must divide its {channels} channels, and be 1 for k above 1, not "
+                             f"{lanes} for k = {k}")
+        if not 1 <= k <= min(channels, MOST):
+            raise ValueError(f"k of a TopKStage must be from 1 to its {channels} channels and at most {MOST}, not {k}")
+        self.channels = channels
+        self.lanes = lanes
+        self.element = Shape.cast(element)
+        self.output = Shape.cast(output)
+        self.k = k
+        self.largest = largest
+        self.gives_indices = gives_indices
+        self.last_index = last_index
+        low, high = shape_range(self.output)
+        if gives_indices and not low <= 0 <= channels - 1 <= high:
+            raise ValueError(f"output of a TopKStage must hold the indices 0 to {channels - 1}, not be {output!r}")
+        if not gives_indices and self.output != self.element:
+            raise ValueError(f"output of a TopKStage that gives values must be {element!r}, not {output!r}")
+        self.results = results_of(channels, lanes, technology)
+        super().__init__({"i": In(stream_of(element, lanes)), "o": Out(stream_of(output, k)), "busy": Out(1)})
+
+    @property
+    def latency(self) -> int:
+        return self.results.latency + Queue.latency_of(self.results.depth)
+
+    @staticmethod
+    def times(arrivals: Times, *, channels: int, lanes: int, technology: Technology, **others) -> StageTimes:
+        """When beats are taken and results given, for beats that come as `arrivals` says."""
+        results, beats = results_of(channels, lanes, technology), channels // lanes
+        taken = in_turn(arrivals)
+        departures = taken[beats - 1::beats] + results.latency + Queue.latency_of(results.depth)
+        return StageTimes((taken,), departures)
+
+    @staticmethod
+    def cycles(*, pixels: int, channels: int, lanes: int) -> int:
+        """Cycles from frame to frame."""
+        return pixels * channels // lanes
+
+    @staticmethod
+    def cost(*, channels: int, lanes: int, element: Shape, output: Shape, k: int, largest: bool, gives_indices: bool,
+             last_index: bool, technology: Technology) -> Resources:
+        """LUT and FF estimated."""
+        bits, base = Shape.cast(element).width, (channels - 1).bit_length()
+        lane = ceil_log2(lanes) if gives_indices else 0
+        carried = bits + lane + (base if gives_indices else 0)
+        compare = adder_luts(bits + 1, technology)
+        matches, levels = lanes - 1, ceil_log2(lanes)
+        index = adder_luts(base, technology) if lane else 0
+        width = k * Shape.cast(output).width
+        return results_of(channels, lanes, technology).cost(width) + Resources(
+            lut=matches * (compare + bits + lane) + k * (compare + 2 * carried + 2) + k * index + 3 * base + 4,
+            ff=matches * (bits + lane) + levels * (base + 3) + k * (carried + 1) + width + 2 * base + 4)
+
+    def model(self, frames: IntArray) -> IntArray:
+        """Beats at the output, [n, k]; frames are [n, height, width, channels]."""
+        sign, back = -1 if self.largest else 1, -1 if self.last_index else 1
+        made = []
+        for pixel in np.asarray(frames).reshape(-1, self.channels).tolist():
+            order = sorted(range(self.channels), key=lambda c: (sign * pixel[c], back * c))[:self.k]
+            made.append(order if self.gives_indices else [pixel[c] for c in order])
+        return np.array(made, dtype=np.int64).reshape(-1, self.k)
+
+    def elaborate(self, platform):
+        m = Module()
+        nest = Nest(m, (self.channels // self.lanes,), name="left")
+        take, last = Signal(), nest.last[0]
+        nest.advance(take)
+        first, base = Signal(init=1), Signal(range(self.channels))
+        with m.If(take):
+            m.d.sync += [first.eq(last), base.eq(Mux(last, 0, base + self.lanes))]
+        best, flags = self.tournament(m, base, Cat(take, first, last))
+        places, done = self.chain(m, best, flags)
+        word = Cat(*(self.outcome(m, place, n) for n, place in enumerate(places)))
+        valid = delay(m, done, 1, "result", reset_less=False)
+        credit = self.results.build(
+            m, take & last, valid, word, wiring.flipped(self.o), data.ArrayLayout(self.output, self.k))
+        m.d.comb += [
+            self.i.ready.eq(credit | ~last), take.eq(self.i.valid & self.i.ready), self.busy.eq(take),
+        ]
+        return m
+
+    def wins(self, m: Module, new: Value, old: Value, name: str) -> Value:
+        """Whether the one with the higher index comes first: a carry chain."""
+        greater, less = (old, new) if self.largest else (new, old)  # greater - less < 0: the new one is better
+        if self.last_index:
+            greater, less = less, greater
+        difference = Signal(Shape(self.element.width + 1, signed=True), name=f"difference_{name}")
+        m.d.comb += difference.eq(greater - less)
+        return ~difference[-1] if self.last_index else difference[-1]
+
+    def tournament(self, m: Module, base: Value, flags: Value) -> tuple[Candidate, Value]:
+        """The best lane of a beat, a cycle for each doubling of the lanes; neighbours meet: indices stay in order."""
+        bits = ceil_log2(self.lanes)
+        players = [(self.i.payload[lane], Const(lane, bits)) for lane in range(self.lanes)]
+        for level in range(bits):
+            winners = []
+            for n, (low, high) in enumerate(zip_longest(players[::2], players[1::2])):
+                value, lane = low if high is None else choose(self.wins(m, high[0], low[0], f"{level}_{n}"), high, low)
+                winner = Signal(self.element, name=f"value{level}_{n}", reset_less=True)
+                number = Signal(bits, name=f"lane{level}_{n}", reset_less=True)
+                m.d.sync += [winner.eq(value), number.eq(lane)]
+                winners.append((winner, number))
+            players = winners
+        ((value, lane),) = players
+        return (Candidate(value, lane, delay(m, base, bits, "base")), delay(m, flags, bits, "flags", reset_less=False))
+
+    def chain(self, m: Module, new: Candidate, flags: Value) -> tuple[list[Candidate], Value]:
+        """The best so far, in order, and whether they are those of a whole pixel.
+
+        What comes takes the place of the first that it beats or that is empty; those behind it move on by one.
+        """
+        valid, first, last = flags[0], flags[1], flags[2]
+        places: list[Candidate] = []
+        moved, wins_before, filled_before = new, Const(0, 1), Const(0, 1)
+        for n in range(self.k):
+            place = Candidate(*(Signal.like(part, name=f"{name}{n}", reset_less=True) for name, part in (
+                ("best", new.value), ("best_lane", new.lane), ("best_base", new.base))))
+            full, filled, wins = Signal(name=f"full{n}"), Signal(name=f"filled{n}"), Signal(name=f"wins{n}")
+            m.d.comb += [
+                filled.eq(full & ~first), wins.eq(~filled | self.wins(m, new.value, place.value, f"{n}"))]
+            with m.If(valid):
+                m.d.sync += full.eq(Mux(wins & wins_before, filled_before, 1))
+            with m.If(valid & wins):
+                for part in ("value", "lane", "base"):
+                    m.d.sync += getattr(place, part).eq(Mux(wins_before, getattr(moved, part), getattr(new, part)))
+            moved, wins_before, filled_before = place, wins, filled
+            places.append(place)
+        return places, delay(m, valid & last, 1, "done", reset_less=False)
+
+    def outcome(self, m: Module, place: Candidate, n: int) -> Value:
+        """What leaves for one of the best."""
+        made = Signal(self.output, name=f"outcome{n}", reset_less=True)
+        m.d.sync += made.eq(place.base + place.lane if self.gives_indices else place.value)
+        return made
+
+
+def choose(new_wins: Value, new: tuple[Value, Value], old: tuple[Value, Value]) -> tuple[Value, Value]:
+    return Mux(new_wins, new[0], old[0]), Mux(new_wins, new[1], old[1])
+
+
+def results_of(channels: int, lanes: int, technology: Technology) -> Results:
+    """The tournament, the chain and the outcome come between the last beat of a pixel and its result."""
+    return Results(words=1, interval=channels // lanes, latency=ceil_log2(lanes) + 2, technology=technology)

@@ -1,0 +1,103 @@
+"""The k best channels: every option, ties of all kinds, stalls, pace, and when every beat moves."""
+
+import re
+
+import numpy as np
+import pytest
+from amaranth.hdl import signed, unsigned
+from hwflow_rtl.top_k import TopKStage
+from hwflow_rtl.vendor import ECP5, Generic, Timing
+
+from tests.rtl.harness import simulate
+from tests.rtl.test_pool_times import check
+
+TECHNOLOGY = Generic(timing=Timing(multiply=4))
+INT3 = signed(3)
+
+
+def make(channels: int, lanes: int = 1, k: int = 1, largest: bool = True, indices: bool = True, last: bool = False,
+         element=INT3, output=None) -> TopKStage:
+    return TopKStage(
+        channels=channels, lanes=lanes, element=element, output=output or (unsigned(5) if indices else element), k=k,
+        largest=largest, gives_indices=indices, last_index=last, technology=TECHNOLOGY)
+
+
+def best(pixel: list[int], stage: TopKStage) -> list[int]:
+    """One after the other, the best of those that are left."""
+    left, found = dict(enumerate(pixel)), []
+    for _ in range(stage.k):
+        value = max(left.values()) if stage.largest else min(left.values())
+        equal = [index for index, other in left.items() if other == value]
+        chosen = equal[-1] if stage.last_index else equal[0]
+        found.append(chosen if stage.gives_indices else value)
+        del left[chosen]
+    return found
+
+
+OPTIONS = [(largest, indices, last) for largest in (True, False) for indices in (True, False) for last in (True, False)]
+SIZES = [(6, 1, 1), (7, 1, 3), (5, 1, 5), (12, 3, 1), (10, 10, 1), (8, 4, 1), (20, 5, 1), (1, 1, 1), (6, 2, 1)]
+CASES = [pytest.param(size, option, marks=[] if option == OPTIONS[0] or size == (5, 1, 5) else
+                      [pytest.mark.slow]) for size in SIZES for option in OPTIONS]
+
+
+@pytest.mark.parametrize("size, option", CASES)
+def test_the_best(size, option):
+    """Values of three bits, so that most have an equal."""
+    channels, lanes, k = size
+    stage = make(channels, lanes, k, *option)
+    frames = np.random.default_rng(channels).integers(-4, 4, (3, 2, 3, channels))
+    frames[0, 0, 0], frames[1, 1, 1] = -4, 3
+    expected = [best(pixel, stage) for pixel in frames.reshape(-1, channels).tolist()]
+    assert np.array_equal(stage.model(frames), expected)
+    for stall_in, stall_out in ((0, 0), (0.3, 0.6)):
+        traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": 18}, stall_in=stall_in,
+                          stall_out=stall_out)
+        assert np.array_equal(traces["o"].beats, expected)
+        if not stall_in:
+            assert traces["i"].span == 3 * TopKStage.cycles(pixels=6, channels=channels, lanes=lanes)
+            assert traces["o"].cycles[-1] == traces["i"].cycles[-1] + stage.latency
+
+
+def test_unsigned_and_bipolar_elements():
+    frames = np.array([[[[0, 255, 254, 255]]], [[[1, 0, 0, 0]]]])
+    stage = make(4, 2, element=unsigned(8))
+    assert simulate(stage, sends={"i": frames.reshape(-1, 2)}, receives={"o": 2})["o"].beats.tolist() == [[1], [0]]
+    stage = make(4, 2, element=unsigned(1), largest=False)
+    frames = np.array([[1, 1, 0, 0], [1, 1, 1, 1]])
+    assert simulate(stage, sends={"i": frames.reshape(-1, 2)}, receives={"o": 2})["o"].beats.tolist() == [[2], [0]]
+
+
+@pytest.mark.parametrize("size", [(6, 1, 2), (12, 3, 1), (4, 4, 1)])
+def test_times(size):
+    channels, lanes, k = size
+    frames = np.random.default_rng(1).integers(-4, 4, (3, 2, 2, channels))
+    options = {"channels": channels, "lanes": lanes, "element": signed(3), "output": unsigned(5), "k": k,
+               "largest": True, "gives_indices": True, "last_index": False, "technology": TECHNOLOGY}
+    check(lambda: TopKStage(**options), lambda arrivals: TopKStage.times(arrivals, **options), frames, lanes)
+
+
+def test_cost_is_a_comparison_for_each_lane_and_place():
+    def cost(**others):
+        return TopKStage.cost(**{
+            "channels": 1000, "lanes": 1, "element": signed(8), "output": unsigned(10), "k": 1, "largest": True,
+            "gives_indices": True, "last_index": False, "technology": ECP5(), **others})
+
+    one = cost()
+    assert (one.dsp, one.ram) == (0, 0)
+    assert one.lut < 150
+    assert cost(lanes=10).lut > cost(lanes=5).lut > one.lut
+    assert cost(k=5).lut > cost(k=2).lut > one.lut
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ({"channels": 10, "lanes": 3}, "lanes of a TopKStage must divide its 10 channels, and be 1 for k above 1, not 3 "
+                                   "for k = 1"),
+    ({"channels": 10, "lanes": 2, "k": 2}, "and be 1 for k above 1, not 2 for k = 2"),
+    ({"channels": 20, "k": 17}, "k of a TopKStage must be from 1 to its 20 channels and at most 16, not 17"),
+    ({"channels": 40}, "output of a TopKStage must hold the indices 0 to 39, not be unsigned(5)"),
+    ({"channels": 4, "indices": False, "output": signed(4)},
+     "output of a TopKStage that gives values must be signed(3), not signed(4)"),
+])
+def test_refusals(arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make(**arguments)
