@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from functools import cached_property
+from math import gcd
+from typing import Any
 
 from amaranth.lib.wiring import Component
-from hwflow_rtl.matrix import MatrixShape, MatrixStage
+from hwflow_rtl.matrix import MatrixShape, MatrixStage, paces
 from hwflow_rtl.rescaling import Rescaling
 from hwflow_rtl.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
@@ -19,6 +22,26 @@ from hwflow.layers.rescale import Rescale
 from hwflow.layers.window import Window
 
 __all__ = ["MatrixHardware", "MatrixLayer"]
+
+
+#: The most rows, and the most columns, that a layer's foldings have.
+CHOICES = 20
+
+
+def fewest(count: int) -> list[int]:
+    """For every number of passes over `count` things, the fewest at a time; ascending.  Holds all divisors."""
+    return sorted({-(-count // passes) for passes in range(1, count + 1)})
+
+
+def thinned(sizes: list[int], exact: list[int]) -> list[int]:
+    """At most about `CHOICES` of the ascending `sizes`: those that are `exact`, and others that are furthest apart."""
+    kept = {size for size in sizes if size in exact} | {sizes[-1]}
+    others = [size for size in sizes if size not in kept]
+    while others and len(kept) < CHOICES:
+        best = max(others, key=lambda size: min(max(size, other) / min(size, other) for other in kept))
+        kept.add(best)
+        others.remove(best)
+    return sorted(kept)
 
 
 class MatrixHardware:
@@ -34,43 +57,123 @@ class MatrixHardware:
         self.weight_format = weight_format
         self.accumulator = accumulator
         self.requantize = requantize
+        self.shapes: dict[Folding, MatrixShape] = {}
+        #: For rows (1: of one group) and columns: beats, blocks, cycles of the feed, words, lanes of the input.
+        self.words_of: dict[tuple[int, int], tuple[int, int, int, int, tuple[int]]] = {}
 
     def multiplications(self) -> int:
         height, width = self.window.positions(self.frame)
         return height * width * int(self.weights.size)
 
-    def foldings(self) -> Iterator[Folding]:
-        """Rows divide the outputs of a group; cols divide the inputs of a group, or span a row of the kernel."""
-        outputs, depth = self.weights.shape[0] // self.groups, self.weights.shape[3]
-        cols = divisors(depth)
-        if self.groups == 1 and self.window.kernel[1] > 1:
-            cols.append(self.window.kernel[1] * depth)
-        for rows in divisors(outputs):
-            for lanes in divisors(rows):
-                for columns in cols:
-                    yield Folding(rows, columns, lanes)
+    @property
+    def outputs(self) -> int:
+        """Of a group."""
+        return int(self.weights.shape[0]) // self.groups
 
-    def spans_taps(self, folding: Folding) -> bool:
-        return bool(folding.cols > self.weights.shape[3])
+    @property
+    def depth(self) -> int:
+        """Inputs of a group."""
+        return int(self.weights.shape[3])
+
+    def foldings(self) -> Iterator[Folding]:
+        """Rows of one group or of several, by channels, or by channels of a row of taps.
+
+        Sizes that do not divide are there where nothing smaller needs as few passes.
+        """
+        widths = self.widths()
+        for rows in thinned(fewest(self.outputs), divisors(self.outputs)):
+            for lanes in divisors(gcd(rows, self.outputs)):
+                for cols in widths:
+                    yield Folding(rows, cols, lanes)
+        spans = [1, self.window.kernel[1]] if self.patches and self.window.kernel[1] > 1 else [1]
+        for parallel in thinned(fewest(self.groups), divisors(self.groups)):
+            if parallel == 1:
+                continue
+            for lanes in divisors(gcd(parallel, self.groups) * self.outputs):
+                for taps in spans:
+                    yield Folding(parallel * self.outputs, taps * self.depth, lanes)
+
+    @property
+    def patches(self) -> bool:
+        """Whether `RowPatch` can gather the taps: where padding is no wider than the kernel reaches."""
+        return self.window.pads[1] <= (self.window.kernel[1] - 1) * self.window.dilations[1]
+
+    def widths(self) -> list[int]:
+        """Numbers of products of a row that need fewer cycles than any smaller one, or divide the depth."""
+        taps, lanes, exact = self.window.kernel[1], self.lanes_of_words(), divisors(self.depth)
+        widths: list[int] = []
+        least = 0
+        for cols in sorted({*lanes, *(taps * n for n in lanes)}):
+            words = [self.words(cols, patch) for patch in (False, True) if self.allows(cols, patch)]
+            if words and (not widths or min(words) < least or cols in exact):
+                least = min(words) if not widths else min(least, *words)
+                widths.append(cols)
+        return thinned(widths, [*exact, *(taps * n for n in exact)])
+
+    def lanes_of_words(self) -> list[int]:
+        return divisors(self.depth) if self.weight_format.bipolar else fewest(self.depth)
+
+    def allows(self, cols: int, patch: bool) -> bool:
+        """Whether rows of `cols` products are possible, without a patch or with one."""
+        taps = self.window.kernel[1] if patch else 1
+        if patch and (taps == 1 or cols % taps or not self.patches):
+            return False
+        return cols // taps <= self.depth and not (self.weight_format.bipolar and self.depth % (cols // taps))
+
+    def words(self, cols: int, patch: bool) -> int:
+        """Words that a row of `cols` products meets for one output."""
+        height, width = self.window.kernel
+        return height * -(-self.depth // (cols // width)) if patch else height * width * -(-self.depth // cols)
 
     def shape(self, folding: Folding) -> MatrixShape:
-        patch = self.spans_taps(folding)
-        lanes = folding.cols // self.window.kernel[1] if patch else folding.cols
-        window = WindowShape(
-            height=self.frame.height, width=self.frame.width, words=self.frame.channels // lanes,
+        """The form of the unit: where rows of so many products can be had in two ways, the faster, or the plain one."""
+        found = self.shapes.get(folding)
+        if found is None:
+            parallel = folding.rows // self.outputs if folding.rows > self.outputs else 1
+            patch = folding.cols > self.depth if parallel > 1 else self.spans_taps(folding.cols)
+            taps = self.window.kernel[1] if patch else 1
+            found = self.shapes[folding] = MatrixShape(
+                frame=self.pixels, depth=self.depth, outputs=self.outputs, lanes=folding.cols // taps * parallel,
+                rows=folding.rows, out_lanes=folding.lanes, parallel=parallel, patch=patch, **self.formats)
+        return found
+
+    def spans_taps(self, cols: int) -> bool:
+        plain, patch = self.allows(cols, False), self.allows(cols, True)
+        if not (plain and patch):
+            return patch
+        return self.words(cols, True) < self.words(cols, False)
+
+    @cached_property
+    def pixels(self) -> WindowShape:
+        """The window over pixels; each group is a word."""
+        return WindowShape(
+            height=self.frame.height, width=self.frame.width, words=self.groups, groups=self.groups,
             kernel=self.window.kernel, stride=self.window.strides, dilation=self.window.dilations,
-            pads=self.window.pads, groups=self.groups,
-            tiles_per_group=self.weights.shape[0] // self.groups // folding.rows)
-        return MatrixShape(
-            window=window, lanes=lanes, rows=folding.rows, out_lanes=folding.lanes, element=shape_of(self.x.format),
-            weight=shape_of(self.weight_format), accumulator=shape_of(self.accumulator),
-            output=shape_of(self.y.format), patch=patch, bipolar_element=self.x.format.bipolar,
-            bipolar_weight=self.weight_format.bipolar)
+            pads=self.window.pads)
+
+    @cached_property
+    def formats(self) -> dict[str, Any]:
+        return {
+            "element": shape_of(self.x.format), "weight": shape_of(self.weight_format),
+            "accumulator": shape_of(self.accumulator), "output": shape_of(self.y.format),
+            "bipolar_element": self.x.format.bipolar, "bipolar_weight": self.weight_format.bipolar}
 
     def schedule(self, folding: Folding) -> Schedule:
-        shape = self.shape(folding)
-        return Schedule(work=shape.work, interval=shape.cycles(), multipliers=folding.rows * folding.cols,
-                        lanes_in=(shape.lanes,))
+        """As `shape(folding)` says, but quick: of foldings with the same word it makes one shape."""
+        rows, cols = folding.rows, folding.cols
+        one_group = rows <= self.outputs
+        key = 1 if one_group else rows, cols
+        like = self.words_of.get(key)
+        if like is None:
+            shape = self.shape(Folding(*key))
+            like = self.words_of[key] = (
+                shape.played.beats, shape.played.blocks, shape.feed, shape.played.input_words, (shape.lanes_in,))
+        beats, blocks, feed, words, lanes_in = like
+        if one_group:
+            blocks = blocks // self.outputs * -(-self.outputs // rows)
+        _, interval = paces(beats, rows // folding.lanes)
+        return Schedule(work=blocks * beats, interval=max(blocks * interval, feed, words), multipliers=rows * cols,
+                        lanes_in=lanes_in)
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
         return MatrixStage.cost(shape=self.shape(folding), rescaling=self.rescaling(technology), technology=technology)
@@ -80,12 +183,9 @@ class MatrixHardware:
             arrivals, shape=self.shape(folding), rescaling=self.rescaling(technology), technology=technology)
 
     def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
-        shape = self.shape(folding)
         return MatrixStage(
-            window=shape.window, lanes=shape.lanes, rows=shape.rows, weights=self.weights, element=shape.element,
-            weight=shape.weight, accumulator=shape.accumulator, output=shape.output, out_lanes=shape.out_lanes,
-            pad_value=pad_value(self.x), rescaling=self.rescaling(technology), technology=technology, name=name,
-            patch=shape.patch, bipolar_element=shape.bipolar_element, bipolar_weight=shape.bipolar_weight)
+            shape=self.shape(folding), weights=self.weights, pad_value=pad_value(self.x),
+            rescaling=self.rescaling(technology), technology=technology, name=name)
 
     def rescaling(self, technology: Technology) -> Rescaling:
         return rescaling(self.requantize, self.accumulator, self.y.format, technology)
@@ -98,23 +198,30 @@ class MatrixLayer(HardwareLayer):
     def hardware(self, graph: LayerGraph) -> MatrixHardware:
         """The layer as weights that a window carries over frames."""
 
+    def hardware_of(self, graph: LayerGraph) -> MatrixHardware:
+        """`hardware(graph)`, kept for as long as it is asked for the same graph."""
+        kept: tuple[LayerGraph, MatrixHardware] | None = self.__dict__.get("_hardware")
+        if kept is None or kept[0] is not graph:
+            kept = self.__dict__["_hardware"] = graph, self.hardware(graph)
+        return kept[1]
+
     def hardware_problem(self, graph: LayerGraph) -> str | None:
-        return rescale_problem(self.hardware(graph).requantize, graph.tensors[self.output].format)
+        return rescale_problem(self.hardware_of(graph).requantize, graph.tensors[self.output].format)
 
     def multiplications(self, graph: LayerGraph) -> int:
-        return self.hardware(graph).multiplications()
+        return self.hardware_of(graph).multiplications()
 
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        return self.hardware(graph).foldings()
+        return self.hardware_of(graph).foldings()
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        return self.hardware(graph).schedule(folding)
+        return self.hardware_of(graph).schedule(folding)
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        return self.hardware(graph).cost(folding, technology)
+        return self.hardware_of(graph).cost(folding, technology)
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        return self.hardware(graph).unit(folding, technology, name)
+        return self.hardware_of(graph).unit(folding, technology, name)
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
-        return self.hardware(graph).times(folding, technology, *arrivals)
+        return self.hardware_of(graph).times(folding, technology, *arrivals)

@@ -1,27 +1,28 @@
 """The matrix stage: convolution, depthwise or grouped or not, and dense layers, at one word of activations a cycle.
 
-    i ─▶ [RowPatch] ─▶ Window ─▶ MatrixArray ─▶ out_lanes x Requantizer or Thresholds ─▶ Queue ─▶ o
+    i ─▶ [WordJoin] ─▶ [RowPatch] ─▶ Window ─▶ MatrixArray ─▶ out_lanes x Requantizer or Thresholds ─▶ Queue ─▶ o
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Module, Shape, Value
+from amaranth.hdl import Cat, Module, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .matrix_array import MatrixArray
-from .matrix_shape import MatrixShape
+from .matrix_shape import MatrixShape, paces
 from .pipeline import delay
 from .rescaling import Rescaling
-from .row_patch import RowPatch
+from .row_patch import PatchTimes, RowPatch
 from .streams import CreditCounter, Queue, link, stream_of
-from .times import StageTimes, Times
+from .times import StageTimes, Times, in_turn
 from .vendor.base import Resources, Technology
-from .window import Window, WindowShape
+from .window import Window
+from .word_join import WordJoin, spaced
 
-__all__ = ["MatrixShape", "MatrixStage"]
+__all__ = ["MatrixShape", "MatrixStage", "paces"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -31,8 +32,8 @@ class MatrixStage(wiring.Component):
 
     Parameters
     ----------
-    window, lanes, rows, element, weight, accumulator, output, out_lanes, patch, bipolar_element, bipolar_weight
-        The folding, see `MatrixShape`.
+    shape
+        The layer's sizes and its folding.
     weights
         int[cout, kernel height, kernel width, cin / groups], each a `weight`, or -1 or +1.  A dense layer is a 1 x 1
         kernel on a 1 x 1 frame.
@@ -43,52 +44,50 @@ class MatrixStage(wiring.Component):
     technology, name
         `name` begins the names of the ROMs and is unique in the design.
 
-    Ports: `i`, words of `lanes` channels in raster order; `o`, `out_lanes` channels in raster order; `busy`, high while
-    a word meets the multipliers (`MatrixShape.work` cycles a frame).
+    Ports: `i`, words of `lanes_in` channels in raster order; `o`, `out_lanes` channels in raster order; `busy`, high
+    while a word meets the multipliers (`MatrixShape.work` cycles a frame).
 
     Interval: `MatrixShape.cycles()`, exactly, frame after frame, when `i` is always there and `o` always taken.
     """
 
-    def __init__(self, *, window: WindowShape, lanes: int, rows: int, weights: IntArray, element: Shape, weight: Shape,
-                 accumulator: Shape, rescaling: Rescaling, output: Shape, out_lanes: int, pad_value: int,
-                 technology: Technology, name: str, patch: bool = False, bipolar_element: bool = False,
-                 bipolar_weight: bool = False):
-        self.shape = shape = MatrixShape(
-            window=window, lanes=lanes, rows=rows, out_lanes=out_lanes, element=Shape.cast(element),
-            weight=Shape.cast(weight), accumulator=Shape.cast(accumulator), output=Shape.cast(output), patch=patch,
-            bipolar_element=bipolar_element, bipolar_weight=bipolar_weight)
+    def __init__(self, *, shape: MatrixShape, weights: IntArray, rescaling: Rescaling, pad_value: int,
+                 technology: Technology, name: str):
+        self.shape = shape
         check_weights(shape, weights, name)
         self.technology = technology
         self.name = name
-        self.window = Window(shape=shape.played, element=shape.element, lanes=shape.cols, pad_value=pad_value,
-                             technology=technology, interval=shape.block_interval)
+        self.window = Window(shape=shape.played, element=shape.element, lanes=shape.word_lanes, pad_value=pad_value,
+                             technology=technology, interval=shape.block_interval, feed=shape.feed)
+        self.word_join = WordJoin(
+            element=shape.element, lanes_in=shape.lanes_in, lanes=shape.lanes,
+            chunk=shape.chunk) if shape.joins else None
         self.row_patch = RowPatch(
-            shape=window, element=shape.element, lanes=lanes, pad_value=pad_value) if patch else None
+            shape=shape.window, element=shape.element, lanes=shape.lanes, pad_value=pad_value,
+            technology=technology) if shape.patch else None
         self.array = MatrixArray(shape=shape, weights=weights, technology=technology, name=name)
         self.rescalers = [
-            rescaling.of_lane(q, out_lanes).unit(
+            rescaling.of_lane(q, shape.out_lanes).unit(
                 accumulator=shape.accumulator, output=shape.output, interval=shape.drain_interval,
                 technology=technology, name=f"{name}_requantizer{q}")
-            for q in range(out_lanes)]
+            for q in range(shape.out_lanes)]
         super().__init__({
-            "i": In(stream_of(shape.element, lanes)),
-            "o": Out(stream_of(shape.output, out_lanes)),
+            "i": In(stream_of(shape.element, shape.lanes_in)),
+            "o": Out(stream_of(shape.output, shape.out_lanes)),
             "busy": Out(1),
         })
 
     @staticmethod
     def times(arrivals: Times, *, shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> StageTimes:
         """When words are taken and results given, for words that come as `arrivals` says."""
-        patched = RowPatch.times(arrivals, shape=shape.window) if shape.patch else None
-        starts, taken = shape.played.times(arrivals if patched is None else patched[1], shape.block_interval)
-        taken = taken if patched is None else patched[0]
+        starts, taken = front_times(arrivals, shape)
         latency = MatrixStage.rescaling_latency(shape, rescaling, technology)
         depth = max(2, shape.queue_depth(technology, latency))
         first = (1 + technology.timing.ram + 1 + shape.played.beats - 1 + shape.word_delay(technology)
                  + shape.bank_latency(technology) + shape.rows // shape.bank_rows(technology) + 1 + latency
                  + Queue.latency_of(depth))
-        results = np.arange(shape.drain) * shape.drain_interval
-        return StageTimes((taken,), (starts[:, None] + first + results).reshape(-1))
+        results = starts[:, None] + first + np.arange(shape.drain) * shape.drain_interval
+        spans = results.reshape(-1, shape.period * shape.drain)[:, :shape.span // shape.out_lanes]
+        return StageTimes((taken,), spans.reshape(-1))
 
     @staticmethod
     def rescaling_latency(shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> int:
@@ -114,7 +113,9 @@ class MatrixStage(wiring.Component):
         return total + queue + Resources(lut=12, ff=depth.bit_length())
 
     def model(self, frames: IntArray) -> IntArray:
-        """[n, height, width, channels] as they are on `i` to the beats of `o`, [n * blocks * drain, out_lanes]."""
+        """[n, height, width, channels] as they are on `i` to the beats of `o`, [beats, out_lanes]."""
+        if self.word_join is not None:
+            frames = WordJoin.model(frames, lanes=self.shape.lanes, chunk=self.shape.chunk)
         if self.row_patch is not None:
             frames = self.row_patch.model(frames)
         sums = self.array.model(self.window.model(frames))
@@ -130,19 +131,22 @@ class MatrixStage(wiring.Component):
         depth = shape.queue_depth(self.technology, max(times))
         word = data.ArrayLayout(shape.output, shape.out_lanes)
         m.submodules.queue = queue = Queue(shape=word, depth=depth, technology=self.technology)
-        m.submodules.credits = credits = CreditCounter(words=queue.capacity, take=shape.drain)
+        drops = shape.kept < shape.drain
+        m.submodules.credits = credits = CreditCounter(words=queue.capacity, take=shape.drain, give=1 + drops)
+        left = delay(m, self.o.valid & self.o.ready, 1, "left", reset_less=False)
 
-        if self.row_patch is None:
-            link(m, wiring.flipped(self.i), window.i)
-        else:
-            m.submodules.row_patch = patch = self.row_patch
-            link(m, wiring.flipped(self.i), patch.i)
-            link(m, patch.o, window.i)
+        source = wiring.flipped(self.i)
+        for name, part in (("word_join", self.word_join), ("row_patch", self.row_patch)):
+            if part is not None:
+                m.submodules[name] = part
+                link(m, source, part.i)
+                source = part.o
+        link(m, source, window.i)
         link(m, queue.o, wiring.flipped(self.o))
         m.d.comb += [
             array.busy.eq(window.busy), array.beat.eq(window.beat), self.busy.eq(window.busy),
             window.credit.eq(credits.credit), credits.taken.eq(window.start),
-            credits.given.eq(delay(m, self.o.valid & self.o.ready, 1, "given", reset_less=False)),
+            credits.given.eq(left + array.dropped if drops else left),
         ]
 
         valid, results = None, []
@@ -156,8 +160,31 @@ class MatrixStage(wiring.Component):
         return m
 
 
+def front_times(arrivals: Times, shape: MatrixShape) -> tuple[Times, Times]:
+    """When blocks start and beats are taken."""
+    beats = np.ones(1, dtype=np.int64)
+    if shape.joins:
+        beats = WordJoin.beats(lanes_in=shape.lanes_in, lanes=shape.lanes, chunk=shape.chunk)
+    earliest, spacing = WordJoin.earliest(arrivals, beats) if shape.joins else (arrivals, np.ones_like(arrivals))
+    frames = len(earliest) // shape.window.input_words
+    if not shape.patch:
+        def words(room: Times | None) -> tuple[Times, ...]:
+            return (spaced(earliest if room is None else np.maximum(earliest, room), spacing),)
+
+        starts, (taken,) = shape.played.play(words, frames, shape.block_interval, shape.feed)
+    else:
+        patch = PatchTimes(shape.window, earliest, spacing)
+
+        def windows(room: Times | None) -> tuple[Times, ...]:
+            given = in_turn(patch.play(room))
+            return given if room is None else np.maximum(given, room), patch.words.reshape(-1), patch.fillers
+
+        starts, (_, taken, _) = shape.played.play(windows, frames, shape.block_interval, shape.feed)
+    return starts, WordJoin.taken(arrivals, taken, spacing) if shape.joins else taken
+
+
 def check_weights(shape: MatrixShape, weights: IntArray, name: str) -> None:
-    expected = (shape.channels, *shape.window.kernel, shape.window.group_words * shape.lanes)
+    expected = (shape.channels, *shape.frame.kernel, shape.depth)
     if weights.shape != expected:
         raise ValueError(f"weights of '{name}' must be of shape {expected} for its window, lanes and rows, not "
                          f"{weights.shape}")

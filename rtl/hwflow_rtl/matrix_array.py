@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .matrix_shape import MatrixShape
-from .pipeline import delay
+from .pipeline import Nest, delay
 from .products import TABLE_INPUTS, table
 from .vendor.base import Technology
 
@@ -22,10 +22,18 @@ __all__ = ["MatrixArray", "weight_words"]
 
 
 def weight_words(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """[cout, kernel height, kernel width, cin / groups] in the order of the beats: [rom_depth, rows, cols]."""
-    kernel, words = shape.played.kernel, shape.played.group_words
-    taps = np.asarray(weights, dtype=np.int64).reshape(shape.tiles, shape.rows, *kernel, words, shape.cols)
-    return np.moveaxis(taps, 1, 4).reshape(shape.rom_depth, shape.rows, shape.cols)
+    """[cout, kernel height, kernel width, cin / groups] in the order of the beats: [rom_depth, rows, cols].
+
+    0 for rows without an output, and for columns without an input.
+    """
+    height, width, taps, deep = *shape.frame.kernel, shape.taps, shape.lanes // shape.parallel
+    words = shape.window.group_words
+    by_span = np.asarray(weights, dtype=np.int64).reshape(-1, shape.span, height, width // taps, taps, shape.depth)
+    full = np.zeros((len(by_span), shape.period * shape.rows, *by_span.shape[2:5], words * deep), dtype=np.int64)
+    full[:, :shape.span, ..., :shape.depth] = by_span
+    # [span, block, row, kernel row, kernel column, tap, word, lane]
+    blocks = full.reshape(len(full), shape.period, shape.rows, height, width // taps, taps, words, deep)
+    return blocks.transpose(0, 1, 3, 4, 6, 2, 5, 7).reshape(shape.rom_depth, shape.rows, shape.cols)
 
 
 def packed(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
@@ -37,6 +45,8 @@ def packed(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
 class MatrixBank(wiring.Component):
     """`rows` rows: one word meets `rows` words of weights; sums of blocks are left in `held`.
 
+    Row k meets the lanes `columns[k]` of the word.
+
     Ports
     -----
     addr, word
@@ -46,10 +56,11 @@ class MatrixBank(wiring.Component):
         `held`; change `held`, with `load` to the sums and else to `shifted`.  Rows from `linked` on have no `shifted`.
     """
 
-    def __init__(self, *, shape: MatrixShape, rows: int, linked: int, contents: npt.NDArray[np.uint8],
-                 technology: Technology, name: str):
+    def __init__(self, *, shape: MatrixShape, columns: npt.NDArray[np.int64], linked: int,
+                 contents: npt.NDArray[np.uint8], technology: Technology, name: str):
         self.shape = shape
-        self.rows = rows
+        self.columns = columns
+        self.rows = rows = len(columns)
         self.linked = linked
         self.contents = contents
         self.technology = technology
@@ -57,7 +68,7 @@ class MatrixBank(wiring.Component):
         sums = data.ArrayLayout(signed(shape.accumulator.width), rows)
         super().__init__({
             "addr": In(range(shape.rom_depth)),
-            "word": In(data.ArrayLayout(shape.element, shape.cols)),
+            "word": In(data.ArrayLayout(shape.element, shape.word_lanes)),
             "clear": In(1), "load": In(1), "move": In(1),
             "shifted": In(data.ArrayLayout(signed(shape.accumulator.width), linked)), "held": Out(sums),
         })
@@ -71,8 +82,8 @@ class MatrixBank(wiring.Component):
         m.d.comb += [weights.addr.eq(self.addr), Value.cast(products.b).eq(weights.data)]
         width = shape.accumulator.width
         for row in range(self.rows):
-            for col in range(cols):
-                m.d.comb += products.a[row * cols + col].eq(self.word[col])
+            for col, lane in enumerate(self.columns[row]):
+                m.d.comb += products.a[row * cols + col].eq(self.word[int(lane)])
             total = self.tree(m, [products.p[row * cols + col] for col in range(cols)], f"row{row}")
             start = 0
             if shape.products.counts:  # the sum of n products is twice the count less n
@@ -117,6 +128,8 @@ class MatrixArray(wiring.Component):
     valid, sums
         Lane q: the sum of channel `k * out_lanes + q`, k = 0.. of a tile, `drain_interval` cycles apart.  Lane 0 is the
         last; `lead(q)` says how many cycles lane q comes before it.
+    dropped
+        Instead of `valid` of lane 0: a sum that is no output channel's passed by.
 
     Latency from the last beat of a block to lane 0 of its first sums: `latency` cycles.
     """
@@ -128,12 +141,13 @@ class MatrixArray(wiring.Component):
         self.name = name
         self.bank = shape.bank_rows(technology)
         self.banks = shape.rows // self.bank
-        word = data.ArrayLayout(shape.element, shape.cols)
+        word = data.ArrayLayout(shape.element, shape.word_lanes)
         super().__init__({
             "busy": In(1),
             "beat": In(data.StructLayout({"valid": 1, "first": 1, "last": 1, "word": word})),
             "valid": Out(shape.out_lanes),
             "sums": Out(data.ArrayLayout(shape.accumulator, shape.out_lanes)),
+            "dropped": Out(1),
         })
 
     @property
@@ -148,12 +162,18 @@ class MatrixArray(wiring.Component):
         return self.banks - 1 - row // self.bank
 
     def model(self, words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Words of whole pixels, [blocks, beats, cols], to sums, [blocks * drain, out_lanes]."""
+        """Words of whole pixels, [blocks, beats, word_lanes], to sums, [pixels * channels / out_lanes, out_lanes]."""
         shape = self.shape
         words = shape.products.element.decoded(words)
-        blocks = words.reshape(-1, shape.tiles, shape.played.beats, shape.cols)
+        blocks = words.reshape(-1, shape.tiles, shape.played.beats, shape.word_lanes)
         weights = self.words.reshape(shape.tiles, shape.played.beats, shape.rows, shape.cols)
-        return np.einsum("ptbc,tbrc->ptr", blocks, weights).reshape(-1, shape.out_lanes)
+        if shape.parallel == 1:
+            sums = np.einsum("ptbc,tbrc->ptr", blocks, weights)
+        else:
+            sums = np.stack([np.einsum("ptbc,tbc->pt", blocks[..., lanes], weights[:, :, row])
+                             for row, lanes in enumerate(shape.columns)], axis=2)
+        spans = sums.reshape(-1, shape.period * shape.rows)[:, :shape.span]
+        return spans.reshape(-1, shape.out_lanes)
 
     def elaborate(self, platform):
         m = Module()
@@ -167,15 +187,16 @@ class MatrixArray(wiring.Component):
         clear = delay(m, ~(self.beat.valid & ~self.beat.last), wait, "clear")
         early = delay(m, self.beat.last, wait - 1, "early", reset_less=False)
         load = delay(m, early, 1, "load", reset_less=False)
-        move = self.mover(m, early)
+        move, keep = self.mover(m, early)
 
-        banks, held, moves = [], {}, []
+        banks, held, moves, keeps = [], {}, [], []
         for b in range(self.banks):
             if b:
                 word, addr, clear, load = (
                     delay(m, value, 1, f"{name}_{b}") for value, name in (
                         (word, "word"), (addr, "addr"), (clear, "clear"), (load, "load")))
-                move = delay(m, move, 1, f"move_{b}", reset_less=False)
+                move, keep = (delay(m, value, 1, f"{name}_{b}", reset_less=False)
+                              for value, name in ((move, "move"), (keep, "keep")))
             m.submodules[f"bank{b}"] = bank = self.make_bank(b)
             m.d.comb += [
                 bank.addr.eq(addr), Value.cast(bank.word).eq(word),
@@ -183,8 +204,10 @@ class MatrixArray(wiring.Component):
             ]
             banks.append(bank)
             moves.append(move)
+            keeps.append(keep)
             held |= {row: bank.held[k] for k, row in enumerate(self.rows_of(b))}
-        self.drain(m, banks, held, moves)
+        self.drain(m, banks, held)
+        self.leave(m, held, moves, keeps)
         return m
 
     def rows_of(self, b: int) -> range:
@@ -197,8 +220,9 @@ class MatrixArray(wiring.Component):
         words = self.shape.products.weight.encoded(words)
         linked = min(self.bank, max(0, self.shape.rows - self.shape.out_lanes - rows.start))
         return MatrixBank(
-            shape=self.shape, rows=self.bank, linked=linked, contents=packed(words, self.shape.weight.width),
-            technology=self.technology, name=f"{self.name}_weights{b}")
+            shape=self.shape, columns=self.shape.columns[rows.start:rows.stop], linked=linked,
+            contents=packed(words, self.shape.weight.width), technology=self.technology,
+            name=f"{self.name}_weights{b}")
 
     def address(self, m: Module, playing: Value) -> Value:
         """Counts through the ROM, once for every output pixel."""
@@ -209,13 +233,16 @@ class MatrixArray(wiring.Component):
                 m.d.sync += [addr.eq(Mux(at_end, 0, addr + 1)), at_end.eq(addr == depth - 2)]
         return addr
 
-    def mover(self, m: Module, early: Value) -> Value:
-        """`move` of bank 0, a register: with `load`, and `drain - 1` times more, `drain_interval` cycles apart."""
+    def mover(self, m: Module, early: Value) -> tuple[Value, Value]:
+        """`move` of bank 0, a register: with `load`, and `drain - 1` times more, `drain_interval` cycles apart.
+
+        And `keep`, a register beside it: the sums that come first after the move are those of output channels.
+        """
         shape = self.shape
         move, again = Signal(), Signal()
         m.d.sync += move.eq(early | again)
         if shape.drain == 1:
-            return move
+            return move, Const(1)
         left = Signal(Shape.cast(range(-1, shape.drain - 1)), init=-1)
         due = Signal()
         m.d.comb += again.eq(due & ~left[-1])
@@ -232,9 +259,23 @@ class MatrixArray(wiring.Component):
             with m.Elif(~wait[-1]):
                 m.d.sync += wait.eq(wait - 1)
             m.d.comb += due.eq(wait[-1])
-        return move
+        return move, self.keeper(m, early, again)
 
-    def drain(self, m: Module, banks: list[MatrixBank], held: dict[int, Value], moves: list[Value]) -> None:
+    def keeper(self, m: Module, early: Value, again: Value) -> Value:
+        """The last block of a span has fewer outputs than rows: its first `kept` moves bring them."""
+        shape = self.shape
+        if shape.kept == shape.drain:
+            return Const(1)
+        blocks = Nest(m, (shape.period,), name="block")
+        blocks.advance(early)
+        keep, left = Signal(), Signal(Shape.cast(range(-shape.drain, shape.drain - 1)))
+        with m.If(early):
+            m.d.sync += [keep.eq(1), left.eq(Mux(blocks.last[0], shape.kept - 2, shape.drain - 2))]
+        with m.Elif(again):
+            m.d.sync += [keep.eq(~left[-1]), left.eq(left - 1)]
+        return keep
+
+    def drain(self, m: Module, banks: list[MatrixBank], held: dict[int, Value]) -> None:
         """Row r passes its sum to row r - out_lanes, through a register for every bank between them."""
         lanes = self.shape.out_lanes
         for b, bank in enumerate(banks):
@@ -242,11 +283,17 @@ class MatrixArray(wiring.Component):
                 if row + lanes < self.shape.rows:
                     hops = b - self.bank_of(row + lanes)
                     m.d.comb += bank.shifted[k].eq(delay(m, held[row + lanes], hops, f"passed{row}"))
-        for lane in range(lanes):
+
+    def leave(self, m: Module, held: dict[int, Value], moves: list[Value], keeps: list[Value]) -> None:
+        for lane in range(self.shape.out_lanes):
+            move, keep = (values[self.bank_of(lane)] for values in (moves, keeps))
             m.d.comb += [
-                self.valid[lane].eq(delay(m, moves[self.bank_of(lane)], 1, f"valid{lane}", reset_less=False)),
+                self.valid[lane].eq(delay(m, move & keep, 1, f"valid{lane}", reset_less=False)),
                 Value.cast(self.sums[lane]).eq(held[lane].as_unsigned()),
             ]
+        if self.shape.kept < self.shape.drain:
+            move, keep = (values[self.bank_of(0)] for values in (moves, keeps))
+            m.d.comb += self.dropped.eq(delay(m, move & ~keep, 1, "dropped", reset_less=False))
 
 
 def population(m: Module, bits: list[Value], name: str) -> Value:

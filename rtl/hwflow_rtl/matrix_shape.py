@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import gcd
 
+import numpy as np
+import numpy.typing as npt
 from amaranth.hdl import Shape
 from amaranth.utils import ceil_log2
 
@@ -18,33 +21,55 @@ from .row_patch import RowPatch
 from .streams import Queue
 from .vendor.base import Resources, Technology
 from .window import Window, WindowShape
+from .word_join import WordJoin
 
-__all__ = ["MatrixShape"]
+__all__ = ["MatrixShape", "paces"]
+
+IntArray = npt.NDArray[np.int64]
 
 #: The most rows of a bank: what one activation register drives without limiting the clock.
 BANK_ROWS = 8
+
+
+def paces(beats: int, drain: int) -> tuple[int, int]:
+    """Least cycles from result to result, and from block to block, of blocks of `beats` beats and `drain` results.
+
+    Results leave as slowly as the blocks allow, up to 8 cycles apart; a block takes its beats, or longer if its results
+    take longer to leave.
+    """
+    result = min(8, max(1, beats // drain))
+    return result, max(beats, drain * result)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixShape:
     """The folding of a matrix stage.
 
-    window
-        Of the layer.  Its `words` are channels / lanes, its `tiles_per_group` output channels / groups / rows.
-    lanes
-        Channels per input word.
-    rows, out_lanes
-        Output channels computed at once, and results that leave the stage at once; `out_lanes` divides `rows`.
+    frame
+        The layer's window over its frames.  Its `words` are its `groups` of channels.
+    depth, outputs
+        Input channels, and output channels, of a group.
+    lanes, rows
+        Channels of a word, and output channels computed at once: of one group at a time, or of all of `parallel`
+        groups.  Where they do not divide `depth` and `outputs`, the last word of a group is partly empty, and the last
+        rows of a group are not used.
+    parallel
+        Groups of a word.  With more than one, `lanes` = parallel * depth, `rows` = parallel * outputs, and a row meets
+        the `depth` lanes of its own group.  Where it does not divide the groups, the last word of a pixel is partly
+        empty.
+    out_lanes
+        Results that leave the stage at once; they divide the rows and the outputs.
     element, weight, accumulator, output
         Number formats: activations, weights, exact sums (in two's complement, bias or not), results.
     bipolar_element, bipolar_weight
         The one bit of an activation, or of a weight, means +1 or -1.
     patch
-        `RowPatch` gathers the columns of the kernel, so that one word holds a whole row of taps.  Then `lanes` are all
-        channels, and `cols` = kernel columns x lanes.
+        `RowPatch` gathers the columns of the kernel, so that one word holds `lanes` channels of a whole row of taps.
     """
 
-    window: WindowShape
+    frame: WindowShape
+    depth: int
+    outputs: int
     lanes: int
     rows: int
     out_lanes: int
@@ -52,6 +77,7 @@ class MatrixShape:
     weight: Shape
     accumulator: Shape
     output: Shape
+    parallel: int = 1
     patch: bool = False
     bipolar_element: bool = False
     bipolar_weight: bool = False
@@ -59,20 +85,71 @@ class MatrixShape:
     def __post_init__(self) -> None:
         if self.rows < 1 or self.lanes < 1:
             raise ValueError(f"rows and lanes of a matrix stage must be at least 1, not {self.rows} and {self.lanes}")
-        if self.out_lanes < 1 or self.rows % self.out_lanes:
-            raise ValueError(f"out_lanes of a matrix stage must divide its {self.rows} rows, not {self.out_lanes}")
-        if self.patch and self.window.words != 1:
-            raise ValueError(f"words of the window of a matrix stage with a patch must be 1, not {self.window.words}: "
-                             f"one word holds all channels of a pixel")
+        if self.parallel == 1:
+            if self.rows > self.outputs or self.lanes > self.depth:
+                raise ValueError(f"rows and lanes of a matrix stage must be at most the {self.outputs} outputs and "
+                                 f"{self.depth} inputs of a group, not {self.rows} and {self.lanes}")
+        elif not 1 < self.parallel <= self.frame.groups:
+            raise ValueError(f"parallel groups of a matrix stage must be 1 to {self.frame.groups}, not {self.parallel}")
+        elif (self.rows, self.lanes) != (self.parallel * self.outputs, self.parallel * self.depth):
+            raise ValueError(f"rows and lanes of a matrix stage must be the {self.parallel * self.outputs} outputs and "
+                             f"{self.parallel * self.depth} inputs of its {self.parallel} groups, not {self.rows} and "
+                             f"{self.lanes}")
+        if self.out_lanes < 1 or self.rows % self.out_lanes or self.span % self.out_lanes:
+            raise ValueError(f"out_lanes of a matrix stage must divide its {self.rows} rows and {self.span} outputs, "
+                             f"not {self.out_lanes}")
+        if self.bipolar_weight and self.parallel == 1 and self.depth % self.lanes:
+            raise ValueError(f"lanes of a matrix stage must divide the {self.depth} inputs of a group where no weight "
+                             f"is 0, not {self.lanes}")
 
     @cached_property
     def products(self) -> ProductShape:
         return ProductShape(Operand(self.element, self.bipolar_element), Operand(self.weight, self.bipolar_weight))
 
     @property
+    def taps(self) -> int:
+        """Kernel columns of a word."""
+        return self.frame.kernel[1] if self.patch else 1
+
+    @property
     def cols(self) -> int:
         """Products per row and cycle."""
-        return self.lanes * self.window.kernel[1] if self.patch else self.lanes
+        return self.lanes // self.parallel * self.taps
+
+    @property
+    def word_lanes(self) -> int:
+        """Activations per word."""
+        return self.lanes * self.taps
+
+    @cached_property
+    def columns(self) -> IntArray:
+        """The lanes of a word that each row meets, [rows, cols]."""
+        lanes = np.arange(self.word_lanes).reshape(self.taps, self.parallel, -1)
+        of_group = np.moveaxis(lanes, 1, 0).reshape(self.parallel, self.cols)
+        return np.repeat(of_group, self.rows // self.parallel, axis=0)
+
+    @property
+    def span(self) -> int:
+        """Output channels that blocks share out among each other in whole beats: of a group, or of all groups."""
+        return self.outputs if self.parallel == 1 else self.channels
+
+    @property
+    def channels(self) -> int:
+        """Output channels."""
+        return self.frame.groups * self.outputs
+
+    @property
+    def period(self) -> int:
+        """Blocks of `span` outputs."""
+        return -(-self.span // self.rows)
+
+    @cached_property
+    def window(self) -> WindowShape:
+        """Over the words that are made of the input's channels."""
+        if self.parallel > 1:
+            return replace(self.frame, words=self.period, groups=self.period)
+        return replace(self.frame, words=self.frame.groups * -(-self.depth // self.lanes),
+                       tiles_per_group=self.period)
 
     @cached_property
     def played(self) -> WindowShape:
@@ -84,42 +161,67 @@ class MatrixShape:
                        dilation=(shape.dilation[0], 1), pads=(shape.pads[0], 0, shape.pads[2], 0))
 
     @property
+    def chunk(self) -> int:
+        """Input channels after which a new word begins."""
+        return self.depth if self.parallel == 1 else self.depth * self.frame.groups
+
+    @property
+    def lanes_in(self) -> int:
+        """Channels that the stage takes at once: a word, or so many that words and chunks are whole numbers of them."""
+        return gcd(self.lanes, self.chunk)
+
+    @property
+    def joins(self) -> bool:
+        """Whether `WordJoin` makes the words."""
+        return self.lanes_in != self.lanes
+
+    @property
     def tiles(self) -> int:
         """Blocks per output pixel."""
         return self.window.groups * self.window.tiles_per_group
 
     @property
-    def channels(self) -> int:
-        """Output channels."""
-        return self.tiles * self.rows
+    def kept(self) -> int:
+        """Beats of results of the last block of `period`; of the others it is `drain`."""
+        return (self.span - (self.period - 1) * self.rows) // self.out_lanes
 
     @property
     def drain(self) -> int:
         """Beats in which the results of a block leave."""
         return self.rows // self.out_lanes
 
+    @cached_property
+    def paces(self) -> tuple[int, int]:
+        return paces(self.played.beats, self.drain)
+
     @property
     def drain_interval(self) -> int:
-        """Cycles from result to result of a row of requantizers: as slow as the blocks allow, up to 8."""
-        return min(8, max(1, self.played.beats // self.drain))
+        """Cycles from result to result of a row of requantizers."""
+        return self.paces[0]
 
     @property
     def block_interval(self) -> int:
-        """Cycles from the start of a block to the next: its beats, or more if its results take longer to leave."""
-        return max(self.played.beats, self.drain * self.drain_interval)
+        """Cycles from the start of a block to the next."""
+        return self.paces[1]
 
     @property
     def work(self) -> int:
         """Cycles of a frame in which the multipliers have something to do."""
         return self.played.blocks * self.played.beats
 
+    @cached_property
+    def feed(self) -> int:
+        """Least cycles in which the words of a frame come."""
+        frame = self.frame
+        beats = frame.height * frame.width * frame.groups * self.depth // self.lanes_in
+        return max(beats, RowPatch.cycles(shape=self.window)) if self.patch else beats
+
     def cycles(self) -> int:
         """Cycles from frame to frame when the input is always there and the output always taken.
 
         That is `work`, unless the results need longer to leave than a block takes, or the input words are more.
         """
-        played = self.played.cycles(self.block_interval)
-        return max(played, RowPatch.cycles(shape=self.window)) if self.patch else played
+        return max(self.played.cycles(self.block_interval), self.feed)
 
     @property
     def rom_depth(self) -> int:
@@ -202,7 +304,9 @@ class MatrixShape:
             adders, registers = adders + adder_luts(width, technology), registers + width
         address = ceil_log2(self.rom_depth)
         per_row = Resources(lut=adders + (width if self.drain > 1 else 0), ff=registers)
-        per_hop = Resources(ff=self.cols * self.element.width + address + 3
+        # Of the words of several groups each bank passes on what the next ones need: half of them, all in all.
+        activations = self.word_lanes * self.element.width // (2 if self.parallel > 1 else 1)
+        per_hop = Resources(ff=activations + address + 3
                             + (width if self.drain > 1 else self.output.width * banks // 2))
         total = blocks + Resources(lut=2 * address + 20, ff=address + self.bank_latency(technology) * 3 + 12)
         for _ in range(self.rows):
@@ -212,9 +316,12 @@ class MatrixShape:
         return total
 
     def front_cost(self, technology: Technology) -> Resources:
-        """The window, and the patch before it.  RAM exact, LUT and FF estimated."""
-        window = Window.cost(shape=self.played, width=self.cols * self.element.width, technology=technology,
-                             interval=self.block_interval)
-        if not self.patch:
-            return window
-        return window + RowPatch.cost(shape=self.window, width=self.lanes * self.element.width)
+        """What makes words, the patch and the window.  RAM exact, LUT and FF estimated."""
+        element = self.element.width
+        total = Window.cost(shape=self.played, width=self.word_lanes * element, technology=technology,
+                            interval=self.block_interval, feed=self.feed)
+        if self.joins:
+            total += WordJoin.cost(width=element, lanes_in=self.lanes_in, lanes=self.lanes, chunk=self.chunk)
+        if self.patch:
+            total += RowPatch.cost(shape=self.window, width=self.lanes * element, technology=technology)
+        return total

@@ -1,39 +1,49 @@
-"""Gathers the taps of a kernel's row into one word, so that an array can fold over taps where channels are few."""
+"""Gathers the taps of a kernel's row into one word, so that an array can fold over taps."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from .pipeline import Nest
-from .streams import stream_of
-from .times import Times, in_turn
-from .vendor.base import Resources
+from .streams import Queue, has_tables, stream_of
+from .times import Times
+from .vendor.base import Resources, Technology
 from .window_shape import WindowShape
+from .word_join import spaced
 
-__all__ = ["RowPatch"]
+__all__ = ["PatchTimes", "RowPatch"]
+
+IntArray = npt.NDArray[np.int64]
 
 
 class RowPatch(wiring.Component):
-    """[height, width] words of `lanes` channels become [height, out_width] words of kernel columns x `lanes`.
+    """[height, width, words] words of `lanes` channels become [height, out_width, words] of kernel columns x `lanes`.
 
     Horizontal padding, stride and dilation are applied here; lane `kx * lanes + c` holds channel c of tap column kx.
-    Only the width, and the columns of kernel, stride, dilation and pads, of `shape` matter: rows are independent.
+    Only the width, the words, and the columns of kernel, stride, dilation and pads, of `shape` matter: rows are
+    independent.
 
-    A shift register holds as many words as the kernel reaches over.  It runs on over the ends of rows; taps outside the
+    A delay line holds as many words as the kernel reaches over.  It runs on over the ends of rows; taps outside the
     row are masked.  The last windows of a row reach over its end: they come out with the first words of the next row,
-    or with blanks if no word is there yet.  Once a row's first word is in, only its own words follow.
+    or with blanks if no word is there yet, so that they need nothing of that row.  Once a row's first word is in, only
+    its own words follow.
 
     Latency from the last word of a window to the window: 1 cycle.  One word in every cycle, in or out, whichever are
     more.
     """
 
-    def __init__(self, *, shape: WindowShape, element: Shape, lanes: int, pad_value: int):
-        if shape.words != 1:
-            raise ValueError(f"words of the shape of a RowPatch must be 1, not {shape.words}")
+    #: A delay of so many words or less stands in registers.
+    SHIFT_DEPTH = 4
+    #: The deepest delay in tables: 64 places of 4 bits take as much logic as two registers of 16 bits.
+    TABLE_DEPTH = 64
+
+    def __init__(self, *, shape: WindowShape, element: Shape, lanes: int, pad_value: int,
+                 technology: Technology | None = None):
         if shape.pads[1] > shape.reach[1]:
             raise ValueError(f"left padding of a RowPatch must be at most the reach of its kernel, {shape.reach[1]}, "
                              f"not {shape.pads[1]}")
@@ -41,6 +51,7 @@ class RowPatch(wiring.Component):
         self.element = Shape.cast(element)
         self.lanes = lanes
         self.pad_value = pad_value
+        self.technology = technology
         super().__init__({
             "i": In(stream_of(self.element, lanes)),
             "o": Out(stream_of(self.element, lanes * shape.kernel[1])),
@@ -48,57 +59,56 @@ class RowPatch(wiring.Component):
 
     @staticmethod
     def tail(shape: WindowShape) -> int:
-        """Words after a row's last until its last window is complete."""
+        """Pixels after a row's last until its last window is complete."""
         return max(0, (shape.out_width - 1) * shape.stride[1] - shape.pads[1] + shape.reach[1] - (shape.width - 1))
 
     @staticmethod
     def blanks(shape: WindowShape) -> int:
-        """Blanks that every row needs, because its last windows would not be out before the next row's first."""
+        """Blank pixels that every row needs, because its last windows would not be out before the next row's first."""
         tail, head = RowPatch.tail(shape), shape.reach[1] - shape.pads[1]
         return tail if max(tail, head) >= shape.width else max(0, tail - head)
 
     @staticmethod
     def cycles(*, shape: WindowShape) -> int:
         """Cycles of a frame when input and output never wait."""
-        return shape.height * (shape.width + RowPatch.blanks(shape))
+        return shape.height * (shape.width + RowPatch.blanks(shape)) * shape.words
 
     @staticmethod
-    def times(arrivals: Times, *, shape: WindowShape) -> tuple[Times, Times]:
-        """When words are taken and windows are given."""
-        blanks = RowPatch.blanks(shape)
-        rows = arrivals.reshape(-1, shape.width)
-        shifts = in_turn(np.pad(rows, ((0, 0), (0, blanks))).reshape(-1)).reshape(len(rows), -1)
-        last = np.arange(shape.out_width) * shape.stride[1] - shape.pads[1] + shape.reach[1]
-        inside = np.minimum(last, shape.width + blanks - 1)
-        given = shifts[:, inside] + (last - inside) + 1
-        return shifts[:, :shape.width].reshape(-1), in_turn(given.reshape(-1))
-
-    @staticmethod
-    def cost(*, shape: WindowShape, width: int) -> Resources:
-        """Estimate for words of `width` bits."""
+    def cost(*, shape: WindowShape, width: int, technology: Technology | None = None) -> Resources:
+        """For words of `width` bits: LUT and FF estimated; RAM exact, and 0 without a technology."""
         masked = sum(bool(((taps < 0) | (taps >= shape.width)).any()) for taps in shape.columns_at().T)
-        counters = 3 * shape.width.bit_length()
-        return Resources(lut=counters + masked * width // 2 + 16,
-                         ff=(shape.reach[1] + shape.kernel[1]) * width + counters + 8)
+        counters = 3 * shape.width.bit_length() + 3 * (shape.words - 1).bit_length()
+        total = Resources(lut=counters + masked * width // 2 + 16, ff=shape.kernel[1] * width + counters + 8)
+        places, bits = shape.dilation[1] * shape.words, (shape.kernel[1] - 1) * width
+        if places <= RowPatch.SHIFT_DEPTH or not bits:
+            return total + Resources(ff=places * bits)
+        address = Resources(lut=2 * ceil_log2(places), ff=2 * ceil_log2(places) + 1)
+        if technology is None or (places <= RowPatch.TABLE_DEPTH and has_tables(technology)):
+            ring = Queue.cost(width=bits, depth=places)
+            return total + address + Resources(lut=ring.lut, ff=bits)
+        return total + address + Resources(ram=technology.ram_cost(width=bits, depth=places).ram)
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """[n, height, width, lanes] to [n, height, out_width, kernel columns * lanes]."""
+        """[n, height, width, words * lanes] to [n, height, out_width, words * kernel columns * lanes]."""
         left, right = self.shape.pads[1], self.shape.pads[3]
         padded = np.pad(np.asarray(frames, dtype=np.int64), ((0, 0), (0, 0), (left, right), (0, 0)),
                         constant_values=self.pad_value)
-        taps = padded[:, :, self.shape.columns_at() + left]
+        words = padded.reshape(*padded.shape[:3], self.shape.words, self.lanes)
+        taps = words[:, :, self.shape.columns_at() + left]  # [n, row, out column, tap, word, lane]
+        taps = np.moveaxis(taps, 3, 4)
         return taps.reshape(*taps.shape[:3], -1)
 
     def elaborate(self, platform):
         m = Module()
         shape = self.shape
-        blanks, head, stride = self.blanks(shape), shape.reach[1] - shape.pads[1], shape.stride[1]
+        blanks, head = self.blanks(shape), shape.reach[1] - shape.pads[1]
         free, shift, emit = Signal(), Signal(), Signal()
 
         # Words of the row, then the blanks that it needs.
-        words = Nest(m, (shape.width + blanks,), name="word")
+        words = Nest(m, (shape.words, shape.width + blanks), name="word")
         more = Signal()  # the row's first window is out and its last is not
-        at_start, blank = words.at(0, [0]), words.at(0, range(shape.width, shape.width + blanks))
+        at_start = words.at(0, [0]) & words.at(1, [0])
+        blank = words.at(1, range(shape.width, shape.width + blanks))
         filling = at_start & more & ~self.i.valid
         m.d.comb += [
             self.i.ready.eq(free & ~blank),
@@ -106,49 +116,152 @@ class RowPatch(wiring.Component):
         ]
         words.advance(shift & ~filling)
 
-        # The first window is complete with word `head`, the next ones `stride` words later each.
-        first, due = words.at(0, [head]) & ~filling, Const(1)
-        if stride > 1:
-            gap = Signal(Shape.cast(range(-1, stride - 1)), init=-1)
-            with m.If(emit):
-                m.d.sync += gap.eq(stride - 2)
-            with m.Elif(shift & ~gap[-1]):
-                m.d.sync += gap.eq(gap - 1)
-            due = gap[-1]
-        windows = Nest(m, (shape.out_width,), ahead=1, name="window")
+        # The first window is complete with the pixel `head`, the next ones `stride` pixels later each.
+        first = words.at(0, [0]) & words.at(1, [head]) & ~filling
+        windows = Nest(m, (shape.words, shape.out_width), ahead=1, name="window")
         windows.advance(emit)
-        ends = Signal(init=shape.out_width == 1)
-        m.d.comb += emit.eq(shift & (first | (more & due)))
+        ends = Signal(init=shape.out_width * shape.words == 1)
+        m.d.comb += emit.eq(shift & (first | (more & self.due(m, shift, emit))))
         with m.If(emit):
-            m.d.sync += [ends.eq(windows.last[0]), more.eq(~ends)]
+            m.d.sync += [ends.eq(windows.last[0] & windows.last[1]), more.eq(~ends)]
 
-        self.taps(m, windows, shift, emit, free)
+        self.outputs(m, windows, self.taps(m, shift), emit, free)
         return m
 
-    def taps(self, m: Module, windows: Nest, shift: Signal, emit: Signal, free: Signal) -> None:
-        """The shift register, and the output register with the padding put in."""
-        shape = self.shape
-        width = self.element.width * self.lanes
-        padding = Cat(*(Const(self.pad_value, self.element) for _ in range(self.lanes)))
-        words = [Value.cast(self.i.payload)]
-        for k in range(shape.reach[1]):
-            word = Signal(width, name=f"word_{k}", reset_less=True)
-            with m.If(shift):
-                m.d.sync += word.eq(words[-1])
-            words.append(word)
+    def due(self, m: Module, shift: Signal, emit: Signal) -> Value:
+        """Whether the next word, or blank, makes a window complete, once the row's first is."""
+        pause = (self.shape.stride[1] - 1) * self.shape.words
+        if not pause:
+            return Const(1)
+        parts = Nest(m, (self.shape.words,), name="part")
+        parts.advance(emit)
+        gap = Signal(Shape.cast(range(-1, pause)), init=-1)
+        with m.If(emit):  # of a row's first window too, where the pause after the row before is not over
+            m.d.sync += gap.eq(Mux(parts.last[0], pause - 1, -1))
+        with m.Elif(shift & ~gap[-1]):
+            m.d.sync += gap.eq(gap - 1)
+        return gap[-1]
 
-        valid, patch = Signal(), Signal(width * shape.kernel[1], reset_less=True)
+    def taps(self, m: Module, shift: Signal) -> list[Value]:
+        """The word of each kernel column, the first column's, which came first, first."""
+        columns, places = self.shape.kernel[1], self.shape.dilation[1] * self.shape.words
+        newest = Value.cast(self.i.payload)
+        width = len(newest)
+        if columns == 1:
+            return [newest]
+        if places <= self.SHIFT_DEPTH:
+            words = [newest]
+            for k in range(self.shape.reach[1] * self.shape.words):
+                word = Signal(width, name=f"word_{k}", reset_less=True)
+                with m.If(shift):
+                    m.d.sync += word.eq(words[-1])
+                words.append(word)
+            return words[::-places]
+        # All taps but the newest come out of one memory, and go back into it one column further.
+        tables = self.technology is not None and places <= self.TABLE_DEPTH and has_tables(self.technology)
+        m.submodules.line = line = memory.Memory(
+            shape=width * (columns - 1), depth=places, init=[], attrs={"ram_style": "distributed"} if tables else {})
+        write, read = line.write_port(), line.read_port(domain="comb")
+        old = Signal(width * (columns - 1), reset_less=True)
+        here, ahead, wraps = Signal(range(places)), Signal(range(places), init=1), Signal(init=places == 2)
+        m.d.comb += [
+            write.addr.eq(here), write.data.eq(Cat(newest, old)), write.en.eq(shift), read.addr.eq(ahead),
+        ]
+        with m.If(shift):
+            m.d.sync += [here.eq(ahead), ahead.eq(Mux(wraps, 0, ahead + 1)), wraps.eq(ahead == places - 2),
+                         old.eq(read.data)]
+        return [old.word_select(k, width) for k in reversed(range(columns - 1))] + [newest]
+
+    def outputs(self, m: Module, windows: Nest, taps: list[Value], emit: Signal, free: Signal) -> None:
+        """The output register with the padding put in."""
+        width = len(taps[0])
+        padding = Cat(*(Const(self.pad_value, self.element) for _ in range(self.lanes)))
+        valid, patch = Signal(), Signal(width * len(taps), reset_less=True)
         m.d.comb += [free.eq(~valid | self.o.ready), self.o.valid.eq(valid), Value.cast(self.o.payload).eq(patch)]
         with m.If(free):
             m.d.sync += valid.eq(emit)
-        taps = shape.columns_at()
-        for k, outside in enumerate(((taps < 0) | (taps >= shape.width)).T):
-            tap = words[shape.reach[1] - k * shape.dilation[1]]
+        columns = self.shape.columns_at()
+        for k, outside in enumerate(((columns < 0) | (columns >= self.shape.width)).T):
             masked = Signal(init=int(outside[0]), name=f"outside_{k}")
             if outside.all():
                 m.d.comb += masked.eq(1)
             elif outside.any():
                 with m.If(emit):
-                    m.d.sync += masked.eq(windows.at(0, (int(i) for i in np.flatnonzero(outside))))
+                    m.d.sync += masked.eq(windows.at(1, (int(i) for i in np.flatnonzero(outside))))
             with m.If(free):
-                m.d.sync += patch.word_select(k, width).eq(Mux(masked, padding, tap))
+                m.d.sync += patch.word_select(k, width).eq(Mux(masked, padding, taps[k]))
+
+
+class PatchTimes:
+    """When a `RowPatch` takes words and gives windows, for words and windows that may have to wait.
+
+    Blanks after a row depend on whether the next row is there, and that on when windows are taken: `play` is repeated
+    with what the reader of the windows found, until nothing changes.  Each round is right for longer than the one
+    before, because nothing depends on what comes later.
+    """
+
+    def __init__(self, shape: WindowShape, earliest: Times, spacing: IntArray):
+        """`earliest[k]`: when word k can be there; `spacing[k]`: its least cycles after word k - 1 is taken."""
+        pixels = np.arange(shape.out_width) * shape.stride[1] - shape.pads[1] + shape.reach[1]
+        #: The shift, counted from the row's first, with which each window is complete.
+        self.at = (pixels[:, None] * shape.words + np.arange(shape.words)).reshape(-1)
+        words, blanks = shape.width * shape.words, RowPatch.blanks(shape) * shape.words
+        self.row = words + blanks  # shifts of a row
+        self.late = max(0, int(self.at[-1]) + 1 - self.row)  # shifts behind the row that its last windows wait for
+        self.earliest = earliest.reshape(-1, words)
+        self.rows = len(self.earliest)
+        self.spacing = spacing.reshape(self.earliest.shape)
+        #: Blanks that fill the pause after each row; words are taken at `words`.
+        self.fillers: IntArray = np.zeros(self.rows, dtype=np.int64)
+        self.words: Times = np.zeros_like(self.earliest) - self.spacing
+
+    def play(self, room: Times | None) -> Times:
+        """When windows are given, if window j can be taken from cycle `room[j]` on."""
+        waits = None if room is None else room.reshape(self.rows, -1)
+        words = self.earliest.shape[1]
+        bound, spacing = np.zeros((self.rows, self.row), dtype=np.int64), np.ones((self.rows, self.row), dtype=np.int64)
+        bound[:, :words], spacing[:, :words] = self.earliest, self.spacing
+        if self.row > words:  # the word before is further away than the blank before
+            bound[1:, 0] = np.maximum(bound[1:, 0], self.words[:-1, -1] + self.spacing[1:, 0])
+            spacing[:, 0] = 1
+        if waits is not None:
+            self.wait(bound, waits)
+        shifts = spaced(bound.reshape(-1), spacing.reshape(-1)).reshape(bound.shape)
+        self.words = shifts[:, :words]
+        given = np.empty((self.rows, len(self.at)), dtype=np.int64)
+        inside = self.at < self.row
+        given[:, inside] = shifts[:, self.at[inside]]
+        if self.late:
+            given[:, ~inside] = self.behind(shifts, waits)
+        return given.reshape(-1) + 1
+
+    def wait(self, bound: Times, waits: Times) -> None:
+        """Nothing moves from when a window is given to when it is taken."""
+        after = self.at + 1
+        inside = after < self.row
+        bound[:, after[inside]] = np.maximum(bound[:, after[inside]], waits[:, inside])
+        for j in np.flatnonzero(~inside):
+            place = after[j] - self.row - self.fillers[:-1]
+            rows = np.flatnonzero(place >= 0)
+            place = place[rows]
+            bound[rows + 1, place] = np.maximum(bound[rows + 1, place], waits[rows, j])
+
+    def behind(self, shifts: Times, waits: Times | None) -> Times:
+        """When the windows that reach over the ends of their rows are complete: with blanks, or the next row's words.
+        """
+        there = np.maximum(self.earliest[1:, 0], self.words[:-1, -1] + self.spacing[1:, 0])
+        bound = np.zeros((self.rows, self.late), dtype=np.int64)
+        bound[:, 0] = shifts[:, -1] + 1
+        if waits is not None:
+            held = (self.at + 1 >= self.row) & (self.at + 1 < self.row + self.late)
+            places = self.at[held] + 1 - self.row
+            bound[:, places] = np.maximum(bound[:, places], waits[:, held])
+        even = np.arange(self.late)
+        blanks = np.maximum.accumulate(bound - even, axis=1) + even
+        filled = np.ones(bound.shape, dtype=bool)
+        filled[:-1] = blanks[:-1] < there[:, None]
+        self.fillers = filled.sum(axis=1)
+        place = self.at[self.at >= self.row] - self.row
+        rest = np.maximum(place - self.fillers[:, None], 0)
+        following = np.concatenate([shifts[1:], shifts[-1:]])
+        return np.where(filled[:, place], blanks[:, place], np.take_along_axis(following, rest, axis=1))

@@ -187,19 +187,21 @@ def has_tables(technology: Technology) -> bool:
 class CreditCounter(wiring.Component):
     """Grants blocks of `take` words as long as a queue of `words` words will have room for them.
 
-    `taken` says that a block starts in this cycle, `given` that one word leaves the queue.  `credit` is a register: it
-    is set when `1 + slack` more blocks may start, counting everything up to the cycle before.  A starter that looks at
-    `credit` s cycles before it raises `taken` may start up to s blocks on what it saw: give it `slack` = s.
+    `taken` says that a block starts in this cycle; `given` how many words, up to `give`, leave the queue or will not
+    come into it.  `credit` is a register: it is set when `1 + slack` more blocks may start, counting everything up to
+    the cycle before.  A starter that looks at `credit` s cycles before it raises `taken` may start up to s blocks on
+    what it saw: give it `slack` = s.
     """
 
-    def __init__(self, *, words: int, take: int, slack: int = 0):
+    def __init__(self, *, words: int, take: int, slack: int = 0, give: int = 1):
         if words < take * (1 + slack):
             raise ValueError(f"words of a CreditCounter must be at least take * (1 + slack) = {take * (1 + slack)}, "
                              f"not {words}")
         self.words = words
         self.take = take
         self.slack = slack
-        super().__init__({"taken": In(1), "given": In(1), "credit": Out(1)})
+        self.give = give
+        super().__init__({"taken": In(1), "given": In(range(give + 1)), "credit": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
@@ -208,7 +210,7 @@ class CreditCounter(wiring.Component):
         # The sign bit is the answer.
         count = Signal(Shape.cast(range(low, max(spare, 0) + 1)), init=spare)
         m.d.comb += self.credit.eq(~count[-1])
-        step = Signal(Shape.cast(range(-self.take, 2)))
+        step = Signal(Shape.cast(range(-self.take, self.give + 1)))
         with m.If(self.taken):
             m.d.comb += step.eq(self.given - self.take)
         with m.Else():

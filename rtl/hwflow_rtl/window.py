@@ -38,6 +38,8 @@ class Window(wiring.Component):
     interval
         Least cycles from the start of a block to the start of the next, for a datapath that needs more than the beats
         of a block.
+    feed
+        Least cycles in which the words of a frame can come.
 
     Ports
     -----
@@ -59,14 +61,14 @@ class Window(wiring.Component):
     """
 
     def __init__(self, *, shape: WindowShape, element: Shape, lanes: int, pad_value: int, technology: Technology,
-                 interval: int = 1):
+                 interval: int = 1, feed: int = 0):
         self.shape = shape
         self.element = Shape.cast(element)
         self.lanes = lanes
         self.pad_value = pad_value
         self.technology = technology
         self.interval = max(interval, shape.beats)
-        self.depth = shape.ring_depth(interval)
+        self.depth = shape.ring_depth(interval, feed)
         limits = range(-1 << (self.element.width - 1), 1 << (self.element.width - 1)) if self.element.signed else range(
             1 << self.element.width)
         if pad_value not in limits:
@@ -91,9 +93,10 @@ class Window(wiring.Component):
         return 1 + self.beat_latency
 
     @staticmethod
-    def cost(*, shape: WindowShape, width: int, technology: Technology, interval: int = 1) -> Resources:
+    def cost(*, shape: WindowShape, width: int, technology: Technology, interval: int = 1,
+             feed: int = 0) -> Resources:
         """For words of `width` bits.  RAM exact, LUT and FF estimated."""
-        depth = shape.ring_depth(interval)
+        depth = shape.ring_depth(interval, feed)
         address, frame = (depth - 1).bit_length(), shape.input_words.bit_length()
         counters = sum(n.bit_length() for n in (
             shape.out_height, shape.out_width, shape.groups, shape.tiles_per_group, shape.group_words, *shape.kernel))

@@ -7,7 +7,9 @@ in the rows beside it: addresses go on over the ends of rows and frames.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -144,47 +146,67 @@ class WindowShape:
         return np.minimum(self.bases() + self.span - self.group_words + self.words, self.input_words)
 
     def times(self, arrivals: Times, interval: int = 1) -> tuple[Times, Times]:
-        """When a `Window` starts its blocks and takes its words, which come as `arrivals` says, whole frames.
+        """When a `Window` starts its blocks and takes its words, which come as `arrivals` says, whole frames."""
+        starts, taken = self.play(
+            lambda room: (in_turn(arrivals if room is None else np.maximum(arrivals, room)),),
+            len(arrivals) // self.input_words, interval)
+        return starts, taken[0]
 
-        The ring has `ring_depth(interval)` places: a word waits until the block is started that frees its place.
+    def play(self, source: Callable[[Times | None], tuple[Times, ...]], frames: int, interval: int = 1,
+             feed: int = 0) -> tuple[Times, tuple[Times, ...]]:
+        """When a `Window` starts the blocks of `frames` frames; and what `source` says in the end.
+
+        `source` says, for the cycles from which on the ring has room for each word (None: always), when words are
+        taken, and anything else that has to come to rest.  The ring has `ring_depth(interval, feed)` places: a word
+        waits until the block is started that frees its place.
         """
-        pace, frames = max(interval, self.beats), len(arrivals) // self.input_words
+        pace = max(interval, self.beats)
         decided = 2 if pace == 1 else 3  # cycles from the write of a word to the start of the block that waits for it
-        bases = self._block_bases()
-        needs = np.concatenate([k * self.input_words + np.minimum(bases + self.span, self.input_words)
-                                for k in range(frames)])
-        writable = np.maximum.accumulate(np.concatenate([k * self.input_words + bases for k in range(frames)]))
-        writable += self.ring_depth(interval) - self.guard
-        block = np.searchsorted(writable, np.arange(len(arrivals)), side="right")  # which must start before the word
-        taken = in_turn(arrivals)
+        bases, first = self._block_bases(), np.arange(frames)[:, None] * self.input_words
+        needs = (first + np.minimum(bases + self.span, self.input_words)).reshape(-1)
+        writable = np.maximum.accumulate((first + bases).reshape(-1)) + self.ring_depth(interval, feed) - self.guard
+        # The block which must start before each word; the last words of all may wait for one that never comes.
+        block = np.searchsorted(writable, np.arange(frames * self.input_words), side="right")
+        found = source(None)
         while True:  # each round lets words wait longer; most need one
-            starts = in_turn(taken[needs - 1] + decided, pace)
+            starts = in_turn(found[0][needs - 1] + decided, pace)
             room = np.where(block == 0, 0, starts[np.minimum(block, len(starts) - 1)] + 1)
-            later = in_turn(np.maximum(arrivals, room))
-            if np.array_equal(later, taken):
-                return starts, taken
-            taken = later
+            later = source(room)
+            if all(np.array_equal(a, b) for a, b in zip(found, later, strict=True)):
+                return starts, later
+            found = later
 
     def _block_bases(self) -> IntArray:
         """Base of each block of a frame."""
         groups = np.arange(self.groups) * self.group_words
         return np.repeat((self.bases()[:, None] + groups).reshape(-1), self.tiles_per_group)
 
-    def ring_depth(self, interval: int = 1) -> int:
-        """Words of the ring, a power of two, with which the ring itself never makes a window wait.
+    def ring_depth(self, interval: int = 1, feed: int = 0) -> int:
+        """Words of the ring, a power of two, of which it needs `ring_words`."""
+        return 1 << ceil_log2(max(2, self.ring_words(interval, feed) + RING_SLACK))
 
-        With S(b) the start of block b at full pace, a word that block b needs must find its place free so early that
-        it and all words after it, one a cycle, arrive in time; a place is free once the block after the last that
-        wants it starts.  That is depth >= (need(b) - S(b)) - (base(a - 1) - S(a)) for all a <= b.
+    def ring_words(self, interval: int = 1, feed: int = 0) -> int:
+        """Words of the ring with which it neither makes a window wait, nor words that come evenly.
+
+        `feed`: the least cycles in which the words of a frame can come.  With S(b) the start of block b at full pace, a
+        word that block b needs must find its place free so early that it and all words after it, as fast as they come
+        evenly over the frame, arrive in time; a place is free once the block after the last that wants it starts.  That
+        is, with times counted in such words, depth >= (need(b) - S(b)) - (base(a - 1) - S(a)) for all a <= b.
         """
-        cost = self.groups * self.tiles_per_group * max(self.beats, interval)
-        bases, words = self.bases(), self.input_words
-        needs = np.concatenate([self.needs(), self.needs() + words])
-        kept = np.concatenate([bases[-1:] - words, bases, bases[:-1] + words])
-        even = np.arange(len(needs)) * cost
-        if len(bases) * cost >= words:
-            depth = np.max(needs - even - np.minimum.accumulate(kept - even))
-        else:  # the input is the limit: blocks start as data comes, one word a cycle
-            starts = np.maximum.accumulate(needs - even) + even
-            depth = np.max((starts - kept)[len(bases):])
-        return 1 << ceil_log2(max(2, int(depth) + self.guard + RING_SLACK))
+        return _ring_words(self, interval, feed)
+
+
+@lru_cache(maxsize=4096)
+def _ring_words(shape: WindowShape, interval: int, feed: int) -> int:
+    cost = shape.groups * shape.tiles_per_group * max(shape.beats, interval)
+    bases, words = shape.bases(), shape.input_words
+    cycles = max(len(bases) * cost, words, feed)
+    needs = np.concatenate([shape.needs(), shape.needs() + words])
+    kept = np.concatenate([bases[-1:] - words, bases, bases[:-1] + words])
+    even = np.arange(len(needs)) * cost * words // cycles
+    if len(bases) * cost == cycles:
+        depth = np.max(needs - even - np.minimum.accumulate(kept - even))
+    else:  # the input is the limit: blocks start as data comes
+        starts = np.maximum.accumulate(needs - even) + even
+        depth = np.max((starts - kept)[len(bases):])
+    return int(depth) + shape.guard

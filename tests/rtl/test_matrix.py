@@ -1,11 +1,11 @@
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Shape, signed, unsigned
-from hwflow_rtl.matrix import MatrixStage
+from hwflow_rtl.matrix import MatrixShape, MatrixStage
 from hwflow_rtl.requantize import Requantization, RequantizerStyle
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.ecp5 import ECP5
@@ -36,12 +36,20 @@ class Layer:
     weight: Shape = field(default_factory=lambda: signed(8))
     output: Shape = field(default_factory=lambda: signed(8))
 
+    parallel: int = 1
+
     @property
     def window(self) -> WindowShape:
+        """Over pixels; each group is a word."""
         return WindowShape(
-            height=self.frame[0], width=self.frame[1], words=self.frame[2] // self.cols, kernel=self.kernel,
-            stride=self.stride, dilation=self.dilation, pads=self.pads, groups=self.groups,
-            tiles_per_group=self.cout // self.groups // self.rows)
+            height=self.frame[0], width=self.frame[1], words=self.groups, kernel=self.kernel, stride=self.stride,
+            dilation=self.dilation, pads=self.pads, groups=self.groups)
+
+    def shape(self, accumulator: Shape) -> MatrixShape:
+        return MatrixShape(
+            frame=self.window, depth=self.frame[2] // self.groups, outputs=self.cout // self.groups, lanes=self.cols,
+            rows=self.rows, out_lanes=self.out_lanes, element=self.element, weight=self.weight,
+            accumulator=accumulator, output=self.output, parallel=self.parallel, patch=self.patch)
 
 
 SAME = {"kernel": (3, 3), "pads": (1, 1, 1, 1)}
@@ -74,6 +82,31 @@ LAYERS = {
     "patch 3x3, 3 channels, stride 2": Layer((7, 7, 3), 6, 2, 3, patch=True, stride=(2, 2), **SAME),
     "patch 1-D": Layer((1, 15, 2), 2, 2, 2, kernel=(1, 5), pads=(0, 2, 0, 2), patch=True, out_lanes=2),
     "patch 5x5 valid": Layer((7, 8, 1), 3, 1, 1, kernel=(5, 5), patch=True),
+    "depthwise, all groups": Layer((4, 5, 4), 4, 4, 4, groups=4, parallel=4, out_lanes=2, **SAME),
+    "depthwise, two of six": Layer((5, 5, 6), 6, 2, 2, groups=6, parallel=2, out_lanes=2, stride=(2, 2), **SAME),
+    "depthwise, four of six": Layer((4, 5, 6), 6, 4, 4, groups=6, parallel=4, out_lanes=2, **SAME),
+    "depthwise, three of five, two outputs": Layer((4, 4, 5), 10, 6, 3, groups=5, parallel=3, kernel=(1, 3)),
+    "groups of two, two of three": Layer((3, 4, 6), 9, 6, 4, groups=3, parallel=2, out_lanes=3, kernel=(2, 2)),
+    "depthwise, three taps": Layer((4, 5, 4), 4, 2, 2, groups=4, parallel=2, patch=True, **SAME),
+    "depthwise, three taps, two of three": Layer((4, 5, 3), 3, 2, 2, groups=3, parallel=2, patch=True, **SAME),
+    "rows left over": Layer((4, 4, 4), 7, 3, 2, **SAME),
+    "rows left over, two lanes": Layer((4, 4, 4), 14, 4, 4, out_lanes=2),
+    "rows left over, in groups": Layer((4, 4, 4), 10, 4, 1, groups=2, **SAME),
+    "rows left over, drain is the limit": Layer((4, 4, 4), 7, 4, 4),
+    "columns left over": Layer((4, 4, 5), 4, 4, 3, out_lanes=2, **SAME),
+    "columns left over, input is the limit": Layer((4, 4, 5), 4, 4, 3, out_lanes=4),
+    "columns left over, in beats of two": Layer((4, 4, 10), 4, 2, 4, **SAME),
+    "columns left over, in groups": Layer((4, 4, 10), 6, 2, 3, groups=2, **SAME),
+    "rows and columns left over": Layer((5, 5, 7), 11, 4, 3, stride=(2, 2), **SAME),
+    "dense, left over": Layer((1, 1, 25), 10, 4, 7),
+    "patch of two words": Layer((5, 6, 4), 4, 2, 2, patch=True, **SAME),
+    "patch of eight words": Layer((5, 6, 8), 8, 8, 1, patch=True, out_lanes=2, **SAME),
+    "patch of words, stride 2": Layer((5, 7, 4), 4, 4, 2, patch=True, stride=(2, 2), **SAME),
+    "patch of words, dilation 2": Layer((5, 7, 6), 4, 4, 2, patch=True, kernel=(3, 3), dilation=(2, 2),
+                                        pads=(2, 2, 2, 2)),
+    "patch of words, in groups": Layer((4, 6, 8), 4, 2, 2, groups=2, patch=True, **SAME),
+    "patch, columns left over": Layer((4, 6, 5), 4, 2, 2, patch=True, **SAME),
+    "patch 10x4": Layer((12, 6, 1), 4, 4, 1, kernel=(10, 4), stride=(2, 2), pads=(4, 1, 5, 2), patch=True),
     "unsigned": Layer((4, 4, 4), 4, 2, 2, element=unsigned(8), output=unsigned(8), **SAME),
     "4-bit weights": Layer((4, 4, 4), 4, 2, 2, weight=signed(4), element=unsigned(4), output=unsigned(4), **SAME),
     "3-bit weights, unsigned": Layer((4, 4, 4), 4, 4, 2, weight=unsigned(3), element=unsigned(5), **SAME),
@@ -141,11 +174,9 @@ class Case:
         self.rescaling = Requantization(**requantize, style=style)
         self.expected = requantized(sums, **requantize)
         self.stage = MatrixStage(
-            window=layer.window, lanes=layer.cols, rows=layer.rows, weights=weights, element=layer.element,
-            weight=layer.weight, accumulator=signed(bound.bit_length() + 1), output=layer.output,
-            out_lanes=layer.out_lanes, pad_value=pad_value, technology=self.technology,
-            rescaling=self.rescaling, name="stage", patch=layer.patch)
-        self.beats_in = self.frames.reshape(-1, layer.cols)
+            shape=layer.shape(signed(bound.bit_length() + 1)), weights=weights, pad_value=pad_value,
+            technology=self.technology, rescaling=self.rescaling, name="stage")
+        self.beats_in = self.frames.reshape(-1, self.stage.shape.lanes_in)
         self.beats_out = self.expected.reshape(-1, layer.out_lanes)
 
     def run(self, **stalls):
@@ -239,21 +270,33 @@ def test_banks_share_a_rom_where_that_saves_blocks():
     assert (bank(1), bank(4), bank(5), bank(8)) == (4, 1, 4, 1)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"out_lanes": 3}, "out_lanes of a matrix stage must divide its 2 rows, not 3"),
-    ({"rows": 0}, "rows and lanes of a matrix stage must be at least 1, not 0 and 2"),
-    ({"weights": np.zeros((4, 3, 3, 2), dtype=np.int64)},
-     r"weights of 'stage' must be of shape \(4, 3, 3, 4\) for its window, lanes and rows, not \(4, 3, 3, 2\)"),
-    ({"weights": np.full((4, 3, 3, 4), 128)}, "weights of 'stage' must be from -128 to 127, not from 128 to 128"),
-    ({"patch": True}, "words of the window of a matrix stage with a patch must be 1, not 2"),
+@pytest.mark.parametrize(("name", "change", "message"), [
+    ("3x3 pad 1", {"out_lanes": 3}, "out_lanes of a matrix stage must divide its 2 rows and 4 outputs, not 3"),
+    ("rows left over", {"out_lanes": 3}, "out_lanes of a matrix stage must divide its 3 rows and 7 outputs, not 3"),
+    ("3x3 pad 1", {"rows": 0}, "rows and lanes of a matrix stage must be at least 1, not 0 and 2"),
+    ("3x3 pad 1", {"rows": 5}, "rows and lanes of a matrix stage must be at most the 4 outputs and 4 inputs of a "
+                               "group, not 5 and 2"),
+    ("depthwise, four of six", {"parallel": 7}, "parallel groups of a matrix stage must be 1 to 6, not 7"),
+    ("depthwise, four of six", {"parallel": 3}, "rows and lanes of a matrix stage must be the 3 outputs and 3 inputs "
+                                                "of its 3 groups, not 4 and 4"),
+    ("columns left over", {"weight": Shape(1), "bipolar_weight": True},
+     "lanes of a matrix stage must divide the 5 inputs of a group where no weight is 0, not 3"),
 ])
-def test_refuses(change, message):
-    layer = LAYERS["3x3 pad 1"]
+def test_refuses_shapes(name, change, message):
+    shape = LAYERS[name].shape(signed(24))
+    with pytest.raises(ValueError, match=message):
+        replace(shape, **change)
+
+
+@pytest.mark.parametrize(("weights", "message"), [
+    (np.zeros((4, 3, 3, 2), dtype=np.int64),
+     r"weights of 'stage' must be of shape \(4, 3, 3, 4\) for its window, lanes and rows, not \(4, 3, 3, 2\)"),
+    (np.full((4, 3, 3, 4), 128), "weights of 'stage' must be from -128 to 127, not from 128 to 128"),
+])
+def test_refuses_weights(weights, message):
     zeros = np.zeros(4, dtype=np.int64)
     rescaling = Requantization(bias=zeros, multiplier=zeros + 1, shift=zeros, zero_point=0, low=-128, high=127,
                                style=RequantizerStyle.DSP)
     with pytest.raises(ValueError, match=message):
-        MatrixStage(**{
-            "window": layer.window, "lanes": 2, "rows": 2, "weights": np.zeros((4, 3, 3, 4), dtype=np.int64),
-            "element": signed(8), "weight": signed(8), "accumulator": signed(24), "rescaling": rescaling,
-            "output": signed(8), "out_lanes": 1, "pad_value": 0, "technology": Generic(), "name": "stage", **change})
+        MatrixStage(shape=LAYERS["3x3 pad 1"].shape(signed(24)), weights=weights, rescaling=rescaling, pad_value=0,
+                    technology=Generic(), name="stage")

@@ -7,9 +7,10 @@ from hwflow_rtl.window import WindowShape
 from tests.rtl.harness import simulate
 
 
-def row(width: int, kernel: int, stride: int = 1, dilation: int = 1, pads: tuple[int, int] = (0, 0)) -> WindowShape:
-    return WindowShape(height=4, width=width, words=1, kernel=(1, kernel), stride=(1, stride), dilation=(1, dilation),
-                       pads=(0, pads[0], 0, pads[1]))
+def row(width: int, kernel: int, stride: int = 1, dilation: int = 1, pads: tuple[int, int] = (0, 0),
+        words: int = 1) -> WindowShape:
+    return WindowShape(height=4, width=width, words=words, kernel=(1, kernel), stride=(1, stride),
+                       dilation=(1, dilation), pads=(0, pads[0], 0, pads[1]))
 
 
 SHAPES = {
@@ -30,6 +31,13 @@ SHAPES = {
     "kernel is the row": row(5, 5),
     "row narrower than the kernel": row(3, 7, pads=(3, 3)),
     "one pixel": row(1, 3, pads=(1, 1)),
+    "two words": row(5, 3, pads=(1, 1), words=2),
+    "three words, stride 2": row(7, 3, stride=2, pads=(1, 1), words=3),
+    "two words, stride 3, leftovers": row(8, 3, stride=3, pads=(0, 0), words=2),
+    "three words, dilation 2": row(6, 2, dilation=2, pads=(1, 1), words=3),
+    "five words in a memory": row(4, 3, pads=(1, 1), words=5),
+    "six words, kernel is wider than the row": row(3, 5, pads=(2, 2), words=6),
+    "two words, stride 2, one side": row(8, 3, stride=2, pads=(0, 1), words=2),
     "wide right padding": row(6, 2, pads=(1, 4)),
 }
 LANES = 2
@@ -38,16 +46,17 @@ LANES = 2
 def naive(shape: WindowShape, frames: np.ndarray, pad_value: int) -> np.ndarray:
     """Every word from the definition, one after another."""
     words = []
-    for line in frames.reshape(-1, shape.width, LANES):
+    for line in frames.reshape(-1, shape.width, shape.words, LANES):
         for x in range(shape.out_width):
-            for k in range(shape.kernel[1]):
-                column = x * shape.stride[1] - shape.pads[1] + k * shape.dilation[1]
-                words.append(line[column] if 0 <= column < shape.width else [pad_value] * LANES)
+            for word in range(shape.words):
+                for k in range(shape.kernel[1]):
+                    column = x * shape.stride[1] - shape.pads[1] + k * shape.dilation[1]
+                    words.append(line[column, word] if 0 <= column < shape.width else [pad_value] * LANES)
     return np.array(words).reshape(-1, shape.kernel[1] * LANES)
 
 
 def frames_of(shape: WindowShape, count: int) -> np.ndarray:
-    return np.random.default_rng(3).integers(-128, 128, (count, shape.height, shape.width, LANES))
+    return np.random.default_rng(3).integers(-128, 128, (count, shape.height, shape.width, shape.words * LANES))
 
 
 def patch_of(shape: WindowShape) -> RowPatch:
@@ -71,7 +80,7 @@ def test_takes_the_cycles_it_says(shape):
     frames = frames_of(shape, 4)
     patch = patch_of(shape)
     traces = simulate(patch, sends={"i": frames.reshape(-1, LANES)},
-                      receives={"o": 4 * shape.height * shape.out_width})
+                      receives={"o": 4 * shape.height * shape.out_width * shape.words})
     starts = traces["i"].cycles.reshape(4, -1)[:, 0]
     assert (np.diff(starts) == RowPatch.cycles(shape=shape)).all()
 
@@ -83,7 +92,6 @@ def test_takes_a_word_every_cycle(name):
 
 @pytest.mark.parametrize(("shape", "message"), [
     (row(5, 2, pads=(2, 0)), "left padding of a RowPatch must be at most the reach of its kernel, 1, not 2"),
-    (WindowShape(height=1, width=3, words=2, kernel=(1, 1)), "words of the shape of a RowPatch must be 1, not 2"),
 ])
 def test_refuses(shape, message):
     with pytest.raises(ValueError, match=message):

@@ -1,0 +1,107 @@
+"""Joins beats into the words of a matrix stage whose channels are no whole number of words."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Module, Shape, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .pipeline import Nest
+from .streams import stream_of
+from .times import Times
+from .vendor.base import Resources
+
+__all__ = ["WordJoin", "spaced"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+def spaced(earliest: Times, spacing: IntArray) -> Times:
+    """The first times that are not before `earliest`, each `spacing[k]` cycles or more after the one before it."""
+    even = np.cumsum(spacing)
+    result: Times = np.maximum.accumulate(earliest - even) + even
+    return result
+
+
+class WordJoin(wiring.Component):
+    """Beats of `lanes_in` elements become words of `lanes`; every `chunk` elements a new word begins.
+
+    The last word of a chunk is whatever fills it, and then anything: its reader multiplies that by 0, or drops the
+    product.  A word needs no beat of the next chunk.
+
+    Latency from a word's last beat to the word: 1 cycle.  One beat in every cycle.
+    """
+
+    def __init__(self, *, element: Shape, lanes_in: int, lanes: int, chunk: int):
+        if lanes % lanes_in or chunk % lanes_in or lanes == lanes_in:
+            raise ValueError(f"lanes_in of a WordJoin must be less than its {lanes} lanes and divide them and a chunk "
+                             f"of {chunk} elements, not {lanes_in}")
+        self.element = Shape.cast(element)
+        self.lanes_in = lanes_in
+        self.lanes = lanes
+        self.chunk = chunk
+        super().__init__({"i": In(stream_of(self.element, lanes_in)), "o": Out(stream_of(self.element, lanes))})
+
+    @staticmethod
+    def beats(*, lanes_in: int, lanes: int, chunk: int) -> IntArray:
+        """Beats of each word of a chunk."""
+        words = -(-chunk // lanes)
+        counts = np.full(words, lanes // lanes_in)
+        counts[-1] = (chunk - (words - 1) * lanes) // lanes_in
+        return counts
+
+    @staticmethod
+    def earliest(arrivals: Times, beats: IntArray) -> tuple[Times, IntArray]:
+        """When words are there for beats that come as `arrivals` says, and the least cycles from the word before.
+
+        The cycles count from when that word was taken.
+        """
+        spacing = np.tile(beats, len(arrivals) // int(beats.sum()))
+        ends = np.cumsum(spacing)
+        behind = np.repeat(ends, spacing) - np.arange(len(arrivals))  # beats of the word from this one on
+        return np.maximum.reduceat(arrivals + behind, ends - spacing), spacing
+
+    @staticmethod
+    def taken(arrivals: Times, words: Times, spacing: IntArray) -> Times:
+        """When beats are taken, if words are taken as `words` says."""
+        ready = arrivals.copy()
+        first = np.cumsum(spacing)[:-1]
+        ready[first] = np.maximum(ready[first], words[:-1])
+        return spaced(ready, np.ones_like(ready))
+
+    @staticmethod
+    def cost(*, width: int, lanes_in: int, lanes: int, chunk: int) -> Resources:
+        """Estimate for elements of `width` bits."""
+        parts, count = lanes // lanes_in, (chunk // lanes_in).bit_length()
+        return Resources(lut=parts + count + 6, ff=lanes * width + parts + count + 1)
+
+    @staticmethod
+    def model(frames: IntArray, *, lanes: int, chunk: int) -> IntArray:
+        """[n, height, width, channels] with zeros where the last words of chunks are empty."""
+        chunks = np.asarray(frames, dtype=np.int64).reshape(*frames.shape[:3], -1, chunk)
+        padded = np.pad(chunks, [(0, 0)] * 4 + [(0, -chunk % lanes)])
+        return padded.reshape(*frames.shape[:3], -1)
+
+    def elaborate(self, platform):
+        m = Module()
+        parts = self.lanes // self.lanes_in
+        place, full = Signal(parts, init=1), Signal()
+        words = [Signal(len(Value.cast(self.i.payload)), name=f"part{k}", reset_less=True) for k in range(parts)]
+        chunk = Nest(m, (self.chunk // self.lanes_in,), name="beat")
+        complete = place[-1] | chunk.last[0]
+        m.d.comb += [
+            self.i.ready.eq(~full | self.o.ready), self.o.valid.eq(full), Value.cast(self.o.payload).eq(Cat(*words)),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += full.eq(self.i.valid & complete)
+        with m.If(self.i.ready & self.i.valid):
+            m.d.sync += place.eq(place.rotate_left(1))
+            with m.If(complete):
+                m.d.sync += place.eq(1)
+            for k, word in enumerate(words):
+                with m.If(place[k]):
+                    m.d.sync += word.eq(Value.cast(self.i.payload))
+        chunk.advance(self.i.ready & self.i.valid)
+        return m
