@@ -173,7 +173,7 @@ def show_simulation(console: Console, plan: Plan, board: Board, runs: Mapping[st
 
 def compared(predicted: int, simulated: int | None) -> str:
     """Both numbers, and how far they are apart if they are."""
-    text = f"predicted {number(predicted)}, simulated {'none' if simulated is None else number(simulated)} cycles"
+    text = f"predicted {number(predicted)}, simulated {'no' if simulated is None else number(simulated)} cycles"
     if simulated is None or simulated == predicted:
         return text
     return f"{text}, {number(abs(simulated - predicted))} {'more' if simulated > predicted else 'fewer'} than predicted"

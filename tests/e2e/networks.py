@@ -10,7 +10,7 @@ from hwflow import onnx
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 
-__all__ = ["random_network", "rows_for", "small_network", "write_data"]
+__all__ = ["random_network", "residual", "rows_for", "small_network", "write_data"]
 
 
 def write_data(path: Path, model: Model, rows: int = 6, seed: int = 0, **more: np.ndarray) -> Path:
@@ -33,6 +33,21 @@ def small_network(seed: int = 0) -> Model:
     chain.conv(channels=2, kernel=(3, 3), pads=(1, 1, 1, 1), name="conv").node("Relu", name="relu")
     chain.pool("MaxPool", kernel=(2, 2), strides=(2, 2), name="pool").dense(3, name="fc")
     return chain.model()
+
+
+def residual() -> Model:
+    """Two convolutions, and the result of the first one added to that of the second."""
+    rng, b = np.random.default_rng(0), Builder("residual")
+    x = b.input("x", np.float32, (1, 2, 4, 4))
+    for name in ("first", "second"):
+        weights = b.constant(f"{name}.w", rng.standard_normal((2, 2, 3, 3)).astype(np.float32) / 4)
+        bias = b.constant(f"{name}.b", rng.standard_normal(2).astype(np.float32) / 4)
+        made = b.node("Conv", x, weights, bias, name=name, output=f"{name}_out", pads=(1, 1, 1, 1))
+        x, before = made, x
+    x = b.node("Add", before, x, name="add", output="sum")
+    weights = b.constant("fc.w", rng.standard_normal((3, 32)).astype(np.float32) / 4)
+    b.output(b.node("Gemm", b.node("Flatten", x, name="flat"), weights, name="fc", output="y", transB=1))
+    return onnx.infer(b.model(opset=20))
 
 
 def random_network(seed: int) -> Model:

@@ -1,4 +1,4 @@
-"""A model with a branch: integers and accuracy as for any other, and words about the hardware that there is not yet."""
+"""Models that run in the golden model alone, or not at all: what each command says of them, and says early."""
 
 from __future__ import annotations
 
@@ -8,39 +8,30 @@ import numpy as np
 import pytest
 
 from hwflow import onnx
+from hwflow.layers import Add
 from hwflow.onnx.build import Builder
 from tests.e2e.command import Cli
-from tests.e2e.networks import write_data
+from tests.e2e.networks import residual, write_data
 
-PROBLEMS = (
-    "  layer 'add' (add) has no hardware yet\n"
-    "  tensor 'first_out_quantized' is read by 'second' and 'add'; branches have no hardware yet"
-)
-
-
-def residual() -> onnx.Model:
-    """Two convolutions, and the result of the first one added to that of the second."""
-    rng, b = np.random.default_rng(0), Builder("residual")
-    x = b.input("x", np.float32, (1, 2, 4, 4))
-    for name in ("first", "second"):
-        weights = b.constant(f"{name}.w", rng.standard_normal((2, 2, 3, 3)).astype(np.float32) / 4)
-        bias = b.constant(f"{name}.b", rng.standard_normal(2).astype(np.float32) / 4)
-        made = b.node("Conv", x, weights, bias, name=name, output=f"{name}_out", pads=(1, 1, 1, 1))
-        x, before = made, x
-    x = b.node("Add", before, x, name="add", output="sum")
-    weights = b.constant("fc.w", rng.standard_normal((3, 32)).astype(np.float32) / 4)
-    b.output(b.node("Gemm", b.node("Flatten", x, name="flat"), weights, name="fc", output="y", transB=1))
-    return onnx.infer(b.model(opset=20))
+PROBLEM = "  layer 'add' (add): sums over the equator have no stage"
+POINTER = "`hwflow check --hardware` says what becomes of every node\n"
 
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     monkeypatch.chdir(tmp_path)
-    onnx.save(residual(), "r.onnx")
-    write_data(Path("r.npz"), residual(), rows=9, labels=np.arange(9) % 3)
     return Cli(capsys)
 
 
+@pytest.fixture
+def no_stage(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`r.onnx`, one of whose layers says that it has no stage."""
+    monkeypatch.setattr(Add, "hardware_problem", lambda self, graph: "sums over the equator have no stage")
+    onnx.save(residual(), "r.onnx")
+    write_data(Path("r.npz"), residual(), rows=9, labels=np.arange(9) % 3)
+
+
+@pytest.mark.usefixtures("no_stage")
 def test_everything_on_the_golden_model_works(cli: Cli) -> None:
     done = cli("quantize", "r.onnx", "--data", "r.npz", "--export", "q.onnx")
     assert done.code == 0, done
@@ -51,40 +42,79 @@ def test_everything_on_the_golden_model_works(cli: Cli) -> None:
         facts["accuracy"]["integer_top1"])
 
 
+@pytest.mark.usefixtures("no_stage")
 @pytest.mark.parametrize("command", ["build", "sim", "synth"])
 def test_what_needs_hardware_says_what_there_is_not(cli: Cli, command: str) -> None:
     assert cli.refuses(command, "r.onnx", "--data", "r.npz") == (
-        f"the integer model runs in the golden model, but not in hardware:\n{PROBLEMS}")
+        f"the integer model runs in the golden model, but not in hardware:\n{PROBLEM}")
     assert not Path("build/r/plan.yaml").exists()
     assert not Path("build/r/rtl").exists()
 
 
+@pytest.mark.usefixtures("no_stage")
 def test_check(cli: Cli) -> None:
     done = cli("check", "r.onnx")
     assert done.code == 0
     assert done.out.endswith(
-        f"; a valid ONNX file, and it runs in the golden model; no hardware yet for:\n{PROBLEMS}\n")
+        f"; a valid ONNX file, and it runs in the golden model; no hardware yet for:\n{PROBLEM}\n{POINTER}")
     facts = cli("check", "r.onnx", "--json").json
     assert (facts["valid"], facts["golden"], facts["layers"]) == (True, True, None)
-    assert facts["problem"] == f"it runs in the golden model; no hardware yet for:\n{PROBLEMS}"
+    assert facts["problem"] == f"it runs in the golden model; no hardware yet for:\n{PROBLEM}"
 
 
+@pytest.mark.usefixtures("no_stage")
+def test_check_of_hardware(cli: Cli) -> None:
+    done = cli("check", "r.onnx", "--hardware")
+    assert done.code == 1
+    assert done.out.splitlines()[-2:] == [
+        "r.onnx: 4 of 5 nodes map to hardware:",
+        "  'add' (Add): sums over the equator have no stage; `hwflow golden` runs it; for hardware, replace it in the "
+        "model before the export"]
+
+
+@pytest.mark.usefixtures("no_stage")
 def test_info(cli: Cli) -> None:
     done = cli("info", "r.onnx")
     assert done.code == 0
-    assert "  it runs in the golden model; no hardware yet for:\n    layer 'add' (add) has no hardware yet" in done.out
+    assert f"  it runs in the golden model; no hardware yet for:\n  {PROBLEM}" in done.out
     facts = cli("info", "r.onnx", "--json").json
     assert (facts["golden"], facts["layers_in_hardware"]) == (True, None)
     where = {node["name"]: (node["where"], node["reason"]) for node in facts["nodes"]}
-    assert where["add"] == ("host", "add has no hardware yet; the golden model runs it")
+    assert where["add"] == ("host", "sums over the equator have no stage")
     assert where["first"] == ("hardware", "")
 
 
-def test_a_model_without_integers_is_told_apart(cli: Cli) -> None:
+def recurrent(op_type: str, gates: int) -> onnx.Model:
     b = Builder("recurrent")
-    w, r = (b.constant(name, np.ones((1, 4, 2), np.float32)) for name in "wr")
-    b.output(b.node("LSTM", b.input("x", np.float32, (5, 1, 2)), w, r, name="lstm", hidden_size=1))
-    onnx.save(b.model(), "lstm.onnx")
-    facts = cli("info", "lstm.onnx", "--json").json
+    w, r = (b.constant(name, np.ones((1, 2 * gates, 2), np.float32)) for name in "wr")
+    b.output(b.node(op_type, b.input("x", np.float32, (5, 1, 2)), w, r, name="cell", output="y", hidden_size=2),
+             np.float32, (5, 1, 1, 2))
+    return b.model()
+
+
+@pytest.mark.parametrize(("op_type", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+def test_recurrent_layers(cli: Cli, op_type: str, gates: int) -> None:
+    onnx.save(recurrent(op_type, gates), "r.onnx")
+    why = f"'cell' ({op_type}): operator {op_type} has no hardware"
+    facts = cli("info", "r.onnx", "--json").json
     assert facts["golden"] is False
-    assert "LSTM" in facts["problem"]
+    assert why in facts["problem"]
+    for command in ("build", "quantize"):
+        assert why in cli.refuses(command, "r.onnx")
+    done = cli("check", "r.onnx")
+    assert (done.code, why in done.out, done.out.endswith(POINTER)) == (0, True, True)
+    done = cli("check", "r.onnx", "--hardware")
+    assert (done.code, f"  {why}; " in done.out) == (1, True)
+
+
+def test_products_of_two_computed_tensors(cli: Cli) -> None:
+    """The heart of attention."""
+    b = Builder("attention")
+    x = b.node("Gemm", b.input("x", np.float32, (4, 4)), b.constant("w", np.ones((4, 4), np.float32)), name="query",
+               output="q")
+    b.output(b.node("MatMul", x, x, name="scores", output="y"), np.float32, (4, 4))
+    onnx.save(b.model(), "a.onnx")
+    why = "'scores' (MatMul): weights and bias must be constants, not computed ('q')"
+    assert why in cli.refuses("build", "a.onnx")
+    assert f"  {why}; products of two computed tensors (attention, outer products) have no hardware: remove them\n" in (
+        cli("check", "a.onnx", "--hardware").out)

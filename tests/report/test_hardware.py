@@ -38,9 +38,11 @@ def broken() -> Model:
     x = b.node("Conv", x, b.constant("w1", ones(4, 4, 3, 3)), name="second")
     x = b.node("ReduceMean", x, b.constant("axes", np.array([1])), name="mean", keepdims=1)
     x = b.node("Conv", x, b.constant("w2", ones(2, 1, 3, 3)), name="third", output="third_out")
-    (x,) = b.nodes("MatMul", x, x, outputs=["square"])
+    x = b.node("MatMul", x, x, output="square")
     b.output(b.node("Softmax", b.node("Flatten", x, name="flat"), name="soft"))
-    return b.model(opset=18)
+    model = b.model(opset=18)
+    nodes = tuple(replace(node, name="") if node.op_type == "MatMul" else node for node in model.graph.nodes)
+    return replace(model, graph=replace(model.graph, nodes=nodes))
 
 
 def test_everything_is_said_at_once(cli: Cli) -> None:

@@ -1,0 +1,85 @@
+"""A model with a branch on its whole way: checked, planned with a queue, simulated, and told about truthfully."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from hwflow import onnx
+from hwflow.report.plan import compared
+from tests.e2e.command import Cli
+from tests.e2e.networks import residual, write_data
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(residual(), "r.onnx")
+    write_data(Path("r.npz"), residual(), rows=9, labels=np.arange(9) % 3)
+    return Cli(capsys)
+
+
+def test_it_is_said_to_become_hardware(cli: Cli) -> None:
+    assert cli("info", "r.onnx").out.endswith("  the model becomes hardware\n")
+    assert cli("info", "r.onnx", "--json").json["layers_in_hardware"] == ["first", "second", "add", "fc"]
+    assert cli("check", "r.onnx").out.endswith("5 nodes, all map to hardware: 4 layers\n")
+    done = cli("check", "r.onnx", "--hardware")
+    assert done.code == 0
+    assert done.out.endswith("r.onnx: 5 of 5 nodes map to hardware; 4 layers\n")
+
+
+def test_the_plan_shows_what_waits(cli: Cli) -> None:
+    """The first convolution's result waits for the second's: a line and a bit."""
+    done = cli("build", "r.onnx", "--data", "r.npz")
+    assert done.code == 0, done
+    _, queues = done.out.split("\nqueues ")
+    rows = [line.split() for line in queues.splitlines() if line.startswith("  0_first ")]
+    assert rows
+    plan = yaml.safe_load(Path("build/r/plan.yaml").read_text())
+    assert [(link["from"], link["to"]) for link in plan["links"]] == [
+        ("input", "0_first"), ("0_first", "1_second"), ("0_first", "2_add"), ("1_second", "2_add"), ("2_add", "3_fc"),
+        ("3_fc", "output")]
+    waiting, = (link for link in plan["links"] if (link["from"], link["to"]) == ("0_first", "2_add"))
+    assert waiting["queue"] >= 5
+    assert ["0_first", "2_add", str(waiting["queue"]), str(waiting["bytes"])] in [
+        [*row[:2], *row[-2:]] for row in rows]
+    assert f"bytes of queues, {sum_of_rings(cli)} bytes of rings" in done.out
+    Path("p.yaml").write_text(Path("build/r/plan.yaml").read_text())
+    again = cli("build", "r.onnx", "--data", "r.npz", "--plan", "p.yaml", "--json").json
+    assert again["queue_bytes"] == sum(link["bytes"] for link in plan["links"])
+    assert [link["queue"] for link in again["links"]] == [link["queue"] for link in plan["links"]]
+
+
+def sum_of_rings(cli: Cli) -> int:
+    """Of the convolutions: each keeps a line of four pixels and some, of two channels."""
+    facts = cli("build", "r.onnx", "--data", "r.npz", "--json").json
+    rings = {stage["kind"]: stage["ring_bytes"] for stage in facts["stages"]}
+    assert rings["conv"] >= 2 * 4 * 2
+    assert rings["add"] is None
+    total = facts["ring_bytes"]
+    assert total == sum(stage["ring_bytes"] or 0 for stage in facts["stages"])
+    assert isinstance(total, int)
+    return total
+
+
+def test_every_stage_is_equal_and_latencies_are_compared(cli: Cli) -> None:
+    done = cli("sim", "r.onnx", "--data", "r.npz", "--frames", "4")
+    assert done.code == 0, done
+    assert done.out.endswith("equal: 4 stages, 4 frames, full speed and random stalls, bit for bit\n")
+    facts = cli("sim", "r.onnx", "--data", "r.npz", "--frames", "4", "--json").json
+    full = facts["full speed"]
+    assert full["interval"] == facts["interval"]
+    assert [each["predicted"] for each in full["latency"]] == [each["cycles"] for each in facts["latency"]]
+    (latency,) = full["latency"]
+    assert latency["simulated"] == full["first_output_cycle"]
+    assert f"  latency of '{latency['output']}': {compared(latency['predicted'], latency['simulated'])}, " in done.out
+
+
+def test_a_difference_is_said() -> None:
+    assert compared(1200, 1200) == "predicted 1 200, simulated 1 200 cycles"
+    assert compared(10, 12) == "predicted 10, simulated 12 cycles, 2 more than predicted"
+    assert compared(12, 10) == "predicted 12, simulated 10 cycles, 2 fewer than predicted"
+    assert compared(12, None) == "predicted 12, simulated no cycles"
