@@ -22,8 +22,8 @@ from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal, raise_opset
 from hwflow.quantize.passes.pads import fold_pads
-from hwflow.quantize.passes.selections import selections_to_layers
 from hwflow.quantize.passes.sums import sum_to_add
+from hwflow.quantize.passes.transposed import transposed_to_conv
 from hwflow.quantize.post_training import FLOAT_PASSES, to_qdq
 from hwflow.quantize.problems import raise_all
 from hwflow.quantize.quantized import Quantized
@@ -48,8 +48,8 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
+    Pass("transposed-to-conv", "Write ConvTranspose as a Conv whose channels become pixels.", transposed_to_conv),
     Pass("fold-pads", "Write Pad as padding of the window behind it.", fold_pads),
-    Pass("selections-to-layers", "Write Slice, Split and Gather of channels as layers.", selections_to_layers),
     Pass("dequantize-before-pool", "Pool the dequantized input, not its integers.", dequantize_before_pool),
 )
 

@@ -11,7 +11,7 @@ import numpy as np
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.onnx.rewrite.renaming import reads
-from hwflow.quantize.operators import HOST_AFTER, HOST_ONLY, KNOWN, NEVER_ON_HOST
+from hwflow.quantize.operators import HOST_AFTER, HOST_ONLY, KNOWN, MOVES, NEVER_ON_HOST
 
 __all__ = [
     "Additions",
@@ -27,6 +27,7 @@ __all__ = [
     "host_suffix",
     "is_layer",
     "label_of",
+    "moves",
     "needs_host",
     "producers",
     "shape_of",
@@ -122,10 +123,23 @@ def apply(node: Node, opsets: Mapping[str, int], inputs: Mapping[str, Array]) ->
     return result
 
 
-def needs_host(node: Node) -> bool:
+def moves(node: Node, graph: Graph) -> bool:
+    """True where `node` only says, by constants, which element of its first input stands where in its results."""
+    if node.domain or node.op_type not in MOVES or dynamic_inputs(node, graph) != node.inputs[:1]:
+        return False
+    return node.op_type not in ("Resize", "Upsample") or _mode(node) == "nearest"
+
+
+def _mode(node: Node) -> str:
+    return attribute(node, "mode", "nearest")
+
+
+def needs_host(node: Node, graph: Graph) -> bool:
     """True for an operator that has no hardware and is light enough for the host, which evaluates all of ONNX."""
     if node.domain not in ("", "ai.onnx.ml") or node.op_type in NEVER_ON_HOST:
         return False
+    if node.op_type in MOVES and not node.domain:
+        return not moves(node, graph)
     return bool(node.domain) or node.op_type not in KNOWN or node.op_type in HOST_ONLY
 
 
@@ -154,7 +168,7 @@ def _front(graph: Graph) -> set[str]:
         if not dynamic or node.op_type in NEVER_ON_HOST or not light.issuperset(dynamic):
             continue
         light.update(filter(None, node.outputs))
-        if needs_host(node) and not at_the_end.intersection(node.outputs):
+        if needs_host(node, graph) and not at_the_end.intersection(node.outputs):
             todo += filter(None, node.outputs)
     while todo:
         name = todo.pop()
@@ -170,7 +184,7 @@ def host_suffix(graph: Graph, allowed: frozenset[str]) -> set[str]:
     read = consumers(graph)
     for node in reversed(graph.nodes):
         followers = [n for name in node.outputs for n in read.get(name, [])]
-        fits = (node.op_type in allowed and not node.domain) or needs_host(node)
+        fits = (node.op_type in allowed and not node.domain) or needs_host(node, graph)
         if fits and all(names.intersection(n.outputs) for n in followers):
             names.update(filter(None, node.outputs))
     return names

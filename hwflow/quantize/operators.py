@@ -14,6 +14,7 @@ __all__ = [
     "LAYOUT",
     "MATRIX",
     "MAX_POOLS",
+    "MOVES",
     "NEVER_ON_HOST",
     "POOLS",
     "QUANTIZERS",
@@ -59,16 +60,24 @@ JOINS = frozenset({"Concat"})
 #: Elements change places or shape, never value.
 LAYOUT = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Dropout"})
 
+#: Elements are chosen, repeated or padded, never computed: with constant parameters, where they interpolate nothing.
+MOVES = frozenset(
+    {
+        "CenterCropPad", "Compress", "DepthToSpace", "Expand", "Gather", "GatherElements", "GatherND", "Pad", "Resize",
+        "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Tile", "Upsample",
+    }
+)  # fmt: skip
+
 QUANTIZERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 #: On the host, behind the hardware.
 HOST_ONLY = frozenset({"Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "TopK", "Cast"})
 
 #: What may run on the host before the first integer.
-HOST_BEFORE = LAYOUT | AFFINE | frozenset({"QuantizeLinear", "Cast"})
+HOST_BEFORE = LAYOUT | MOVES | AFFINE | frozenset({"QuantizeLinear", "Cast"})
 
 #: What may run on the host after the last integer.
-HOST_AFTER = LAYOUT | ELEMENTWISE | QUANTIZERS | HOST_ONLY
+HOST_AFTER = LAYOUT | MOVES | ELEMENTWISE | QUANTIZERS | HOST_ONLY
 
 #: Layers with weights of their own, and control flow: hardware computes them, or nothing does.
 NEVER_ON_HOST = MATRIX | POOLS | frozenset(
@@ -80,4 +89,4 @@ NEVER_ON_HOST = MATRIX | POOLS | frozenset(
     }
 )  # fmt: skip
 
-KNOWN = MATRIX | POOLS | ELEMENTWISE | JOINS | LAYOUT | QUANTIZERS | HOST_ONLY
+KNOWN = MATRIX | POOLS | ELEMENTWISE | JOINS | LAYOUT | MOVES | QUANTIZERS | HOST_ONLY

@@ -21,6 +21,7 @@ from hwflow.quantize.forms import ActivationForm
 from hwflow.quantize.graphs import as_ints, is_layer, label_of, producers
 from hwflow.quantize.passes.affine import fold_affine
 from hwflow.quantize.passes.concat import clamps_before_concat
+from hwflow.quantize.passes.functions import functions_before_moves
 from hwflow.quantize.passes.insert import insert
 from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last, raise_opset
@@ -39,6 +40,7 @@ FLOAT_PASSES: tuple[Pass, ...] = (
     Pass("name-nodes", "Give every node a name of its own.", name_nodes),
     Pass("raise-opset", "Write operators as operator set 13 does.", raise_opset),
     Pass("matrix-to-gemm", "Give products one form: Gemm with transB and bias, Conv with bias.", matrix_to_gemm),
+    Pass("functions-before-moves", "Compute functions of elements before elements move.", functions_before_moves),
     Pass("fold-affine", "Fold batch normalization, bias and scaling into the weights before them.", fold_affine),
     Pass("prelu-to-relu", "Write PRelu with slopes per channel as Relu of x and of -x.", prelu_to_relu),
     Pass("max-pool-last", "Move Relu and Clip in front of a MaxPool.", max_pool_last),

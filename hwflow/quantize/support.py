@@ -9,7 +9,7 @@ import numpy as np
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
-from hwflow.quantize.graphs import consumers, dynamic_inputs, host_prefix, host_suffix
+from hwflow.quantize.graphs import attribute, consumers, dynamic_inputs, host_prefix, host_suffix, moves
 from hwflow.quantize.operators import (
     AFFINE,
     HOST_AFTER,
@@ -19,6 +19,7 @@ from hwflow.quantize.operators import (
     KNOWN,
     LAYOUT,
     MATRIX,
+    MOVES,
     QUANTIZERS,
     SELECTIONS,
 )
@@ -43,7 +44,9 @@ def operators_without_hardware(model: Model) -> list[Problem]:
             folded.update(filter(None, node.outputs))
         elif host.intersection(node.outputs):
             continue
-        elif node.op_type not in KNOWN and find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
+        elif node.op_type in KNOWN or node.op_type == "ConvTranspose":
+            continue
+        elif find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
             found.append(Problem.of(node, f"operator {node.op_type} has no hardware", NO_HARDWARE))
     return found
 
@@ -91,10 +94,10 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
         return
     if node.domain or node.op_type not in KNOWN:
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        why = f"operator {operator} has no hardware"
-        if node.op_type == "Pad":
-            why = "between layers only zeros around an image, or behind its channels, have hardware"
-        yield Problem.of(node, why, NO_HARDWARE)
+        yield Problem.of(node, f"operator {operator} has no hardware", NO_HARDWARE)
+        return
+    if node.op_type in MOVES and not moves(node, graph) and not host.intersection(node.outputs):
+        yield _of_move(node, graph)
         return
     if node.op_type == "Dropout" and not is_identity(node, model):
         yield Problem.of(node, "drops elements at random, as in training", "export the model for inference")
@@ -126,6 +129,23 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
             f"{node.op_type} runs on the host, but layers behind it need hardware",
             "remove it, or end the model with it and run the rest as a model of its own",
         )
+
+
+def _of_move(node: Node, graph: Graph) -> Problem:
+    """Of a node that would only move elements if its numbers were other ones."""
+    mode = attribute(node, "mode", "nearest")
+    if node.op_type in ("Resize", "Upsample") and mode != "nearest":
+        return Problem.of(
+            node,
+            f"between layers only mode 'nearest' has hardware, not '{mode}', which computes between elements",
+            "export the model with nearest, or with a ConvTranspose of fixed weights that interpolates",
+        )
+    late = [name for name in dynamic_inputs(node, graph) if name != node.inputs[0]] or list(node.inputs[:1])
+    return Problem.of(
+        node,
+        f"all inputs but the first must be constants, not computed ('{late[0]}')",
+        "export the model with constant parameters (fixed shapes, fixed indices)",
+    )
 
 
 def _bad_constants(graph: Graph) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, ValueType
-from hwflow.quantize.graphs import Names, dynamic_inputs, shape_of
+from hwflow.quantize.graphs import Names, attribute, dynamic_inputs, moves, shape_of
 from hwflow.quantize.operators import JOINS, LAYOUT, MAX_POOLS
 from hwflow.quantize.quantized import View
 
@@ -73,8 +73,8 @@ class _Walk:
             ends = [self.graph.initializers.get(name) for name in (*node.inputs[1:], "", "")[:2]]
             self.parameters[result] = self.parameters[dynamic[0]]
             self._limit(result, self.reals[dynamic[0]], *(None if e is None else int(e.reshape(())) for e in ends))
-        elif node.op_type in LAYOUT | MAX_POOLS | JOINS and integer:
-            self._inherit(result, dynamic[0], self._copy(node))
+        elif integer and (node.op_type in LAYOUT | MAX_POOLS | JOINS or moves(node, self.graph)):
+            self._copy(node, dynamic[0])
         elif node.op_type == "DequantizeLinear" and integer and self.parameters[dynamic[0]] == self._parameters(node):
             real = self.reals[dynamic[0]]
             if result not in self.outputs:
@@ -108,19 +108,31 @@ class _Walk:
             wide.append(np.zeros(wide[0].shape))
         return tuple(value.ravel().tobytes() for value in wide)
 
-    def _inherit(self, result: str, source: str, real: str) -> None:
-        self.reals[result], self.parameters[result] = real, self.parameters[source]
-
-    def _copy(self, node: Node) -> str:
+    def _copy(self, node: Node, source: str) -> None:
         """`node` again, on reals."""
-        name = self.names.new(f"{node.outputs[0]}.real")
-        inputs = tuple(self.reals.get(source, source) for source in node.inputs)
+        node = self._padded_with_reals(node, source)
+        names = {name: self.names.new(f"{name}.real") for name in node.outputs if name}
+        inputs = tuple(self.reals.get(name, name) for name in node.inputs)
         made = self.names.new(f"{node.name}.real") if node.name else ""
-        self.nodes.append(replace(node, inputs=inputs, outputs=(name,), name=made))
-        shape = shape_of(self.graph, node.outputs[0])
-        if shape is not None:
-            self.types[name] = TensorType(np.dtype(np.float32), shape)
-        return name
+        outputs = tuple(names.get(name, "") for name in node.outputs)
+        self.nodes.append(replace(node, inputs=inputs, outputs=outputs, name=made))
+        for name, real in names.items():
+            self.reals[name], self.parameters[name] = real, self.parameters[source]
+            shape = shape_of(self.graph, name)
+            if shape is not None:
+                self.types[real] = TensorType(np.dtype(np.float32), shape)
+
+    def _padded_with_reals(self, node: Node, source: str) -> Node:
+        """A Pad with what its integer means."""
+        if node.op_type != "Pad" or attribute(node, "mode", "constant") != "constant":
+            return node
+        scale, zero_point = (np.frombuffer(value, np.float64)[0] for value in self.parameters[source])
+        inputs = (*node.inputs, "", "")
+        fill = self.graph.initializers.get(inputs[2])
+        value = self.names.new(f"{node.outputs[0]}.padding")
+        integer = 0.0 if fill is None or not fill.size else float(fill.reshape(-1)[0])
+        self.limits[value] = np.array((integer - zero_point) * scale, np.float32)
+        return replace(node, inputs=(*inputs[:2], value, *node.inputs[3:]))
 
     def live(self) -> tuple[Node, ...]:
         """The nodes that an output or the reals of a tensor depend on."""

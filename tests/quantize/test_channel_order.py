@@ -7,9 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from hwflow.errors import HwflowError
 from hwflow.layers import Conv
-from hwflow.quantize import quantize
 from hwflow.quantize.importer.channels import ordered_weights
 from tests.quantize.models import Qdq, assert_agrees, kinds
 
@@ -63,13 +61,13 @@ def test_a_gate_of_the_mean_behind_a_shuffle() -> None:
     assert kinds(q) == ["conv", "average_pool", "conv", "multiply"]
 
 
-def test_a_sum_of_channels_in_different_orders_is_refused() -> None:
+def test_a_sum_of_channels_in_different_orders_puts_one_in_place() -> None:
     m = shuffled()
     image = m.x
     m.conv((6, 6, 1, 1)).qdq(0.5, 0)
     m.x = m.b.node("Add", image, m.x, name="sum")
-    with pytest.raises(HwflowError, match=r"'sum' \(Add\): joins tensors .* must be equal and in the same order"):
-        quantize(m.qdq(0.5, 0).conv((4, 6, 1, 1)).qdq(0.5, 0).model())
+    q = assert_agrees(m.qdq(0.5, 0).conv((4, 6, 1, 1)).qdq(0.5, 0).model(), 0.5, share=0.99)
+    assert kinds(q) == ["conv", "conv", "rearrange", "add", "conv"]
 
 
 def test_other_groups_become_one_with_zeros() -> None:

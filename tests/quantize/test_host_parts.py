@@ -67,7 +67,7 @@ def numbers(n: Net, *values: int) -> str:
 FRONT: dict[str, Callable[[Net], str]] = {
     "Slice": lambda n: n.node("Slice", n.x, numbers(n, 2), numbers(n, 10), numbers(n, 1), channels=8),
     "Gather": lambda n: n.node("Gather", n.x, numbers(n, 7, 3, 5), axis=1, channels=3),
-    "Exp, Gather": lambda n: n.node("Gather", n.node("Exp", n.x), numbers(n, 7, 3, 5), axis=1, channels=3),
+    "Cos, Gather": lambda n: n.node("Gather", n.node("Cos", n.x), numbers(n, 7, 3, 5), axis=1, channels=3),
     "LayerNormalization": lambda n: n.node("LayerNormalization", n.x, n.constant(np.ones(12))),
     "Cos": lambda n: n.node("Cos", n.x),
 }
@@ -103,14 +103,14 @@ def two(n: Net, a: str, b: str) -> tuple[str, str]:
 def test_operators_behind(behind: str) -> None:
     q, host = on_host(made(lambda n: BEHIND[behind](n, *dense(n, n.x)), ROW))
     assert [layer.kind for layer in q.graph.layers] == ["dense", "dense"]
-    assert host == set(behind.split(", "))
+    assert host == set(behind.split(", ")) - {"Split"}  # the order of elements alone
 
 
 def test_an_image_grows_behind_the_last_layer() -> None:
     sizes = np.array([1, 1, 2, 2], np.float32)
     q, host = on_host(made(lambda n: (n.node("Resize", n.unit(n.x, 4), "", n.constant(sizes), mode="nearest"),), IMAGE))
     assert [layer.kind for layer in q.graph.layers] == ["conv"]
-    assert host == {"Transpose", "Resize"}
+    assert host == {"Transpose"}  # of the input; the rest is the order of elements
 
 
 def gru(n: Net) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def gru(n: Net) -> tuple[str, ...]:
 
 
 def resize(n: Net) -> str:
-    made = n.b.node("Resize", n.unit(n.x, 4), "", n.constant([1, 1, 2, 2]), mode="nearest", name="grow")
+    made = n.b.node("Resize", n.unit(n.x, 4), "", n.constant([1, 1, 2, 2]), mode="linear", name="grow")
     n.channels[made] = 4
     return made
 
@@ -131,13 +131,13 @@ REFUSED: dict[str, tuple[tuple[int, ...], Callable[[Net], tuple[str, ...]], str]
     "a recurrent layer in front": (ROW, gru, "'gru' (GRU): operator GRU has no hardware"),
     "a layer behind": (
         IMAGE,
-        lambda n: (n.b.node("ConvTranspose", n.unit(n.x, 4), n.constant(n.normal(4, 2, 2, 2)), name="up"),),
-        "'up' (ConvTranspose): operator ConvTranspose has no hardware",
+        lambda n: (n.b.node("LpPool", n.unit(n.x, 4), kernel_shape=(2, 2), name="norm"),),
+        "'norm' (LpPool): operator LpPool has no hardware",
     ),
     "an operator between layers": (
         IMAGE,
         lambda n: (n.conv(resize(n), 4, (1, 1)),),
-        "'grow' (Resize): operator Resize has no hardware",
+        "'grow' (Resize): between layers only mode 'nearest' has hardware, not 'linear'",
     ),
     "a product of two computed tensors behind": (
         ROW,

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from hwflow import onnx
-from hwflow.errors import HwflowError
 from hwflow.onnx.model import Model
 from hwflow.quantize import quantize
 from hwflow.quantize.passes.pads import fold_pads
@@ -56,17 +55,17 @@ WINDOWS: dict[str, tuple[Callable[[Net], str], list[str]]] = {
     "average": (lambda n: pool(n, n.pad(n.x, AROUND), "AveragePool"), ["AveragePool"]),
     "average that pads itself": (
         lambda n: pool(n, n.pad(n.x, AFTER), "AveragePool", pads=(1, 1, 1, 1)),
-        ["Conv", "AveragePool"],
+        ["Pad", "AveragePool"],
     ),
     "maximum of what is not negative": (lambda n: pool(n, n.pad(n.relu(n.x), AROUND), "MaxPool"), ["Relu", "MaxPool"]),
-    "maximum": (lambda n: pool(n, n.pad(n.x, AROUND), "MaxPool"), ["Conv", "MaxPool"]),
+    "maximum": (lambda n: pool(n, n.pad(n.x, AROUND), "MaxPool"), ["Pad", "MaxPool"]),
     "maximum without padding": (lambda n: pool(n, n.pad(n.x, AROUND, LOWEST), "MaxPool"), ["MaxPool"]),
     "maximum rounded up": (
         lambda n: pool(n, n.pad(n.relu(n.x), AROUND), "MaxPool", ceil_mode=1),
-        ["Relu", "Conv", "MaxPool"],
+        ["Relu", "Pad", "MaxPool"],
     ),
-    "no window": (lambda n: n.node("GlobalAveragePool", n.pad(n.x, AROUND)), ["Conv", "GlobalAveragePool"]),
-    "channels": (lambda n: n.node("Add", n.pad(n.x, (0, 1, 1, 1, 0, 2, 1, 1)), n.constant(0.5)), ["Conv", "Add"]),
+    "no window": (lambda n: n.node("GlobalAveragePool", n.pad(n.x, AROUND)), ["Pad", "GlobalAveragePool"]),
+    "channels": (lambda n: n.node("Add", n.pad(n.x, (0, 1, 1, 1, 0, 2, 1, 1)), n.constant(0.5)), ["Pad", "Add"]),
 }  # fmt: skip
 
 
@@ -108,17 +107,17 @@ def test_other_padding_in_front_is_the_hosts(mode: str) -> None:
     assert "on the host: Pad, " in q.notes[-1]
 
 
-@pytest.mark.parametrize("attributes", [{"mode": "reflect"}, {"value": 1.0}], ids=["mode", "value"])
-def test_other_padding_between_layers_is_refused(attributes: dict[str, object]) -> None:
+@pytest.mark.parametrize("attributes", [{"mode": "reflect"}, {"mode": "edge"}, {"value": 1.0}], ids=str)
+def test_other_padding_between_layers_is_a_layer(attributes: dict[str, object]) -> None:
     n = Net((3, 8, 8))
     inputs = [n.constant(AROUND, np.int64)]
     if "value" in attributes:
         inputs.append(n.constant(attributes.pop("value")))
     x = n.b.node("Pad", n.unit(n.x, 3), *inputs, name="pad", **attributes)
     n.channels[x] = 3
-    with pytest.raises(HwflowError) as caught:
-        quantize(onnx.infer(n.model(n.conv(x, 4, (3, 3), pad=0))))
-    assert "'pad' (Pad): between layers only zeros around an image, or behind its channels, have" in str(caught.value)
+    q = quantize(onnx.infer(n.model(n.conv(x, 4, (3, 3), pad=0))))
+    assert kinds(q) == ["conv", "rearrange", "conv"]
+    assert quantize(onnx.loads(onnx.dumps(q.qdq))).graph == q.graph
 
 
 def start(zero_point: int = -128) -> Qdq:
@@ -158,4 +157,4 @@ def test_in_front_of_a_maximum_of_integers() -> None:
 def test_without_a_window_it_is_a_layer() -> None:
     m = start(7)
     pad(m).node("GlobalAveragePool").qdq(0.05, 0)
-    assert kinds(assert_agrees(m.model(), 0.05, share=0.99)) == ["conv", "conv", "average_pool"]
+    assert kinds(assert_agrees(m.model(), 0.05, share=0.99)) == ["conv", "rearrange", "average_pool"]

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from hwflow.layers import Layer, LayerGraph, Tensor
 from hwflow.layers.concat import Concat
 from hwflow.layers.formats import IntArray
+from hwflow.layers.rearrange import Offsets, Rearrange, picked
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize.constants import Quantity
-from hwflow.quantize.graphs import label_of
+from hwflow.quantize.graphs import Names, label_of
 from hwflow.quantize.importer.cores import identity
 from hwflow.quantize.importer.finish import average_layer, matrix_layer, product_layer, sum_layer, table_layer
+from hwflow.quantize.importer.moving import is_whole, offsets, places
 from hwflow.quantize.importer.states import (
     Average,
     Held,
     Joined,
     Kept,
     Matrix,
+    Moved,
     Parameters,
     Pending,
     Product,
@@ -44,10 +49,13 @@ class Building:
         self.sources: dict[str, tuple[str, IntArray]] = {}
         self._opsets, self._stage = model.opsets, stage
         self._taken: set[str] = set()
+        self._names = Names(model.graph)
         self._made: dict[str, str] = {}
         self._read_as_real: set[str] = set()
-        #: Result of a Concat to its parts.
+        #: Result of a Concat or Rearrange to the tensors that it puts elsewhere, which mean what it means.
         self._parts: dict[str, tuple[str, ...]] = {}
+        #: What a Rearrange does to which tensor, to its result.
+        self._arranged: dict[object, str] = {}
         self._host_reads = {value.name for value in model.graph.outputs}
         for node in model.graph.nodes:
             if suffix.intersection(node.outputs):
@@ -103,12 +111,13 @@ class Building:
             except (ValueError, OverflowError) as error:
                 why, _, remedy = str(error).partition("; ")
                 raise Unsupported(why, remedy or "quantize the model again; a scale is out of proportion") from None
-        return Held(self._made[rounded.output], rounded.index, real=False)
+        return Held(self._made[rounded.output], rounded.index, False, rounded.moved)
 
     def _make(self, rounded: Rounded) -> str:
         pending, p = rounded.pending, rounded.parameters
         core = pending.core
-        name = self.tensor_name(rounded.output)
+        own = is_whole(pending.index, core.frame)  # else ONNX sees elements of it behind the nodes that move them
+        name = self.tensor_name(rounded.output) if own else self._names.new(f"{rounded.output}.before")
         y = Tensor(name, core.frame, p.narrow, p.scale, p.zero_point)
         if isinstance(core, Joined):
             layer: Layer = self._concat(rounded, core, name)
@@ -116,7 +125,8 @@ class Building:
             layer = self._layer(rounded, y)
         layer.check(LayerGraph("", {**self.tensors, name: y}, (), (), ()))
         self.add(layer, y)
-        self.sources[name] = (rounded.output, pending.index)
+        if own:
+            self.sources[name] = (rounded.output, pending.index)
         return name
 
     def _layer(self, rounded: Rounded, y: Tensor) -> Layer:
@@ -190,7 +200,61 @@ class Building:
             self.sources[name] = (core.key, core.index)
             self._read_as_real.add(name)
             self._made[core.key] = name
-        return Held(self._made[core.key], pending.index, real=True)
+        return Held(self._made[core.key], pending.index, True, pending.moved)
+
+    def arranged(self, held: Held, by: Moved, flat: bool = False) -> Held:
+        """The elements of `held` as a frame of their own, that of the image that ONNX sees; `flat`: as one row.
+
+        One Rearrange layer, or two where rows, columns and channels do not move on their own: over one row.  It is
+        named like `by` where nothing has moved elements before.
+        """
+        frame, wanted, own = places(held.index, flat)
+        x = self.tensors[held.tensor]
+        if frame == x.frame and np.array_equal(wanted.ravel(), np.arange(frame.elements)):
+            return replace(held, index=own, moved=None)
+        by = held.moved or by
+        padding = self._padding(held, x) if (wanted < 0).any() else None
+        found = offsets(wanted)
+        if found is None:
+            row = Offsets(np.zeros(1, np.int64), np.zeros(1, np.int64), wanted.ravel())
+            x = self._rearrange(x, row, padding, by, f"{by.output}.row")
+            found, padding = picked(frame), None
+        y = self._rearrange(x, found, padding, by, f"{by.output}.row" if flat else by.output)
+        if not flat:
+            self.sources.setdefault(y.name, (by.output, own))
+        return Held(y.name, own, held.real)
+
+    def _rearrange(self, x: Tensor, to: Offsets, padding: int | None, by: Moved, wish: str) -> Tensor:
+        """A Rearrange of `x`, or the same one again; `wish` is the name of its result."""
+        key = (x.name, padding, by.output, *(table.tobytes() for table in to))
+        if key in self._arranged:
+            return self.tensors[self._arranged[key]]
+        if padding is None:
+            padding = x.zero_point if x.format.contains(np.array([x.zero_point])) else x.format.low
+        own = self.tensor_name(wish)
+        name = own if wish == by.output and own not in self.tensors else self._names.new(wish)
+        layer = Rearrange(self.name_of(by.node), (x.name,), name, x.format, *to, padding)
+        y = replace(x, name=name, frame=to.frame)
+        layer.check(LayerGraph("", {**self.tensors, name: y}, (), (), ()))
+        self.add(layer, y)
+        self._arranged[key], self._parts[name] = name, (x.name,)
+        if x.name in self._read_as_real:
+            self._read_as_real.add(name)
+        return y
+
+    def _padding(self, held: Held, x: Tensor) -> int:
+        """The integer that pads.  Unsupported where none means the value."""
+        assert held.moved is not None
+        value = held.moved.padding
+        steps = np.rint(np.float64(value) / x.scale) + x.zero_point if held.real else np.float64(value)
+        exact = not held.real or np.float32((steps - x.zero_point) * x.scale) == np.float32(value)
+        if not exact or not x.format.contains(np.array([steps])):
+            raise Unsupported(
+                f"pads '{x.name}' ({x.format}, scale {x.scale}, zero point {x.zero_point}) with "
+                f"{value}, which none of its integers means",
+                "put a QuantizeLinear and DequantizeLinear behind it whose range holds the value"
+            )
+        return int(steps)
 
     def _plain(self, part: Pending) -> Tensor:
         if not isinstance(part.core, Kept) or part.steps:

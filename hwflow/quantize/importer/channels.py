@@ -21,7 +21,7 @@ def channel_order(frame: Frame, index: IntArray) -> IntArray:
     straight = image_index(frame, index.ndim)
     if index.shape == straight.shape:
         order: IntArray = index.reshape(frame.channels, -1)[:, 0] % frame.channels
-        if np.array_equal(index, straight[:, order]):
+        if np.array_equal(index, straight[:, order]) and len(np.unique(order)) == frame.channels:
             return order
     raise ValueError(
         f"its input is a frame {frame} whose elements a Transpose or Reshape has put into another order "

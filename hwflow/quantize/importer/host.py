@@ -125,6 +125,8 @@ class _Epilogue:
         if isinstance(state, Rounded):
             state = self.importer.building.held(state)
         if isinstance(state, Held):
+            if (state.index < 0).any():
+                return False  # the host pads
             self._held(name, state.tensor, state.index, state.real)
         elif isinstance(state, Pending) and isinstance(state.core, Matrix) and name == state.core.key:
             self._accumulator(name, state, state.core)

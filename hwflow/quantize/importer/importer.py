@@ -13,12 +13,12 @@ from hwflow.onnx.model import Model, Node
 from hwflow.quantize import operators
 from hwflow.quantize.constants import quantities
 from hwflow.quantize.graphs import (
-    apply,
     as_ints,
     attribute,
     dynamic_inputs,
     host_prefix,
     host_suffix,
+    moves,
     producers,
     shape_of,
 )
@@ -26,7 +26,8 @@ from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.channels import channel_order
 from hwflow.quantize.importer.cores import average, matrix
 from hwflow.quantize.importer.geometry import frame_of, window_of
-from hwflow.quantize.importer.joins import concat, element_wise
+from hwflow.quantize.importer.joins import Misplaced, concat, element_wise
+from hwflow.quantize.importer.movement import Movement, renamed
 from hwflow.quantize.importer.quantizers import integer_limits, parameters, selection
 from hwflow.quantize.importer.states import (
     QUANTIZE_ALL,
@@ -44,6 +45,7 @@ from hwflow.quantize.importer.states import (
     image_index,
 )
 from hwflow.quantize.problems import Problem
+from hwflow.quantize.scale import quantize_value
 from hwflow.quantize.settings import OutputStage
 
 __all__ = ["Importer"]
@@ -62,6 +64,7 @@ class Importer:
         #: LayerGraph input to the ONNX integer tensor that feeds it.
         self.entries: dict[str, Entry] = {}
         self.problems: list[Problem] = []
+        self.movement = Movement(model.graph, model.opsets, self.building)
         self._made = producers(model.graph)
 
     @property
@@ -74,7 +77,7 @@ class Importer:
             dynamic = [name for name in dynamic_inputs(node, self.graph) if name not in self.constants]
             if not dynamic:
                 continue
-            state: State
+            state: State | dict[str, State]
             try:
                 if any(isinstance(self.states[name], Broken) for name in dynamic):
                     state = Broken()
@@ -87,7 +90,7 @@ class Importer:
                     self.problems.append(Problem.of(node, problem.why, problem.remedy))
                     state = Broken()
             for name in filter(None, node.outputs):
-                self.states[name] = state
+                self.states[name] = state[name] if isinstance(state, dict) else state
 
     def _reads_host(self, dynamic: list[str]) -> bool:
         """Whether some input is made by the host in front of the hardware, which the host behind it cannot read."""
@@ -100,28 +103,30 @@ class Importer:
 
     # One method per group of operators.
 
-    def _state(self, node: Node, dynamic: list[str]) -> State:
+    def _state(self, node: Node, dynamic: list[str]) -> State | dict[str, State]:
+        """Of the node's results: one for all, or one for each."""
         state, op = self.states[dynamic[0]], node.op_type
         if node.outputs[0] in self.front:
             return OnHost(behind=False)
         if op in operators.MATRIX or op in operators.POOLS:
-            return self._compute(node, state)
+            return self._compute(node, dynamic[0])
         states = [self.states[name] for name in dynamic]
         if any(isinstance(other, OnHost) for other in states):
             return self._on_host(node, states)
         if op == "QuantizeLinear":
-            return self._quantize(node, state)
+            return self._quantize(node, dynamic[0])
         if op == "DequantizeLinear":
             return self._dequantize(node, state)
         if op in operators.LAYOUT:
-            return self._layout(node, dynamic[0])
+            return self.movement.layout(node, self._movable(state))
+        if moves(node, self.graph):
+            return dict(self.movement.move(node, self._movable(state)))
         if op in operators.JOINS:
-            return self._concat(node, states)
+            return self._concat(node, dynamic)
         if op in operators.CLAMPS and isinstance(state, (Rounded, Held)) and not getattr(state, "real", False):
             return self._narrow(node, state)
         if op in operators.ELEMENTWISE:
-            pendings = {name: self.pending(self.states[name]) for name in dynamic}
-            made = element_wise(node, pendings, self.constants)
+            made = self._element_wise(node, dynamic)
             return selection(node, made, self.constants) or made
         return OnHost(behind=True)
 
@@ -147,80 +152,113 @@ class Importer:
             name = before.inputs[0]
         return Entry(node.inputs[0], shape, p)
 
-    def _quantize(self, node: Node, state: State) -> State:
-        p = parameters(node, self.graph, self.constants)
+    def _quantize(self, node: Node, name: str) -> State:
+        p, state = parameters(node, self.graph, self.constants), self.states[name]
         if isinstance(state, Entry):
             return OnHost(behind=False)
-        if isinstance(state, Held):
-            x = self.tensors[state.tensor]
-            fits = p.format.low <= x.format.low and x.format.high <= p.format.high
-            if (x.scale, x.zero_point) == (p.scale, p.zero_point) and fits:
-                return replace(state, real=False)
-        pending = self.pending(state)
-        return Rounded(pending, node, node.outputs[0], p, pending.index)
+        if not isinstance(state, Held) or not state.real:
+            pending = self.pending(name)
+            return Rounded(pending, node, node.outputs[0], p, pending.index, renamed(pending.moved, node.outputs[0]))
+        x, by = self.tensors[state.tensor], renamed(state.moved, node.outputs[0])
+        if by is not None:
+            by = replace(by, padding=quantize_value(by.padding, p.scale, p.zero_point, p.format))
+        fits = p.format.low <= x.format.low and x.format.high <= p.format.high
+        if (x.scale, x.zero_point) == (p.scale, p.zero_point) and fits:
+            return replace(state, real=False, moved=by)
+        return Rounded(self._kept(state, node), node, node.outputs[0], p, state.index, by)
 
     def _dequantize(self, node: Node, state: State) -> State:
         if isinstance(state, Rounded):
             state = self.building.held(state)
         if not isinstance(state, Held) or state.real:
             raise Unsupported("reads a tensor that no QuantizeLinear made integer", QUANTIZE_ALL)
-        self.building.dequantize(state.tensor, parameters(node, self.graph, self.constants))
-        return replace(state, real=True)
+        p, by = parameters(node, self.graph, self.constants), state.moved
+        self.building.dequantize(state.tensor, p)
+        if by is not None:
+            by = replace(by, padding=float(np.float32((by.padding - p.zero_point) * p.scale)))
+        return replace(state, real=True, moved=by)
 
     def _narrow(self, node: Node, state: Rounded | Held) -> State:
         """A Clip or Relu on integers limits what the QuantizeLinear before it makes; elsewhere it is a table."""
-        if isinstance(state, Rounded):
-            low, high = integer_limits(node, self.constants, state.parameters)
-            narrow = replace(state.parameters, low=low, high=high)
-            moved = replace(state.pending, index=state.index)
-            return Rounded(moved, state.node, node.outputs[0], narrow, state.index)
-        x = self.tensors[state.tensor]
-        p = Parameters.of(x)
+        p = state.parameters if isinstance(state, Rounded) else Parameters.of(self.tensors[state.tensor])
         low, high = integer_limits(node, self.constants, p)
-        if (low, high) == (p.low, p.high):
-            return state
-        kept = Kept(node, x.name, x.frame, state)
-        narrow = replace(p, low=low, high=high)
-        return Rounded(Pending.of(kept, state.index), node, node.outputs[0], narrow, state.index)
+        by, narrow = renamed(state.moved, node.outputs[0]), replace(p, low=low, high=high)
+        if by is not None:
+            by = replace(by, padding=min(max(by.padding, low), high))
+        if isinstance(state, Rounded):
+            pending, quantizer = replace(state.pending, index=state.index), state.node
+        elif (low, high) == (p.low, p.high):
+            return replace(state, moved=by)
+        else:
+            pending, quantizer = self._kept(state, node), node
+        return Rounded(pending, quantizer, node.outputs[0], narrow, state.index, by)
 
-    def _layout(self, node: Node, source: str) -> State:
-        state = self.states[source]
+    def _movable(self, state: State) -> Held | Pending | Rounded:
         if isinstance(state, Entry):
-            state = self.enter(state, None)
+            row = Frame(1, 1, int(np.prod(state.shape)))
+            state = self.enter(state, None if frame_of(state.shape) is not None else row)
         assert isinstance(state, (Held, Pending, Rounded))
-        if node.op_type in ("Identity", "Dropout"):
-            return state
-        given = {n: self.graph.initializers[n] for n in node.inputs[1:] if n}
-        index = apply(node, self.model.opsets, {source: state.index, **given})
-        return replace(state, index=np.asarray(index, np.int64))
+        return state
 
-    def _concat(self, node: Node, states: list[State]) -> State:
+    def _element_wise(self, node: Node, dynamic: list[str]) -> Pending:
+        pendings = {name: self.pending(name) for name in dynamic}
+        try:
+            return element_wise(node, pendings, self.constants)
+        except Misplaced:
+            moved = {name: self.movement.pending_in_place(pending, name) for name, pending in pendings.items()}
+            return element_wise(node, moved, self.constants)
+
+    def _concat(self, node: Node, dynamic: list[str]) -> State:
+        states = [self.states[name] for name in node.inputs if name in self.states]
         if len(states) < len([name for name in node.inputs if name]):
             raise Unsupported("joins constants with computed tensors", "remove the constant channels")
         integers = [isinstance(state, Rounded) or (isinstance(state, Held) and not state.real) for state in states]
         if any(integers) and not all(integers):
             raise Unsupported("joins integers with reals", QUANTIZE_ALL)
+        names = [name for name in node.inputs if name]
         if not any(integers):
-            return concat(node, [self.pending(state) for state in states])
-        held = [self.building.held(state) if isinstance(state, Rounded) else state for state in states]
-        kept = [self.pending(replace(state, real=True)) for state in held if isinstance(state, Held)]
-        return replace(self.building.joined(concat(node, kept)), real=False)
+            return self._joined(node, names, [self.pending(name) for name in names])
+        parts = []
+        for name, state in zip(names, states, strict=True):
+            held = self.building.held(state) if isinstance(state, Rounded) else state
+            assert isinstance(held, Held)
+            parts.append(self._kept(replace(self.movement.whole(held, name), real=True), node))
+        return replace(self.building.joined(self._joined(node, names, parts)), real=False)
 
-    def pending(self, state: State) -> Pending:
-        """A state of reals as something that functions of one element can follow."""
+    def _joined(self, node: Node, names: list[str], parts: list[Pending]) -> Pending:
+        """Concat of frames that have the same height and width; where they do not, of images or of rows."""
+        try:
+            return concat(node, parts)
+        except Misplaced:
+            images = [self.movement.pending_in_place(part, name) for part, name in zip(parts, names, strict=True)]
+        try:
+            return concat(node, images)
+        except Misplaced:
+            return concat(
+                node,
+                [self.movement.pending_in_place(part, name, True) for part, name in zip(images, names, strict=True)],
+            )
+
+    def pending(self, name: str) -> Pending:
+        """The reals of the tensor `name` as something that functions of one element can follow."""
+        state = self.states[name]
         if isinstance(state, Entry):
             state = self.enter(state, None)
         if isinstance(state, Pending):
             return state
         if not isinstance(state, Held) or not state.real:
             raise Unsupported("computes with integers; they must be dequantized first", QUANTIZE_ALL)
-        x = self.tensors[state.tensor]
-        made = self._made.get(state.tensor.removesuffix(".frame")) or next(iter(self.graph.nodes))
-        return Pending.of(Kept(made, x.name, x.frame, state), state.index)
+        held = self.movement.whole(state, name)
+        return self._kept(held, self._made.get(held.tensor.removesuffix(".frame")) or self.graph.nodes[0])
+
+    def _kept(self, held: Held, node: Node) -> Pending:
+        x = self.tensors[held.tensor]
+        return replace(Pending.of(Kept(node, x.name, x.frame, held), held.index), moved=held.moved)
 
     # Layers that compute.
 
-    def _compute(self, node: Node, state: State) -> State:
+    def _compute(self, node: Node, name: str) -> State:
+        state = self.states[name]
         if isinstance(state, OnHost):
             raise Unsupported(
                 "stands behind a node that runs on the host" if state.behind else "reads values that are not quantized",
@@ -234,32 +272,36 @@ class Importer:
             state = self.building.joined(state)
         try:
             if node.op_type in ("Gemm", "MatMul"):
-                return self._dense(node, state)
+                return self._dense(node, state, name)
             if isinstance(state, Rounded):
                 state = self.building.held(state)
             held = self.enter(state, None) if isinstance(state, Entry) else state
             assert isinstance(held, Held)
+            if node.op_type == "ReduceMean":
+                held = self.movement.whole(held, name)
+                return average(node, held, self.tensors[held.tensor].frame, self.graph)
+            held = self.movement.image(held, name)
             if node.op_type in operators.MAX_POOLS:
                 return self._max_pool(node, held)
             if node.op_type == "Conv":
-                return matrix(node, held, self.image(held), self.constants)
-            frame = self.tensors[held.tensor].frame if node.op_type == "ReduceMean" else self.image(held)
-            return average(node, held, frame, self.graph)
+                return matrix(node, held, self.tensors[held.tensor].frame, self.constants)
+            return average(node, held, self.tensors[held.tensor].frame, self.graph)
         except ValueError as error:
             raise Unsupported(str(error), "change this layer in the model, or cut the model in front of it") from None
 
-    def _dense(self, node: Node, state: State) -> State:
+    def _dense(self, node: Node, state: State, name: str) -> State:
         if isinstance(state, Entry):
             elements = int(np.prod(state.shape))
             state = self.enter(state, Frame(1, 1, elements))
         if not isinstance(state, Held):
             raise ValueError("its input must be dequantized first (DequantizeLinear)")
-        return matrix(node, state, None, self.constants)
+        return matrix(node, self.movement.whole(state, name), None, self.constants)
 
     def _max_pool(self, node: Node, held: Held) -> State:
         if len([name for name in node.outputs if name]) > 1:
             raise Unsupported("the second output (indices) has no hardware", "use MaxPool without its indices")
-        frame, x, rank = self.image(held), self.tensors[held.tensor], held.index.ndim
+        x, rank = self.tensors[held.tensor], held.index.ndim
+        frame = x.frame
         spatial = (frame.height, frame.width)[4 - rank :]
         kernel = spatial if node.op_type == "GlobalMaxPool" else as_ints(node.attributes["kernel_shape"])
         if attribute(node, "storage_order", 0):
@@ -273,12 +315,6 @@ class Importer:
         index = image_index(y.frame, rank)[:, channel_order(frame, held.index)]
         self.building.sources[y.name] = (node.outputs[0], index)
         return Held(y.name, index, held.real)
-
-    def image(self, held: Held) -> Frame:
-        """The frame of a tensor that ONNX must see as [1, C, W] or [1, C, H, W], channels in any order."""
-        frame = self.tensors[held.tensor].frame
-        channel_order(frame, held.index)
-        return frame
 
     def enter(self, entry: Entry, frame: Frame | None) -> Held:
         """The entry as an input of the layer graph: as an image, or as `frame` in the order of its elements.

@@ -15,10 +15,14 @@ from hwflow.quantize.importer.forms import Form, form_of
 from hwflow.quantize.importer.states import QUANTIZE_ALL, Core, Held, Joined, Kept, Pending, Product, Sum, Unsupported
 from hwflow.quantize.importer.steps import combined, step
 
-__all__ = ["concat", "element_wise"]
+__all__ = ["Misplaced", "concat", "element_wise"]
 
 #: Concats of Concats become layers from the outermost on, one call inside of the other.
 _DEEPEST = 64
+
+
+class Misplaced(Unsupported):
+    """Elements that meet do not stand at the same place of their frames; they may after a Rearrange."""
 
 
 def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping[str, Quantity]) -> Pending:
@@ -67,7 +71,7 @@ def _operand(pending: Pending) -> tuple[Held, Fraction]:
 def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
     """The frame and index of a result: those of one operand, for which the other counts as a whole, a row or a number.
 
-    Unsupported where the elements that meet do not stand at the same place of their frames.
+    Misplaced where the elements that meet do not stand at the same place of their frames.
     """
     for whole, part in ((a, b), (b, a)):
         try:
@@ -83,7 +87,7 @@ def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
         if other in fits and np.array_equal(index, fits[other]):
             return frame, whole.index
     shapes = f"{list(a.index.shape)} (frame {a.core.frame}) and {list(b.index.shape)} (frame {b.core.frame})"
-    raise Unsupported(
+    raise Misplaced(
         f"joins tensors of shapes {shapes}; they must be equal and in the same order, or one of them [1, C, 1, 1] or "
         "a single element",
         "change the shapes in the model before the export",
@@ -93,14 +97,14 @@ def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
 def concat(node: Node, parts: list[Pending]) -> Pending:
     """Concat along the channels: each part keeps its pixels, and its channels stand behind those of the parts before.
 
-    Unsupported where the parts differ in height or width, the node joins another axis, or Concats are nested too deep.
+    Misplaced where the parts differ in height or width, Unsupported where Concats are nested too deep.
     """
     depth = 1 + max(part.core.depth if isinstance(part.core, Joined) else 0 for part in parts)
     if depth > _DEEPEST:
         raise Unsupported(f"joins results of Concat more than {_DEEPEST} deep", "quantize the result of some of them")
     frames = [part.core.frame for part in parts]
     if len({(frame.height, frame.width) for frame in frames}) > 1:
-        raise Unsupported(
+        raise Misplaced(
             f"joins frames of different height or width ({', '.join(map(str, frames))})",
             "join them before the model flattens them, or use the same size",
         )

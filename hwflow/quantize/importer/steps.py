@@ -44,7 +44,7 @@ def per_channel(value: Quantity, index: IntArray, channels: int, name: str) -> Q
 
     def move(array: Array) -> Array:
         full = np.broadcast_to(array, index.shape).ravel()
-        result = np.zeros(channels, array.dtype)
+        result = np.full(channels, full[0], array.dtype)  # that of channels which nothing reads does not matter
         result[channel] = full
         if not np.array_equal(result[channel], full, equal_nan=array.dtype.kind == "f"):
             raise ValueError

@@ -19,6 +19,7 @@ from hwflow.quantize.graphs import (
     with_graph,
 )
 from hwflow.quantize.operators import CLAMPS, LAYOUT, MAX_POOLS, QUANTIZERS
+from hwflow.quantize.passes.opset import raised_move
 
 __all__ = [
     "OPSET",
@@ -62,7 +63,9 @@ def raise_opset(model: Model) -> Model:
             return replace(node, attributes={k: v for k, v in node.attributes.items() if k in ("epsilon", "momentum")})
         return node
 
-    nodes = [raised(node) for node in model.graph.nodes]
+    nodes = list[Node]()
+    for node in model.graph.nodes:
+        nodes += raised_move(node, model.opsets[""], model.graph, added) or [raised(node)]
     return replace(with_graph(model, nodes, added.initializers), opsets={**model.opsets, "": OPSET})
 
 

@@ -5,20 +5,18 @@ PyTorch's ZeroPad2d, Keras's ZeroPadding2D and strided SAME convolutions of Tens
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hwflow.onnx import infer, simplify
-from hwflow.onnx.model import Array, Attribute, Graph, Model, Node
+from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.quantize.graphs import (
     Names,
     apply,
     as_ints,
     attribute,
     consumers,
-    host_prefix,
     producers,
     shape_of,
     with_graph,
@@ -50,23 +48,17 @@ class _Padding:
     def is_spatial(self) -> bool:
         return not any((*self.begins[:2], *self.ends[:2])) and min((*self.begins, *self.ends)) >= 0
 
-    @property
-    def is_image(self) -> bool:
-        return len(self.begins) in (3, 4) and not self.begins[0] and not self.ends[0]
-
 
 def fold_pads(model: Model) -> Model:
     """Pad with zeros and the Conv or AveragePool that reads it become one node with `pads`.
 
     So do Pad and MaxPool where the padding can never be the largest value, or is 0 like the smallest.  A quantizer
-    between them moves in front.  What stays is written as a Conv with a kernel of 1x1: its zeros around and behind
-    the channels are those of the Pad.  A Pad with other values stays as it is.
+    between them moves in front.  Any other Pad stays as it is.
     """
     if not any(node.op_type == "Pad" for node in model.graph.nodes):
         return model
     model = _behind_quantizers(_with_plain_values(model))
     graph = model.graph
-    names, extra = Names(graph), dict[str, Array]()
     nodes, made = list(graph.nodes), producers(graph)
     for k, node in enumerate(nodes):
         while (padding := _padding(made.get(node.inputs[0]) if node.inputs else None, graph)) is not None:
@@ -75,24 +67,9 @@ def fold_pads(model: Model) -> Model:
                 break
             nodes[k] = node = folded
     graph = replace(graph, nodes=tuple(nodes))
-    front, read = host_prefix(graph), consumers(graph)
-    outputs = {value.name for value in graph.outputs}
-    kept = list[Node]()
-
-    def constant(wish: str, value: Array) -> str:
-        name = names.new(wish)
-        extra[name] = value
-        return name
-
-    for node in nodes:
-        padding = _padding(node, graph)
-        if padding is not None and node.outputs[0] not in read and node.outputs[0] not in outputs:
-            continue
-        if padding is None or padding.value or not padding.is_image or node.outputs[0] in front:
-            kept.append(node)
-        else:
-            kept += _as_conv(padding, graph, constant, names)
-    return simplify(infer(with_graph(model, kept, extra)))
+    read, outputs = consumers(graph), {value.name for value in graph.outputs}
+    kept = [n for n in nodes if n.op_type != "Pad" or any(name in read or name in outputs for name in n.outputs)]
+    return simplify(infer(with_graph(model, kept)))
 
 
 def _padding(node: Node | None, graph: Graph) -> _Padding | None:
@@ -257,38 +234,3 @@ def _is_not_negative(name: str, graph: Graph) -> bool:
             return False
         name = node.inputs[0]
     return False
-
-
-def _as_conv(padding: _Padding, graph: Graph, constant: Callable[[str, Array], str], names: Names) -> tuple[Node, ...]:
-    """A Conv with a kernel of 1x1 for a Pad with zeros; between quantizers, where it reads integers.
-
-    The Pad itself where it cuts something off.
-    """
-    if min((*padding.begins, *padding.ends)) < 0:
-        return (padding.node,)
-    shape, (before, behind) = shape_of(graph, padding.source), (padding.begins[1], padding.ends[1])
-    assert shape is not None  # or the node were no padding
-    channels, rank, base = shape[1], len(shape) - 2, padding.node.name or padding.node.outputs[0]
-    spread = bool(before or behind)
-    weights = (
-        np.eye(before + channels + behind, dtype=np.int8)[:, before : before + channels]
-        if spread
-        else np.ones((channels, 1), np.int8)
-    )
-    weights = weights.reshape(*weights.shape, *[1] * rank)
-    attributes: dict[str, Attribute] = {
-        "group": 1 if spread else channels,
-        "pads": (*padding.begins[2:], *padding.ends[2:]),
-    }
-    source = producers(graph).get(padding.source)
-    if source is None or source.op_type != "DequantizeLinear":
-        kernel = constant(f"{base}.kernel", weights.astype(np.float32))
-        return (replace(padding.node, op_type="Conv", inputs=(padding.source, kernel), attributes=attributes),)
-    kernel, integers, real = names.new(f"{base}.kernel"), names.new(f"{base}.integers"), names.new(f"{base}.real")
-    inputs = (constant(f"{kernel}.integers", weights), constant(f"{kernel}.scale", np.array(1, np.float32)))
-    return (
-        Node("DequantizeLinear", inputs, (kernel,), name=kernel),
-        replace(padding.node, op_type="Conv", inputs=(padding.source, kernel), outputs=(real,), attributes=attributes),
-        Node("QuantizeLinear", (real, *source.inputs[1:]), (integers,), name=integers),
-        Node("DequantizeLinear", (integers, *source.inputs[1:]), padding.node.outputs, name=f"{integers}.real"),
-    )

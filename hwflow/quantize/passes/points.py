@@ -10,15 +10,32 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hwflow.onnx.model import Graph, Model, Node
-from hwflow.quantize.graphs import constants, consumers, dynamic_inputs, host_prefix, label_of, needs_host, producers
-from hwflow.quantize.operators import CLAMPS, ELEMENTWISE, HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, MATRIX
+from hwflow.quantize.graphs import (
+    attribute,
+    constants,
+    consumers,
+    dynamic_inputs,
+    host_prefix,
+    label_of,
+    needs_host,
+    producers,
+)
+from hwflow.quantize.operators import (
+    CLAMPS,
+    ELEMENTWISE,
+    HOST_AFTER,
+    HOST_BEFORE,
+    HOST_ONLY,
+    LAYOUT,
+    MATRIX,
+    MAX_POOLS,
+    MOVES,
+)
 
 __all__ = ["KEEPS", "Point", "common_ranges", "points", "scale_source"]
 
 #: The result has the values of the first input, or some of them, and perhaps zeros.
-KEEPS = LAYOUT | frozenset(
-    {"DepthToSpace", "Expand", "Gather", "GlobalMaxPool", "MaxPool", "Pad", "Slice", "SpaceToDepth", "Split", "Tile"}
-)
+KEEPS = LAYOUT | MOVES | MAX_POOLS
 
 #: What makes classes of scores.
 _CLASSIFIES = HOST_ONLY - {"Cast"}
@@ -50,14 +67,14 @@ def points(model: Model) -> tuple[Point, ...]:
 
 
 def common_ranges(model: Model, found: tuple[Point, ...]) -> tuple[tuple[str, ...], ...]:
-    """Groups of points that are best made integers the same way: operands and result of a Concat.
+    """Groups of points that are best made integers the same way: operands and result of a Concat or a Pad with values.
 
-    Then Concat only puts integers beside each other.
+    Then these only put integers beside each other.
     """
     graph, tensors = model.graph, {point.tensor for point in found}
     made, group = producers(graph), {name: {name} for name in tensors}
     for node in graph.nodes:
-        if node.op_type != "Concat" or node.outputs[0] not in tensors:
+        if not (node.op_type == "Concat" or pads_values(node, graph)) or node.outputs[0] not in tensors:
             continue
         sources = [scale_source(name, made, tensors) for name in dynamic_inputs(node, graph)]
         merged = set().union(*(group[name] for name in (*sources, node.outputs[0]) if name in group))
@@ -65,6 +82,14 @@ def common_ranges(model: Model, found: tuple[Point, ...]) -> tuple[tuple[str, ..
     order = [point.tensor for point in found]
     unique = {id(names): names for name in order if len(names := group[name]) > 1}
     return tuple(tuple(name for name in order if name in names) for names in unique.values())
+
+
+def pads_values(node: Node, graph: Graph) -> bool:
+    """True for a Pad with a constant other than 0, which the range of its input may not hold."""
+    if node.op_type != "Pad" or attribute(node, "mode", "constant") != "constant":
+        return False
+    fill = graph.initializers.get((*node.inputs, "", "")[2])
+    return bool(attribute(node, "value", 0.0) if fill is None else fill.any())
 
 
 def scale_source(name: str, made: Mapping[str, Node], stop: Container[str]) -> str:
@@ -177,8 +202,8 @@ class _Walk:
 
     def _computes(self, node: Node) -> bool:
         """True for what is neither a function of elements nor keeps its input's values."""
-        known = node.op_type in ELEMENTWISE | KEEPS or needs_host(node)
-        return not known and bool(dynamic_inputs(node, self.graph))
+        known = node.op_type in ELEMENTWISE | KEEPS or needs_host(node, self.graph)
+        return (not known or pads_values(node, self.graph)) and bool(dynamic_inputs(node, self.graph))
 
     def _is_join(self, node: Node) -> bool:
         return node.op_type in ELEMENTWISE and node.outputs[0] not in self.roots and self._is_dynamic(node)
@@ -221,7 +246,7 @@ class _Walk:
         names: set[str] = set()
         for node in reversed(self.graph.nodes):
             result, followers = node.outputs[0], [n for name in node.outputs for n in self.read.get(name, [])]
-            fits = node.op_type in HOST_AFTER or needs_host(node)
+            fits = node.op_type in HOST_AFTER or needs_host(node, self.graph)
             if not fits or not all(set(n.outputs) & names for n in followers):
                 continue
             if result in self.fused or (self._is_join(node) and result not in forced):
@@ -233,7 +258,8 @@ class _Walk:
         """Results of operators that only the host has, and of all that follows."""
         forced: set[str] = set()
         for node in self.graph.nodes:
-            if (needs_host(node) or forced.intersection(node.inputs)) and node.outputs[0] not in self.before:
+            reached = needs_host(node, self.graph) or forced.intersection(node.inputs)
+            if reached and node.outputs[0] not in self.before:
                 forced.update(filter(None, node.outputs))
         yield from forced
 

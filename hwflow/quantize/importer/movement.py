@@ -1,0 +1,121 @@
+"""Nodes that move elements: only the index of a tensor changes, until a layer needs the elements in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from hwflow.layers.formats import IntArray
+from hwflow.onnx.model import Graph, Node
+from hwflow.quantize.graphs import apply, producers
+from hwflow.quantize.importer.building import Building
+from hwflow.quantize.importer.channels import channel_order
+from hwflow.quantize.importer.moving import is_whole, moved, offsets, padding_of, places
+from hwflow.quantize.importer.states import Held, Kept, Moved, Pending, Rounded, Step, Unsupported
+from hwflow.quantize.importer.steps import varies
+
+__all__ = ["Movement", "renamed"]
+
+#: What has an index.
+Movable: TypeAlias = Held | Pending | Rounded
+
+#: Axes of the longest tensor that is an image.
+_IMAGE = 4
+
+
+def renamed(by: Moved | None, output: str) -> Moved | None:
+    """What moved the elements, when ONNX calls them `output` next."""
+    return by and replace(by, output=output)
+
+
+class Movement:
+    """Moves indices, and puts elements in place as layers of `building`."""
+
+    def __init__(self, graph: Graph, opsets: Mapping[str, int], building: Building) -> None:
+        self.graph, self.building = graph, building
+        self._opsets, self._made = opsets, producers(graph)
+
+    def layout(self, node: Node, state: Movable) -> Movable:
+        """The result of a node that keeps all elements."""
+        if node.op_type in ("Identity", "Dropout"):
+            return state
+        given = {name: self.graph.initializers[name] for name in node.inputs[1:] if name}
+
+        def index_of(index: IntArray) -> IntArray:
+            return np.asarray(apply(node, self._opsets, {node.inputs[0]: index, **given}), np.int64)
+
+        index = index_of(state.index)
+        if index.ndim > _IMAGE and (index < 0).any() and not isinstance(state, Pending):
+            held = self.in_place(state, node.inputs[0])  # what pads and then shuffles is one layer and another
+            return replace(held, index=index_of(held.index), moved=Moved(node, node.outputs[0]))
+        padding = state.moved.padding if state.moved is not None else 0.0
+        return replace(state, index=index, moved=Moved(node, node.outputs[0], padding))
+
+    def move(self, node: Node, state: Movable) -> dict[str, Movable]:
+        """The results of a node that chooses, repeats and pads."""
+        indices = moved(node, state.index, self.graph, self._opsets)
+        pads = any(np.count_nonzero(index < 0) > np.count_nonzero(state.index < 0) for index in indices.values())
+        padding = state.moved.padding if state.moved is not None else 0.0
+        fill = padding_of(node, self.graph)
+        if pads and isinstance(state, Pending):
+            raise Unsupported(
+                f"pads the result of {state.core.node.label}, which no QuantizeLinear made integer",
+                "put a QuantizeLinear and DequantizeLinear in front of it",
+            )
+        mixed = pads and bool((state.index < 0).any()) and padding != fill
+        if not isinstance(state, Pending) and (mixed or not self._stays_simple(state.index, indices)):
+            return self.move(node, self.in_place(state, node.inputs[0]))
+        by = Moved(node, "", fill if pads else padding)
+        return {name: replace(state, index=index, moved=replace(by, output=name)) for name, index in indices.items()}
+
+    def _stays_simple(self, before: IntArray, after: Mapping[str, IntArray]) -> bool:
+        """False where one layer can put the elements in place before the node, but not behind it."""
+        if any(is_simple(index) for index in after.values()) or not is_simple(before):
+            return True
+        own = places(before)[2]
+        return bool(np.array_equal(before, own))
+
+    def in_place(self, state: Held | Rounded, name: str, flat: bool = False) -> Held:
+        """The tensor `name` with its elements in ONNX's order, as an image where it is one; `flat`: as one row."""
+        held = self.building.held(state) if isinstance(state, Rounded) else state
+        return self.building.arranged(held, Moved(self._made[name], name), flat)
+
+    def whole(self, held: Held, name: str) -> Held:
+        """`held`, with its elements in place unless they are all those of its frame, each once."""
+        return held if is_whole(held.index, self.building.tensors[held.tensor].frame) else self.in_place(held, name)
+
+    def image(self, held: Held, name: str) -> Held:
+        """`held` as an image [1, C, W] or [1, C, H, W] whose channels stand in any order."""
+        frame = self.building.tensors[held.tensor].frame
+        try:
+            channel_order(frame, held.index)
+        except ValueError:
+            held = self.in_place(held, name)
+            channel_order(self.building.tensors[held.tensor].frame, held.index)
+        return held
+
+    def pending_in_place(self, pending: Pending, name: str, flat: bool = False) -> Pending:
+        """Functions of a tensor behind those of the same tensor in place; others as they are."""
+        core = pending.core
+        if not isinstance(core, Kept) or varies(pending):
+            return pending
+        source = replace(core.source, index=pending.index, real=True, moved=pending.moved)
+        held = self.in_place(source, name, flat)
+        if held.tensor == core.source.tensor:
+            return replace(pending, index=held.index, moved=None)
+        frame = self.building.tensors[held.tensor].frame
+        own = Kept(core.node, held.tensor, frame, held)
+
+        def behind(step: Step) -> Step:
+            return Step(step.node, tuple(own.key if source == core.key else source for source in step.inputs))
+
+        result = own.key if pending.result == core.key else pending.result
+        return Pending(own, held.index, tuple(map(behind, pending.steps)), result)
+
+
+def is_simple(index: IntArray) -> bool:
+    """True where one Rearrange puts the elements in place."""
+    return offsets(places(index)[1]) is not None

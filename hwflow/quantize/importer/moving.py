@@ -1,0 +1,90 @@
+"""Elements that change places: what moving nodes do to an index, and the three tables of a Rearrange."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from hwflow.layers.formats import Frame, IntArray
+from hwflow.layers.rearrange import Offsets
+from hwflow.onnx import evaluate
+from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
+from hwflow.quantize.graphs import attribute
+from hwflow.quantize.importer.geometry import frame_of
+from hwflow.quantize.importer.states import image_index
+
+__all__ = ["is_whole", "moved", "offsets", "padding_of", "places"]
+
+
+def padding_of(node: Node, graph: Graph) -> float:
+    """What stands where the result of a moving node holds no element of its input."""
+    if node.op_type == "Resize":
+        return attribute(node, "extrapolation_value", 0.0)
+    if node.op_type != "Pad":
+        return 0.0
+    fill = graph.initializers.get((*node.inputs, "", "")[2])
+    return attribute(node, "value", 0.0) if fill is None or not fill.size else float(fill.reshape(-1)[0])
+
+
+def moved(node: Node, index: IntArray, graph: Graph, opsets: Mapping[str, int]) -> dict[str, IntArray]:
+    """The index of each result of a node that moves elements of a tensor with `index`; -1 where it pads."""
+    given = {name: graph.initializers[name] for name in node.inputs[1:] if name}
+    if node.op_type == "Pad":  # what pads counts as 0, and elements from 1 on
+        node = replace(node, inputs=tuple("" if k == 2 else name for k, name in enumerate(node.inputs)))
+    plain = {key: value for key, value in node.attributes.items() if key not in ("value", "extrapolation_value")}
+    node = replace(node, attributes=plain)
+    read: dict[str, Array] = {node.inputs[0]: index + 1, **{k: v for k, v in given.items() if k in node.inputs}}
+    feeds = tuple(Value(name, TensorType(array.dtype, array.shape)) for name, array in read.items())
+    results = tuple(Value(name, None) for name in node.outputs if name)
+    constants = {name: array for name, array in read.items() if name != node.inputs[0]}
+    single = Graph("one node", (node,), feeds[:1], results, constants)
+    made = evaluate(Model(single, 10, opsets), {node.inputs[0]: read[node.inputs[0]]})
+    return {name: np.asarray(array, np.int64) - 1 for name, array in made.items()}
+
+
+def is_whole(index: IntArray, frame: Frame) -> bool:
+    """True where every element of the frame stands in `index`, once."""
+    flat = index.ravel()
+    if flat.size != frame.elements or (flat < 0).any():
+        return False
+    return bool((np.bincount(flat, minlength=frame.elements) == 1).all())
+
+
+def places(index: IntArray, flat: bool = False) -> tuple[Frame, IntArray, IntArray]:
+    """How a tensor with `index` becomes a frame of its own.
+
+    The frame: that of an image [1, C, H, W], [1, C, W] or [1, C], else one row (`flat`: in any case, and then in the
+    order of the image's raster); what stands at each of its places [h, w, c]; and the index that the tensor then has.
+    """
+    frame = frame_of(index.shape)
+    if frame is None:
+        frame = Frame(1, 1, index.size)
+        own = np.arange(index.size, dtype=np.int64).reshape(index.shape)
+    else:
+        own = image_index(frame, index.ndim)
+    if flat:
+        frame = Frame(1, 1, index.size)
+    found = np.empty(frame.elements, np.int64)
+    found[own.ravel()] = index.ravel()
+    return frame, found.reshape(frame.height, frame.width, frame.channels), own
+
+
+def offsets(wanted: IntArray) -> Offsets | None:
+    """The tables that give `wanted` [h, w, c], whose entries are places of the source or -1; None where none do."""
+    there = wanted >= 0
+    along = [np.asarray(there.any(axis=axes)) for axes in ((1, 2), (0, 2), (0, 1))]
+    if not there.any():
+        return Offsets(*(np.full(size, -1, np.int64) for size in wanted.shape))
+    r, c, k = (int(np.argmax(valid)) for valid in along)
+    columns, channels = wanted[r, :, k].copy(), wanted[r, c].copy()
+    columns -= columns[along[1]].min()  # no entry is below 0, because -1 stands for padding
+    channels -= channels[along[2]].min()
+    rows = wanted[:, c, k] - columns[c] - channels[k]
+    rows, columns, channels = (
+        np.where(valid, line, -1) for valid, line in zip(along, (rows, columns, channels), strict=True)
+    )
+    inside = along[0][:, None, None] & along[1][:, None] & along[2]
+    made = np.where(inside, rows[:, None, None] + columns[:, None] + channels, -1)
+    return Offsets(rows, columns, channels) if np.array_equal(made, wanted) else None

@@ -1,0 +1,139 @@
+"""The pass that computes functions of elements before the elements move: where a layer is that can take them in.
+
+Behind a transposed convolution, an upsampling or a pixel shuffle stand the batch normalization and the activation of
+the layer in front.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hwflow.layers.formats import IntArray
+from hwflow.onnx import infer, simplify
+from hwflow.onnx.model import Array, Model, Node
+from hwflow.quantize.graphs import (
+    Additions,
+    apply,
+    consumers,
+    dynamic_inputs,
+    host_prefix,
+    label_of,
+    moves,
+    producers,
+    shape_of,
+    with_graph,
+)
+from hwflow.quantize.operators import AFFINE, HOST_BEFORE, LAYOUT, UNARY
+
+__all__ = ["functions_before_moves"]
+
+#: They put in elements that are none of the input's.
+_PADS = frozenset({"CenterCropPad", "Pad"})
+
+
+def functions_before_moves(model: Model) -> Model:
+    """A function of one tensor behind nodes that move its elements becomes the same function in front of them.
+
+    Its constants per channel become those of the channels that the elements come from.
+    """
+    if not any(node.op_type == "Transpose" or moves(node, model.graph) for node in model.graph.nodes):
+        return model
+    walk = _Walk(model)
+    for node in model.graph.nodes:
+        walk.node(node)
+    return simplify(infer(with_graph(model, walk.nodes, walk.added.initializers)))
+
+
+class _Walk:
+    """One walk; `nodes` are those of the result so far."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.graph = model, model.graph
+        self.added, self.made, self.read = Additions(model.graph), producers(model.graph), consumers(model.graph)
+        self.outputs = {value.name for value in model.graph.outputs}
+        self.front = host_prefix(model.graph, HOST_BEFORE)
+        self.nodes: list[Node] = []
+        #: Results that this walk made, to the tensors of the model that have their shape.
+        self.like: dict[str, str] = {}
+
+    def _shape(self, name: str) -> tuple[int, ...] | None:
+        return shape_of(self.graph, self.like.get(name, name))
+
+    def node(self, node: Node) -> None:
+        sources = set(dynamic_inputs(node, self.graph))
+        chain = self._chain(next(iter(sources))) if node.op_type in AFFINE | UNARY and len(sources) == 1 else []
+        constants = self._constants(node, chain) if chain else None
+        if constants is None:
+            self.nodes.append(node)
+            return
+        gone = {id(other) for other in chain}
+        self.nodes = [other for other in self.nodes if id(other) not in gone]
+        start, result = chain[0].inputs[0], self.added.new(f"{node.outputs[0]}.unmoved")
+        inputs = tuple(start if name in sources else constants.get(name, name) for name in node.inputs)
+        self.like[result] = self.like.get(start, start)
+        first = replace(node, inputs=inputs, outputs=(result,))
+        moved = [replace(chain[0], inputs=(result, *chain[0].inputs[1:])), *chain[1:]]
+        moved[-1] = replace(moved[-1], outputs=node.outputs[:1])
+        self.nodes += [first, *moved]
+        for other in (first, *moved):
+            self.made[other.outputs[0]] = other
+
+    def _chain(self, name: str) -> list[Node]:
+        """The nodes that move elements in front of the tensor `name`, which nothing else reads, the first one first.
+
+        Nothing where all they do is to change the shape.
+        """
+        chain = list[Node]()
+        while name in self.made and name not in self.outputs and len(self.read.get(name, [])) == 1:
+            node = self.made[name]
+            movable = node.op_type in LAYOUT or (moves(node, self.graph) and node.op_type not in _PADS)
+            cropped = node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+            if not movable or cropped or len(node.outputs) != 1 or node.inputs[0] in self.front:
+                break
+            chain.insert(0, node)
+            name = node.inputs[0]
+        while chain and not self._starts(chain[0].inputs[0]):
+            chain = chain[1:]
+        return chain if any(node.op_type == "Transpose" or node.op_type not in LAYOUT for node in chain) else []
+
+    def _starts(self, name: str) -> bool:
+        """True for an image, or a row, whose channels are axis 1."""
+        shape = self._shape(name)
+        return shape is not None and 2 <= len(shape) <= 4 and shape[0] == 1
+
+    def _constants(self, node: Node, chain: list[Node]) -> dict[str, str] | None:
+        """New names for the constants of `node`; None where they differ inside a channel of the unmoved tensor."""
+        shape = self._shape(chain[0].inputs[0]) or ()
+        index = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+        for step in chain:
+            given = {name: self.graph.initializers[name] for name in step.inputs[1:] if name}
+            index = np.asarray(apply(step, self.model.opsets, {step.inputs[0]: index, **given}), np.int64)
+        if index.size < np.prod(shape) and len(self.read.get(chain[0].inputs[0], [])) > 1:
+            return None  # others read it too, and less is computed behind the choice
+        channel = index // int(np.prod(shape[2:])) % shape[1]
+        names = dict[str, str]()
+        for name in node.inputs:
+            value = self.graph.initializers.get(name)
+            if value is None or (value.size == 1 and node.op_type != "BatchNormalization"):
+                continue
+            moved = _per_channel(node, value, channel, shape)
+            if moved is None:
+                return None
+            names[name] = self.added.constant(f"{label_of(node)}.{name}.unmoved", moved)
+        return names
+
+
+def _per_channel(node: Node, value: Array, channel: IntArray, shape: tuple[int, ...]) -> Array | None:
+    """`value`, which meets elements of these channels, with one entry for each channel of `shape`."""
+    norm = node.op_type == "BatchNormalization"
+    try:
+        full = np.broadcast_to(value.reshape(-1, *[1] * (channel.ndim - 2)) if norm else value, channel.shape).ravel()
+    except ValueError:
+        return None
+    moved = np.full(shape[1], full[0], value.dtype)  # that of channels which nothing reads does not matter
+    moved[channel.ravel()] = full
+    if not np.array_equal(moved[channel.ravel()], full):
+        return None
+    return moved if norm else moved.reshape(-1, *[1] * (len(shape) - 2))
