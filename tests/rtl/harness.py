@@ -20,10 +20,14 @@ STALLS = (0.0, 0.3, 0.9, 0.98)
 
 @dataclass(frozen=True)
 class Trace:
-    """The beats of one stream, int64[count, lanes], and the cycle of each transfer, int64[count] (0 is the first)."""
+    """The beats of one stream, int64[count, lanes], and the cycle of each transfer, int64[count] (0 is the first).
+
+    `offered` are the cycles in which the beats were valid first.
+    """
 
     beats: np.ndarray
     cycles: np.ndarray
+    offered: np.ndarray
 
     @property
     def span(self) -> int:
@@ -62,14 +66,15 @@ def staller(stall: float, seed: object) -> Callable[[], bool]:
     return lambda: stall > 0 and source.random() < stall
 
 
-def sender(port, beats, stall: float, seed: object, done: Callable[[np.ndarray], None]):
-    """A testbench that sends `beats`, int[count, lanes], and calls `done` with the cycle of each transfer."""
+def sender(port, beats, stall: float, seed: object, done: Callable[[np.ndarray, np.ndarray], None]):
+    """A testbench that sends `beats`, int[count, lanes]; calls `done` with the cycles of the transfers and the offers.
+    """
     shape, lanes = layout_of(port)
     words = [pack(beat, shape) for beat in np.asarray(beats).reshape(len(beats), lanes)]
     payload, noise, wait = Value.cast(port.payload), random.Random(repr(seed)), staller(stall, (seed, "send"))
 
     async def testbench(ctx):
-        cycle, cycles = 0, []
+        cycle, cycles, offered = 0, [], []
         for word in words:
             while wait():
                 ctx.set(payload, noise.getrandbits(len(payload)))
@@ -77,13 +82,14 @@ def sender(port, beats, stall: float, seed: object, done: Callable[[np.ndarray],
                 cycle += 1
             ctx.set(payload, word)
             ctx.set(port.valid, 1)
+            offered.append(cycle)
             ready = False
             while not ready:
                 _, _, ready = await ctx.tick().sample(port.ready)
                 cycle += 1
             cycles.append(cycle - 1)
             ctx.set(port.valid, 0)
-        done(np.array(cycles, dtype=np.int64))
+        done(np.array(cycles, dtype=np.int64), np.array(offered, dtype=np.int64))
     return testbench
 
 
@@ -93,7 +99,7 @@ def receiver(port, count: int, stall: float, seed: object, patience: int, settle
     payload, wait = Value.cast(port.payload), staller(stall, (seed, "receive"))
 
     async def testbench(ctx):
-        beats, cycles, cycle, since, held = [], [], 0, 0, None
+        beats, cycles, offered, cycle, since, held = [], [], [], 0, 0, None
         while len(beats) < count or since < settle:
             take = not wait()
             ctx.set(port.ready, take)
@@ -101,6 +107,8 @@ def receiver(port, count: int, stall: float, seed: object, patience: int, settle
             if held is not None:
                 assert valid, f"cycle {cycle}: valid fell before the transfer"
                 assert word == held, f"cycle {cycle}: payload changed from {held:#x} to {word:#x} before the transfer"
+            if valid and held is None:
+                offered.append(cycle)
             held = word if valid and not take else None
             since += 1
             if valid and take:
@@ -111,7 +119,8 @@ def receiver(port, count: int, stall: float, seed: object, patience: int, settle
             assert len(beats) == count or since < patience, (
                 f"no beat for {patience} cycles, after {len(beats)} of {count}")
             cycle += 1
-        done(Trace(np.array(beats, dtype=np.int64).reshape(count, lanes), np.array(cycles, dtype=np.int64)))
+        done(Trace(np.array(beats, dtype=np.int64).reshape(count, lanes), np.array(cycles, dtype=np.int64),
+                   np.array(offered, dtype=np.int64)))
     return testbench
 
 
@@ -136,8 +145,8 @@ def simulate(unit, *, sends: Mapping[str, np.ndarray], receives: Mapping[str, in
     traces: dict[str, Trace] = {}
     sim = simulator(unit)
     for name, beats in sends.items():
-        def sent(cycles, name=name, beats=beats):
-            traces[name] = Trace(np.asarray(beats, dtype=np.int64), cycles)
+        def sent(cycles, offered, name=name, beats=beats):
+            traces[name] = Trace(np.asarray(beats, dtype=np.int64), cycles, offered)
         sim.add_testbench(sender(getattr(unit, name), beats, stall_in, (seed, name), sent))
     for name, count in receives.items():
         def received(trace, name=name):
