@@ -134,7 +134,7 @@ def product_of(ends: tuple[tuple[int, int], tuple[int, int]]) -> RowProduct | Bl
     rows, blocks = RowProduct(ends), BlockProduct(ends)
     count = sum(not each.in_logic for _, _, each in blocks.products)
     in_blocks = price(blocks.plan.cost(None) + Resources(dsp=count))
-    return rows if price(rows.cost(None)) <= in_blocks else blocks
+    return rows if not count or price(rows.cost(None)) <= in_blocks else blocks
 
 
 @dataclass(frozen=True)

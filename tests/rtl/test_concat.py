@@ -1,0 +1,90 @@
+"""Streams behind one another along the channels."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+from amaranth.hdl import signed
+from hwflow_rtl.concat import ConcatStage
+from hwflow_rtl.core import Core, Link
+from hwflow_rtl.streams import stream_of
+
+from tests.rtl.harness import STALLS, simulate
+from tests.rtl.test_join import ARRIVALS, check_times, play
+
+#: Beats of a pixel of each input, and lanes.
+SHAPES = {
+    "two": ((2, 3), 2), "ones": ((1, 1, 1), 1), "long": ((1, 7, 2), 3), "alone": ((3,), 1),
+    "five": ((2, 1, 4, 1, 1), 1)}
+
+
+def make(name: str) -> ConcatStage:
+    words, lanes = SHAPES[name]
+    return ConcatStage(element=signed(8), lanes=lanes, words=words)
+
+
+def beats_of(name: str, pixels: int) -> list[np.ndarray]:
+    words, lanes = SHAPES[name]
+    source = np.random.default_rng(len(name))
+    return [source.integers(-128, 128, (pixels * count, lanes)) for count in words]
+
+
+def expected_of(name: str, beats: list[np.ndarray], pixels: int) -> np.ndarray:
+    return np.concatenate([each.reshape(pixels, -1) for each in beats], axis=1).reshape(-1, SHAPES[name][1])
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("stall_in, stall_out", [
+    (0, 0), (0.5, 0.5), *(pytest.param(a, b, marks=pytest.mark.slow) for a, b in product(STALLS, STALLS))])
+def test_stalls(name: str, stall_in: float, stall_out: float) -> None:
+    unit, beats = make(name), beats_of(name, 12)
+    expected = expected_of(name, beats, 12)
+    assert np.array_equal(unit.model(*beats), expected)
+    traces = simulate(unit, sends=dict(zip(unit.names, beats, strict=True)), receives={"o": len(expected)},
+                      stall_in=stall_in, stall_out=stall_out)
+    assert np.array_equal(traces["o"].beats, expected)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_beat_in_every_cycle(name: str) -> None:
+    beats = beats_of(name, 20)
+    count = sum(len(each) for each in beats)
+    seen = play(make(name), beats, [np.arange(len(each)) for each in beats], count)
+    assert seen.output.span == count
+    assert seen.output.cycles[0] - seen.taken[0][0] == ConcatStage.LATENCY
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("kind", ARRIVALS)
+def test_times(name: str, kind: str) -> None:
+    words, _ = SHAPES[name]
+    kinds = [ARRIVALS[(ARRIVALS.index(kind) + k) % len(ARRIVALS)] for k in range(len(words))]
+    check_times(
+        lambda: make(name), lambda *arrivals: ConcatStage.times(*arrivals, words=words), beats_of(name, 9), kinds)
+
+
+def test_nothing_is_taken_before_its_turn() -> None:
+    beats = beats_of("two", 3)
+    taken = play(make("two"), beats, [np.arange(6) + 50, np.arange(9)], 15).taken
+    assert taken[1][0] == taken[0][1] + 1
+    assert taken[0][2] == taken[1][2] + 1
+
+
+@pytest.mark.parametrize("stall_in, stall_out", [(0, 0), (0.6, 0.6)])
+def test_a_stream_with_itself(stall_in: float, stall_out: float) -> None:
+    """The queue of the second port holds what the first has taken."""
+    stage = ConcatStage(element=signed(8), lanes=1, words=(3, 3))
+    core = Core(stages=[("twice", stage)], inputs=[stream_of(signed(8), 1)],
+                links=[Link(~0, 0, 0, 3), Link(~0, 0, 1, 3), Link(0, ~0)])
+    pixels = np.random.default_rng(0).integers(-128, 128, (10, 3))
+    traces = simulate(core, sends={"i": pixels.reshape(-1, 1)}, receives={"o": 60}, stall_in=stall_in,
+                      stall_out=stall_out)
+    assert np.array_equal(traces["o"].beats.reshape(10, 6), np.concatenate([pixels, pixels], axis=1))
+
+
+def test_refuses_inputs_without_a_beat() -> None:
+    with pytest.raises(ValueError, match=re.escape("words of a Concat must be one or more for each input, not [2, 0]")):
+        ConcatStage(element=signed(8), lanes=1, words=(2, 0))

@@ -1,0 +1,279 @@
+"""What joins share: words that come again, sums in a pipeline, when beats move, whatever the inputs' arrivals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module, Shape, Signal, Value, signed, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
+from hwflow_rtl.add import AddFunction
+from hwflow_rtl.core import inputs_of
+from hwflow_rtl.join import JoinShape, JoinStage
+from hwflow_rtl.join_feed import Feed
+from hwflow_rtl.join_tree import SumPlan, Term, holding, signed_digits
+from hwflow_rtl.products import Operand
+from hwflow_rtl.times import StageTimes
+from hwflow_rtl.vendor import ECP5, Generic, Timing
+
+from tests.rtl.harness import STALLS, Trace, layout_of, pack, receiver, simulate, simulator
+
+INT8 = Operand(signed(8))
+
+
+@dataclass(frozen=True)
+class Played:
+    """When the beats of each input are taken, and what comes out when."""
+
+    taken: list[np.ndarray]
+    output: Trace
+
+
+def play(unit: wiring.Component, beats: Sequence[np.ndarray], arrivals: Sequence[np.ndarray], count: int) -> Played:
+    """Beats that are valid from `arrivals` on, or from when the one before is taken; the output is always taken."""
+    taken: list[list[int]] = [[] for _ in beats]
+    found: list[Trace] = []
+
+    def sender(port, words, cycles, log):
+        shape = layout_of(port)[0]
+
+        async def testbench(ctx):
+            cycle = 0
+            for word, arrival in zip(words, cycles, strict=True):
+                if arrival > cycle:
+                    await ctx.tick().repeat(int(arrival) - cycle)
+                    cycle = int(arrival)
+                ctx.set(Value.cast(port.payload), pack(word, shape))
+                ctx.set(port.valid, 1)
+                ready = False
+                while not ready:
+                    _, _, ready = await ctx.tick().sample(port.ready)
+                    cycle += 1
+                log.append(cycle - 1)
+                ctx.set(port.valid, 0)
+        return testbench
+
+    sim = simulator(unit)
+    for each in zip(inputs_of(unit), beats, arrivals, taken, strict=True):
+        sim.add_testbench(sender(*each))
+    sim.add_testbench(receiver(unit.o, count, 0.0, 0, 5000, 20, found.append))
+    sim.run()
+    return Played([np.array(each) for each in taken], found[0])
+
+
+def arrivals_of(kind: str, count: int, seed: int) -> np.ndarray:
+    """Cycles in which `count` beats come: at once, now and then, late, in bursts."""
+    source = np.random.default_rng([seed, count])
+    gaps = {"at once": np.ones(count), "now and then": source.integers(1, 4, count),
+            "late": source.choice([1, 1, 2, 25], count),
+            "in bursts": np.where(np.arange(count) % 17, 1, source.integers(1, 60, count))}[kind]
+    return np.cumsum(gaps.astype(np.int64)) - 1 + int(source.integers(0, 60))
+
+
+ARRIVALS = ("at once", "now and then", "late", "in bursts")
+
+
+def check_times(make: Callable[[], wiring.Component], times: Callable[..., StageTimes], beats: Sequence[np.ndarray],
+                kinds: Sequence[str], seed: int = 0) -> None:
+    """`times(*arrivals)` is what the simulation shows, in every cycle."""
+    arrivals = [arrivals_of(kind, len(each), seed + k) for k, (kind, each) in enumerate(zip(kinds, beats, strict=True))]
+    said = times(*arrivals)
+    seen = play(make(), beats, arrivals, len(said.departures))
+    for one, other in zip(said.taken, seen.taken, strict=True):
+        assert np.array_equal(one, other)
+    assert np.array_equal(said.departures, seen.output.cycles)
+
+
+def average(shape: JoinShape, technology: Generic | None = None) -> JoinStage:
+    """The mean of two bytes."""
+    return JoinStage(shape=shape, function=mean(), technology=technology or Generic())
+
+
+def mean() -> AddFunction:
+    return AddFunction.of(operands=(INT8, INT8), zero_points=(3, -4), multipliers=(1, 1), shift=1, zero_point=-1,
+                          low=-128, high=127, output=signed(8))
+
+
+#: Both whole; one of 5 beats and one of 2 for all pixels; one element for everything, in one lane or in several.
+SHAPES = {
+    "whole": JoinShape(12, 2, (12, 12), (2, 2)),
+    "pixel": JoinShape(20, 2, (20, 5), (2, 2)),
+    "pixel first": JoinShape(12, 1, (2, 12), (1, 1)),
+    "one beat": JoinShape(6, 3, (6, 1), (3, 3)),
+    "one element": JoinShape(6, 3, (1, 6), (1, 3)),
+    "one element, one lane": JoinShape(6, 1, (6, 1), (1, 1)),
+    "a frame of one beat": JoinShape(1, 2, (1, 1), (2, 1)),
+}
+
+
+def beats_of(shape: JoinShape, frames: int) -> list[np.ndarray]:
+    source = np.random.default_rng(shape.beats)
+    return [source.integers(-128, 128, (frames * words, lanes))
+            for words, lanes in zip(shape.words, shape.lanes_in, strict=True)]
+
+
+def mean_of(shape: JoinShape, beats: Sequence[np.ndarray]) -> np.ndarray:
+    """In numpy's own words."""
+    a, b = (np.broadcast_to(
+        codes.reshape(-1, 1, words, lanes),
+        (len(codes) // words, shape.beats // words, words, shape.lanes)).reshape(-1, shape.lanes)
+        for codes, words, lanes in zip(beats, shape.words, shape.lanes_in, strict=True))
+    return np.clip(np.rint((a - 3 + b + 4) / 2) - 1, -128, 127).astype(np.int64)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("stall_in, stall_out", [
+    (0.5, 0.5), *(pytest.param(*stalls, marks=pytest.mark.slow) for stalls in ((0.9, 0), (0, 0.9), (0.98, 0.98)))])
+def test_every_shape_under_stalls(name: str, stall_in: float, stall_out: float) -> None:
+    shape = SHAPES[name]
+    stage, beats = average(shape), beats_of(shape, 4)
+    expected = mean_of(shape, beats)
+    assert np.array_equal(stage.model(*beats), expected)
+    traces = simulate(stage, sends={"i0": beats[0], "i1": beats[1]}, receives={"o": len(expected)}, stall_in=stall_in,
+                      stall_out=stall_out, seed=shape.beats)
+    assert np.array_equal(traces["o"].beats, expected)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("kinds", [
+    pair if pair in (("late", "at once"), ("in bursts", "now and then")) else pytest.param(pair, marks=pytest.mark.slow)
+    for pair in product(ARRIVALS, ARRIVALS)], ids=", ".join)
+def test_times(name: str, kinds: tuple[str, str]) -> None:
+    shape, technology = SHAPES[name], Generic(timing=Timing(multiply=4, ram=1 + len(kinds[0]) % 4))
+    check_times(
+        lambda: average(shape, technology),
+        lambda *arrivals: JoinStage.times(*arrivals, shape=shape, function=mean(), technology=technology),
+        beats_of(shape, 5), kinds)
+
+
+@pytest.mark.parametrize("ram", [2, *(pytest.param(ram, marks=pytest.mark.slow) for ram in (1, 3, 4))])
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_beat_in_every_cycle_over_the_ends_of_frames(name: str, ram: int) -> None:
+    shape, frames = SHAPES[name], 6
+    technology = Generic(timing=Timing(multiply=4, ram=ram))
+    beats = beats_of(shape, frames)
+    seen = play(average(shape, technology), beats, [np.arange(len(each)) for each in beats], frames * shape.beats)
+    assert seen.output.span == frames * shape.beats
+    if shape.words == (shape.beats, shape.beats):
+        assert seen.output.cycles[0] == JoinStage.latency_of(mean(), technology)
+
+
+@pytest.mark.parametrize("name", ["pixel", "one beat", "one element"])
+def test_the_next_frames_small_operand_may_come_while_this_ones_is_in_use(name: str) -> None:
+    """Those of two frames, and no more, are taken before the first element of the other input has come."""
+    shape = SHAPES[name]
+    beats = beats_of(shape, 4)
+    small = int(np.argmin(shape.words))
+    late = 200
+    arrivals = [np.arange(len(each)) + (0 if k == small else late) for k, each in enumerate(beats)]
+    taken = play(average(shape), beats, arrivals, 4 * shape.beats).taken[small]
+    assert (taken < late).sum() == 2 * shape.words[small]
+
+
+def test_an_input_without_its_partner_is_taken_no_further_than_its_queue() -> None:
+    """So that the words behind stay with the fork or the stage that they come from."""
+    shape = SHAPES["whole"]
+    beats = beats_of(shape, 1)
+    taken = play(average(shape), beats, [np.arange(12), np.arange(12) + 100], 12).taken
+    assert (taken[0] < 100).sum() == 2
+    assert taken[1][0] == 100
+
+
+@pytest.mark.parametrize("words, repeats", [(1, 4), (2, 2), (3, 5), (5, 2), (8, 3)])
+@pytest.mark.parametrize("stall_in, stall_out", [
+    (0.3, 0.3), *(pytest.param(*stalls, marks=pytest.mark.slow) for stalls in product(STALLS[:3], repeat=2))])
+def test_words_come_again(words: int, repeats: int, stall_in: float, stall_out: float) -> None:
+    unit = Feed(words, repeats, Generic()).unit(Shape(8))
+    frames = np.random.default_rng(words).integers(0, 256, (4, words))
+    traces = simulate(unit, sends={"i": frames.reshape(-1, 1)}, receives={"o": 4 * words * repeats}, stall_in=stall_in,
+                      stall_out=stall_out)
+    assert np.array_equal(traces["o"].beats.reshape(-1), np.tile(frames, (1, repeats)).reshape(-1))
+
+
+def test_words_that_come_again_are_counted_in_blocks() -> None:
+    """A wide and deep one takes RAM blocks, those of the technology."""
+    cost = Feed(256, 49, ECP5()).cost(64)
+    assert cost.ram == ECP5().ram_cost(width=64, depth=512).ram > 0
+    assert Feed(1, 49, ECP5()).cost(64).ram == Feed(256, 1, ECP5()).cost(64).ram == 0
+
+
+@pytest.mark.parametrize("words, lanes", [((12, 5), (2, 2)), ((12, 2), (2, 1)), ((12, 12), (2, 3))])
+def test_refuses_inputs_that_do_not_meet(words: tuple[int, int], lanes: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=re.escape(
+            f"inputs of a join of 12 beats of 2 lanes must have a divisor of the beats and its lanes, or one beat of "
+            f"one lane, not {words[1]} beats of {lanes[1]} lanes")):
+        JoinShape(12, 2, words, lanes)
+
+
+class Sum(wiring.Component):
+    """A `SumPlan` whose numbers are inputs."""
+
+    def __init__(self, plan: SumPlan):
+        self.plan = plan
+        super().__init__({"total": Out(signed(80))})
+        self.values = [Signal(term.shape, name=f"value{k}") for k, term in enumerate(plan.terms)]
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.total.eq(self.plan.build(m, self.values, "sum") << self.plan.result.place)
+        return m
+
+
+def total_of(plan: SumPlan, rows: np.ndarray) -> list[int]:
+    """What a simulation adds, a row in every cycle."""
+    unit, found = Sum(plan), []
+
+    async def feed(ctx):
+        for row in rows:
+            for signal, value in zip(unit.values, row, strict=True):
+                ctx.set(signal, int(value))
+            await ctx.tick()
+
+    async def watch(ctx):
+        for cycle in range(plan.latency + len(rows)):
+            _, _, total = await ctx.tick().sample(unit.total)
+            if cycle >= plan.latency:
+                found.append(total)
+
+    sim = simulator(unit)
+    sim.add_testbench(feed)
+    sim.add_testbench(watch)
+    sim.run()
+    return found
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_sums_of_any_terms(seed: int) -> None:
+    """Ranges with and without a sign, places that overlap or not, terms that are subtracted, all but one too."""
+    source = np.random.default_rng(seed)
+    terms = []
+    for k in range(int(source.integers(2, 8))):
+        low, high = sorted(int(n) for n in source.integers(-200, 200, 2))
+        low = max(low, 0) if source.random() < 0.4 else low
+        terms.append(Term(low, max(low, high), int(source.integers(0, 14)), bool(k and source.random() < 0.5)))
+    plan = SumPlan(tuple(terms))
+    rows = np.array([[int(source.integers(term.low, term.high + 1)) for term in terms] for _ in range(30)]
+                    + [[term.low for term in terms], [term.high for term in terms]])
+    signs = [-(1 << term.place) if term.negative else 1 << term.place for term in terms]
+    assert not plan.result.negative
+    assert total_of(plan, rows) == [int(sum(s * int(v) for s, v in zip(signs, row, strict=True))) for row in rows]
+
+
+def test_signed_digits_are_few_and_far_between() -> None:
+    for number in range(1, 5000):
+        digits = signed_digits(number)
+        assert sum(sign << place if sign > 0 else -(1 << place) for place, sign in digits) == number
+        places = [place for place, _ in digits]
+        assert all(b - a > 1 for a, b in pairwise(places))
+
+
+@pytest.mark.parametrize("low, high, shape", [
+    (0, 0, unsigned(1)), (0, 1, unsigned(1)), (3, 8, unsigned(4)), (-1, 0, signed(1)), (-8, 7, signed(4)),
+    (-8, 8, signed(5)), (-9, -3, signed(5)), (0, 1 << 70, unsigned(71))])
+def test_the_narrowest_shape(low: int, high: int, shape: Shape) -> None:
+    assert holding(low, high) == shape
