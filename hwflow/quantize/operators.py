@@ -40,9 +40,9 @@ CLAMPS = frozenset({"Relu", "Clip"})
 #: Functions of one element; as a table where they are not fused.
 UNARY = CLAMPS | frozenset(
     {
-        "Abs", "Celu", "Ceil", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log",
-        "Mish", "Neg", "PRelu", "Reciprocal", "Round", "Selu", "Sigmoid", "Sign", "Softplus", "Softsign", "Sqrt",
-        "Tanh", "ThresholdedRelu",
+        "Abs", "Asinh", "Atan", "Celu", "Ceil", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish",
+        "LeakyRelu", "Log", "Mish", "Neg", "PRelu", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sinh",
+        "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu",
     }
 )  # fmt: skip
 

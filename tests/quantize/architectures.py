@@ -260,6 +260,63 @@ def sklearn(batch: Dim = 1, opset: int = 17) -> Model:
     return n.model(n.node("Cast", label, to=7), probabilities, opsets={"ai.onnx.ml": 1})
 
 
+def image_autoencoder(batch: Dim = 1, opset: int = 17) -> Model:
+    """Strides down, transposed convolutions up."""
+    n = Net((3, 16, 16), batch, opset)
+    x = n.unit(n.unit(n.x, 8, stride=2), 12, stride=2)
+    for cout in (8, 6):
+        x = n.relu(n.norm(n.transposed(x, cout, (4, 4), strides=(2, 2), pads=(1, 1, 1, 1))))
+    return n.model(n.node("Sigmoid", n.conv(x, 3, (3, 3))))
+
+
+def unet(batch: Dim = 1, opset: int = 17) -> Model:
+    """Down by maxima; up by repetition and by a transposed convolution, beside what came from the way down."""
+    n = Net((3, 16, 16), batch, opset)
+    a = n.unit(n.x, 6)
+    b = n.unit(n.max_pool(a), 8)
+    x = n.unit(n.max_pool(b), 12)
+    x = n.unit(n.node("Concat", n.doubled(x), b, axis=1, channels=20), 8)
+    x = n.node("Concat", n.transposed(x, 6, (2, 2), strides=(2, 2)), a, axis=1, channels=12)
+    return n.model(n.conv(n.unit(x, 6), 2, (1, 1)))
+
+
+def super_resolution(batch: Dim = 1, opset: int = 17) -> Model:
+    n = Net((1, 12, 12), batch, opset)
+    x = n.node("Tanh", n.conv(n.relu(n.conv(n.x, 8, (5, 5))), 8, (3, 3)))
+    x = n.node("DepthToSpace", n.conv(x, 12, (3, 3)), blocksize=2, channels=3)
+    return n.model(n.conv(n.relu(x), 1, (3, 3)))
+
+
+def feature_pyramid(batch: Dim = 1, opset: int = 17) -> Model:
+    """Two outputs; the coarse features, repeated, are added to the fine ones."""
+    n = Net((3, 16, 16), batch, opset)
+    fine = n.unit(n.x, 8, stride=2)
+    coarse = n.unit(fine, 12, stride=2)
+    top = n.conv(coarse, 8, (1, 1))
+    both = n.node("Add", n.conv(fine, 8, (1, 1)), n.doubled(top))
+    return n.model(n.conv(top, 4, (3, 3)), n.conv(both, 4, (3, 3)))
+
+
+def wavenet(batch: Dim = 1, opset: int = 17) -> Model:
+    """Causal dilated convolutions over time, gated: tanh of one half of the channels times sigmoid of the other."""
+    n = Net((4, 32), batch, opset)
+    x = n.conv(n.x, 8, (1,))
+    for dilation in (1, 2, 4):
+        y = n.conv(n.pad(x, (0, 0, dilation, 0, 0, 0)), 16, (2,), pad=0, dilation=dilation)
+        a, b = n.split(y, 8, 8)
+        x = n.node("Add", x, n.conv(n.node("Mul", n.node("Tanh", a), n.node("Sigmoid", b)), 8, (1,)))
+    return n.model(n.gemm(n.mean(n.relu(x), (2,)), 5))
+
+
+def resnext(batch: Dim = 1, opset: int = 17) -> Model:
+    n = Net((3, 16, 16), batch, opset)
+    x = n.unit(n.x, 8, stride=2)
+    for _ in range(2):
+        y = n.norm(n.conv(n.unit(n.unit(x, 8, 1), 8, group=4), 8, (1, 1), bias=False))
+        x = n.relu(n.node("Add", x, y))
+    return n.model(n.gemm(n.mean(x), 10))
+
+
 #: Name to what makes it of a batch dimension and an operator set.
 ARCHITECTURES: dict[str, Maker] = {
     maker.__name__: maker
@@ -267,5 +324,6 @@ ARCHITECTURES: dict[str, Maker] = {
         mobilenet_v1, mobilenet_v2, mobilenet_v3, resnet, resnet_v2, resnet_a, squeezenet, inception, densenet,
         shufflenet_v1, shufflenet_v2, keyword_1d, mlp,
         autoencoder, vgg, keras, keras_mean, pytorch, two_inputs, two_outputs, sklearn,
+        image_autoencoder, unet, super_resolution, feature_pyramid, wavenet, resnext,
     )
 }  # fmt: skip

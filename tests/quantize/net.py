@@ -58,6 +58,19 @@ class Net:
         sizes = {"strides": (stride,) * rank, "dilations": (dilation,) * rank, "kernel_shape": kernel}
         return self.node("Conv", *inputs, channels=cout, group=group, **sizes, **attributes)
 
+    def transposed(self, x: str, cout: int, kernel: tuple[int, ...], group: int = 1, **attributes: Any) -> str:
+        weights = self.normal(self.channels[x], cout // group, *kernel, deviation=0.3)
+        inputs = (x, self.constant(weights), self.constant(self.normal(cout, deviation=0.1)))
+        return self.node("ConvTranspose", *inputs, channels=cout, group=group, **attributes)
+
+    def doubled(self, x: str) -> str:
+        """Every pixel as 2x2, as each operator set writes it."""
+        scales = self.constant((1, 1, 2, 2))
+        if self.opset < 11:
+            return self.node("Upsample" if self.opset < 10 else "Resize", x, scales)
+        return self.node("Resize", x, self.constant(()), scales, coordinate_transformation_mode="asymmetric",
+                         nearest_mode="floor")  # fmt: skip
+
     def norm(self, x: str) -> str:
         c = self.channels[x]
         values = (self.rng.uniform(0.5, 1.5, c), self.normal(c, deviation=0.2), self.normal(c, deviation=0.2),

@@ -214,12 +214,6 @@ def test_padding_that_no_integer_means() -> None:
         quantize(m.node("Pad", *pads).conv((4, 6, 3, 3)).qdq(0.5, 0).model())
 
 
-def transposed(n: Net, x: str, cout: int, kernel: tuple[int, ...], group: int = 1, **attributes: object) -> str:
-    weights = n.constant(n.normal(n.channels[x], cout // group, *kernel, deviation=0.3))
-    bias = n.constant(n.normal(cout, deviation=0.1))
-    return n.node("ConvTranspose", x, weights, bias, channels=cout, group=group, **attributes)
-
-
 TRANSPOSED: dict[str, dict[str, object]] = {
     "strides": {"strides": (2, 2)},
     "pads and output_padding": {"strides": (2, 2), "pads": (1, 1, 1, 1), "output_padding": (1, 1)},
@@ -237,20 +231,20 @@ TRANSPOSED: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("case", TRANSPOSED)
 def test_transposed_convolutions(case: str) -> None:
     n = Net((3, 8, 8))
-    x = n.relu(n.norm(transposed(n, n.unit(n.x, 4), 6, (3, 3), **TRANSPOSED[case])))
+    x = n.relu(n.norm(n.transposed(n.unit(n.x, 4), 6, (3, 3), **TRANSPOSED[case])))
     layers = check(n, n.conv(x, 3, (3, 3)))
     assert layers == ["conv", "conv", *(["rearrange"] if case != "no stride" else []), "conv"]
 
 
 def test_a_transposed_convolution_over_time() -> None:
     n = Net((3, 12))
-    x = n.relu(transposed(n, n.relu(n.conv(n.x, 4, (3,))), 4, (5,), strides=(3,), pads=(2, 1)))
+    x = n.relu(n.transposed(n.relu(n.conv(n.x, 4, (3,))), 4, (5,), strides=(3,), pads=(2, 1)))
     assert check(n, n.conv(x, 3, (3,))) == ["conv", "conv", "rearrange", "conv"]
 
 
 def test_the_last_one_leaves_the_order_to_the_host() -> None:
     n = Net((3, 8, 8))
-    assert check(n, n.node("Sigmoid", transposed(n, n.unit(n.x, 4), 3, (2, 2), strides=(2, 2)))) == ["conv", "conv"]
+    assert check(n, n.node("Sigmoid", n.transposed(n.unit(n.x, 4), 3, (2, 2), strides=(2, 2)))) == ["conv", "conv"]
 
 
 @pytest.mark.parametrize("axis", [None, 1])
