@@ -98,6 +98,8 @@ def quantization_options(command: F) -> F:
                      help="Bits of all weights and, where given, of all activations (else 8): 4 or 4,6."),
         click.option("--settings", type=click.Path(path_type=Path),
                      help="A YAML file with choices for each layer (docs/quantization-guide.md)."),
+        click.option("--hardware-argmax", is_flag=True,
+                     help="Compute the model's final ArgMax or TopK in hardware: indices leave it, not all scores."),
     ]
     for option in reversed(options):
         command = option(command)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +58,7 @@ class Settings:
     plan: Path | None = None
     settings: Path | None = None
     bits: tuple[int, int] | None = None
+    hardware_argmax: bool = False
     export: Path | None = None
     accuracy_drop: float | None = None
     search_evaluations: int = 200
@@ -131,10 +132,12 @@ class Flow:
         """What the user decides about the quantization: the settings file, or widths for all layers, or nothing."""
         settings = self.settings
         if settings.settings is None:
-            return QuantizationSettings() if settings.bits is None else settings_of_bits(*settings.bits)
-        if settings.bits is not None:
+            choices = QuantizationSettings() if settings.bits is None else settings_of_bits(*settings.bits)
+        elif settings.bits is not None:
             raise HwflowError("--bits and --settings must not be given together; write the widths into the file")
-        return settings_from_yaml(read_text(settings.settings), str(settings.settings), self.model)
+        else:
+            choices = settings_from_yaml(read_text(settings.settings), str(settings.settings), self.model)
+        return replace(choices, hardware_argmax=True) if settings.hardware_argmax else choices
 
     @cached_property
     def quantize_key(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hwflow.errors import HwflowError
+from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Model, Node
@@ -141,13 +142,24 @@ def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, M
 
     importer = Importer(model, stage)
     importer.walk()
-    after, outputs = host.epilogue(importer)
+    after, outputs = host.epilogue(importer, settings.hardware_argmax)
     graph = importer.layer_graph(outputs)
     raise_all(importer.problems)
     if not graph.layers:
         raise HwflowError("the model must have a layer that becomes hardware (Conv, Gemm, MatMul, pooling), not none")
+    if settings.hardware_argmax and not any(isinstance(layer, TopK) for layer in graph.layers):
+        raise HwflowError(_no_argmax(model))
     graph.check()
     return graph, host.prologue(importer), after, importer.building.sources
+
+
+def _no_argmax(model: Model) -> str:
+    made = {name: f"is made by {node.op_type}" for node in model.graph.nodes for name in node.outputs}
+    ends = ", ".join(f"'{value.name}' {made.get(value.name, 'is an input')}" for value in model.graph.outputs)
+    return (
+        f"--hardware-argmax wants a model that ends in ArgMax, ArgMin or TopK; {ends}; leave the option out, or end "
+        "the model in an ArgMax before the export"
+    )
 
 
 def _host_note(model: Model, before: Model, after: Model) -> str:

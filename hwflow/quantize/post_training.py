@@ -251,4 +251,4 @@ def _resolved(
         if not point.is_input:
             layer = layers.get(point.owner) or nothing_left(point.owner)
             layers[point.owner] = replace(layer, output=chosen[point.tensor])
-    return QuantizationSettings(nothing_left(""), layers, inputs, prepared.equalized)
+    return QuantizationSettings(nothing_left(""), layers, inputs, prepared.equalized, settings.hardware_argmax)

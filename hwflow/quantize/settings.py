@@ -105,13 +105,15 @@ class LayerSettings:
 class QuantizationSettings:
     """All choices.  `default` is for every layer that `layers` (by ONNX node name) and input that `inputs` leave out.
 
-    `equalize` is cross-layer equalization of weights; None decides it automatically.
+    `equalize` is cross-layer equalization of weights; None decides it automatically.  `hardware_argmax`: an ArgMax,
+    ArgMin or TopK at the end of the model is a layer of the hardware, not a node of the host.
     """
 
     default: LayerSettings = LayerSettings()
     layers: Mapping[str, LayerSettings] = field(default_factory=dict)
     inputs: Mapping[str, ActivationSettings] = field(default_factory=dict)
     equalize: bool | None = None
+    hardware_argmax: bool = False
 
     def layer(self, name: str) -> LayerSettings:
         """Of the ONNX node `name`."""

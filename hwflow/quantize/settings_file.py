@@ -75,17 +75,20 @@ def settings_from_yaml(text: str, source: str, model: Model) -> QuantizationSett
         layers={name: _layer(body, default) for name, body in document.get("layers", {}).items()},
         inputs={name: _activation(body, default.output) for name, body in document.get("inputs", {}).items()},
         equalize=None if equalize == "auto" else equalize,
+        hardware_argmax=document.get("hardware_argmax", False),
     )
 
 
 def settings_to_yaml(settings: QuantizationSettings) -> str:
     """`settings` as a file that `settings_from_yaml` reads back to equal ones."""
-    document = {
+    document: dict[str, Any] = {
         "default": _layer_body(settings.default),
         "equalize": _optional(settings.equalize),
         "inputs": {name: _activation_body(chosen) for name, chosen in settings.inputs.items()},
         "layers": {name: _layer_body(chosen) for name, chosen in settings.layers.items()},
     }
+    if settings.hardware_argmax:
+        document["hardware_argmax"] = True
     body = yaml.dump(document, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
     return _HEADER + str(body)
 

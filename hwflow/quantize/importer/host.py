@@ -12,6 +12,7 @@ from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.quantize.graphs import Additions, ancestors, producers
 from hwflow.quantize.importer.finish import raw_layer
 from hwflow.quantize.importer.importer import Importer
+from hwflow.quantize.importer.ranking import RANKINGS, ranked
 from hwflow.quantize.importer.states import (
     Broken,
     Entry,
@@ -65,14 +66,16 @@ def prologue(importer: Importer) -> Model:
     return replace(importer.model, graph=made)
 
 
-def epilogue(importer: Importer) -> tuple[Model, tuple[str, ...]]:
+def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, tuple[str, ...]]:
     """Integer frames in, the model's original outputs out; and the names of the frames.
+
+    With `hardware_argmax` an ArgMax, ArgMin or TopK that would be computed here becomes a layer of the importer.
 
     Adds a layer to the importer where the model's last product has no QuantizeLinear: its accumulator goes out as it
     is.  What cannot be is added to `importer.problems`.
     """
     graph = importer.graph
-    builder = _Epilogue(importer)
+    builder = _Epilogue(importer, hardware_argmax)
     for value in graph.outputs:
         builder.make(value.name)
     inputs = tuple(Value(name, _frames_type(importer.tensors[name])) for name in builder.frames)
@@ -84,8 +87,9 @@ def epilogue(importer: Importer) -> tuple[Model, tuple[str, ...]]:
 class _Epilogue:
     """Makes tensors of the original graph from frames, on demand."""
 
-    def __init__(self, importer: Importer) -> None:
+    def __init__(self, importer: Importer, hardware_argmax: bool) -> None:
         self.importer, self.graph = importer, importer.graph
+        self.rankings = RANKINGS if hardware_argmax else frozenset[str]()
         self.added = Additions(importer.graph)
         self.nodes: list[Node] = []
         self.frames: list[str] = []
@@ -108,6 +112,9 @@ class _Epilogue:
         node, state = self._producers.get(name), self.importer.states.get(name)
         try:
             if self._from_frame(name, state):
+                return []
+            if node is not None and node.op_type in self.rankings and node.domain == "":
+                self._ranked(node, name)
                 return []
         except Unsupported as problem:
             where = node.label if node is not None else f"tensor '{name}'"
@@ -133,6 +140,16 @@ class _Epilogue:
         else:
             return isinstance(state, Broken)
         return True
+
+    def _ranked(self, node: Node, name: str) -> None:
+        """A result of an ArgMax, ArgMin or TopK that is made in hardware; ONNX wants its indices as int64."""
+        found = ranked(self.importer, node, name, self.added.new(f"{name}.best"))
+        if found.values:
+            self._held(name, found.tensor.name, found.index, real=True)
+            return
+        integers = self.added.new(f"{name}.integers")
+        self._place(found.tensor.name, found.index, integers)
+        self.nodes.append(Node("Cast", (integers,), (name,), {"to": 7}, f"{name}.cast"))
 
     def _held(self, name: str, tensor: str, index: IntArray, real: bool) -> None:
         integers = self.added.new(f"{name}.integers") if real else name
