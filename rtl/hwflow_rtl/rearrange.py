@@ -78,11 +78,12 @@ class RearrangeStage(wiring.Component):
         depth, queue = shape.ring_depth(), queue_depth(technology)
         address = (depth - 1).bit_length()
         counters = [address, address, *(counter.width for counter in counters_of(shape, depth))]
-        chains = sum(adder_luts(bits, technology) + bits for bits in counters)
+        chains = sum(adder_luts(bits, technology) for bits in counters)
+        masks = width // 2 if shape.outside.any() else 0
         return (technology.ram_cost(width=width, depth=depth)
                 + Walker.cost(shape=shape, technology=technology)
                 + Queue.cost(width=width, depth=queue, technology=technology)
-                + Resources(lut=chains + 8 + (width if shape.outside.any() else 0), ff=sum(counters) + 8))
+                + Resources(lut=chains + masks + 22, ff=sum(counters) + 13))
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""

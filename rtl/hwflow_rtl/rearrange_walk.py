@@ -170,18 +170,26 @@ class Walker(wiring.Component):
 
     @staticmethod
     def cost(*, shape: RearrangeShape, technology: Technology) -> Resources:
-        """RAM exact, LUT and FF estimated."""
-        tables, width = Walker.tables_of(shape), Walker.layout_of(shape).size
-        latency = Walker.latency_of(tables, technology)
-        bits = sum((count - 1).bit_length() + 1 for table in tables for count in table.counts if count > 1)
-        runs = sum(ceil_log2(len(table.ends)) + 3 * (len(table.ends) - 1) for table in tables)
-        total = Resources(lut=2 * bits + 2 * runs + 2 * width, ff=bits + runs)
+        """RAM exact, LUT and FF estimated: of the bits of a description those count that differ in their course."""
+        tables = Walker.tables_of(shape)
+        latency, bits = Walker.latency_of(tables, technology), Walker.distinct_bits(shape)
+        counters = sum((count - 1).bit_length() for table in tables for count in table.counts if count > 1)
+        runs = sum(len(table.ends) - 1 for table in tables)
+        total = Resources(lut=2 * counters + 6 * runs + (latency + 1) * bits * 4 // 3,
+                          ff=counters + (latency + 1) * bits)
         for table in tables:
             if table.in_rom:
                 total += technology.rom_cost(width=table.width, depth=table.size)
-            else:
-                total += Resources(lut=table.width, ff=table.width * latency)
-        return total + Resources(lut=latency * width + 4, ff=(latency + 1) * (width + 1) + 4 * latency)
+        return total
+
+    @staticmethod
+    def distinct_bits(shape: RearrangeShape) -> int:
+        """Bits of a description, without those that are constant or equal to others."""
+        groups, columns, rows = (np.stack([axis.step - 1, axis.freed - 1]) for axis in shape.axes)
+        made = np.unique(np.concatenate([groups[:, :-1], columns[:, :-1], rows], axis=1), axis=1)
+        bits = (made[:, None] >> np.arange(64)[:, None] & 1).reshape(128, -1)
+        courses = np.unique(bits ^ bits[:, :1], axis=0)
+        return len(courses) - 1 + int(shape.outside.any()) + int(shape.outside[0])
 
     def elaborate(self, platform):
         m = Module()
