@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from hwflow import onnx
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
+from tests.quantize.random_moves import moved, transposed
 
 __all__ = ["Net", "Style", "T"]
 
@@ -139,8 +141,7 @@ class Net:
         return T(name, (1, cout, *sizes), deep=True)
 
     def gaussian(self, shape: Shape) -> np.ndarray:
-        fan = int(np.prod(shape[1:]))
-        return self.rng.normal(0, 1 / np.sqrt(fan), shape)
+        return self.rng.normal(0, 1 / np.sqrt(int(np.prod(shape[1:]))), shape)
 
     def dense(self, t: T, cout: int = 0) -> T:
         t = self.q(t, wide=True)
@@ -335,6 +336,7 @@ class Net:
             kinds += [self.there_and_back] if t.deep else []
             if max(t.shape[2:]) > 1:
                 kinds.append(self.pool)
+            kinds += [partial(moved, self), partial(transposed, self)] if t.deep else []
             if not self.exact:
                 kinds += [self.squeeze, self.curve]
             t = self.pick(*kinds)(t)
