@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.lib.wiring import Component
 from hwflow_rtl.rearrange import RearrangeShape, RearrangeStage
+from hwflow_rtl.rearrange_selection import SelectionStage
 from hwflow_rtl.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
@@ -196,16 +197,23 @@ class Rearrange(HardwareLayer):
         return Schedule(work=given, interval=max(taken, given), multipliers=0, lanes_in=(lanes,))
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        return RearrangeStage.cost(
-            shape=self._shape(graph, folding), width=folding.lanes * self.input_format.bits, technology=technology)
+        shape = self._shape(graph, folding)
+        kind = SelectionStage if shape.in_order else RearrangeStage
+        return kind.cost(shape=shape, width=folding.lanes * self.input_format.bits, technology=technology)
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        shape, element = self._shape(graph, folding), shape_of(self.input_format)
+        if shape.in_order:
+            return SelectionStage(shape=shape, element=element, lanes=folding.lanes, technology=technology, name=name)
         return RearrangeStage(
-            shape=self._shape(graph, folding), element=shape_of(self.input_format), lanes=folding.lanes,
-            padding=int(codes_of(np.array(self.padding), self.input_format)), technology=technology, name=name)
+            shape=shape, element=element, lanes=folding.lanes, technology=technology, name=name,
+            padding=int(codes_of(np.array(self.padding), self.input_format)))
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
-        return RearrangeStage.times(arrivals[0], shape=self._shape(graph, folding), technology=technology)
+        shape = self._shape(graph, folding)
+        if shape.in_order:
+            return SelectionStage.times(arrivals[0], shape=shape)
+        return RearrangeStage.times(arrivals[0], shape=shape, technology=technology)
 
     def _shape(self, graph: LayerGraph, folding: Folding) -> RearrangeShape:
         elements = graph.tensors[self.inputs[0]].frame.elements

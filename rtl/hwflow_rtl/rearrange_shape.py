@@ -186,6 +186,11 @@ class RearrangeShape:
         return (rows[:, None, None] | columns[:, None] | groups).reshape(-1)
 
     @property
+    def in_order(self) -> bool:
+        """Whether each word is wanted at most once, in the order of the input, and none is padding."""
+        return not self.outside.any() and int(self.steps.min()) > 0
+
+    @property
     def first(self) -> int:
         """The address of the first output word; of padding, any."""
         return 0 if (self.rows < 0).all() else sum(int(held(t)[0]) for t in (self.rows, self.columns, self.groups))

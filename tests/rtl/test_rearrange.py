@@ -45,11 +45,12 @@ OPERATIONS = {
     "depth to space 2, CRD": (DEEP, depth_to_space(DEEP, 2, channels_first=True), 1),
     "depth to space 3": (Frame(2, 3, 18), depth_to_space(Frame(2, 3, 18), 3), 2),
     "space to depth 2": (FRAME, space_to_depth(FRAME, 2), 4),
-    "space to depth 3": (Frame(6, 3, 2), space_to_depth(Frame(6, 3, 2), 3), 2),
+    "space to depth 3": (Frame(3, 6, 2), space_to_depth(Frame(3, 6, 2), 3), 2),
     "crop": (FRAME, picked(FRAME, range(1, 3), range(2, 5)), 4),
     "every second": (FRAME, picked(FRAME, range(1, 4, 2), range(0, 6, 2)), 4),
     "backwards": (WIDE, picked(WIDE, range(4, -1, -2), range(9, 2, -3)), 4),
     "channels": (DEEP, picked(DEEP, channels=[4, 5, 0, 1]), 2),
+    "channels in order": (DEEP, picked(DEEP, channels=[0, 1, 6, 7]), 2),
     "shuffle": (DEEP, picked(DEEP, channels=np.arange(8).reshape(2, 4).T.reshape(-1)), 1),
     "vector": (Frame(1, 1, 48), picked(Frame(1, 1, 48), channels=np.random.default_rng(0).permutation(48)), 1),
     "pad": (DEEP, picked(DEEP, padded(4, 1, 2), padded(6, 3, 0), padded(8, 0, 4)), 4),
@@ -68,7 +69,7 @@ QUICK = [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) fo
 STALLS = [(0.3, 0.5), *(pytest.param(*stalls, marks=pytest.mark.slow) for stalls in ((0.7, 0), (0, 0.7)))]
 #: What half of the ring is too small for even without a pause; all others only take longer.
 HALF_STOPS = ("resize x2", "resize x3, rows alone", "resize 5 to 8", "depth to space 2", "depth to space 2, CRD",
-              "depth to space 3", "backwards", "reflect", "edge", "axes (1, 0, 2)")
+              "depth to space 3", "space to depth 3", "backwards", "reflect", "edge", "axes (1, 0, 2)")
 TIMINGS = [pytest.param(Timing(multiply=3, ram=ram, rom=rom), id=f"ram {ram}, rom {rom}",
                         marks=[] if ram == 2 else [pytest.mark.slow]) for ram, rom in ((2, 2), (1, 3), (3, 1))]
 LONG_WAITS = [pytest.param(name, *stalls, marks=[] if name == "one word" else [pytest.mark.slow])
@@ -137,7 +138,7 @@ def test_a_word_alone_passes_in_the_latency():
     assert traces["o"].cycles[0] - traces["i"].cycles[0] == 1 + stage.latency
 
 
-def arriving(stage: RearrangeStage, frames: np.ndarray, arrivals: np.ndarray):
+def arriving(stage, frames: np.ndarray, arrivals: np.ndarray):
     """The cycles in which beats are taken and given, where each arrives as `arrivals` says, or behind those before."""
     shape, lanes = layout_of(stage.i)
     words = [pack(beat, shape) for beat in frames.reshape(-1, lanes)]
