@@ -34,7 +34,7 @@ from .quantize.settings import QuantizationSettings
 from .quantize.settings_file import settings_from_yaml
 from .simulation import compile_plan, run_plan
 from .sources import read_text
-from .synth import Board, SynthesisReport, load_board
+from .synth import Board, SynthesisReport, ends_of, load_board
 from .synth import synthesize as synthesize_core
 
 __all__ = ["check", "export_model", "generate", "load", "make_plan", "measure_accuracy", "measure_layers",
@@ -98,7 +98,7 @@ def run_golden(quantized: Quantized, inputs: Dataset | Mapping[str, Array]) -> d
 def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None) -> hls.Plan:
     """The fastest plan that fits the board, or with `interval` the cheapest one with so few cycles a frame."""
     board = as_board(board)
-    return hls.solve(quantized.graph, board.technology(), budget_of(board), interval=interval)
+    return hls.solve(quantized.graph, board.technology(), budget_of(board, quantized.graph), interval=interval)
 
 
 def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:
@@ -123,7 +123,7 @@ def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board =
     """The bitstream for `board` in `folder`, and what it takes of the device."""
     board = as_board(board)
     core = hls.lower(quantized.graph, plan, board.technology())
-    return synthesize_core(core, board, Path(folder), seed=seed)
+    return synthesize_core(core, board, Path(folder), seed=seed, ends=ends_of(plan))
 
 
 def as_board(board: str | Path | Board) -> Board:

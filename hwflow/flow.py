@@ -34,7 +34,7 @@ from .quantize.settings_file import settings_from_yaml
 from .quantize.support import operators_without_hardware
 from .report.console import Console
 from .sources import read_text
-from .synth import Board, SynthesisReport, load_board, synthesize
+from .synth import Board, SynthesisReport, ends_before_plan, ends_of, load_board, synthesize
 from .target import same_file
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class Flow:
         """The user's plan, or the fastest one that fits the board; written to plan.yaml either way."""
         technology = self.board.technology()
         if self.plan_text is None:
-            plan = hls.solve(self.graph, technology, budget_of(self.board))
+            plan = hls.solve(self.graph, technology, budget_of(self.board, self.graph))
         else:
             plan = hls.plan_from_yaml(self.plan_text, self.graph, technology, source=str(self.settings.plan))
         write_atomically(self.folder / "plan.yaml", hls.plan_to_yaml(plan))
@@ -265,7 +265,7 @@ class Flow:
         """The bitstream and its report, in build/<model>/synth/<board>."""
         core = hls.lower(self.graph, self.plan, self.board.technology())
         return synthesize(core, self.board, self.folder / "synth" / self.board.name, seed=self.settings.seed,
-                          progress=self.console.progress)
+                          ends=ends_of(self.plan), progress=self.console.progress)
 
     def accuracy(self) -> Accuracy | None:
         """Float against integer model over all rows of the data; None without data."""
@@ -344,7 +344,8 @@ def noise(tensor: Tensor, count: int, random: np.random.Generator) -> Frames:
     return codes * step + tensor.format.low
 
 
-def budget_of(board: Board) -> hls.Budget:
-    """What the core may take of `board`."""
+def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
+    """What the core of `graph` may take of `board`; without a graph, a core with one input and one output."""
     technology = board.technology()
-    return hls.Budget(board.name, board.resources, BoardTop.cost(technology), technology.usable_logic)
+    around = BoardTop.cost(technology, None if graph is None else ends_before_plan(graph))
+    return hls.Budget(board.name, board.resources, around, technology.usable_logic)

@@ -10,7 +10,7 @@ from hwflow_rtl.io.board_top import BoardTop
 
 from ..hls.plan import Plan
 from ..layers.base import LayerGraph
-from ..synth import Board, SynthesisReport, ToolStatus
+from ..synth import Board, SynthesisReport, ToolStatus, ends_of
 from .console import Console
 from .numbers import number, percent
 
@@ -39,7 +39,7 @@ def failure_lines(graph: LayerGraph, plan: Plan, run: RunResult) -> list[str]:
 
 def show_synthesis(console: Console, plan: Plan, board: Board, report: SynthesisReport) -> None:
     """Resources planned (serial line included), used and available, the routed clock, and what it makes of frames."""
-    planned = asdict(plan.resources + BoardTop.cost(board.technology()))
+    planned = asdict(plan.resources + BoardTop.cost(board.technology(), ends_of(plan)))
     rows = [(name.upper(), number(planned[name]), number(usage.used), number(usage.available),
              percent(usage.used / usage.available if usage.available else 0.0))
             for name, usage in (("lut", report.lut), ("ff", report.ff), ("dsp", report.dsp), ("ram", report.ram))]

@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.back import rtlil
-from hwflow_rtl.io import BoardTop
+from hwflow_rtl.io import BoardTop, End, Ends
 from hwflow_rtl.io.uart import divider_for
 
 from ..build import cached_step, digest, write_atomically
 from ..errors import HwflowError
+from ..hls import Plan
+from ..layers.base import LayerGraph
 from .boards import Board
 from .constraints import constraints
 from .report import SynthesisReport, read_nextpnr_report
 from .toolchain import Tool, run_tool, tools_of_family
 
-__all__ = ["board_top", "design_text", "synthesize"]
+__all__ = ["board_top", "design_text", "ends_before_plan", "ends_of", "synthesize"]
 
 Progress = Callable[[str], None]
 
@@ -35,15 +37,38 @@ GOALS = {"ecp5": 250.0, "ice40": 100.0, "gowin": 250.0}
 BITSTREAM_SUFFIX = {"ecp5": "bit", "ice40": "bin", "gowin": "fs"}
 
 
-def board_top(core: Any, board: Board) -> BoardTop:
-    """`core`, a component with streams `i` and `o`, on the pins of `board`."""
+def ends_of(plan: Plan) -> Ends:
+    """The inputs and outputs of the core that `plan` becomes."""
+    def end(number: int, *, source: bool) -> End:
+        found = next(link for link in plan.links if (link.source if source else link.sink) == number)
+        return End(found.lanes_out, found.bits, found.elements)
+
+    inputs = {link.source for link in plan.links if link.source < 0}
+    outputs = {link.sink for link in plan.links if link.sink < 0}
+    return Ends(tuple(end(~k, source=True) for k in range(len(inputs))),
+                tuple(end(~k, source=False) for k in range(len(outputs))))
+
+
+def ends_before_plan(graph: LayerGraph) -> Ends:
+    """As `ends_of`, one element a beat: what is known of a graph before its folding is."""
+    def ends(names: tuple[str, ...]) -> tuple[End, ...]:
+        found = [graph.tensors[name] for name in names]
+        return tuple(End(1, tensor.format.bits, tensor.frame.elements) for tensor in found)
+
+    return Ends(ends(graph.inputs), ends(graph.outputs))
+
+
+def board_top(core: Any, board: Board, ends: Ends | None = None) -> BoardTop:
+    """`core`, a component with streams `i` and `o`, on the pins of `board`; with several streams `ends` says how long
+    their frames are."""
     try:
         divider = divider_for(board.clock_mhz * 1e6, board.baud)
     except ValueError as error:
         raise HwflowError(f"the board file '{board.path}': key 'uart.baud': {error}") from None
     return BoardTop(
         core=core, divider=divider, leds=leds_of(board), leds_active_low=board.leds_active_low,
-        has_reset=board.reset is not None, reset_active_low=board.reset_active_low)
+        has_reset=board.reset is not None, reset_active_low=board.reset_active_low, ends=ends,
+        technology=board.technology())
 
 
 def leds_of(board: Board) -> int:
@@ -84,19 +109,20 @@ class Job:
 
 
 def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: int = 1, goal_mhz: float | None = None,
-               progress: Progress = lambda text: None) -> SynthesisReport:
+               ends: Ends | None = None, progress: Progress = lambda text: None) -> SynthesisReport:
     """Make the bitstream of `top` for `board` in `folder`.
 
     `top` is a `BoardTop`, its RTLIL text (of all the LEDs that `board_top` uses), or a core, which is put into a
-    `BoardTop`.  `seed` starts placement: the same seed and tools give the same result.  `goal_mhz` is the clock that
-    place and route aims at, by default more than any design reaches.  Steps whose inputs did not change are not run
-    again.  Raises MissingTool before anything starts, ToolFailed with the tool's message when one fails.
+    `BoardTop`; `ends` as for that.  `seed` starts placement: the same seed and tools give the same result.  `goal_mhz`
+    is the clock that place and route aims at, by default more than any design reaches.  Steps whose inputs did not
+    change are not run again.  Raises MissingTool before anything starts, ToolFailed with the tool's message when one
+    fails.
     """
     tools = tools_of_family(board.family)
     folder = folder.absolute()
     job = Job(board, folder, tools, progress)
     if not isinstance(top, str | BoardTop):
-        top = board_top(top, board)
+        top = board_top(top, board, ends)
     text = design_text(top) if isinstance(top, BoardTop) else top
     make_netlist(job, text)
     make_layout(job, seed, goal_mhz or GOALS[board.family])

@@ -21,8 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from hwflow_rtl.core import Core
+from amaranth.lib import stream
+from hwflow_rtl.core import Core, Link
 from hwflow_rtl.emit import emit
+from hwflow_rtl.streams import payload_of
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_sim import Boundary, ElementShape, RunResult, Simulation, compile, run, tools
 from hwflow_sim.builder import FAST, VERILOG
@@ -88,7 +90,9 @@ def make_graph(seed: int) -> LayerGraph:
 
 
 def make_core(graph: LayerGraph, technology: Generic) -> Core:
-    return Core(stages=[("conv", graph.layers[0].unit(graph, FOLDING, technology, "conv"))])
+    stage = graph.layers[0].unit(graph, FOLDING, technology, "conv")
+    inputs = [stream.Signature(payload_of(stage.i))]
+    return Core(stages=[("conv", stage)], inputs=inputs, links=[Link(~0, 0), Link(0, ~0)])
 
 
 def build_bare_loop(folder: Path, graph: LayerGraph, say: Callable[[str], None]) -> Path:
