@@ -32,7 +32,7 @@ DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,
 BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
-.PHONY: help sim synth check info quantize golden build boards doctor test test-all bench lint train wheel clean distclean
+.PHONY: help sim synth check info quantize golden build boards doctor test test-all bench lint docs train wheel clean distclean
 
 help: ## list the targets
 	@echo 'hwflow: an ONNX model in; bit-exact RTL simulation and a bitstream out.'
@@ -102,6 +102,10 @@ lint: ## check style and types
 	$(SETUP) --extras dev
 	@'$(VENV)/bin/python' -m ruff check .
 	@'$(VENV)/bin/python' -m mypy
+
+docs: ## write docs/operators.md again from the code
+	$(SETUP)
+	@'$(VENV)/bin/python' tools/operator_support.py
 
 train: ## train the example models again, into models/
 	$(SETUP) --extras train

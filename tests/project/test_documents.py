@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,12 @@ def test_python_example_runs(document, tmp_path, monkeypatch):
     names: dict[str, object] = {}
     exec(compile(example, document, "exec"), names)  # ends with its own assertion
     assert "plan" in names
+
+
+def test_the_table_of_operators_is_that_of_the_code():
+    tool = runpy.run_path(str(ROOT / "tools" / "operator_support.py"))
+    assert (ROOT / "docs" / "operators.md").read_text(encoding="utf-8") == tool["text"](), (
+        "docs/operators.md is stale; `make docs` writes it again")
 
 
 def test_readme_gives_the_command_that_ci_runs():

@@ -60,7 +60,8 @@ def test_everything_is_said_at_once(cli: Cli) -> None:
     ]
     facts = cli("check", "b.onnx", "--hardware", "--json").json
     assert (facts["possible"], facts["complete"], facts["exit_code"], facts["layers"]) == (False, True, 1, None)
-    assert [node["name"] for node in facts["nodes"] if node["where"] == "none"] == ["norm", "mean", "MatMul of 'square'"]
+    lost = [node["name"] for node in facts["nodes"] if node["where"] == "none"]
+    assert lost == ["norm", "mean", "MatMul of 'square'"]
     assert facts["counts"] == {"hardware": 3, "host": 2, "constant": 0, "none": 3, "unknown": 0}
 
 
@@ -207,8 +208,8 @@ def assert_like_the_commands(path: Path, found: Mapped) -> None:
         assert said <= {node.why for node in found.nodes} | {p.why for p in found.problems}, path.name
         return
     except HwflowError as error:
-        assert not found.possible, path.name
-        assert any(str(error).startswith(problem.why) for problem in found.problems), path.name
+        whole = [problem.why for problem in found.problems if str(error).startswith(problem.why)]
+        assert whole and not found.possible, path.name  # noqa: PT017 - refused or not, both are judged
         return
     assert found.possible == (not hardware_problems(quantized.graph)), path.name
     assert found.graph is not None

@@ -1,0 +1,140 @@
+"""What becomes of each ONNX operator between layers, and within which limits: the table behind docs/operators.md.
+
+Operators that are not in it run on the host around the hardware, or not at all (`where`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hwflow.quantize.dialects.standard import RULES
+from hwflow.quantize.operators import (
+    HOST_AFTER,
+    HOST_BEFORE,
+    HOST_ONLY,
+    LAYOUT,
+    MOVES,
+    NEVER_ON_HOST,
+    SELECTIONS,
+    UNARY,
+)
+
+__all__ = ["CATALOGUE", "FUSED", "Entry", "Host", "host"]
+
+#: Not a layer of its own: a part of the layer before it, or a change of order that costs nothing.
+FUSED = "fused"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`kinds`: the layer kinds that an operator becomes, one or several of them, or `FUSED`; `limits` in words."""
+
+    kinds: tuple[str, ...]
+    limits: str = ""
+
+
+_CONV = "one or two spatial axes; weights and bias constant; any stride, dilation, group and padding with zeros"
+_ROW = "one row of elements; weights and bias constant, one scale per tensor or output channel"
+_POOL = "one or two spatial axes; any stride, padding and ceil_mode"
+_SMOOTH = "one computed input of up to 8 bits, or fused behind a layer where the function only rises or only falls"
+_DECIDES = "functions of one computed tensor; the other operands constant, one value or one per channel"
+_AFFINE = "with constants, one value or one per channel: fused; "
+_TWO = "of two computed tensors: equal shapes, or one of them [1, C, 1, 1] or a single element"
+_ORDER = "free where the order of the raster stays, or a layer behind takes it into its weights; else the order is made"
+_MOVE = "constant parameters; at most 4 axes"
+_NEAREST = "mode nearest with constant sizes or scales; nothing that computes between elements (linear, cubic)"
+_SCALES = "scale and zero point constant; activations per tensor, weights per tensor or output channel; up to 16 bits"
+_INTEGERS = "parameters constant; activations per tensor, weights per tensor or output channel"
+_QONNX = "1 to 8 bits, scale, zero point and width constant; activations per tensor"
+
+_TABLE = ("lookup", FUSED)
+_SETS: Mapping[str, Entry] = {
+    **dict.fromkeys(UNARY, Entry(_TABLE, _SMOOTH)),
+    **dict.fromkeys(SELECTIONS, Entry(_TABLE, _DECIDES)),
+    **dict.fromkeys(LAYOUT, Entry((FUSED, "rearrange"), _ORDER)),
+    **dict.fromkeys(MOVES, Entry((FUSED, "rearrange"), _MOVE)),
+}
+_STANDARD: Mapping[str, Entry] = {
+    "Conv": Entry(("conv",), _CONV),
+    "ConvTranspose": Entry(("conv", "rearrange"), f"{_CONV}; runs as a Conv whose channels become pixels"),
+    "Gemm": Entry(("dense",), f"{_ROW}; transA 0"),
+    "MatMul": Entry(("dense",), _ROW),
+    "MaxPool": Entry(("max_pool",), f"{_POOL}; any dilation; without the second output (indices)"),
+    "GlobalMaxPool": Entry(("max_pool",)),
+    "AveragePool": Entry(("average_pool",), f"{_POOL}; count_include_pad 0 and 1"),
+    "GlobalAveragePool": Entry(("average_pool",)),
+    "ReduceMean": Entry(("average_pool",), "over height and width, all of them, and not over channels"),
+    "Add": Entry(("add", FUSED), _AFFINE + _TWO),
+    "Sub": Entry(("add", FUSED), _AFFINE + _TWO),
+    "Sum": Entry(("add", FUSED), _AFFINE + _TWO),
+    "Mul": Entry(("multiply", FUSED), _AFFINE + _TWO),
+    "Div": Entry((FUSED, "lookup"), "by constants, one value or one per channel"),
+    "BatchNormalization": Entry((FUSED,), "for inference; behind a layer"),
+    "Relu": Entry(_TABLE),
+    "Clip": Entry(_TABLE, "limits constant"),
+    "PRelu": Entry(("conv", "lookup", FUSED), "slopes constant, one for all or one per channel"),
+    "Concat": Entry(("concat",), "along the channels, of frames of equal height and width; no constant parts"),
+    "Identity": Entry((FUSED,)),
+    "Dropout": Entry((FUSED,), "for inference, where it does nothing"),
+    "Pad": Entry(("rearrange", FUSED), "constant parameters; zeros around a window's input: fused"),
+    "Resize": Entry((FUSED, "rearrange"), _NEAREST),
+    "Upsample": Entry((FUSED, "rearrange"), _NEAREST),
+    "QuantizeLinear": Entry((FUSED,), _SCALES),
+    "DequantizeLinear": Entry((FUSED,), _SCALES),
+    "ArgMax": Entry(("top_k",), "at the end, over the channels, with --hardware-argmax; else on the host"),
+    "ArgMin": Entry(("top_k",), "at the end, over the channels, with --hardware-argmax; else on the host"),
+    "TopK": Entry(("top_k",), "at the end, over the channels, with --hardware-argmax; else on the host"),
+    "QLinearConv": Entry(("conv",), f"{_CONV}; {_INTEGERS}"),
+    "QLinearMatMul": Entry(("dense",), f"{_ROW}; {_INTEGERS}"),
+    "ConvInteger": Entry(("conv",), f"{_CONV}; with the Cast and Mul behind it; its input from a QuantizeLinear"),
+    "MatMulInteger": Entry(("dense",), f"{_ROW}; with the Cast and Mul behind it; its input from a QuantizeLinear"),
+}
+_MICROSOFT: Mapping[str, Entry] = {
+    "QuantizeLinear": Entry((FUSED,), _SCALES),
+    "DequantizeLinear": Entry((FUSED,), _SCALES),
+    "QGemm": Entry(("dense",), f"{_ROW}; {_INTEGERS}"),
+    "MatMulIntegerToFloat": Entry(("dense",), f"{_ROW}; its input from a QuantizeLinear"),
+    "QLinearAdd": Entry(("add", FUSED), f"{_INTEGERS}; {_TWO}"),
+    "QLinearMul": Entry(("multiply", FUSED), f"{_INTEGERS}; {_TWO}"),
+    "QLinearAveragePool": Entry(("average_pool",), f"{_POOL}; {_INTEGERS}"),
+    "QLinearGlobalAveragePool": Entry(("average_pool",), _INTEGERS),
+    "QLinearConcat": Entry(("concat",), f"{_INTEGERS}; along the channels"),
+    "QLinearLeakyRelu": Entry(_TABLE, _INTEGERS),
+    "QLinearSigmoid": Entry(_TABLE, _INTEGERS),
+}
+_QONNX_OPERATORS: Mapping[str, Entry] = {
+    "Quant": Entry((FUSED, "lookup"), _QONNX),
+    "IntQuant": Entry((FUSED, "lookup"), _QONNX),
+    "BipolarQuant": Entry((FUSED, "lookup"), "one bit, -1 and +1; scale constant"),
+    "Trunc": Entry((FUSED, "lookup", "average_pool"), f"{_QONNX}; behind an average, or of a quantized tensor"),
+    "MultiThreshold": Entry((FUSED, "lookup"), "thresholds constant, one row for all or one per channel"),
+}
+
+#: (domain, operator) to what it becomes between layers.
+CATALOGUE: Mapping[tuple[str, str], Entry] = {
+    **{("", name): entry for name, entry in {**_SETS, **_STANDARD}.items()},
+    **{("com.microsoft", name): entry for name, entry in _MICROSOFT.items()},
+    **{(domain, name): entry for name, entry in _QONNX_OPERATORS.items()
+       for domain in ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where the host may run an operator around the hardware: in front of the first layer, behind the last."""
+
+    before: bool
+    after: bool
+
+
+def host(domain: str, op_type: str) -> Host:
+    """What the host does with an operator that hwflow evaluates."""
+    if (domain, op_type) == ("com.microsoft", "QLinearSoftmax"):  # becomes Softmax between quantizers
+        return Host(before=False, after=True)
+    if domain not in ("", "ai.onnx.ml") or op_type in NEVER_ON_HOST or (domain, op_type) in RULES:
+        return Host(before=False, after=False)
+    if domain or (("", op_type) not in CATALOGUE and op_type not in HOST_ONLY):
+        return Host(before=True, after=True)
+    # A node of HOST_ONLY, like one that moves elements by computed numbers, goes in front with all that it needs.
+    return Host(before=op_type in HOST_BEFORE | HOST_ONLY, after=op_type in HOST_AFTER)

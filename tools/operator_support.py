@@ -1,0 +1,96 @@
+"""Writes docs/operators.md: what hwflow does with every operator of ONNX, from the tables that the code itself uses.
+
+    python tools/operator_support.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from hwflow.onnx.ops import OPERATORS
+from hwflow.onnx.schemas.table import SCHEMAS
+from hwflow.quantize.catalogue import CATALOGUE, FUSED, host
+
+TARGET = Path(__file__).parent.parent / "docs" / "operators.md"
+
+HEAD = """# Operators
+
+<!-- Written by tools/operator_support.py (`make docs`); do not edit. -->
+
+What hwflow does with each operator of ONNX. `hwflow check --hardware model.onnx` says it of every node of a model, with
+the reason and the remedy where a node has no hardware.
+
+- **Versions** are the operator set versions in which the operator's meaning changed and which hwflow evaluates; a model
+  may import any operator set in between.
+- **Hardware** names the [layer kinds](architecture.md) that the operator becomes between layers. *Fused*: it is a part
+  of the layer before it, or costs nothing.
+- **Host** says where else it may stand: in front of the first layer, or behind the last one. The host evaluates it with
+  numpy.
+- What computes with constants alone, or with shapes, is folded before anything runs, whatever the operator. A layer
+  that reads floats in the file becomes integers first ([quantization](quantization-guide.md)).
+"""
+
+
+def text() -> str:
+    """The whole document."""
+    listed = [key for key in OPERATORS if key in CATALOGUE]
+    around = [key for key in OPERATORS if key not in CATALOGUE and (host(*key).before or host(*key).after)]
+    rest = [key for key in OPERATORS if key not in CATALOGUE and key not in around]
+    without = [key for key in SCHEMAS if key not in OPERATORS]
+    parts = [HEAD]
+    for domain in ordered({domain for domain, _ in listed}):
+        names = sorted(name for other, name in listed if other == domain)
+        rows = [(name, versions(domain, name), becomes(domain, name), where(domain, name),
+                 CATALOGUE[domain, name].limits) for name in names]
+        parts.append(f"## In hardware: `{domain or 'ai.onnx'}`\n\n"
+                     + table(("operator", "versions", "hardware", "host", "within these limits"), rows))
+    parts.append("## On the host, around the hardware\n\n"
+                 "Between layers they have no hardware.\n\n" + domains(around, hosted=True))
+    parts.append("## Evaluated, but neither hardware nor host\n\n"
+                 "`hwflow.onnx.evaluate` computes them. In a model for hardware they are refused, unless they compute "
+                 "with constants: layers with weights of their own, control flow, and operators of other domains.\n\n"
+                 + domains(rest))
+    if without:
+        parts.append("## Known, but not evaluated\n\nThe checker knows their rules.\n\n" + domains(without))
+    return "\n".join(parts)
+
+
+def ordered(found: Iterable[str]) -> list[str]:
+    """The domain of ONNX first."""
+    return sorted(found, key=lambda domain: (domain != "", domain))
+
+
+def versions(domain: str, name: str) -> str:
+    return ", ".join(str(version.since) for version in OPERATORS[domain, name])
+
+
+def becomes(domain: str, name: str) -> str:
+    return ", ".join("fused" if kind == FUSED else f"`{kind}`" for kind in CATALOGUE[domain, name].kinds)
+
+
+def where(domain: str, name: str) -> str:
+    found = host(domain, name)
+    return " and ".join(word for word, there in (("before", found.before), ("behind", found.after)) if there)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def domains(keys: Sequence[tuple[str, str]], *, hosted: bool = False) -> str:
+    """A line for each domain."""
+    lines = []
+    for domain in ordered({domain for domain, _ in keys}):
+        names = []
+        for name in sorted(name for other, name in keys if other == domain):
+            only = f" ({where(domain, name)})" if hosted and where(domain, name) != "before and behind" else ""
+            names.append(f"{name}{only}")
+        lines.append(f"- `{domain or 'ai.onnx'}`: {', '.join(names)}\n")
+    return "".join(lines)
+
+
+if __name__ == "__main__":
+    TARGET.write_text(text(), encoding="utf-8")
+    print(f"{TARGET.name} written")
