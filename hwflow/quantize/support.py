@@ -42,9 +42,7 @@ def operators_without_hardware(model: Model) -> list[Problem]:
     for node in model.graph.nodes:
         if node.op_type in ("Shape", "Size") or all(name in folded for name in node.inputs if name):
             folded.update(filter(None, node.outputs))
-        elif host.intersection(node.outputs):
-            continue
-        elif node.op_type in KNOWN or node.op_type == "ConvTranspose":
+        elif host.intersection(node.outputs) or node.op_type in KNOWN or node.op_type == "ConvTranspose":
             continue
         elif find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
             found.append(Problem.of(node, f"operator {node.op_type} has no hardware", NO_HARDWARE))

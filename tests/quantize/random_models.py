@@ -142,8 +142,7 @@ class QonnxStyle(QdqStyle):
         largest = np.abs(moved).max(axis=1) if per_channel else np.abs(moved).max(keepdims=True)[0]
         scales = np.maximum(largest, 1e-3) / max(2 ** (bits - 1) - 1, 1)
         scales = (2.0 ** np.round(np.log2(scales)) if net.exact else scales).astype(np.float32)
-        shaped = scales.reshape(-1, *(1,) * (w.ndim - 1)) if axis == 0 else scales.reshape(1, -1)
-        shaped = shaped if per_channel else scales[0]
+        shaped = scales.reshape([-1 if k == axis else 1 for k in range(w.ndim)]) if per_channel else scales[0]
         if bits == 1:
             return net.node("BipolarQuant", w, np.asarray(shaped), domain=QONNX), scales
         return net.node("Quant", w, np.asarray(shaped), np.float32(0), np.float32(bits), domain=QONNX, signed=1,
