@@ -52,7 +52,7 @@ class Blocks(Growing):
     def layer(self, x: str) -> str:
         """A convolution every other time."""
         others = {"max_pool": self.max_pool, "average_pool": self.average_pool, "lookup": self.lookup,
-                  "dense": self.dense, "rearrange": self.rearrange}
+                  "dense": self.dense, "rearrange": self.rearrange, "top_k": self.top_k}
         allowed = [make for kind, make in others.items() if kind not in self.taste.without]
         return self.conv(x) if self.rng.random() < 0.5 else allowed[int(self.rng.integers(len(allowed)))](x)
 

@@ -24,6 +24,7 @@ from hwflow.layers import (
     Rearrange,
     Requantize,
     Tensor,
+    TopK,
 )
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rearrange import Offsets, depth_to_space, picked, space_to_depth, transposed
@@ -204,6 +205,17 @@ class Growing:
         padding = int(integers(self.rng, t.format, (1,))[0])
         return self.put(Rearrange, (x,), Elements(t.format, t.zero_point), input_format=t.format, padding=padding,
                         **offsets._asdict())
+
+    def top_k(self, x: str) -> str:
+        """The largest or smallest channels: their indices or their values."""
+        t, rng = self.tensors[x], self.rng
+        k = 1 if rng.random() < 0.6 else int(rng.integers(1, min(4, t.frame.channels) + 1))
+        indices = bool(rng.integers(2))
+        bits = (t.frame.channels - 1).bit_length()
+        like = Elements(IntFormat(max(1, bits + int(rng.integers(0, 2))), False), 0) if indices else Elements(
+            t.format, t.zero_point)
+        return self.put(TopK, (x,), like, input_format=t.format, k=k, largest=bool(rng.integers(2)),
+                        gives_indices=indices, last_index=bool(rng.integers(2)))
 
     def offsets(self, frame: Frame) -> Offsets:
         """Of a frame that becomes no larger than the taste allows."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from hwflow.layers import (
     MaxPool,
     Multiply,
     Rearrange,
+    TopK,
 )
 
 __all__ = ["MEANINGS", "meaning"]
@@ -147,6 +149,21 @@ def rearrange(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
     return made
 
 
+def rank(layer: Any, pixel: list[int], c: int) -> tuple[int, int]:
+    """Lower comes first."""
+    return -pixel[c] if layer.largest else pixel[c], -c if layer.last_index else c
+
+
+def top_k(graph: LayerGraph, layer: Any, x: Ints) -> Ints:
+    made = np.zeros((*x.shape[:3], layer.k), np.int64)
+    for place in np.ndindex(x.shape[:3]):
+        pixel = x[place].tolist()
+        ranked = sorted(range(len(pixel)), key=partial(rank, layer, pixel))
+        made[place] = [c if layer.gives_indices else pixel[c] for c in ranked[:layer.k]]
+    return made
+
+
 MEANINGS: dict[type[Layer], Callable[..., Ints]] = {
     Conv: conv, Dense: dense, MaxPool: max_pool, AveragePool: average_pool, Lookup: lookup, Add: add,
-    Multiply: multiply, Concat: concat, Rearrange: rearrange}
+    Multiply: multiply, Concat: concat, Rearrange: rearrange,
+    TopK: top_k}

@@ -16,6 +16,7 @@ from hwflow_rtl.streams import lanes_of, payload_of
 from hwflow_rtl.vendor import Generic
 
 from hwflow import golden, hls
+from hwflow.generation import FAMILIES
 from hwflow.layers import LayerGraph
 from hwflow.layers.formats import IntArray
 from hwflow.layers.hardware import codes_of
@@ -73,13 +74,19 @@ def words_of(graph: LayerGraph, tensor: str, values: IntArray, port: object) -> 
 def play_plan(graph: LayerGraph, plan: hls.Plan, frames: Mapping[str, IntArray], stalls: Stalls = NO_STALLS,
               patience: int = 4000) -> Played:
     """Every boundary of `plan` against the golden model."""
-    core = hls.lower(graph, plan, Generic(timing=plan.timing))
+    core = hls.lower(graph, plan, portable(plan))
     values = golden.run(graph, frames)
     bench = Bench(core, graph, values, stalls, patience)
     sim = simulator(core)
     sim.add_testbench(bench.run)
     sim.run()
     return bench.played
+
+
+def portable(plan: hls.Plan) -> Generic:
+    """As `hwflow.generation.twin`, with ROMs inside of the design."""
+    family = FAMILIES.get(plan.technology)
+    return Generic(timing=plan.timing, like=family() if family else None)
 
 
 class Bench:
