@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hwflow import golden
+from hwflow.errors import HwflowError
 from hwflow.layers import Conv, Lookup, Requantize
 from hwflow.layers.rescale import Rounding, Thresholds
 from hwflow.quantize import quantize
@@ -289,3 +290,17 @@ def test_a_function_behind_two_pools_of_integers_is_a_table() -> None:
     m.node("MaxPool", kernel_shape=(2, 2)).node("Relu").node("Add", m.constant("more", np.float32(0.3))).node("Floor")
     quantized = quantize(m.qdq(1.0, 0).conv((4, 3, 1, 1)).qdq(0.1, 0).model())
     assert kinds(quantized) == ["max_pool", "max_pool", "lookup", "conv"]
+
+
+def test_functions_of_sixteen_bits_are_thresholds_or_refused() -> None:
+    """No table is that deep: what only rises or only falls becomes thresholds behind a product with 1."""
+    for function in ("Sigmoid", "Relu", "Neg", "Tanh"):
+        m = Qdq((1, 3, 4, 4)).qdq(0.001, 0, np.int16).node(function).qdq(0.01, 0)
+        assert kinds(quantize(m.model(opset=21))) == ["conv"]
+    up_and_down = Qdq((1, 3, 4, 4)).qdq(0.001, 0, np.int16).node("Abs").qdq(0.01, 0).model(opset=21)
+    behind = r"has 16 bits, and tables are for at most 8: a function behind a layer must "
+    with pytest.raises(HwflowError, match=behind + r"only rise or only fall .*\n +quantize that input with 8 bits"):
+        quantize(up_and_down)
+    wide = Qdq((1, 3, 4, 4)).qdq(0.001, 0, np.int16).node("Sigmoid").qdq(0.00002, 0, np.int16).model(opset=21)
+    with pytest.raises(HwflowError, match=behind + r"have at most 256 levels"):
+        quantize(wide)

@@ -20,6 +20,8 @@ SHAPES = [
     (signed(4), unsigned(12), lambda x: (x + 8) ** 3),
     (unsigned(3), unsigned(3), lambda x: 7 - x),
     (signed(1), signed(9), lambda x: x * 255),
+    (unsigned(1), unsigned(1), lambda x: 1 - x),
+    (signed(11), signed(16), lambda x: (x * x) % 65521 - 32768),
 ]
 
 
@@ -65,6 +67,13 @@ def test_cost_counts_a_rom_for_each_lane():
     rom = ECP5().rom_cost(width=8, depth=256)
     assert (one.ram, three.ram) == (rom.ram, 3 * rom.ram)
     assert three.lut > one.lut >= rom.lut
+
+
+@pytest.mark.parametrize("bits, blocks", [(4, 0), (8, 1), (11, 1), (12, 2), (16, 32)])
+def test_cost_of_deep_tables(bits, blocks):
+    """A block of 18 432 bits holds 2048 entries of 8 bits; narrow tables need none."""
+    cost = LookupStage.cost(shape_in=signed(bits), shape_out=signed(8), lanes=4, technology=ECP5())
+    assert cost.ram == 4 * blocks
 
 
 def test_refuses_a_table_of_another_size():

@@ -137,7 +137,11 @@ class Building:
             node = pending.steps[0].node if pending.steps else rounded.node
             if x.format.bits <= _TABLE_BITS and not varies(pending):
                 return table_layer(pending, x, y, self.name_of(node), p, self._opsets)
-            core = identity(node, core.key, core.source, core.frame)
+            try:
+                core = identity(node, core.key, core.source, core.frame)
+                return matrix_layer(pending, core, x, y, self.name_of(node), p, self._stage(node), self._opsets)
+            except ValueError as error:
+                raise ValueError(_wide(x, error) if x.format.bits > _TABLE_BITS else str(error)) from None
         name, stage = self.name_of(core.node), self._stage(core.node)
         if isinstance(core, Matrix):
             x = self.tensors[core.source.tensor]
@@ -263,6 +267,15 @@ class Building:
                 "put a QuantizeLinear and DequantizeLinear behind it",
             )
         return self.tensors[part.core.source.tensor]
+
+
+def _wide(x: Tensor, error: ValueError) -> str:
+    """The message where a tensor of many bits, which no table fits, has no thresholds either."""
+    why = str(error).partition("; ")[0]
+    return (
+        f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {_TABLE_BITS}: {why}; "
+        f"quantize that input with {_TABLE_BITS} bits"
+    )
 
 
 def _sliced(step: Step, key: str, result: str, start: int, count: int) -> Step:
