@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 import runpy
+import sys
+import types
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from hwflow_rtl.vendor import Generic
 
 from tests.project.tree import ROOT, project_files
+from tests.rtl.harness import simulate
 
 DOCUMENTS = [file for file in project_files() if file.suffix == ".md"]
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -47,6 +53,41 @@ def test_python_example_runs(document, tmp_path, monkeypatch):
     names: dict[str, object] = {}
     exec(compile(example, document, "exec"), names)  # ends with its own assertion
     assert "plan" in names
+
+
+def run_example(document: str, monkeypatch: pytest.MonkeyPatch, blocks: slice) -> dict[str, Any]:
+    """The names that the Python blocks of a page define, run one after another as one module."""
+    text = (ROOT / "docs" / document).read_text()
+    example = types.ModuleType("example")
+    monkeypatch.setitem(sys.modules, "example", example)
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[blocks]:
+        exec(compile(block, document, "exec"), example.__dict__)
+    return example.__dict__
+
+
+def test_the_example_of_a_layer_kind(tmp_path, monkeypatch):
+    """Golden and plan as the page says; and its stage is as exact as the contract tests ask of every kind."""
+    monkeypatch.chdir(tmp_path)
+    names = run_example("add-a-layer.md", monkeypatch, slice(-1))
+    graph, technology, frames = names["graph"], Generic(), names["frames"]
+    layer = graph.layers[0]
+    for folding in layer.foldings(graph):
+        beats = frames.reshape(-1, folding.lanes)
+        unit = layer.unit(graph, folding, technology, "mirror")
+        expected = layer.evaluate(graph, frames).reshape(-1, folding.lanes)
+        assert np.array_equal(unit.model(beats), expected)
+        stalled = simulate(unit, sends={"i": beats}, receives={"o": len(beats)}, stall_in=0.4, stall_out=0.4)
+        assert np.array_equal(stalled["o"].beats, expected)
+        full = simulate(layer.unit(graph, folding, technology, "mirror"), sends={"i": beats},
+                        receives={"o": len(beats)})
+        said = layer.times(graph, folding, technology, full["i"].cycles)
+        assert np.array_equal(full["o"].offered, said.departures)
+
+
+@pytest.mark.slow
+def test_the_example_of_a_layer_kind_is_simulated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "result" in run_example("add-a-layer.md", monkeypatch, slice(None))  # which ends with its own assertions
 
 
 def test_the_table_of_operators_is_that_of_the_code():
