@@ -10,6 +10,7 @@ from amaranth.utils import ceil_log2
 from .pipeline import delay
 from .streams import CreditCounter, Queue, link
 from .vendor.base import Resources, Technology, price
+from .vendor.blocks import DEEPEST_TABLE
 
 __all__ = ["DeepQueue", "QueueChoice", "make_queue"]
 
@@ -114,8 +115,8 @@ class DeepQueue(wiring.Component):
 class QueueChoice:
     """The cheapest queue of at least `depth` words of `width` bits: which it is, its latency and its cost.
 
-    One in RAM blocks where the technology's blocks are worth less than the tables that they save (`vendor.price`);
-    never one without a technology.
+    One in RAM blocks where the technology's blocks are worth less than the tables that they save (`vendor.price`), or
+    where tables would be so deep that reading them limits the clock; never one without a technology.
     """
 
     def __init__(self, *, width: int, depth: int, technology: Technology | None):
@@ -125,7 +126,7 @@ class QueueChoice:
         self.in_blocks = False
         if technology is not None and depth >= DeepQueue.least_depth(technology):
             deep = DeepQueue.cost(width=width, depth=depth, technology=technology)
-            if price(deep) < price(self.cost):
+            if depth > DEEPEST_TABLE or price(deep) < price(self.cost):
                 self.in_blocks, self.cost = True, deep
 
     @property

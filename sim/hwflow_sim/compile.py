@@ -46,25 +46,20 @@ class Simulation:
         return self.streams.boundaries
 
 
-def elaborate(core, streams: Streams):
-    """The bench around `core`: as a design that emits text, and as RTLIL text without source paths."""
+def elaborate(core, streams: Streams) -> str:
+    """The bench around `core` as RTLIL text without source paths: all that the executable is made of."""
     from amaranth.back import rtlil
     from amaranth.hdl import Fragment
+    from hwflow_rtl.emit import without_collector
 
     from .bench import Bench
 
     bench = Bench(core, streams)
     ports = [bench.clk, bench.go, bench.done]
-    design = Fragment.get(bench, None).prepare(ports=ports, hierarchy=("bench",))
-    text, _ = rtlil.convert_fragment(design, name="bench", emit_src=False)
-    return design, text
-
-
-def to_verilog(design) -> str:
-    from amaranth.back import verilog
-
-    text: str
-    text, _ = verilog.convert_fragment(design, name="bench", emit_src=False, strip_internal_attrs=True)
+    with without_collector():
+        design = Fragment.get(bench, None).prepare(ports=ports, hierarchy=("bench",))
+        text: str
+        text, _ = rtlil.convert_fragment(design, name="bench", emit_src=False)
     return text
 
 
@@ -105,20 +100,22 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
 
     Raises MissingTool, and ToolFailed with the path of the log.
     """
+    from hwflow_rtl.emit import to_verilog
+
     began = time.monotonic()
     folder, cache = folder.resolve(), cache.resolve()
     create_folder(folder)
     create_folder(cache)
     streams = streams_of(core, boundaries, inputs, outputs)
-    design, rtlil = elaborate(core, streams)
+    text = elaborate(core, streams)
     tools = find_tools()
     write_roms(roms, folder)  # not before: a unit may ask for its ROM when it is elaborated
     log = folder / "compile.log"
-    key = digest(rtlil, *VERILOG, CONTROL, *sources, *fingerprint(tools, waves))
+    key = digest(text, *VERILOG, CONTROL, *sources, *fingerprint(tools, waves))
 
     def make(target: Path) -> None:
         log.unlink(missing_ok=True)
-        (target / "bench.v").write_text(to_verilog(design))
+        (target / "bench.v").write_text(to_verilog(text))
         runtime, _ = cached_folder(cache, runtime_key(tools, waves),
                                    lambda place: compile_runtime(tools, place, waves=waves, log=log, jobs=jobs), say)
         build = Build(tools=tools, folder=target, waves=waves, log=log, jobs=jobs)
