@@ -183,16 +183,23 @@ def lookup(rng: Rng) -> Case:
 
 
 def operands(rng: Rng) -> dict[str, Tensor]:
-    whole = Frame(*(int(n) for n in rng.integers(1, 5, 3)))
+    whole = Frame(*(int(n) for n in rng.integers((1, 1, 1), (5, 5, 7))))
     part = [whole, Frame(1, 1, whole.channels), Frame(1, 1, 1)][int(rng.integers(3))]
     frames = [whole, part] if rng.integers(2) else [part, whole]
-    return {n: tensor(rng, n, frame, pick(rng, FORMATS)) for n, frame in zip("ab", frames, strict=True)}
+    formats = [*FORMATS, IntFormat(13, False), IntFormat(16, True)]
+    return {n: tensor(rng, n, frame, pick(rng, formats)) for n, frame in zip("ab", frames, strict=True)}
+
+
+def factor(rng: Rng, bits: int) -> int:
+    """18 significant bits, of any sign, at a place that leaves room for `bits` more in 63."""
+    return int(rng.integers(-(2**18) + 1, 2**18)) << int(rng.integers(0, min(30, 63 - 18 - bits)))
 
 
 def add(rng: Rng) -> Case:
     inputs, y = operands(rng), pick(rng, NUMBERS)
     za, zb = (t.zero_point for t in inputs.values())
-    m0, m1 = (int(rng.integers(-(2**18) + 1, 2**18)) << int(rng.integers(0, 30)) for _ in "ab")
+    bits = 2 + max(t.format.bits for t in inputs.values())
+    m0, m1 = (factor(rng, bits) * int(rng.integers(4) > 0) for _ in "ab")
     shift, zero_point = int(rng.integers(0, 50)), int(rng.integers(y.low, y.high + 1))
     layer = Add("add", ("a", "b"), "y", (m0, m1), shift, zero_point, y.low, y.high)
     return case(layer, inputs, y, lambda a, b: reference.elementwise(
@@ -202,7 +209,7 @@ def add(rng: Rng) -> Case:
 def multiply(rng: Rng) -> Case:
     inputs, y = operands(rng), pick(rng, NUMBERS)
     za, zb = (t.zero_point for t in inputs.values())
-    m = int(rng.integers(-(2**18) + 1, 2**18)) << int(rng.integers(0, 25))
+    m = factor(rng, 3 + sum(t.format.bits for t in inputs.values()))
     shift, zero_point = int(rng.integers(0, 50)), int(rng.integers(y.low, y.high + 1))
     layer = Multiply("gate", ("a", "b"), "y", m, shift, zero_point, y.low, y.high)
     return case(layer, inputs, y, lambda a, b: reference.elementwise(
@@ -211,9 +218,9 @@ def multiply(rng: Rng) -> Case:
 
 def concat(rng: Rng) -> Case:
     x = pick(rng, FORMATS)
-    height, width = (int(n) for n in rng.integers(1, 5, 2))
+    height, width, common = (int(n) for n in rng.integers(1, (5, 5, 4)))
     names = "abc"[: int(rng.integers(1, 4))]
-    inputs = {n: Tensor(n, Frame(height, width, int(rng.integers(1, 4))), x, 0.25, 0) for n in names}
+    inputs = {n: Tensor(n, Frame(height, width, common * int(rng.integers(1, 4))), x, 0.25, 0) for n in names}
     layer = Concat("cat", (*inputs, "a"), "y")
     return case(layer, inputs, x, lambda *frames: np.concatenate([*frames, frames[0]], axis=2))
 

@@ -8,14 +8,30 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from amaranth.back import rtlil
+from hwflow_rtl.core import port_names
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Technology
 
-from hwflow.layers import AveragePool, Conv, Dense, Frame, IntFormat, LayerGraph, Lookup, MaxPool, Requantize, Tensor
+from hwflow.layers import (
+    KINDS,
+    AveragePool,
+    Conv,
+    Dense,
+    Frame,
+    IntFormat,
+    Layer,
+    LayerGraph,
+    Lookup,
+    MaxPool,
+    Requantize,
+    Tensor,
+)
 from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.hardware import codes_of
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
+from tests.layers.cases import CASES, integers
 from tests.rtl.harness import simulate
+from tests.rtl.test_join import ARRIVALS, arrivals_of, play
 
 
 def bits(count: int, signed: bool = True) -> IntFormat:
@@ -39,19 +55,35 @@ def graph_of(layer: HardwareLayer, frame: Frame, x: IntFormat, y: IntFormat, zer
     return graph
 
 
+def beats_of(graph: LayerGraph, folding: Folding, frames: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """For each port of the stage its beats: codes [count, lanes] of the tensor that it reads."""
+    (layer,) = graph.layers
+    assert isinstance(layer, HardwareLayer)
+    lanes_in = layer.schedule(graph, folding).lanes_in
+    return {port: codes_of(frames[name], graph.tensors[name].format).reshape(-1, lanes)
+            for port, name, lanes in zip(port_names("i", len(layer.inputs)), layer.inputs, lanes_in, strict=True)}
+
+
+def made_of(graph: LayerGraph, folding: Folding, frames: dict[str, np.ndarray]) -> np.ndarray:
+    """The beats of the output, by the golden model."""
+    (layer,) = graph.layers
+    made = layer.evaluate(graph, *(frames[name] for name in layer.inputs))
+    return codes_of(made, graph.tensors[layer.output].format).reshape(-1, folding.lanes)
+
+
 def prove(graph: LayerGraph, folding: Folding, frames: np.ndarray, seed: int = 1) -> None:
     """The stage's beats, under random stalls, and those of the unit's model are the golden integers."""
-    (layer,), x, y = graph.layers, graph.tensors["x"].format, graph.tensors["y"].format
+    (layer,) = graph.layers
     assert isinstance(layer, HardwareLayer)
     assert layer.hardware_problem(graph) is None
     assert layer.folding_problem(graph, folding) is None
-    stage, lanes_in = layer.unit(graph, folding, Generic(), "stage"), layer.schedule(graph, folding).lanes_in[0]
-    expected = codes_of(layer.evaluate(graph, frames), y).reshape(-1, folding.lanes)
-    codes = codes_of(frames, x)
+    stage = layer.unit(graph, folding, Generic(), "stage")
+    expected = made_of(graph, folding, {"x": frames})
     if not isinstance(layer, Lookup):
+        codes = codes_of(frames, graph.tensors["x"].format)
         assert np.array_equal(stage.model(codes.reshape(len(codes), *stage_frame(layer, graph))), expected)
-    traces = simulate(stage, sends={"i": codes.reshape(-1, lanes_in)}, receives={"o": len(expected)}, stall_in=0.3,
-                      stall_out=0.4, seed=seed)
+    traces = simulate(stage, sends=beats_of(graph, folding, {"x": frames}), receives={"o": len(expected)},
+                      stall_in=0.3, stall_out=0.4, seed=seed)
     assert np.array_equal(traces["o"].beats, expected)
 
 
@@ -197,3 +229,92 @@ def test_blocks_are_counted(name: str, family: type[Technology]) -> None:
     assert cost.dsp == sum(kind in ("MULT18X18D", "MULT9X9") for kind in kinds) + 2 * kinds.count("MULT18X18")
     assert cost.ram == sum(kind in ("DP16KD", "pROM", "pROMX9", "SDPB", "SDPX9B") for kind in kinds) > 0
     assert cost.dsp == 0 or numbers.w.bits > 2
+
+
+#: Cycles of a frame at most in the tests of all kinds.
+SLOWEST = 400
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Any small layer of a kind with any folding, and three frames of its inputs."""
+
+    graph: LayerGraph
+    folding: Folding
+    frames: dict[str, np.ndarray]
+
+    @property
+    def layer(self) -> HardwareLayer:
+        (layer,) = self.graph.layers
+        assert isinstance(layer, HardwareLayer)
+        return layer
+
+    @property
+    def beats(self) -> list[np.ndarray]:
+        return list(beats_of(self.graph, self.folding, self.frames).values())
+
+
+def staged(kind: type[Layer], seed: int) -> Staged:
+    """The first random layer from `seed` on that can be a stage."""
+    for attempt in range(20):
+        rng = np.random.default_rng([seed, attempt])
+        graph = CASES[kind](rng).graph
+        (layer,) = graph.layers
+        assert isinstance(layer, HardwareLayer), f"{kind.kind} must be a HardwareLayer"
+        if layer.hardware_problem(graph) is None:
+            possible = list(layer.foldings(graph))
+            quick = [f for f in possible if layer.schedule(graph, f).interval <= SLOWEST]
+            frames = {}
+            for name in graph.inputs:
+                t = graph.tensors[name]
+                frames[name] = integers(rng, t.format, (3, t.frame.height, t.frame.width, t.frame.channels))
+            if quick:
+                return Staged(graph, quick[int(rng.integers(len(quick)))], frames)
+    raise AssertionError(f"no case of {kind.kind} has hardware")
+
+
+ANY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
+ANY_SEED = pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 25))])
+
+
+@ANY_KIND
+@ANY_SEED
+def test_every_kind_is_golden_under_stalls(kind: type[Layer], seed: int) -> None:
+    """Any layer, any folding, stalls at all its streams; one number of lanes for each input."""
+    each = staged(kind, seed)
+    stage = each.layer.unit(each.graph, each.folding, Generic(), "stage")
+    expected = made_of(each.graph, each.folding, each.frames)
+    slow = (0.0, 0.3, 0.9)[seed % 3]
+    traces = simulate(stage, sends=beats_of(each.graph, each.folding, each.frames), receives={"o": len(expected)},
+                      stall_in=slow, stall_out=0.5, seed=seed)
+    assert np.array_equal(traces["o"].beats, expected)
+
+
+@ANY_KIND
+@ANY_SEED
+def test_every_kind_says_when_its_beats_move(kind: type[Layer], seed: int) -> None:
+    """`times` is what the simulation shows, to the cycle, for arrivals at random."""
+    each = staged(kind, seed)
+    technology, beats = Generic(), each.beats
+    arrivals = [arrivals_of(ARRIVALS[(seed + k) % len(ARRIVALS)], len(words), k) for k, words in enumerate(beats)]
+    said = each.layer.times(each.graph, each.folding, technology, *arrivals)
+    seen = play(each.layer.unit(each.graph, each.folding, technology, "stage"), beats, arrivals, len(said.departures))
+    for ours, theirs in zip(said.taken, seen.taken, strict=True):
+        assert np.array_equal(ours[:len(theirs)], theirs)
+    assert np.array_equal(said.departures, seen.output.cycles)
+
+
+@ANY_KIND
+@ANY_SEED
+def test_every_kind_keeps_its_interval(kind: type[Layer], seed: int) -> None:
+    """Frames follow without a gap: from the end of the second to that of the third it takes one interval."""
+    each = staged(kind, seed)
+    said = each.layer.schedule(each.graph, each.folding)
+    assert len(said.lanes_in) == len(each.layer.inputs)
+    frames = {name: np.concatenate([given, given]) for name, given in each.frames.items()}
+    beats = list(beats_of(each.graph, each.folding, frames).values())
+    count = len(made_of(each.graph, each.folding, frames))
+    seen = play(each.layer.unit(each.graph, each.folding, Generic(), "stage"), beats,
+                [np.arange(len(words)) for words in beats], count).output.cycles
+    assert seen[-1] - seen[-1 - count // 6] == max(said.interval, *(len(words) // 6 for words in beats), count // 6)
