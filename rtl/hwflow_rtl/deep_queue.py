@@ -74,7 +74,7 @@ class DeepQueue(wiring.Component):
         front = DeepQueue.front_of(technology)
         count = ceil_log2(depth - front + 1)
         return (technology.ram_cost(width=width, depth=depth - front) + Queue.cost(width=width, depth=front)
-                + Resources(lut=6 * count + 16, ff=3 * count + technology.timing.ram + 8))
+                + Resources(lut=8 * count + 16, ff=3 * count + technology.timing.ram + 8))
 
     def elaborate(self, platform):
         m = Module()
