@@ -57,6 +57,7 @@ class MatrixHardware:
         self.weight_format = weight_format
         self.accumulator = accumulator
         self.requantize = requantize
+        self.rescalings: dict[Technology, Rescaling] = {}
         self.shapes: dict[Folding, MatrixShape] = {}
         #: For rows (1: of one group) and columns: beats, blocks, cycles of the feed, words, lanes of the input.
         self.words_of: dict[tuple[int, int], tuple[int, int, int, int, tuple[int]]] = {}
@@ -188,7 +189,11 @@ class MatrixHardware:
             rescaling=self.rescaling(technology), technology=technology, name=name)
 
     def rescaling(self, technology: Technology) -> Rescaling:
-        return rescaling(self.requantize, self.accumulator, self.y.format, technology)
+        found = self.rescalings.get(technology)
+        if found is None:
+            found = self.rescalings[technology] = rescaling(
+                self.requantize, self.accumulator, self.y.format, technology)
+        return found
 
 
 class MatrixLayer(HardwareLayer):

@@ -17,7 +17,7 @@ from .pipeline import delay
 from .rescaling import Rescaling
 from .row_patch import PatchTimes, RowPatch
 from .streams import CreditCounter, Queue, link, stream_of
-from .times import StageTimes, Times, in_turn
+from .times import StageTimes, Times
 from .vendor.base import Resources, Technology
 from .window import Window
 from .word_join import WordJoin, spaced
@@ -83,7 +83,7 @@ class MatrixStage(wiring.Component):
         latency = MatrixStage.rescaling_latency(shape, rescaling, technology)
         depth = max(2, shape.queue_depth(technology, latency))
         first = (1 + technology.timing.ram + 1 + shape.played.beats - 1 + shape.word_delay(technology)
-                 + shape.bank_latency(technology) + shape.rows // shape.bank_rows(technology) + 1 + latency
+                 + shape.bank_latency(technology) + shape.rows // shape.bank_rows(technology) + latency
                  + Queue.latency_of(depth))
         results = starts[:, None] + first + np.arange(shape.drain) * shape.drain_interval
         spans = results.reshape(-1, shape.period * shape.drain)[:, :shape.span // shape.out_lanes]
@@ -93,23 +93,16 @@ class MatrixStage(wiring.Component):
     def rescaling_latency(shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> int:
         """Cycles from lane 0's sum to the word of results: that of the slowest lane."""
         bank = shape.bank_rows(technology)
-        return max(rescaling.of_lane(q, shape.out_lanes).latency(
-            accumulator=shape.accumulator, output=shape.output, interval=shape.drain_interval,
-            technology=technology) - q // bank for q in range(shape.out_lanes))
+        latencies, _ = lane_units(shape, rescaling, technology)
+        return max(latency - q // bank for q, latency in enumerate(latencies))
 
     @staticmethod
     def cost(*, shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
-        lanes, bank = shape.out_lanes, shape.bank_rows(technology)
-        total, latency = shape.front_cost(technology) + shape.array_cost(technology), 0
-        arguments = {"accumulator": shape.accumulator, "output": shape.output, "interval": shape.drain_interval,
-                     "technology": technology}
-        for q in range(lanes):
-            part = rescaling.of_lane(q, lanes)
-            total += part.cost(**arguments)
-            latency = max(latency, part.latency(**arguments) - q // bank)
-        depth = max(2, shape.queue_depth(technology, latency))
-        queue = Queue.cost(width=shape.output.width * lanes, depth=depth, technology=technology)
+        _, lanes = lane_units(shape, rescaling, technology)
+        total = shape.front_cost(technology) + shape.array_cost(technology) + lanes
+        depth = max(2, shape.queue_depth(technology, MatrixStage.rescaling_latency(shape, rescaling, technology)))
+        queue = Queue.cost(width=shape.output.width * shape.out_lanes, depth=depth, technology=technology)
         return total + queue + Resources(lut=12, ff=depth.bit_length())
 
     def model(self, frames: IntArray) -> IntArray:
@@ -160,6 +153,20 @@ class MatrixStage(wiring.Component):
         return m
 
 
+def lane_units(shape: MatrixShape, rescaling: Rescaling,
+               technology: Technology) -> tuple[tuple[int, ...], Resources]:
+    """The latencies of the units behind the lanes, and what they cost; kept with `rescaling`, which stays as it is."""
+    known = rescaling.__dict__.setdefault("_lane_units", {})
+    key = shape.out_lanes, shape.drain_interval, shape.accumulator, shape.output, technology
+    if key not in known:
+        arguments = {"accumulator": shape.accumulator, "output": shape.output, "interval": shape.drain_interval,
+                     "technology": technology}
+        parts = [rescaling.of_lane(q, shape.out_lanes) for q in range(shape.out_lanes)]
+        known[key] = (tuple(part.latency(**arguments) for part in parts),
+                      sum((part.cost(**arguments) for part in parts), Resources()))
+    return known[key]
+
+
 def front_times(arrivals: Times, shape: MatrixShape) -> tuple[Times, Times]:
     """When blocks start and beats are taken."""
     beats = np.ones(1, dtype=np.int64)
@@ -169,17 +176,18 @@ def front_times(arrivals: Times, shape: MatrixShape) -> tuple[Times, Times]:
     frames = len(earliest) // shape.window.input_words
     if not shape.patch:
         def words(room: Times | None) -> tuple[Times, ...]:
-            return (spaced(earliest if room is None else np.maximum(earliest, room), spacing),)
+            taken = spaced(earliest if room is None else np.maximum(earliest, room), spacing)
+            return np.maximum(earliest, np.append(earliest[:1], taken[:-1] + spacing[1:])), taken
 
-        starts, (taken,) = shape.played.play(words, frames, shape.block_interval, shape.feed)
+        starts, (_, taken) = shape.played.play(words, frames, shape.block_interval, shape.feed)
     else:
         patch = PatchTimes(shape.window, earliest, spacing)
 
         def windows(room: Times | None) -> tuple[Times, ...]:
-            given = in_turn(patch.play(room))
-            return given if room is None else np.maximum(given, room), patch.words.reshape(-1), patch.fillers
+            given = patch.play(room)
+            return given, given if room is None else np.maximum(given, room), patch.words.reshape(-1), patch.fillers
 
-        starts, (_, taken, _) = shape.played.play(windows, frames, shape.block_interval, shape.feed)
+        starts, (_, _, taken, _) = shape.played.play(windows, frames, shape.block_interval, shape.feed)
     return starts, WordJoin.taken(arrivals, taken, spacing) if shape.joins else taken
 
 

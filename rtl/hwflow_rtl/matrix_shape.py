@@ -31,6 +31,10 @@ IntArray = npt.NDArray[np.int64]
 BANK_ROWS = 8
 
 
+def times(count: int, cost: Resources) -> Resources:
+    return Resources(count * cost.lut, count * cost.ff, count * cost.dsp, count * cost.ram)
+
+
 def paces(beats: int, drain: int) -> tuple[int, int]:
     """Least cycles from result to result, and from block to block, of blocks of `beats` beats and `drain` results.
 
@@ -247,14 +251,18 @@ class MatrixShape:
 
         Words of several rows side by side fill the width of RAM blocks better; small banks are faster.
         """
-        costs = {}
-        for bank in range(1, min(self.rows, BANK_ROWS) + 1):
-            if self.rows % bank == 0 and (bank % self.out_lanes == 0 or self.out_lanes % bank == 0):
-                cost, count = self.bank_cost(bank, technology), self.rows // bank
-                costs[bank] = (cost.dsp * count, cost.ram * count)
-        dsp = min(cost[0] for cost in costs.values())
-        ram = min(cost[1] for cost in costs.values() if cost[0] == dsp)
-        return next(bank for bank, cost in costs.items() if cost[0] == dsp and 8 * cost[1] <= 9 * ram)
+        known = self.__dict__.setdefault("_bank_rows", {})
+        if technology not in known:
+            costs = {}
+            for bank in range(1, min(self.rows, BANK_ROWS) + 1):
+                if self.rows % bank == 0 and (bank % self.out_lanes == 0 or self.out_lanes % bank == 0):
+                    cost, count = self.bank_cost(bank, technology), self.rows // bank
+                    costs[bank] = (cost.dsp * count, cost.ram * count)
+            dsp = min(cost[0] for cost in costs.values())
+            ram = min(cost[1] for cost in costs.values() if cost[0] == dsp)
+            known[technology] = next(
+                bank for bank, cost in costs.items() if cost[0] == dsp and 8 * cost[1] <= 9 * ram)
+        return known[technology]
 
     def bank_latency(self, technology: Technology) -> int:
         """Cycles from a word at a bank to its sum at the bank's accumulators."""
@@ -286,9 +294,7 @@ class MatrixShape:
         """Multipliers and RAM exact; LUT and FF estimated: adders, accumulators, drain chain, hops."""
         bank = self.bank_rows(technology)
         banks = self.rows // bank
-        blocks = Resources()
-        for _ in range(banks):
-            blocks += self.bank_cost(bank, technology)
+        blocks = times(banks, self.bank_cost(bank, technology))
         width, product = self.accumulator.width, self.products.shape.width
         adders, registers, count = 0, width, self.cols
         for level, terms in enumerate(self.tree):
@@ -308,12 +314,8 @@ class MatrixShape:
         activations = self.word_lanes * self.element.width // (2 if self.parallel > 1 else 1)
         per_hop = Resources(ff=activations + address + 3
                             + (width if self.drain > 1 else self.output.width * banks // 2))
-        total = blocks + Resources(lut=2 * address + 20, ff=address + self.bank_latency(technology) * 3 + 12)
-        for _ in range(self.rows):
-            total += per_row
-        for _ in range(banks - 1):
-            total += per_hop
-        return total
+        control = Resources(lut=2 * address + 20, ff=address + self.bank_latency(technology) * 3 + 12)
+        return blocks + control + times(self.rows, per_row) + times(banks - 1, per_hop)
 
     def front_cost(self, technology: Technology) -> Resources:
         """What makes words, the patch and the window.  RAM exact, LUT and FF estimated."""

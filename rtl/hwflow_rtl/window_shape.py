@@ -147,31 +147,30 @@ class WindowShape:
 
     def times(self, arrivals: Times, interval: int = 1) -> tuple[Times, Times]:
         """When a `Window` starts its blocks and takes its words, which come as `arrivals` says, whole frames."""
-        starts, taken = self.play(
-            lambda room: (in_turn(arrivals if room is None else np.maximum(arrivals, room)),),
-            len(arrivals) // self.input_words, interval)
-        return starts, taken[0]
+        def source(room: Times | None) -> tuple[Times, ...]:
+            taken = in_turn(arrivals if room is None else np.maximum(arrivals, room))
+            return np.maximum(arrivals, np.append(arrivals[:1], taken[:-1] + 1)), taken
+
+        starts, (_, taken) = self.play(source, len(arrivals) // self.input_words, interval)
+        return starts, taken
 
     def play(self, source: Callable[[Times | None], tuple[Times, ...]], frames: int, interval: int = 1,
              feed: int = 0) -> tuple[Times, tuple[Times, ...]]:
         """When a `Window` starts the blocks of `frames` frames; and what `source` says in the end.
 
         `source` says, for the cycles from which on the ring has room for each word (None: always), when words are
-        taken, and anything else that has to come to rest.  The ring has `ring_depth(interval, feed)` places: a word
-        waits until the block is started that frees its place.
+        first there, when they are taken, and anything else that has to come to rest.
         """
         pace = max(interval, self.beats)
         decided = 2 if pace == 1 else 3  # cycles from the write of a word to the start of the block that waits for it
         bases, first = self._block_bases(), np.arange(frames)[:, None] * self.input_words
         needs = (first + np.minimum(bases + self.span, self.input_words)).reshape(-1)
-        writable = np.maximum.accumulate((first + bases).reshape(-1)) + self.ring_depth(interval, feed) - self.guard
-        # The block which must start before each word; the last words of all may wait for one that never comes.
-        block = np.searchsorted(writable, np.arange(frames * self.input_words), side="right")
+        bases = (first + bases).reshape(-1)
+        least = np.arange(frames * self.input_words) - (self.ring_depth(interval, feed) - self.guard) + 1
         found = source(None)
-        while True:  # each round lets words wait longer; most need one
-            starts = in_turn(found[0][needs - 1] + decided, pace)
-            room = np.where(block == 0, 0, starts[np.minimum(block, len(starts) - 1)] + 1)
-            later = source(room)
+        while True:  # each round is right for longer than the one before; most need two
+            starts = in_turn(found[1][needs - 1] + decided, pace)
+            later = source(_room(starts, bases, least, found[0]))
             if all(np.array_equal(a, b) for a, b in zip(found, later, strict=True)):
                 return starts, later
             found = later
@@ -194,6 +193,23 @@ class WindowShape:
         is, with times counted in such words, depth >= (need(b) - S(b)) - (base(a - 1) - S(a)) for all a <= b.
         """
         return _ring_words(self, interval, feed)
+
+
+def _room(starts: Times, bases: IntArray, least: IntArray, there: Times) -> Times:
+    """The first cycle, from when each word is there on, in which the block that plays has a base of at least `least`.
+
+    0 where that is at once.  Mostly bases grow, and room that was there stays; not where windows begin in the padding
+    behind a row or a frame.
+    """
+    block = np.searchsorted(np.maximum.accumulate(bases), least)  # the first that is far enough
+    now = np.zeros_like(block)
+    if (np.diff(bases) < 0).any():
+        now = np.maximum(np.searchsorted(starts + 1, there, side="right") - 1, 0)
+        block = np.maximum(block, now)
+        ends = len(bases) - 1
+        while (short := bases[np.minimum(block, ends)] < least)[block < ends].any():
+            block[short & (block < ends)] += 1
+    return np.where(block == now, 0, starts[np.minimum(block, len(starts) - 1)] + 1)
 
 
 @lru_cache(maxsize=4096)
