@@ -11,19 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 
+import numpy as np
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import AnswerIsNo
-from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from ..layers.base import Folding, HardwareLayer, LayerGraph
+from .choices import Choice, Choices
 from .links import link_cost, links_cost, links_of
 from .plan import Plan, interval_of, make_plan, stage_names
 from .support import hardware_layers
 from .timeline import with_queues
 
 __all__ = ["Budget", "solve"]
-
-#: Foldings with more multipliers than this times the fewest that are fast enough are never the cheapest.
-SPARE_MULTIPLIERS = 1.25
 
 #: Rounds in which stages look for foldings that need less of what is short, and how much more it counts in each.
 ROUNDS, HEAVIER = 4, 4.0
@@ -64,19 +63,6 @@ class Budget:
         return not self.exceeded(resources)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """One folding of one stage."""
-
-    folding: Folding
-    schedule: Schedule
-
-    @property
-    def size(self) -> int:
-        """What its cost grows with."""
-        return self.folding.rows * self.folding.cols
-
-
 class Solver:
     """The stages of `graph` with all their foldings.  Costs are computed when they are asked for, once."""
 
@@ -85,9 +71,7 @@ class Solver:
         self.layers = hardware_layers(graph)
         self.technology = technology
         self.budget = budget
-        self.choices = [
-            [Choice(folding, layer.schedule(graph, folding)) for folding in layer.foldings(graph)]
-            for layer in self.layers]
+        self.choices = [Choices(graph, layer) for layer in self.layers]
         self.cost = cache(self._cost)
 
     def _cost(self, position: int, folding: Folding) -> Resources:
@@ -95,7 +79,7 @@ class Solver:
 
     def fastest(self) -> list[Choice]:
         """The picks for the shortest interval that fits; raises AnswerIsNo where none does."""
-        targets = sorted({choice.schedule.interval for stage in self.choices for choice in stage})
+        targets = np.unique(np.concatenate([stage.stage_intervals for stage in self.choices])).tolist()
         low, high = 0, len(targets) - 1
         best: list[Choice] | None = None
         while low <= high:
@@ -135,41 +119,25 @@ class Solver:
         """The cheapest folding of each stage that is as fast as `target`, with what joins it to the stages before."""
         picked: dict[str, Choice] = {}
         for position, layer in enumerate(self.layers):
-            best, lowest = None, 0.0
-            for choice in self.fast_enough(position, layer, picked, target):
-                joined = sum((link_cost(self.graph.tensors[name].format.bits, lanes, entering)
-                              for name, lanes, entering in self.joined(layer, choice, picked)), Resources())
-                price = self.budget.price(self.cost(position, choice.folding) + joined, weights)
-                if best is None or price < lowest:
-                    best, lowest = choice, price
-            if best is None:
+            coming = [picked[name].folding.lanes if name in picked else None for name in layer.inputs]
+            fast = self.choices[position].fast_enough(target, coming)
+            if not fast:
                 return None
-            picked[layer.output] = best
+            picked[layer.output] = self.cheapest(position, fast, coming, weights)
         return list(picked.values())
 
-    def joined(self, layer: HardwareLayer, choice: Choice, picked: Mapping[str, Choice]) -> list[tuple[str, int, int]]:
-        """For each input of a stage: the tensor, the lanes that come, and those that enter; all of a graph's input."""
-        return [(name, picked[name].folding.lanes if name in picked else entering, entering)
-                for name, entering in zip(layer.inputs, choice.schedule.lanes_in, strict=True)]
+    def cheapest(self, position: int, choices: Sequence[Choice], coming: Sequence[int | None],
+                 weights: Mapping[str, float] | None) -> Choice:
+        layer = self.layers[position]
+        return min(choices, key=lambda choice: self.budget.price(
+            self.cost(position, choice.folding) + self.joined(layer, choice, coming), weights))
 
-    def fast_enough(self, position: int, layer: HardwareLayer, picked: Mapping[str, Choice],
-                    target: int) -> list[Choice]:
-        """The small foldings of a stage that keep up with `target`; of those that differ in lanes alone, the narrowest.
-        """
-        tensors = self.graph.tensors
-        produced = tensors[layer.output].frame.elements
-        narrowest: dict[tuple[int, int], Choice] = {}
-        for choice in self.choices[position]:
-            folding = choice.folding
-            key = folding.rows, folding.cols
-            if key in narrowest and folding.lanes >= narrowest[key].folding.lanes:
-                continue
-            changes = (tensors[name].frame.elements // min(lanes, entering)
-                       for name, lanes, entering in self.joined(layer, choice, picked))
-            if max(choice.schedule.interval, produced // folding.lanes, *changes) <= target:
-                narrowest[key] = choice
-        least = min((choice.size for choice in narrowest.values()), default=0)
-        return [choice for choice in narrowest.values() if choice.size <= SPARE_MULTIPLIERS * least]
+    def joined(self, layer: HardwareLayer, choice: Choice, coming: Sequence[int | None]) -> Resources:
+        """What joins a stage to those before it; all of a graph's input enters at once."""
+        bits = (self.graph.tensors[name].format.bits for name in layer.inputs)
+        return sum((link_cost(width, entering if lanes is None else lanes, entering)
+                    for width, lanes, entering in zip(bits, coming, choice.schedule.lanes_in, strict=True)),
+                   Resources())
 
     def total(self, picked: Sequence[Choice]) -> Resources:
         """The resources of all stages and of the links between them; queues only where the rest fits."""
@@ -208,7 +176,7 @@ def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval
     else:
         at_this_pace = solver.pick(interval)
         if at_this_pace is None:
-            least = max(min(c.schedule.interval for c in stage) for stage in solver.choices)
+            least = max(int(stage.stage_intervals.min()) for stage in solver.choices)
             raise AnswerIsNo(f"an interval of {interval} cycles must be at least {least}, the shortest that the "
                              f"layers of '{graph.name}' allow")
         fitting = solver.fitting(interval)

@@ -25,7 +25,8 @@ from .support import hardware_layers
 
 __all__ = ["Timeline", "with_queues"]
 
-#: Frames until the schedule repeats itself: the first finds an empty design, the second meets the first's end.
+#: Frames until the schedule repeats itself, besides those that are on their way at a time: the first finds an empty
+#: design, the second meets the first's end.
 FRAMES = 3
 #: Beats that may wait in a stage's own output queue, or in front of a reader, without a queue on the link.
 SPARE = 2
@@ -46,14 +47,16 @@ def with_queues(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[
                 interval: int) -> Timeline:
     """What follows from the foldings when a frame comes every `interval` cycles."""
     beats = {link.source: link.elements // link.lanes_out for link in links if link.source < 0}
+    fast = {source: np.arange(count, dtype=np.int64) for source, count in beats.items()}
+    alone = play(graph, foldings, links, technology, fast)
+    frames = FRAMES + max(int(times[-1]) for times in alone.departures.values()) // interval
     paced = {source: np.concatenate([frame * interval + np.arange(count) * interval // count
-                                     for frame in range(FRAMES)]) for source, count in beats.items()}
+                                     for frame in range(frames)]) for source, count in beats.items()}
     depths = depths_of(links, play(graph, foldings, links, technology, paced))
     deep = tuple(replace(link, depth=depth) for link, depth in zip(links, depths, strict=True))
     if any(in_blocks(link, technology) for link in deep):  # these take longer, and others wait for them
         again = depths_of(links, play(graph, foldings, deep, technology, paced))
         deep = tuple(replace(link, depth=max(link.depth, depth)) for link, depth in zip(deep, again, strict=True))
-    fast = {source: np.arange(count, dtype=np.int64) for source, count in beats.items()}
     played = play(graph, foldings, deep, technology, fast)
     firsts = {~link.sink: int(played.arrivals[e][0]) for e, link in enumerate(deep) if link.sink < 0}
     return Timeline(deep, tuple(firsts[k] for k in range(len(firsts))))

@@ -1,0 +1,56 @@
+"""The foldings that a stage can have, in arrays: which of them keep up with an interval is asked often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+
+__all__ = ["Choice", "Choices"]
+
+#: Foldings with more multipliers than this times the fewest that are fast enough are never the cheapest.
+SPARE_MULTIPLIERS = 1.25
+#: So many, those with the fewest multipliers, are looked at; what they cost besides multipliers differs little.
+MOST = 16
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One folding of one stage."""
+
+    folding: Folding
+    schedule: Schedule
+
+
+class Choices:
+    """All foldings of a layer, the fewest multipliers first, then the fewest lanes."""
+
+    def __init__(self, graph: LayerGraph, layer: HardwareLayer):
+        foldings = sorted(layer.foldings(graph), key=lambda f: (f.rows * f.cols, f.rows, f.lanes))
+        self.choices = [Choice(folding, layer.schedule(graph, folding)) for folding in foldings]
+        self.shapes = np.array([(f.rows, f.cols) for f in foldings])
+        self.sizes = self.shapes.prod(axis=1)
+        produced = graph.tensors[layer.output].frame.elements
+        self.stage_intervals = np.array([choice.schedule.interval for choice in self.choices])
+        self.intervals = np.maximum(self.stage_intervals, produced // np.array([f.lanes for f in foldings]))
+        self.entering = np.array([choice.schedule.lanes_in for choice in self.choices])
+        self.elements = [graph.tensors[name].frame.elements for name in layer.inputs]
+
+    def fast_enough(self, target: int, coming: Sequence[int | None]) -> list[Choice]:
+        """The small foldings that keep up with `target`; of those that differ in lanes alone, the narrowest.
+
+        `coming` are the lanes that the sources of the inputs give; None: as many as are taken.
+        """
+        fast = self.intervals <= target
+        for port, (elements, lanes) in enumerate(zip(self.elements, coming, strict=True)):
+            taken = self.entering[:, port]
+            fast &= elements // (taken if lanes is None else np.minimum(taken, lanes)) <= target
+        found = np.flatnonzero(fast)
+        if not len(found):
+            return []
+        found = found[self.sizes[found] <= SPARE_MULTIPLIERS * self.sizes[found[0]]]
+        _, first = np.unique(self.shapes[found], axis=0, return_index=True)
+        return [self.choices[k] for k in found[np.sort(first)][:MOST]]
