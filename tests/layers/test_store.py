@@ -24,6 +24,7 @@ from hwflow.layers import (
     Rearrange,
     Requantize,
     Tensor,
+    TopK,
 )
 from hwflow.layers.rearrange import picked
 from hwflow.layers.store import load_graph, save_graph
@@ -49,17 +50,19 @@ def every_kind() -> LayerGraph:
         Conv("conv/1", ("x",), "a", w, INT8, UINT4, q(4), (2, 1), (1, 2), (1, 2, 1, 2), 2),
         Lookup("relu", ("a",), "b", INT8, rng.integers(-128, 128, 256)),
         MaxPool("max", ("b",), "c", INT8, (2, 2), (1, 1), (1, 1), (0, 0, 1, 1)),
-        AveragePool("mean", ("c",), "d", INT8, q(4), (4, 8)),
+        AveragePool("mean", ("c",), "d", INT8, q(4), (4, 8), row_classes=(0,), column_classes=(0,)),
         Concat("cat", ("c", "c"), "e"),
         Add("add", ("c", "d"), "f", (-(2**18 - 1), 3 << 20), 17, 2, -100, 127),
         Multiply("gate", ("f", "d"), "g", 2**17 + 1, 30, -4, -128, 9),
         Dense("fc", ("d",), "y", rng.integers(-8, 8, (3, 4)), IntFormat(4, True), INT8, q(3)),
         Rearrange("move", ("g",), "h", INT8, *picked(frame, [0, 3, -1], range(8), [2, 2]), -7),
+        TopK("best", ("g",), "k", INT8, 2, largest=False, last_index=True),
     )
     frames = dict.fromkeys("abcfg", frame)
     frames |= {"h": Frame(3, 8, 2), "x": Frame(8, 8, 2), "d": Frame(1, 1, 4), "e": Frame(4, 8, 8), "y": Frame(1, 1, 3)}
+    frames["k"] = Frame(4, 8, 2)
     tensors = {n: Tensor(n, f, UINT4 if n == "x" else INT8, 1 / 3, 7) for n, f in frames.items()}
-    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h"))
+    graph = LayerGraph("every kind", tensors, layers, ("x",), ("y", "e", "h", "k"))
     graph.check()
     return graph
 
