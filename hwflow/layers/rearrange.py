@@ -24,7 +24,7 @@ from hwflow.layers.planes import Planes
 __all__ = ["Offsets", "Rearrange", "depth_to_space", "picked", "space_to_depth", "transposed"]
 
 #: Elements of an output frame: the golden model holds an index for each.
-MOST_ELEMENTS = 1 << 28
+MOST_ELEMENTS = 1 << 24
 #: Bits of all RAM blocks of an LFE5U-85F, the largest device that has a description here: 208 of 18 Kbit.
 MOST_BITS = 208 * 18432
 
