@@ -150,7 +150,7 @@ def test_a_folding_that_is_no_number(cli: Cli, model: Path, plan: dict[str, Any]
 
 
 @pytest.mark.parametrize("stage, folding", [(0, {"rows": 3}), (0, {"cols": 7}), (0, {"lanes": 5}), (1, {"cols": 3}),
-                                            (2, {"rows": 2}), (2, {"cols": 1000000})])
+                                            (2, {"rows": 4}), (2, {"cols": 1000000})])
 def test_a_folding_that_does_not_divide(cli: Cli, model: Path, plan: dict[str, Any], stage: int,
                                         folding: dict[str, int]) -> None:
     plan["stages"][stage].update(folding)

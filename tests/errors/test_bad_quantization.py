@@ -91,7 +91,8 @@ SETTINGS = {
                 "settings s.yaml: default/weights/bits must be a whole number from 1 to 8, not 0"),
     "width 9": ("layers: {conv: {output: {bits: 9}}}",
                 "settings s.yaml: layers/conv/output/bits must be a whole number from 1 to 8, not 9"),
-    "key": ("defualt: {}", "settings s.yaml: the file must have no key 'defualt', only default, equalize, inputs, "
+    "key": ("defualt: {}", "settings s.yaml: the file must have no key 'defualt', only default, equalize, "
+            "hardware_argmax, inputs, "
             "layers; did you mean 'default'?"),
     "width as text": ("default: {weights: {bits: '8'}}",
                       "settings s.yaml: default/weights/bits must be a whole number from 1 to 8, not '8'"),
@@ -100,7 +101,8 @@ SETTINGS = {
     "control": ("default: {}\x07", "settings s.yaml: must be plain YAML: special characters are not allowed"),
     "no YAML": ("a: [1,", "settings s.yaml, line 2: must be plain YAML: expected the node content, but found "
                 "'<stream end>'"),
-    "a list": ("[1, 2]", "settings s.yaml: the file must be a mapping with the keys default, equalize, inputs and "
+    "a list": ("[1, 2]", "settings s.yaml: the file must be a mapping with the keys default, equalize, "
+               "hardware_argmax, inputs and "
                "layers, not [1, 2]"),
     "an object": ("default: !!python/object:os.system {}", "settings s.yaml, line 1: must be plain YAML: could not "
                   "determine a constructor for the tag 'tag:yaml.org,2002:python/object:os.system'"),
