@@ -56,7 +56,8 @@ ASSUMED = QuantizationSettings(
 
 #: What is only true of a part of a model: its neighbours are inputs and outputs there.
 ARTEFACTS = ("reads values that are not quantized", "stands behind a node that runs on the host",
-             "is computed from the input on the host alone", "joins values that are not quantized with integers")
+             "is computed from the input on the host alone", "joins values that are not quantized with integers",
+             "the first layer must read")
 
 WITHOUT_OPERATOR = "write it with operators of ONNX, or as a function in the model"
 WITHOUT_STAGE = "`hwflow golden` runs it; for hardware, replace it in the model before the export"

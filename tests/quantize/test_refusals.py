@@ -42,6 +42,16 @@ def test_everything_is_reported_at_once() -> None:
     ]
 
 
+def test_a_product_of_several_rows() -> None:
+    b = Builder("rows")
+    x = b.node("MatMul", b.input("x", np.float32, (1, 3, 4)), b.constant("w", np.ones((4, 5), np.float32)), name="fc")
+    b.output(x)
+    assert refusal(b.model())[1:] == [
+        "'fc' (MatMul): its input must be one row of 4 elements, not [1, 3, 4]",
+        "change this layer in the model, or cut the model in front of it",
+    ]
+
+
 def test_weights_that_are_inputs() -> None:
     b = Builder("dynamic")
     x, w = b.input("x", np.float32, (1, 4)), b.input("w", np.float32, (4, 3))

@@ -30,6 +30,8 @@ def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, 
     if node.inputs[1] not in constants:
         raise ValueError("its weights must be the second input, and constant")
     weights = constants[node.inputs[1]]
+    if frame is None:
+        _require_row(node, held, weights)
     if not weights.is_quantized:
         raise ValueError(f"its weights '{node.inputs[1]}' must be integers behind a DequantizeLinear, as the rest is")
     core, index = _conv(node, held, frame, weights) if frame is not None else _dense(node, held, weights)
@@ -81,17 +83,22 @@ def _conv(node: Node, held: Held, frame: Frame, weights: Quantity) -> tuple[Matr
     return core, image_index(made, rank)[:, places]
 
 
+def _require_row(node: Node, held: Held, weights: Quantity) -> None:
+    """A Gemm or MatMul has one row as its input; of more, a float model's weights have stayed floats."""
+    if weights.real.ndim != 2:
+        raise ValueError(f"its weights must be a matrix, not {list(weights.real.shape)}")
+    cin, shape = weights.real.shape[1 if attribute(node, "transB", 0) else 0], held.index.shape
+    if held.index.size != cin or shape[-1] != cin:
+        raise ValueError(f"its input must be one row of {cin} elements, not {list(shape)}")
+
+
 def _dense(node: Node, held: Held, weights: Quantity) -> tuple[Matrix, IntArray]:
-    if weights.integers.ndim != 2:
-        raise ValueError(f"its weights must be a matrix, not {list(weights.integers.shape)}")
     if attribute(node, "alpha", 1.0) != 1 or attribute(node, "beta", 1.0) != 1 or attribute(node, "transA", 0):
         raise ValueError("alpha and beta must be 1 and transA 0")
     out_axis = 0 if attribute(node, "transB", 0) else 1
     rows = weights.integers if out_axis == 0 else weights.integers.T
-    cout, cin = rows.shape
+    cout = len(rows)
     shape = held.index.shape
-    if held.index.size != cin or shape[-1] != cin:
-        raise ValueError(f"its input must be one row of {cin} elements, not {list(shape)}")
     permuted = np.empty_like(rows)
     permuted[:, held.index.ravel()] = rows
     index = np.arange(cout, dtype=np.int64).reshape(*shape[:-1], cout)
