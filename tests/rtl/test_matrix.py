@@ -7,6 +7,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Shape, signed, unsigned
 from hwflow_rtl.matrix import MatrixShape, MatrixStage
 from hwflow_rtl.requantize import Requantization, RequantizerStyle
+from hwflow_rtl.row_patch import RowPatch
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.ecp5 import ECP5
 from hwflow_rtl.vendor.generic import Generic
@@ -191,9 +192,17 @@ def test_model_is_the_convolution(layer):
     assert np.array_equal(case.stage.model(case.frames), case.beats_out)
 
 
-@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
-def test_full_pace(layer):
-    case = Case(layer, 4)
+#: The others differ from these in their sizes; with stalls they take half a minute.
+OFTEN = {"depthwise, four of six", "depthwise, three taps, two of three", "rows left over, two lanes",
+         "columns left over, input is the limit", "patch of eight words", "patch of words, stride 2"}
+FIRST_RARE, LAST_RARE = (list(LAYERS).index(name) for name in ("depthwise, all groups", "patch 10x4"))
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] if FIRST_RARE <= k <= LAST_RARE and name not in OFTEN else [])
+         for k, name in enumerate(LAYERS)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_full_pace(name):
+    case = Case(LAYERS[name], 4)
     traces = case.run()
     ends = traces["o"].cycles.reshape(4, -1)[:, -1]
     assert (np.diff(ends[1:]) == case.stage.shape.cycles()).all(), f"{np.diff(ends)}, not {case.stage.shape.cycles()}"
@@ -210,9 +219,9 @@ def test_any_latencies(name, timing):
     assert (np.diff(ends[1:]) == case.stage.shape.cycles()).all()
 
 
-@pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
-def test_stalls(layer):
-    Case(layer, 2, seed=5).run(stall_in=0.3, stall_out=0.3, seed=1)
+@pytest.mark.parametrize("name", NAMES)
+def test_stalls(name):
+    Case(LAYERS[name], 2, seed=5).run(stall_in=0.3, stall_out=0.3, seed=1)
 
 
 #: One of each structure; with stalls this long the others take a minute.
@@ -248,16 +257,21 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize("family", BLOCKS, ids=lambda family: family.__name__)
-@pytest.mark.parametrize("name", ["3x3 pad 1", "3x3 valid, wide", "large", "patch 3x3, 3 channels, stride 2", "dense"])
+@pytest.mark.parametrize("name", [
+    "3x3 pad 1", "3x3 valid, wide", "large", "patch 3x3, 3 channels, stride 2", "dense", "depthwise, four of six",
+    "rows and columns left over", "patch of eight words", "patch of many words"])
 def test_cost_in_blocks_is_exact(name, family):
-    large = Layer((16, 16, 32), 32, 4, 8, **SAME)
-    case = Case(LAYERS.get(name, large), 1, technology=family(), style=RequantizerStyle.FABRIC)
+    large = {"large": Layer((16, 16, 32), 32, 4, 8, **SAME),
+             "patch of many words": Layer((4, 4, 80), 2, 2, 1, patch=True, kernel=(1, 3))}
+    case = Case((LAYERS | large)[name], 1, technology=family(), style=RequantizerStyle.FABRIC)
     text = rtlil.convert(case.stage)
     cost = MatrixStage.cost(shape=case.stage.shape, technology=case.technology, rescaling=case.rescaling)
     kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)
-    # The output queue is no instance: where the family has no small memories, synthesis makes one block of it.
-    queues = len(re.findall(r"^ *memory width .* \\ring$", text, re.MULTILINE)) if family is ICE40 else 0
-    assert cost.dsp + cost.ram == sum(kinds.count(kind) for kind in BLOCKS[family]) + queues
+    # The output queue and the lines of patches are no instances: where the family has no small memories, or the memory
+    # is deep, synthesis makes one block of it.
+    memories = re.findall(r"^ *memory width (\d+) size (\d+) \\(?:ring|line)$", text, re.MULTILINE)
+    blocks = sum(family is ICE40 or int(size) > RowPatch.TABLE_DEPTH for _, size in memories)
+    assert cost.dsp + cost.ram == sum(kinds.count(kind) for kind in BLOCKS[family]) + blocks
     assert cost.dsp >= case.stage.shape.rows * case.stage.shape.cols // 2
     assert cost.lut > 0
     assert cost.ff > 0
