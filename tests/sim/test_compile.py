@@ -9,7 +9,10 @@ import stat
 from dataclasses import replace
 
 import pytest
-from hwflow_sim import Boundary, compile, run, tools
+from hwflow_rtl.emit import to_verilog
+from hwflow_sim import Boundary, builder, compile, run, tools
+from hwflow_sim.compile import elaborate
+from hwflow_sim.streams import streams_of
 
 from hwflow.errors import HwflowError, MissingTool, ToolFailed
 from tests.sim.conftest import compile_toy
@@ -153,3 +156,18 @@ def test_a_frame_is_a_whole_number_of_beats():
     with pytest.raises(HwflowError, match="'conv' must be a whole number of beats of 4 lanes, not 10"):
         Boundary("conv", 4, shape, 10)
 
+
+def test_the_key_is_all_that_the_executable_is_made_of(compiled, cache, tmp_path, monkeypatch):
+    """The Verilog comes from the very text in the key; another C++ source or flag is another key."""
+    core = ToyCore()
+    text = elaborate(core, streams_of(core, boundaries(), None, None))
+    assert (compiled.executable.parent / "bench.v").read_text() == to_verilog(text)
+    found = tools.find_tools()
+    before = builder.fingerprint(found, waves=False)
+    assert builder.fingerprint(found, waves=True) != before
+    changed = tmp_path / "cpp"
+    shutil.copytree(builder.CPP, changed)
+    with (changed / "recorder.cpp").open("a") as file:
+        file.write("// another\n")
+    monkeypatch.setattr(builder, "CPP", changed)
+    assert builder.fingerprint(found, waves=False) != before
