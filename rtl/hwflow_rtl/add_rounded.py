@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
@@ -40,14 +40,15 @@ class _Table:
     places: tuple[tuple[int, int], ...]
     entries: tuple[int, ...]
 
-    @property
+    @cached_property
     def term(self) -> Term:
         place = trailing_zeros(self.entries)
         return Term(min(self.entries) >> place, max(self.entries) >> place, place)
 
-    @property
+    @cached_property
     def codes(self) -> list[int]:
-        return [entry >> self.term.place for entry in self.entries]
+        place = self.term.place
+        return [entry >> place for entry in self.entries]
 
     def cost(self) -> Resources:
         """Equal bits are made once; those of one input, or of none, take no table."""
@@ -154,14 +155,16 @@ class RoundedSum:
             low, high = low + min(ends), high + max(ends)
         return low, high
 
-    @cached_property
+    @property
     def ways(self) -> _Ways:
         """The cheapest way, each operand in tables or in digits."""
+        return cheapest_way(self)
+
+    def possible_ways(self) -> list[_Ways]:
+        """Each operand in tables or in digits."""
         used = [k for k, weight in enumerate(self.weights) if weight]
-        widths = [operand.width for operand in self.operands]
-        found = [self.way([k for k, tabled in zip(used, choice, strict=True) if tabled])
-                 for choice in product((True, False), repeat=len(used))]
-        return min(found, key=lambda way: price(way.cost(widths, None)))
+        return [self.way([k for k, tabled in zip(used, choice, strict=True) if tabled])
+                for choice in product((True, False), repeat=len(used))]
 
     def way(self, tabled: list[int]) -> _Ways:
         digits = tuple(
@@ -270,6 +273,13 @@ class RoundedSum:
         result = Signal(self.output, name=f"{name}_result", reset_less=True)
         m.d.sync += result.eq(Mux(over, self.high, Mux(under, self.low, rest + self.low)))
         return result
+
+
+@lru_cache(maxsize=1024)
+def cheapest_way(rounded: RoundedSum) -> _Ways:
+    """Asked for again for every folding of a layer."""
+    widths = [operand.width for operand in rounded.operands]
+    return min(rounded.possible_ways(), key=lambda way: price(way.cost(widths, None)))
 
 
 def code_range(operand: Operand) -> tuple[int, int]:
