@@ -158,9 +158,12 @@ class RowPatch(wiring.Component):
                 words.append(word)
             return words[::-places]
         # All taps but the newest come out of one memory, and go back into it one column further.
-        tables = self.technology is not None and places <= self.TABLE_DEPTH and has_tables(self.technology)
+        style = {}
+        if self.technology is not None:
+            tables = places <= self.TABLE_DEPTH and has_tables(self.technology)
+            style = {"ram_style": "distributed" if tables else "block"}
         m.submodules.line = line = memory.Memory(
-            shape=width * (columns - 1), depth=places, init=[], attrs={"ram_style": "distributed"} if tables else {})
+            shape=width * (columns - 1), depth=places, init=[], attrs=style)
         write, read = line.write_port(), line.read_port(domain="comb")
         old = Signal(width * (columns - 1), reset_less=True)
         here, ahead, wraps = Signal(range(places)), Signal(range(places), init=1), Signal(init=places == 2)
