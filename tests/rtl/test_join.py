@@ -9,6 +9,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from amaranth.back import rtlil
 from amaranth.hdl import Module, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
@@ -19,7 +20,7 @@ from hwflow_rtl.join_feed import Feed
 from hwflow_rtl.join_tree import SumPlan, Term, holding, signed_digits
 from hwflow_rtl.products import Operand
 from hwflow_rtl.times import StageTimes
-from hwflow_rtl.vendor import ECP5, Generic, Timing
+from hwflow_rtl.vendor import ECP5, Generic, Gowin, Technology, Timing
 
 from tests.rtl.harness import STALLS, Trace, layout_of, pack, receiver, simulate, simulator
 
@@ -200,6 +201,18 @@ def test_words_that_come_again_are_counted_in_blocks() -> None:
     cost = Feed(256, 49, ECP5()).cost(64)
     assert cost.ram == ECP5().ram_cost(width=64, depth=512).ram > 0
     assert Feed(1, 49, ECP5()).cost(64).ram == Feed(256, 1, ECP5()).cost(64).ram == 0
+
+
+@pytest.mark.parametrize("family, blocks", [(ECP5, "DP16KD"), (Gowin, "SDPB|SDPX9B")])
+@pytest.mark.parametrize("words", [2, 64, 1024])
+def test_blocks_are_counted(family: type[Technology], blocks: str, words: int) -> None:
+    """Those of the small operand; the queue at the output stands in tables."""
+    shape = JoinShape(4 * words, 4, (4 * words, words), (4, 4))
+    text = rtlil.convert(JoinStage(shape=shape, function=mean(), technology=family()))
+    found = len(re.findall(rf"^ *cell \\(?:{blocks}) ", text, re.MULTILINE))
+    cost = JoinStage.cost(shape=shape, function=mean(), technology=family())
+    assert (cost.ram, cost.dsp) == (found, 0)
+    assert found > 0 or words == 2
 
 
 @pytest.mark.parametrize("words, lanes", [((12, 5), (2, 2)), ((12, 2), (2, 1)), ((12, 12), (2, 3))])
