@@ -20,7 +20,7 @@ from tests.networks.generate import TINY, Taste, any_foldings, describe, forks, 
 from tests.networks.playing import Stalls, play_plan
 
 FRAMES = 3
-BLOCK = 5
+BLOCK = 4
 #: Cycles of a frame at most, so that a simulator in Python gets through many.
 SLOWEST = 80
 CHAINS = dataclasses.replace(TINY, joins=False, blocks=3)

@@ -1,0 +1,76 @@
+"""Random networks with random foldings through Verilator, many in one executable: equal everywhere, as fast as planned.
+
+Each test compiles one executable of several networks side by side.  Runs are at full speed and with stalls on all
+inputs and outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hwflow_sim import RunResult, StallPattern
+
+from hwflow import hls
+from hwflow.layers import LayerGraph
+from hwflow.simulation import compile_plan, run_plan
+from hwflow.synth import list_boards, load_board
+from tests.networks.generate import TINY, USUAL, Taste, any_foldings, describe, frames_for, network
+from tests.networks.test_rtl import check_latency
+from tests.networks.union import Part, union, union_frames
+
+FRAMES = 6
+SLOWEST = 3000
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compiled simulations; what all of them share is compiled once."""
+    return tmp_path_factory.mktemp("simulations")
+
+
+def planned(graph: LayerGraph, seed: int, board: str) -> tuple[LayerGraph, hls.Plan]:
+    foldings = any_foldings(graph, np.random.default_rng(seed), slowest=SLOWEST)
+    return graph, hls.make_plan(graph, foldings, load_board(board).technology())
+
+
+def told(part: Part) -> str:
+    return describe(part.graph, [stage.folding for stage in part.plan.stages])
+
+
+def check_cycles(part: Part, result: RunResult) -> None:
+    """The interval and the first outputs of one network at full speed."""
+    outputs = [result.outputs[k] for k in part.outputs]
+    check_latency(part.graph, part.plan, [output.first_cycle for output in outputs], told(part))
+    intervals = [output.done_cycles[-1] - output.done_cycles[-2] for output in outputs]
+    assert max(intervals) == part.plan.interval, f"intervals {intervals}, not {part.plan.interval}; {told(part)}"
+    for k, stage in zip(part.stages, part.plan.stages, strict=True):
+        assert result.stages[k].busy_cycles == FRAMES * stage.schedule.work, f"{stage.name} of {told(part)}"
+
+
+def prove(seeds: Sequence[int], taste: Taste, folder: Path, cache: Path) -> None:
+    names = list_boards()
+    board = names[seeds[0] % len(names)]
+    graph, plan, parts = union([planned(network(seed, taste), seed, board) for seed in seeds])
+    frames = union_frames([frames_for(part.graph, FRAMES, seed) for part, seed in zip(parts, seeds, strict=True)])
+    simulation = compile_plan(graph, plan, folder, cache)
+    for stalls in (None, StallPattern(0.3, 0.3, seeds[0]), StallPattern(0.9, 0.0, 1), StallPattern(0.0, 0.98, 2)):
+        result = run_plan(simulation, graph, frames, stalls=stalls)
+        wrong = [f"seed {seed}: {told(part)}" for part, seed in zip(parts, seeds, strict=True)
+                 if not all(result.stages[k].equal for k in part.stages)]
+        assert result.equal, (stalls, result.failures()[:4], *wrong[:2])
+        if stalls is None:
+            for part in parts:
+                check_cycles(part, result)
+
+
+@pytest.mark.parametrize("first", [pytest.param(n, marks=pytest.mark.slow) for n in range(0, 60, 6)])
+def test_networks(first: int, tmp_path: Path, cache: Path) -> None:
+    prove(range(1000 + first, 1006 + first), USUAL, tmp_path, cache)
+
+
+@pytest.mark.slow
+def test_tiny_networks(tmp_path: Path, cache: Path) -> None:
+    prove(range(2000, 2012), TINY, tmp_path, cache)
