@@ -1,39 +1,29 @@
-"""The command line.  Results go to standard output, progress to standard error; failures are one message.
+"""The command line's way in and out.  Results go to standard output, progress to standard error; failures are one
+message.
 
 Exit codes: 0 fine; 1 the answer is no (mismatch, does not fit, check failed); 2 the question was wrong (bad file,
-unknown board, missing tool); 70 hwflow itself made a mistake; 130 interrupted.  With --json standard output holds one
-JSON object in every case: the result, or {"error": message, "exit_code": code}.
+unknown board, missing tool); 70 hwflow itself made a mistake; 130 interrupted, 143 ended by SIGTERM.  With --json
+standard output holds one JSON object in every case: the result, or {"error": message, "exit_code": code}.
+
+Whatever takes long to import is imported where an interrupt is heard already.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import io
 import json
 import os
 import signal
 import sys
-import tempfile
-import traceback
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Sequence
+from typing import NoReturn
 
-import click
-from amaranth.hdl import UnusedElaboratable
-
-from . import commands
 from .errors import HwflowError
-from .flow import Settings
-from .onnx.limits import parse_limits
-from .report.console import Console
+from .interrupts import Interrupted, interruptible
 
 __all__ = ["main"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 #: Exit code of a mistake in hwflow (EX_SOFTWARE of sysexits.h).
 INTERNAL = 70
@@ -41,296 +31,97 @@ INTERNAL = 70
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """`name=1,3,32,32` as the name and the sizes."""
-    name, _, shape = text.rpartition("=")
-    try:
-        sizes = tuple(int(size) for size in shape.split(","))
-    except ValueError:
-        sizes = ()
-    if not name or not sizes or min(sizes) < 1:
-        raise click.BadParameter(f"{text!r} must be an input's name and its sizes, like image=1,3,32,32")
-    return name, sizes
-
-
-def widths(text: str) -> tuple[int, int]:
-    """`4` or `4,8` as the widths of weights and activations, which have 8 bits where only weights are named."""
-    try:
-        bits = [int(width) for width in text.split(",")]
-    except ValueError:
-        bits = []
-    if len(bits) not in (1, 2) or not all(1 <= width <= 8 for width in bits):
-        raise click.BadParameter(f"{text!r} must be the bits of weights, or of weights and activations, from 1 to 8 "
-                                 "each, like 4 or 4,8")
-    return bits[0], bits[-1] if len(bits) == 2 else 8
-
-
-limit_option = click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER",
-                            callback=lambda _context, _parameter, texts: parse_limits(texts),
-                            help="Let a model that you trust ask for more: tensor_bytes, total_bytes, seconds, ...")
-
-
-def model_options(command: F) -> F:
-    """The options of every command that reads a model."""
-    options = [
-        click.argument("model", type=click.Path(path_type=Path)),
-        click.option("--input-shape", "input_shapes", type=input_shape, multiple=True, metavar="NAME=D,D,...",
-                     help="Fix the shape of an input whose sizes the model leaves open."),
-        click.option("--build", "build", type=click.Path(path_type=Path), default=Path("build"), show_default=True,
-                     help="Where every intermediate result is written."),
-        limit_option,
-        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-data_option = click.option("--data", type=click.Path(path_type=Path),
-                           help="NPZ with in_<input>, and optionally labels and calib_<input>.")
-
-
-def quantization_options(command: F) -> F:
-    """The options of every command that makes integers."""
-    options = [
-        data_option,
-        click.option("--bits", type=widths, metavar="W[,A]",
-                     help="Bits of all weights and, where given, of all activations (else 8): 4 or 4,6."),
-        click.option("--settings", type=click.Path(path_type=Path),
-                     help="A YAML file with choices for each layer (docs/quantization-guide.md)."),
-        click.option("--hardware-argmax", is_flag=True,
-                     help="Compute the model's final ArgMax or TopK in hardware: indices leave it, not all scores."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-board_option = click.option("--board", default="ulx3s_85f", show_default=True,
-                            help="A board's name (see `hwflow boards`) or a board YAML file.")
-plan_option = click.option("--plan", type=click.Path(path_type=Path),
-                           help="An edited plan.yaml instead of the one that hwflow makes.")
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="hwflow")
-def cli() -> None:
-    """An ONNX model in; bit-exact RTL simulation and a bitstream out."""
-
-
-@cli.command()
-@model_options
-@click.option("--strict", is_flag=True, help="Follow the word of the specification, also where exporters do not.")
-@click.option("--hardware", is_flag=True, help="Say of every node whether it maps to hardware, why not, and what "
-                                               "to do; the exit code is 1 where one does not.")
-@click.option("--board", "fits", metavar="BOARD", help="With --hardware: whether the weights alone fit this board.")
-def check(**options: Any) -> None:
-    """Check MODEL against the ONNX rules and say what hwflow cannot run.
-
-    The exit code is 0 for a valid ONNX file, with or without hardware for it, 1 for errors, 2 for what is no ONNX file.
-    With --hardware it is 0 for a model that can become hardware, and 1 for any other.
-    """
-    run(commands.check, options)
-
-
-@cli.command()
-@model_options
-@click.option("--svg", type=click.Path(path_type=Path), help="Write a picture of the graph to this file.")
-def info(**options: Any) -> None:
-    """Say what is in MODEL: inputs, operators, parameters, multiplications, and where each node runs."""
-    run(commands.info, options)
-
-
-@cli.command()
-@model_options
-@quantization_options
-@click.option("--export", type=click.Path(path_type=Path),
-              help="Write the integers as an ONNX model with QuantizeLinear and DequantizeLinear.")
-@click.option("--accuracy-drop", type=float, metavar="POINTS",
-              help="Search the widths of each layer for the cheapest design that loses at most so much accuracy.")
-@click.option("--search-evaluations", type=click.IntRange(min=1), default=200, show_default=True,
-              help="How many designs that search may try.")
-@board_option
-def quantize(**options: Any) -> None:
-    """Make the integer graph of MODEL, calibrated on the data; with labels, report the accuracy of both.
-
-    Exit codes: 0 fine; 1 where no widths keep --accuracy-drop; 2 for a model, data or settings that do not fit.
-    """
-    run(commands.quantize, options)
-
-
-@cli.command()
-@model_options
-@quantization_options
-@click.option("--layer-rows", type=click.IntRange(min=0), default=100, show_default=True,
-              help="Rows for the table of layers; 0 leaves it out.")
-def golden(**options: Any) -> None:
-    """Run the integer golden model on every row of the data: accuracy, confusion of classes, noise of each layer.
-
-    The exit code is 0 whatever the accuracy, 2 for a model, data or settings that do not fit.
-    """
-    run(commands.golden, options)
-
-
-@cli.command()
-@model_options
-@quantization_options
-@board_option
-@plan_option
-def build(**options: Any) -> None:
-    """Plan the stages of MODEL for a board and generate the Verilog."""
-    run(commands.build, options)
-
-
-@cli.command()
-@model_options
-@quantization_options
-@board_option
-@plan_option
-@click.option("--frames", type=click.IntRange(min=2), default=10, show_default=True, help="Frames to simulate.")
-@click.option("--stalls", type=click.FloatRange(0, 0.98), default=0.4, show_default=True,
-              help="Probability of a stall at each end in the second run.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the stalls.")
-@click.option("--waves", is_flag=True, help="Write an FST wave file of each run.")
-def sim(**options: Any) -> None:
-    """Simulate the RTL of MODEL and compare every stage with the golden model, bit for bit."""
-    run(commands.sim, options)
-
-
-@cli.command()
-@model_options
-@quantization_options
-@board_option
-@plan_option
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of place and route.")
-def synth(**options: Any) -> None:
-    """Make the bitstream of MODEL for a board with yosys and nextpnr."""
-    run(commands.synth, options)
-
-
-@cli.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def boards(**options: Any) -> None:
-    """List the boards."""
-    run(commands.boards, options)
-
-
-@cli.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def doctor(**options: Any) -> None:
-    """Say what is installed, what is missing, and how to get it."""
-    run(commands.doctor, options)
-
-
-@cli.group("onnx")
-def onnx_group() -> None:
-    """Work on ONNX files that has nothing to do with hardware."""
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-
-
-@onnx_group.command()
-@click.argument("old", type=click.Path(path_type=Path))
-@click.argument("new", type=click.Path(path_type=Path))
-@limit_option
-@json_option
-def diff(as_json: bool, **options: Any) -> None:
-    """Say what changed from the model (or operator set) OLD to NEW, and which part of its version must grow.
-
-    The exit code is 0 where callers of OLD can go on with NEW, 1 for a breaking change.
-    """
-    finish(commands.diff(Console(quiet=as_json), **options), as_json)
-
-
-@onnx_group.command()
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("target", type=click.Path(path_type=Path))
-@click.option("--external-data", is_flag=True, help="Put large weights into a file beside the model.")
-@limit_option
-@json_option
-def convert(as_json: bool, **options: Any) -> None:
-    """Write the model SOURCE to TARGET: as text where it ends in .textproto, else binary."""
-    finish(commands.convert(Console(quiet=as_json), **options), as_json)
-
-
-@onnx_group.command()
-@click.argument("rule", required=False)
-@json_option
-def rules(as_json: bool, **options: Any) -> None:
-    """List the rules of ONNX and where they are enforced, or say what RULE is."""
-    finish(commands.rules(Console(quiet=as_json), **options), as_json)
-
-
-def run(command: Callable[[Console, Settings], Mapping[str, Any]], options: Mapping[str, Any]) -> None:
-    """Call `command` with the options as `Settings`, and finish with its result."""
-    known = {field.name for field in dataclasses.fields(Settings)}
-    settings = Settings(**{name: value for name, value in options.items() if name in known})
-    finish(command(Console(quiet=options["as_json"]), settings), options["as_json"])
-
-
-def finish(result: Mapping[str, Any], as_json: bool) -> NoReturn:
-    """Print a result as JSON where asked, and exit with its code."""
-    if as_json:
-        click.echo(json.dumps(result, indent=1))
-    sys.exit(int(result.get("exit_code", 0)))
-
-
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point of `hwflow`; always raises SystemExit.  `arguments` are those of the process if None."""
-    if arguments is None:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it started ends too
-        for stream in (sys.stdout, sys.stderr):  # a file's name may have what the terminal's encoding has not
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    # Amaranth complains of hardware that is made and not used: after a failure that is no news.
-    warnings.filterwarnings("ignore", category=UnusedElaboratable)
+    if arguments is not None:
+        answer(list(arguments))
+    words = sys.argv[1:]
+    for stream in (sys.stdout, sys.stderr):  # a file's name may have what the terminal's encoding has not
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        code = cli.main(words, prog_name="hwflow", standalone_mode=False)
+        with interruptible():
+            answer(words)
+    except Interrupted as error:
+        fail(*explain(error), words)
+
+
+def answer(words: Sequence[str]) -> NoReturn:
+    """Do what the words say and end with the exit code; every failure is one message, Interrupted passes."""
+    try:
+        code = call(words)
         sys.stdout.flush()
     except BrokenPipeError:  # `hwflow info x | head -1`: the reader has what it wanted
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(128 + signal.SIGPIPE)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        sys.exit(2)
-    except SystemExit:
+    except (SystemExit, Interrupted):
         raise
     except BaseException as error:
         fail(*explain(error), words)
     sys.exit(code)
 
 
+def call(words: Sequence[str]) -> int:
+    """The exit code of a command that returned."""
+    import warnings
+
+    import click
+    from amaranth.hdl import UnusedElaboratable
+
+    from .words import cli
+
+    # Amaranth complains of hardware that is made and not used: after a failure that is no news.
+    warnings.filterwarnings("ignore", category=UnusedElaboratable)
+    try:
+        return int(cli.main(list(words), prog_name="hwflow", standalone_mode=False) or 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return 2
+
+
 def fail(message: str, code: int, words: Sequence[str]) -> NoReturn:
     """End with `code`; the message goes to standard error, and as JSON to standard output where that was asked for."""
+    from .report.console import Console
+
     if "--json" in words:
         with contextlib.suppress(OSError):
-            click.echo(json.dumps({"error": message, "exit_code": code}))
+            print(json.dumps({"error": message, "exit_code": code}), flush=True)
     Console().fail(message)
     sys.exit(code)
 
 
 def explain(error: BaseException) -> tuple[str, int]:
     """What to tell the user about an error, and the exit code."""
+    import click
+
     if isinstance(error, HwflowError):
         return str(error), error.exit_code
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "hwflow"
         return f"{error.format_message().rstrip('.')}; see `{path} --help`", 2
-    if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        return "interrupted; nothing is half-written, and the next run continues", 128 + signal.SIGINT
+    if isinstance(error, (Interrupted, KeyboardInterrupt, click.Abort)):
+        number = error.signal if isinstance(error, Interrupted) else signal.SIGINT
+        how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
+        return f"{how}; nothing is half-written, and the next run continues", 128 + number
     if isinstance(error, MemoryError):
         return "the model needs more memory than this machine has", 2
     if isinstance(error, OSError):
         place = error.filename2 or error.filename
         remedy = "; make room, or choose another folder with --build" if error.errno in FULL else ""
         return f"{f'{place}: ' if place else ''}{error.strerror or error}{remedy}", 2
+    return mistake(error), INTERNAL
+
+
+def mistake(error: BaseException) -> str:
+    """What to tell about an error that nobody foresaw; its details are in a file."""
+    import tempfile
+    import traceback
+
     with tempfile.NamedTemporaryFile("w", prefix="hwflow-", suffix=".txt", delete=False) as report:
         report.writelines(traceback.format_exception(error))
     reason = (str(error).splitlines() or [""])[0]
     return (f"hwflow itself made a mistake ({type(error).__name__}: {reason}); please report it with the file "
-            f"'{report.name}'", INTERNAL)
+            f"'{report.name}'")
 
 
 if __name__ == "__main__":

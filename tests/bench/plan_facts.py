@@ -16,9 +16,9 @@ from amaranth.lib.wiring import Component
 from hwflow_rtl.window import Window
 
 from hwflow import hls
-from hwflow.cli import input_shape
 from hwflow.flow import Flow, Settings
 from hwflow.report.console import Console
+from hwflow.words import input_shape
 
 
 def components(thing: Any) -> Iterator[Component]:

@@ -111,9 +111,9 @@ def test_a_run_that_is_ended(fresh: Path, moment: str, how: signal.Signals) -> N
     assert run.returncode == codes[how], err
     assert out == ""
     assert "Traceback" not in err
-    if how is signal.SIGINT:
-        assert err.endswith("error: interrupted; nothing is half-written, and the next run continues\n")
     if how is not signal.SIGKILL:
+        said = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}[how]
+        assert err.endswith(f"error: {said}; nothing is half-written, and the next run continues\n")
         assert not leftovers(fresh)
     works(fresh)
     assert not leftovers(fresh), "the next run removes what a killed one left"
