@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hwflow_rtl.deep_queue import QueueChoice
 from hwflow_rtl.fork import Fork
 from hwflow_rtl.streams import Gearbox
 from hwflow_rtl.vendor import Resources, Technology
@@ -20,7 +21,7 @@ class LinkPlan:
 
     Source and sink are positions of layers; `~k` is input k of the graph as a source, output k of it as a sink.  A beat
     has `lanes_out` elements of `bits` bits at the source and `lanes_in` at the sink; `elements` make a frame.  `depth`
-    beats of the source may wait on the way.
+    beats of the source may wait on the way, and `behind` beats of the sink behind the change of lanes.
     """
 
     tensor: str
@@ -31,7 +32,18 @@ class LinkPlan:
     lanes_in: int
     bits: int
     elements: int
-    depth: int
+    depth: int = 0
+    behind: int = 0
+
+    @property
+    def width_out(self) -> int:
+        """Bits of a beat of the source."""
+        return self.lanes_out * self.bits
+
+    @property
+    def width_in(self) -> int:
+        """Bits of a beat of the sink."""
+        return self.lanes_in * self.bits
 
     @property
     def cycles(self) -> int:
@@ -40,8 +52,8 @@ class LinkPlan:
 
     @property
     def buffer_bytes(self) -> int:
-        """What the queue on the way holds."""
-        return -(-self.depth * self.lanes_out * self.bits // 8)
+        """What the queues on the way hold."""
+        return -(-(self.depth * self.width_out + self.behind * self.width_in) // 8)
 
 
 def joints(graph: LayerGraph) -> list[tuple[str, int, int, int]]:
@@ -65,7 +77,7 @@ def links_of(graph: LayerGraph, flows: Sequence[tuple[Folding, Schedule]]) -> tu
         given[source] = flows[source][0].lanes if source >= 0 else max(lanes, given.get(source, 1))
     return tuple(
         LinkPlan(name, source, sink, port, given[source], lanes or given[source], graph.tensors[name].format.bits,
-                 graph.tensors[name].frame.elements, depth=0)
+                 graph.tensors[name].frame.elements)
         for (name, source, sink, port), lanes in zip(found, taken, strict=True))
 
 
@@ -80,6 +92,8 @@ def links_cost(links: Sequence[LinkPlan], technology: Technology) -> Resources:
     for source in {link.source for link in links}:
         readers = [link for link in links if link.source == source]
         if len(readers) > 1 or readers[0].depth:
-            total += Fork.cost(width=readers[0].lanes_out * readers[0].bits, depths=[link.depth for link in readers],
+            total += Fork.cost(width=readers[0].width_out, depths=[link.depth for link in readers],
                                technology=technology)
-    return total
+    behind = (QueueChoice(width=link.width_in, depth=link.behind, technology=technology).cost
+              for link in links if link.behind)
+    return sum(behind, total)

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from hwflow_rtl.deep_queue import QueueChoice
 from hwflow_rtl.fork import Fork
 from hwflow_rtl.streams import Gearbox
-from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.times import StageTimes, Times, in_turn
 from hwflow_rtl.vendor import Technology
 
 from ..layers.base import Folding, LayerGraph
@@ -30,6 +31,8 @@ __all__ = ["Timeline", "with_queues"]
 FRAMES = 3
 #: Beats that may wait in a stage's own output queue, or in front of a reader, without a queue on the link.
 SPARE = 2
+#: Rounds in which full queues hold back their sources; each round can only make something later.
+ROUNDS = 40
 
 
 @dataclass(frozen=True)
@@ -46,20 +49,19 @@ class Timeline:
 def with_queues(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
                 interval: int) -> Timeline:
     """What follows from the foldings when a frame comes every `interval` cycles."""
+    network = Network(graph, foldings, links, technology)
     beats = {link.source: link.elements // link.lanes_out for link in links if link.source < 0}
     fast = {source: np.arange(count, dtype=np.int64) for source, count in beats.items()}
-    alone = play(graph, foldings, links, technology, fast)
+    alone = network.play(fast)
     frames = FRAMES + max(int(times[-1]) for times in alone.departures.values()) // interval
     paced = {source: np.concatenate([frame * interval + np.arange(count) * interval // count
                                      for frame in range(frames)]) for source, count in beats.items()}
-    depths = depths_of(links, play(graph, foldings, links, technology, paced))
-    deep = tuple(replace(link, depth=depth) for link, depth in zip(links, depths, strict=True))
-    if any(in_blocks(link, technology) for link in deep):  # these take longer, and others wait for them
-        again = depths_of(links, play(graph, foldings, deep, technology, paced))
-        deep = tuple(replace(link, depth=max(link.depth, depth)) for link, depth in zip(deep, again, strict=True))
-    played = play(graph, foldings, deep, technology, fast)
-    firsts = {~link.sink: int(played.arrivals[e][0]) for e, link in enumerate(deep) if link.sink < 0}
-    return Timeline(deep, tuple(firsts[k] for k in range(len(firsts))))
+    network = network.deep_enough(network.play(paced), interval)
+    if network.any_in_blocks():  # these take longer, and others wait for them
+        network = network.deep_enough(network.play(paced), interval)
+    played = network.play_held_back(fast)
+    firsts = {~link.sink: int(played.arrivals[e][0]) for e, link in enumerate(network.links) if link.sink < 0}
+    return Timeline(network.links, tuple(firsts[k] for k in range(len(firsts))))
 
 
 @dataclass(frozen=True)
@@ -71,59 +73,132 @@ class Played:
     taken: Mapping[int, Times]
 
 
-def play(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
-         offered: Mapping[int, Times]) -> Played:
-    """Every beat of every stream, when the beats of the inputs come as `offered`."""
-    departures = dict(offered)
-    arrivals: dict[int, Times] = {}
-    taken: dict[int, Times] = {}
-    readers = {link.source: sum(other.source == link.source for other in links) for link in links}
-    entering: dict[int, list[int]] = {}
-    for e, link in enumerate(links):
-        entering.setdefault(link.sink, []).append(e)
-    for position, layer in enumerate(hardware_layers(graph)):
-        for e in entering[position]:
-            arrivals[e] = arriving(links[e], departures[links[e].source], readers[links[e].source], technology)
-        made: StageTimes = layer.times(
-            graph, foldings[position], technology, *(arrivals[e] for e in entering[position]))
-        departures[position] = made.departures
-        taken |= dict(zip(entering[position], made.taken, strict=True))
-    for e, link in enumerate(links):
-        if link.sink < 0:
-            arrivals[e] = taken[e] = arriving(link, departures[link.source], readers[link.source], technology)
-    return Played(departures, arrivals, taken)
+class Network:
+    """The stages of `graph`, folded, and what joins them."""
+
+    def __init__(self, graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan],
+                 technology: Technology):
+        self.graph = graph
+        self.layers = hardware_layers(graph)
+        self.foldings = foldings
+        self.links = tuple(links)
+        self.technology = technology
+        sources = [link.source for link in links]
+        self.forked = [sources.count(link.source) > 1 for link in links]
+
+    def play(self, offered: Mapping[int, Times], held: Mapping[int, Times] | None = None) -> Played:
+        """Every beat of every stream, when the beats of the inputs come as `offered`.
+
+        `held`: by source, cycles before which its beats cannot leave.
+        """
+        held = held or {}
+        departures = {source: later(times, held.get(source)) for source, times in offered.items()}
+        arrivals: dict[int, Times] = {}
+        taken: dict[int, Times] = {}
+        entering: dict[int, list[int]] = {}
+        for e, link in enumerate(self.links):
+            entering.setdefault(link.sink, []).append(e)
+        for position, layer in enumerate(self.layers):
+            for e in entering[position]:
+                arrivals[e] = self.arriving(e, departures[self.links[e].source])
+            made: StageTimes = layer.times(
+                self.graph, self.foldings[position], self.technology, *(arrivals[e] for e in entering[position]))
+            departures[position] = later(made.departures, held.get(position))
+            taken |= dict(zip(entering[position], made.taken, strict=True))
+        for e, link in enumerate(self.links):
+            if link.sink < 0:
+                arrivals[e] = taken[e] = self.arriving(e, departures[link.source])
+        return Played(departures, arrivals, taken)
+
+    def play_held_back(self, offered: Mapping[int, Times]) -> Played:
+        """As `play`, with queues that are full hold back the source of a fork, and so its other readers."""
+        played = self.play(offered)
+        held: dict[int, Times] = {}
+        for _ in range(ROUNDS):
+            room = self.room(played)
+            if all(np.array_equal(room[source], held.get(source, 0 * room[source])) for source in room):
+                break
+            held = room
+            played = self.play(offered, held)
+        return played
+
+    def room(self, played: Played) -> dict[int, Times]:
+        """When the queues behind each fork have room for its beats."""
+        found: dict[int, Times] = {}
+        for e, link in enumerate(self.links):
+            if self.forked[e] and not link.behind:
+                departures = played.departures[link.source]
+                queue = Fork.choice(width=link.width_out, depth=link.depth, technology=self.technology)
+                early = np.arange(max(0, len(departures) - queue.capacity))
+                gone = np.maximum(leaving(link, played.taken[e], early, Gearbox.SKID),
+                                  departures[early] + queue.latency)
+                free = np.concatenate([np.zeros(len(departures) - len(gone), np.int64), gone + 1])
+                found[link.source] = np.maximum(found.get(link.source, 0), free)
+        return found
+
+    def arriving(self, e: int, departures: Times) -> Times:
+        """When the beats of a source are at the sink of link e: through its queues and the change of lanes."""
+        link = self.links[e]
+        if self.forked[e] or link.depth:
+            departures = Fork.times(departures, width=link.width_out, depth=link.depth, technology=self.technology)
+        arrivals = Gearbox.times(departures, lanes_in=link.lanes_out, lanes_out=link.lanes_in)
+        return arrivals + self.behind(link).latency if link.behind else arrivals
+
+    def behind(self, link: LinkPlan) -> QueueChoice:
+        return QueueChoice(width=link.width_in, depth=link.behind, technology=self.technology)
+
+    def any_in_blocks(self) -> bool:
+        """Whether the queue of a link stands in RAM blocks."""
+        return any(
+            Fork.choice(width=link.width_out, depth=link.depth, technology=self.technology).in_blocks
+            or (link.behind and self.behind(link).in_blocks) for link in self.links)
+
+    def deep_enough(self, played: Played, interval: int) -> Network:
+        """The same with queues for all that waits when played so, and no queue less deep than before."""
+        deep = []
+        for e, link in enumerate(self.links):
+            depth, behind = self.depths(e, played, interval)
+            deep.append(replace(link, depth=max(depth, link.depth), behind=max(behind, link.behind)))
+        return Network(self.graph, self.foldings, deep, self.technology)
+
+    def depths(self, e: int, played: Played, interval: int) -> tuple[int, int]:
+        """The most beats that wait at a time in front of the change of lanes of link e, and behind it."""
+        link = self.links[e]
+        departures, arrivals, taken = played.departures[link.source], played.arrivals[e], played.taken[e]
+        if link.behind or self.holds_back(link, arrivals, taken, interval):
+            entered = arrivals - (self.behind(link).latency if link.behind else 0)
+            return 0, waiting(entered, taken) + SPARE
+        found = waiting(departures, leaving(link, taken, np.arange(len(departures))))
+        return 0 if found <= SPARE and not self.forked[e] else found + SPARE, 0
+
+    def holds_back(self, link: LinkPlan, arrivals: Times, taken: Times, interval: int) -> bool:
+        """Whether a narrow source loses more cycles than it has to spare while wide beats wait for their sink."""
+        if link.lanes_in <= link.lanes_out:
+            return False
+        frames = len(arrivals) * link.lanes_in // link.elements
+        lost = int((taken - arrivals).sum()) // frames
+        return lost > (interval - link.elements // link.lanes_out) // 2
 
 
-def arriving(link: LinkPlan, departures: Times, readers: int, technology: Technology) -> Times:
-    """When the beats of a source are at the sink: through the queue, if there is one, and the change of lanes."""
-    if readers > 1 or link.depth:
-        departures = Fork.times(
-            departures, width=link.lanes_out * link.bits, depth=link.depth, technology=technology)
-    return Gearbox.times(departures, lanes_in=link.lanes_out, lanes_out=link.lanes_in)
+def later(times: Times, held: Times | None) -> Times:
+    return times if held is None else in_turn(np.maximum(times, held))
 
 
-def in_blocks(link: LinkPlan, technology: Technology) -> bool:
-    """Whether the queue of a link stands in RAM blocks."""
-    return Fork.choice(width=link.lanes_out * link.bits, depth=link.depth, technology=technology).in_blocks
+def waiting(entered: Times, gone: Times) -> int:
+    """The most beats that are there at a time."""
+    return int(np.max(np.arange(1, len(entered) + 1) - np.searchsorted(gone, entered, side="left")))
 
 
-def depths_of(links: Sequence[LinkPlan], played: Played) -> list[int]:
-    """Of each link, the most beats of its source that wait at a time."""
-    depths = []
-    for e, link in enumerate(links):
-        departures = played.departures[link.source]
-        count = np.arange(len(departures))
-        gone = np.searchsorted(leaving(link, played.taken[e], count), departures, side="left")
-        waiting = int(np.max(count + 1 - gone))
-        alone = sum(other.source == link.source for other in links) == 1
-        depths.append(0 if alone and waiting <= SPARE else waiting + SPARE)
-    return depths
-
-
-def leaving(link: LinkPlan, taken: Times, beats: IntArray) -> Times:
+def leaving(link: LinkPlan, taken: Times, beats: IntArray, skid: int = 0) -> Times:
     """When beats of the source leave the queue: to the sink, or into the change of lanes when that has given what it
-    held before."""
+    held before.
+
+    The change of lanes holds `skid` more beats of its narrow side, and sees a cycle later that there is room for one.
+    """
     if link.lanes_out == link.lanes_in:
         return taken[beats]
-    before = beats * link.lanes_out // link.lanes_in - 1
-    return np.where(before < 0, 0, taken[before])
+    if link.lanes_out < link.lanes_in:
+        before = (beats - skid) * link.lanes_out // link.lanes_in - 1
+    else:
+        before = beats * link.lanes_out // link.lanes_in - 1 - skid
+    return np.where(before < 0, 0, taken[np.maximum(before, 0)] + (skid > 0))

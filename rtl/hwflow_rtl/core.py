@@ -10,6 +10,7 @@ from amaranth.hdl import Module, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from .deep_queue import make_queue
 from .fork import Fork
 from .streams import Gearbox, lanes_of, link, payload_of
 from .vendor.base import Technology
@@ -27,12 +28,16 @@ class Link:
         Which input of the sink.
     depth
         Words that may wait on the way, in beats of the source.  0: none, unless the source has other readers.
+    behind
+        Words that may wait behind the change of lanes, in beats of the sink: a sink that takes several at once, and
+        then none for a while, does not hold back a narrow source that gives an element in every cycle.
     """
 
     source: int
     sink: int
     port: int = 0
     depth: int = 0
+    behind: int = 0
 
 
 class Core(wiring.Component):
@@ -180,6 +185,11 @@ class Core(wiring.Component):
                     shape=payload_of(sink).elem_shape, lanes_in=lanes_of(reader), lanes_out=lanes_of(sink))
                 link(m, reader, gearbox.i, names=(reader_name, f"gearbox{e}.i"))
                 reader, reader_name = gearbox.o, f"gearbox{e}.o"
+            if each.behind:
+                m.submodules[f"behind{e}"] = behind = make_queue(
+                    shape=payload_of(sink), depth=max(2, each.behind), technology=self.technology)
+                link(m, reader, behind.i, names=(reader_name, f"behind{e}.i"))
+                reader, reader_name = behind.o, f"behind{e}.o"
             link(m, reader, sink, names=(reader_name, sink_name))
 
 

@@ -133,6 +133,11 @@ class QueueChoice:
     def latency(self) -> int:
         return DeepQueue.latency_of(self.technology) if self.in_blocks else Queue.latency_of(self.depth)
 
+    @property
+    def capacity(self) -> int:
+        """Words that go in before the first has left."""
+        return self.depth if self.in_blocks or self.depth <= Queue.SHIFT_DEPTH else self.depth + 1
+
 
 def make_queue(*, shape: ShapeLike, depth: int, technology: Technology | None) -> Queue | DeepQueue:
     """The queue of `QueueChoice`."""

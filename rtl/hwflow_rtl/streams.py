@@ -230,6 +230,9 @@ class Gearbox(wiring.Component):
     equal lanes (wires).
     """
 
+    #: Beats of the narrow side that wait in front of a change to more lanes, or behind one to fewer.
+    SKID = 2
+
     def __init__(self, *, shape: ShapeLike, lanes_in: int, lanes_out: int):
         self.shape = shape
         self.lanes_in = lanes_in
@@ -261,11 +264,11 @@ class Gearbox(wiring.Component):
             return Resources()
         if lanes_out % lanes_in == 0:
             parts = lanes_out // lanes_in
-            skid = Queue.cost(width=width * lanes_in, depth=2)
+            skid = Queue.cost(width=width * lanes_in, depth=Gearbox.SKID)
             return skid + Resources(lut=2 * parts + 2, ff=width * lanes_out + parts + 1)
         if lanes_in % lanes_out == 0:
             parts = lanes_in // lanes_out
-            skid = Queue.cost(width=width * lanes_out, depth=2)
+            skid = Queue.cost(width=width * lanes_out, depth=Gearbox.SKID)
             return skid + Resources(lut=width * (lanes_in - lanes_out) + parts + 4, ff=width * lanes_in + parts)
         both = lcm(lanes_in, lanes_out)
         return (Gearbox.cost(width=width, lanes_in=lanes_in, lanes_out=both)
@@ -277,12 +280,12 @@ class Gearbox(wiring.Component):
         if self.lanes_in == self.lanes_out:
             link(m, source, sink)
         elif self.lanes_out % self.lanes_in == 0:
-            m.submodules.skid = skid = Queue(shape=payload_of(self.i), depth=2)
+            m.submodules.skid = skid = Queue(shape=payload_of(self.i), depth=Gearbox.SKID)
             m.submodules.join = join = Join(shape=self.shape, lanes_in=self.lanes_in, lanes_out=self.lanes_out)
             chain(m, source, skid, join, sink)
         elif self.lanes_in % self.lanes_out == 0:
             m.submodules.split = split = Split(shape=self.shape, lanes_in=self.lanes_in, lanes_out=self.lanes_out)
-            m.submodules.skid = skid = Queue(shape=payload_of(self.o), depth=2)
+            m.submodules.skid = skid = Queue(shape=payload_of(self.o), depth=Gearbox.SKID)
             chain(m, source, split, skid, sink)
         else:
             both = lcm(self.lanes_in, self.lanes_out)

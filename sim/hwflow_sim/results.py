@@ -198,10 +198,16 @@ class RunResult:
 
     @property
     def interval(self) -> int | None:
-        """The steady interval between frames, that of the last two at the slowest output; None for a single frame."""
-        last = [after - before for output in self.outputs for before, after in [output.done_cycles[-2:]]
-                ] if len(self.frame_done_cycles) > 1 else []
-        return max(last, default=None)
+        """The steady interval between frames, that of the last two; None for a single frame.
+
+        Of several outputs that of the slowest: the one whose frames took longest from the first to the last.  Others
+        may run ahead, and their frames then come at odd times.
+        """
+        ends = [output.done_cycles for output in self.outputs]
+        if len(self.frame_done_cycles) < 2:
+            return None
+        slowest = max(ends, key=lambda cycles: (cycles[-1] - cycles[0], cycles[-1] - cycles[-2]))
+        return slowest[-1] - slowest[-2]
 
     @property
     def first_different(self) -> StageResult | None:

@@ -11,7 +11,7 @@ from hwflow.layers.formats import IntArray
 from tests.networks.grow import Growing, Taste
 from tests.networks.numbers import Rng, integers
 
-__all__ = ["TINY", "USUAL", "Taste", "any_foldings", "describe", "forks", "frames_for", "network"]
+__all__ = ["TINY", "USUAL", "Taste", "any_foldings", "describe", "frames_for", "network"]
 
 #: For a simulator in Python: few cycles, few gates.
 TINY = Taste(side=5, channels=4, multiplications=800, blocks=2)
@@ -126,12 +126,6 @@ def frames_for(graph: LayerGraph, count: int, seed: int = 0) -> dict[str, IntArr
             frames[:] = frames[rng.permutation(count)]
         found[name] = frames
     return found
-
-
-def forks(graph: LayerGraph) -> bool:
-    """Whether a tensor has several readers."""
-    read = [*(name for layer in graph.layers for name in layer.inputs), *graph.outputs]
-    return len(set(read)) < len(read)
 
 
 def any_foldings(graph: LayerGraph, rng: Rng, *, slowest: int | None = None) -> list[Folding]:

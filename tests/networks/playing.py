@@ -48,10 +48,6 @@ class Played:
     cycles: list[list[int]] = field(default_factory=list)
     offered: list[int | None] = field(default_factory=list)
 
-    def interval(self, output: int, beats: int) -> int:
-        """Cycles between the ends of the last two frames of `beats` beats."""
-        return self.cycles[output][-1] - self.cycles[output][-1 - beats]
-
 
 @dataclass
 class Stream:
