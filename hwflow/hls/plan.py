@@ -11,7 +11,7 @@ from hwflow_rtl.vendor import Resources, Technology, Timing
 from ..layers.base import Folding, LayerGraph, Schedule
 from .links import LinkPlan, links_cost, links_of
 from .support import hardware_layers
-from .timeline import with_queues
+from .timeline import latencies, with_queues
 
 #: The longest name of a stage, its position not counted: a table must hold it.
 NAME_LENGTH = 28
@@ -109,6 +109,7 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
     flows = [(stage.folding, stage.schedule) for stage in stages]
     links = links_of(graph, flows)
     interval = interval_of([stage.schedule for stage in stages], links)
-    made = with_queues(graph, foldings, links, technology, interval)
-    resources = technology.placed(sum((stage.resources for stage in stages), links_cost(made.links, technology)))
-    return Plan(graph.name, technology.name, technology.timing, stages, made.links, made.latency, resources)
+    links = with_queues(graph, foldings, links, technology, interval)
+    resources = technology.placed(sum((stage.resources for stage in stages), links_cost(links, technology)))
+    latency = latencies(graph, foldings, links, technology)
+    return Plan(graph.name, technology.name, technology.timing, stages, links, latency, resources)

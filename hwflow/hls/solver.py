@@ -147,7 +147,7 @@ class Solver:
         if not self.budget.fits(without):
             return without
         queues = with_queues(self.graph, [choice.folding for choice in picked], links, self.technology,
-                             interval_of([choice.schedule for choice in picked], links)).links
+                             interval_of([choice.schedule for choice in picked], links))
         return self.technology.placed(stages + links_cost(queues, self.technology))
 
     def does_not_fit(self, picked: Sequence[Choice], *, even: str = "") -> str:

@@ -24,7 +24,7 @@ from ..layers.formats import IntArray
 from .links import LinkPlan
 from .support import hardware_layers
 
-__all__ = ["Timeline", "with_queues"]
+__all__ = ["latencies", "with_queues"]
 
 #: Frames until the schedule repeats itself, besides those that are on their way at a time: the first finds an empty
 #: design, the second meets the first's end.
@@ -35,33 +35,30 @@ SPARE = 2
 ROUNDS = 40
 
 
-@dataclass(frozen=True)
-class Timeline:
-    """`links` with the depths that their queues need.
-
-    `latency`: for each output, the cycles from the first beat into the idle design to the output's first beat.
-    """
-
-    links: tuple[LinkPlan, ...]
-    latency: tuple[int, ...]
-
-
 def with_queues(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
-                interval: int) -> Timeline:
-    """What follows from the foldings when a frame comes every `interval` cycles."""
+                interval: int) -> tuple[LinkPlan, ...]:
+    """`links` with the queues that they need when a frame comes every `interval` cycles."""
     network = Network(graph, foldings, links, technology)
-    beats = {link.source: link.elements // link.lanes_out for link in links if link.source < 0}
-    fast = {source: np.arange(count, dtype=np.int64) for source, count in beats.items()}
-    alone = network.play(fast)
-    frames = FRAMES + max(int(times[-1]) for times in alone.departures.values()) // interval
-    paced = {source: np.concatenate([frame * interval + np.arange(count) * interval // count
-                                     for frame in range(frames)]) for source, count in beats.items()}
+    fast = network.one_frame()
+    frames = FRAMES + max(int(times[-1]) for times in network.play(fast).departures.values()) // interval
+    paced = {source: np.concatenate([frame * interval + np.arange(len(times)) * interval // len(times)
+                                     for frame in range(frames)]) for source, times in fast.items()}
     network = network.deep_enough(network.play(paced), interval)
     if network.any_in_blocks():  # these take longer, and others wait for them
         network = network.deep_enough(network.play(paced), interval)
-    played = network.play_held_back(fast)
-    firsts = {~link.sink: int(played.arrivals[e][0]) for e, link in enumerate(network.links) if link.sink < 0}
-    return Timeline(network.links, tuple(firsts[k] for k in range(len(firsts))))
+    return network.links
+
+
+def latencies(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan],
+              technology: Technology) -> tuple[int, ...]:
+    """For each output, the cycles from the first beat into the idle design to the output's first beat.
+
+    The inputs come as fast as they are taken; `links` have their queues.
+    """
+    network = Network(graph, foldings, links, technology)
+    played = network.play_held_back(network.one_frame())
+    firsts = {~link.sink: int(played.arrivals[e][0]) for e, link in enumerate(links) if link.sink < 0}
+    return tuple(firsts[k] for k in range(len(firsts)))
 
 
 @dataclass(frozen=True)
@@ -85,6 +82,11 @@ class Network:
         self.technology = technology
         sources = [link.source for link in links]
         self.forked = [sources.count(link.source) > 1 for link in links]
+
+    def one_frame(self) -> dict[int, Times]:
+        """A beat in every cycle at each input."""
+        return {link.source: np.arange(link.elements // link.lanes_out, dtype=np.int64)
+                for link in self.links if link.source < 0}
 
     def play(self, offered: Mapping[int, Times], held: Mapping[int, Times] | None = None) -> Played:
         """Every beat of every stream, when the beats of the inputs come as `offered`.
