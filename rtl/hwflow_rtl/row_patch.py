@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
@@ -102,31 +104,41 @@ class RowPatch(wiring.Component):
         m = Module()
         shape = self.shape
         blanks, head = self.blanks(shape), shape.reach[1] - shape.pads[1]
-        free, shift, emit = Signal(), Signal(), Signal()
+        free, shift, emit, step = Signal(), Signal(), Signal(), Signal()
 
-        # Words of the row, then the blanks that it needs.
-        words = Nest(m, (shape.words, shape.width + blanks), name="word")
+        # Words of the row, then the blanks that it needs.  What is said of them are registers, a word ahead.
+        words = Nest(m, (shape.words, shape.width + blanks), ahead=1, name="word")
+        words.advance(step)
+        at_start = self.flag(m, words, step, [0], "at_start")
+        blank = self.flag(m, words, step, range(shape.width, shape.width + blanks), "blank", first_word=False)
+        # The first window is complete with the pixel `head`, the next ones `stride` pixels later each.
+        first = self.flag(m, words, step, [head], "first")
         more = Signal()  # the row's first window is out and its last is not
-        at_start = words.at(0, [0]) & words.at(1, [0])
-        blank = words.at(1, range(shape.width, shape.width + blanks))
-        filling = at_start & more & ~self.i.valid
+        filling = at_start & more  # shift, be there a word or not
         m.d.comb += [
-            self.i.ready.eq(free & ~blank),
+            self.i.ready.eq(free & ~blank), step.eq(free & (blank | self.i.valid)),
             shift.eq(free & (blank | self.i.valid | filling)),
         ]
-        words.advance(shift & ~filling)
-
-        # The first window is complete with the pixel `head`, the next ones `stride` pixels later each.
-        first = words.at(0, [0]) & words.at(1, [head]) & ~filling
         windows = Nest(m, (shape.words, shape.out_width), ahead=1, name="window")
         windows.advance(emit)
         ends = Signal(init=shape.out_width * shape.words == 1)
-        m.d.comb += emit.eq(shift & (first | (more & self.due(m, shift, emit))))
+        m.d.comb += emit.eq((step & first) | (shift & more & self.due(m, shift, emit)))
         with m.If(emit):
             m.d.sync += [ends.eq(windows.last[0] & windows.last[1]), more.eq(~ends)]
 
         self.outputs(m, windows, self.taps(m, shift), emit, free)
         return m
+
+    def flag(self, m: Module, words: Nest, step: Signal, pixels: Iterable[int], name: str, *,
+             first_word: bool = True) -> Value:
+        """Whether the word that comes, or its first word alone, is of one of these pixels; `words` is a word ahead."""
+        pixels = tuple(pixels)
+        if not pixels:
+            return Const(0, 1)
+        flag = Signal(init=0 in pixels, name=name)
+        with m.If(step):
+            m.d.sync += flag.eq(words.at(1, pixels) & (words.at(0, [0]) if first_word else 1))
+        return flag
 
     def due(self, m: Module, shift: Signal, emit: Signal) -> Value:
         """Whether the next word, or blank, makes a window complete, once the row's first is."""

@@ -75,6 +75,29 @@ def test_gathers_rows(shape, stall_in, stall_out):
     assert np.array_equal(traces["o"].beats, expected)
 
 
+def any_row(random: np.random.Generator) -> WindowShape:
+    """Of any kernel, stride, dilation and pads, also strides beyond the kernel and pads beyond its reach."""
+    while True:
+        kernel, stride, dilation = (int(random.integers(1, limit)) for limit in (6, 8, 4))
+        reach = (kernel - 1) * dilation
+        pads = int(random.integers(reach + 1)), int(random.integers(reach + 4))
+        width = int(random.integers(1, 10))
+        if reach < width + sum(pads):
+            return row(width, kernel, stride, dilation, pads, int(random.integers(1, 8)))
+
+
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[] if seed < 4 else [pytest.mark.slow])
+                                  for seed in range(40)])
+def test_gathers_any_rows(seed):
+    random = np.random.default_rng(seed)
+    shape = any_row(random)
+    frames, stall_in, stall_out = frames_of(shape, 1), *random.choice([0.0, 0.3, 0.9], 2)
+    expected = naive(shape, frames, -7)
+    traces = simulate(patch_of(shape), sends={"i": frames.reshape(-1, LANES)}, receives={"o": len(expected)},
+                      stall_in=stall_in, stall_out=stall_out, seed=seed)
+    assert np.array_equal(traces["o"].beats, expected)
+
+
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_takes_the_cycles_it_says(shape):
     frames = frames_of(shape, 4)
