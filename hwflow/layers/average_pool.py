@@ -131,8 +131,10 @@ class AveragePool(HardwareLayer):
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
         window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
-        interval = self._stage(graph, folding).cycles(window=window, lanes=folding.cols, out_lanes=folding.lanes)
-        return Schedule(work=window.blocks * window.beats, interval=interval, multipliers=0, lanes_in=(folding.cols,))
+        stage = self._stage(graph, folding)
+        interval = stage.cycles(window=window, lanes=folding.cols, out_lanes=folding.lanes)
+        return Schedule(
+            work=stage.work(window=window), interval=interval, multipliers=0, lanes_in=(folding.cols,))
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
         return self._stage(graph, folding).cost(**self._arguments(graph, folding, technology))

@@ -70,8 +70,9 @@ class MaxPool(HardwareLayer):
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
         window = self._sizes(graph, folding)["window"]
-        return Schedule(work=window.blocks * window.beats, interval=self._stage(graph).cycles(window=window),
-                        multipliers=0, lanes_in=(folding.cols,))
+        stage = self._stage(graph)
+        return Schedule(work=stage.work(window=window), interval=stage.cycles(window=window), multipliers=0,
+                        lanes_in=(folding.cols,))
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
         return self._stage(graph).cost(**self._sizes(graph, folding), technology=technology)

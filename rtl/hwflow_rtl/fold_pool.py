@@ -85,6 +85,11 @@ class FoldMaxPoolStage(wiring.Component):
         return window.input_words
 
     @staticmethod
+    def work(*, window: WindowShape) -> int:
+        """Cycles of a frame in which it is busy: also words of no window go in."""
+        return window.input_words
+
+    @staticmethod
     def cost(*, window: WindowShape, lanes: int, element: Shape, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
         width = lanes * Shape.cast(element).width
@@ -233,6 +238,11 @@ class FoldAveragePoolStage(wiring.Component):
     @staticmethod
     def cycles(*, window: WindowShape, lanes: int, out_lanes: int) -> int:
         """Cycles from frame to frame."""
+        return window.input_words
+
+    @staticmethod
+    def work(*, window: WindowShape) -> int:
+        """Cycles of a frame in which it is busy: also words of no window go in."""
         return window.input_words
 
     @staticmethod

@@ -81,6 +81,11 @@ class MaxPoolStage(wiring.Component):
         return window.cycles()
 
     @staticmethod
+    def work(*, window: WindowShape) -> int:
+        """Cycles of a frame in which it is busy."""
+        return window.blocks * window.beats
+
+    @staticmethod
     def cost(*, window: WindowShape, lanes: int, element: Shape, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
         width = lanes * Shape.cast(element).width
@@ -178,6 +183,11 @@ class AveragePoolStage(wiring.Component):
     def cycles(*, window: WindowShape, lanes: int, out_lanes: int) -> int:
         """Cycles from frame to frame."""
         return window.cycles(lanes // out_lanes)
+
+    @staticmethod
+    def work(*, window: WindowShape) -> int:
+        """Cycles of a frame in which it is busy."""
+        return window.blocks * window.beats
 
     @staticmethod
     def cost(*, window: WindowShape, lanes: int, element: Shape, accumulator: Shape, rescaling: Rescaling,

@@ -281,14 +281,22 @@ ANY_SEED = pytest.mark.parametrize(
 @ANY_KIND
 @ANY_SEED
 def test_every_kind_is_golden_under_stalls(kind: type[Layer], seed: int) -> None:
-    """Any layer, any folding, stalls at all its streams; one number of lanes for each input."""
+    """Any layer, any folding, stalls at all its streams; one number of lanes for each input.  It computes in as many
+    cycles as its schedule says.
+    """
     each = staged(kind, seed)
     stage = each.layer.unit(each.graph, each.folding, Generic(), "stage")
     expected = made_of(each.graph, each.folding, each.frames)
-    slow = (0.0, 0.3, 0.9)[seed % 3]
+    slow, busy = (0.0, 0.3, 0.9)[seed % 3], []
+
+    async def watch(ctx):
+        async for _, _, computes in ctx.tick().sample(stage.busy):
+            busy.append(computes)
+
     traces = simulate(stage, sends=beats_of(each.graph, each.folding, each.frames), receives={"o": len(expected)},
-                      stall_in=slow, stall_out=0.5, seed=seed)
+                      stall_in=slow, stall_out=0.5, seed=seed, watchers=[watch])
     assert np.array_equal(traces["o"].beats, expected)
+    assert sum(busy) == 3 * each.layer.schedule(each.graph, each.folding).work
 
 
 @ANY_KIND

@@ -136,11 +136,12 @@ def simulator(unit) -> Simulator:
 
 def simulate(unit, *, sends: Mapping[str, np.ndarray], receives: Mapping[str, int],
              stall_in: float = 0.0, stall_out: float = 0.0, seed: int = 0, patience: int = 5000, settle: int = 20,
-             testbenches: Sequence = (), vcd: str | None = None) -> dict[str, Trace]:
+             testbenches: Sequence = (), watchers: Sequence = (), vcd: str | None = None) -> dict[str, Trace]:
     """Send `sends` (port name to int[count, lanes]) into `unit`, take `receives` (port name to count of beats) from it.
 
-    Returns the trace of every port.  `testbenches` are added as they are (the ports without a stream are theirs);
-    `patience` is the number of cycles without a beat that fails the test; `vcd` names a file for the waveform.
+    Returns the trace of every port.  `testbenches` are added as they are (the ports without a stream are theirs), and
+    `watchers`, which need not end, as well; `patience` is the number of cycles without a beat that fails the test;
+    `vcd` names a file for the waveform.
     """
     traces: dict[str, Trace] = {}
     sim = simulator(unit)
@@ -154,6 +155,8 @@ def simulate(unit, *, sends: Mapping[str, np.ndarray], receives: Mapping[str, in
         sim.add_testbench(receiver(getattr(unit, name), count, stall_out, (seed, name), patience, settle, received))
     for testbench in testbenches:
         sim.add_testbench(testbench)
+    for watcher in watchers:
+        sim.add_testbench(watcher, background=True)
     if vcd is None:
         sim.run()
     else:
