@@ -87,7 +87,8 @@ def test_every_folding_that_a_layer_offers_is_accepted_and_others_are_not(graph:
 def test_the_interval_is_that_of_the_slowest(graph: LayerGraph, technology: Technology) -> None:
     for choice in range(0, 200, 7):
         plan = hls.make_plan(graph, foldings(graph, choice), technology)
-        assert plan.interval == max(*(stage.schedule.interval for stage in plan.stages), *(link.cycles for link in plan.links))
+        assert plan.interval == max(
+            *(stage.schedule.interval for stage in plan.stages), *(link.cycles for link in plan.links))
         for stage in plan.stages:
             use = stage.multiplier_use(plan.interval)
             assert use is None or 0 < use <= 1

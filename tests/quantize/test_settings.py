@@ -68,7 +68,8 @@ REFUSED = {
     "default: {output: {bits: 4.5}}": "default/output/bits must be a whole number from 1 to 8, not 4.5",
     "default: {output: {bits: true}}": "default/output/bits must be a whole number from 1 to 8, not True",
     "default: {output: {bit: 4}}": "default/output must have no key 'bit', only .*; did you mean 'bits'",
-    "layer: {}": "the file must have no key 'layer', only default, equalize, hardware_argmax, inputs, layers; did you mean 'layers'",
+    "layer: {}": "the file must have no key 'layer', only default, equalize, hardware_argmax, inputs, layers; "
+                 "did you mean 'layers'",
     "equalize: maybe": "equalize must be auto, true or false, not 'maybe'",
     "equalize: 1": "equalize must be auto, true or false, not 1",
     "default: {weights: {method: entropy}}": "default/weights/method must be auto, minmax or mse, not 'entropy'",
