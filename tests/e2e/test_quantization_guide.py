@@ -54,8 +54,11 @@ default: {weights: {bits: 4, per_channel: false, method: mse, rounding: adaptive
 inputs: {image: {bits: 8, range: [0, 16], method: entropy}}
 layers: {conv1: {weights: {rounding: nearest, method: minmax}, output: {method: minmax}, output_stage: multiply}}
 equalize: true
+hardware_argmax: true
 """
-    assert settings_from_yaml(text, "s", load("models/digits_cnn.onnx")).equalize is True
+    settings = settings_from_yaml(text, "s", load("models/digits_cnn.onnx"))
+    assert settings.equalize is True
+    assert settings.hardware_argmax is True
     table = GUIDE[GUIDE.index("| key |") :].partition("\n\n")[0]
     named = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]*)`", table)))) - {"low", "high"}
     assert named <= set(re.findall(r"[a-z_]+", text)) | {"minmax"}
