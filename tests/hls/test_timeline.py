@@ -38,7 +38,7 @@ class Branches(Growing):
 
 
 def unequal() -> LayerGraph:
-    """A fork of three: one 1 x 1 convolution, three of 3 x 3 with a fork inside, and a gate that waits for the frame."""
+    """A fork of three: a 1 x 1 convolution, three of 3 x 3 with a fork inside, a gate that waits for the frame."""
     grown = Branches(np.random.default_rng(7), Taste(), "unequal")
     x = grown.input(Frame(6, 6, 2), BYTE)
     a = grown.conv_of(x, 1)
