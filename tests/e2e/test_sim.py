@@ -100,6 +100,7 @@ def test_few_rows_are_repeated(cli: Cli) -> None:
     assert "equal: 3 stages, 7 frames, " in done.out
 
 
+@pytest.mark.slow
 def test_waves(cli: Cli) -> None:
     done = cli(*SIM, "--waves", "--frames", "2", "--build", "waves")
     assert done.code == 0

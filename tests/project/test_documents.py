@@ -42,7 +42,7 @@ def test_links_lead_somewhere(document):
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/tutorial.md"])
+@pytest.mark.parametrize("document", ["README.md", pytest.param("docs/tutorial.md", marks=pytest.mark.slow)])
 def test_python_example_runs(document, tmp_path, monkeypatch):
     """Each example simulates the shipped model; the file names in it are replaced where they stand for the user's."""
     block = re.search(r"^```python\n(.*?)^```", (ROOT / document).read_text(), re.MULTILINE | re.DOTALL)
