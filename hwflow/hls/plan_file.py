@@ -16,6 +16,7 @@ from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import HwflowError
 from ..layers.base import Folding, LayerGraph
+from ..plain_yaml import NotPlainYaml, plain_yaml, short
 from .plan import Plan, make_plan, stage_names
 from .support import hardware_layers
 
@@ -66,18 +67,7 @@ SCHEMA: Mapping[str, Any] = {
 
 def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, source: str) -> Plan:
     """Read the foldings of `text` (from the file `source`, for messages) and compute the plan for `graph`."""
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "it cannot be parsed"
-        raise HwflowError(f"plan {source}{where}: not valid YAML: {problem}") from None
-    errors = sorted(jsonschema.Draft202012Validator(SCHEMA).iter_errors(document), key=lambda e: list(map(str, e.path)))
-    if errors:
-        path = "/".join(map(str, errors[0].absolute_path)) or "the top level"
-        raise HwflowError(f"plan {source}, {path}: {errors[0].message}; "
-                          "start from the plan.yaml that `hwflow build` writes")
+    document = read_document(text, source)
     given = {row["stage"]: row for row in document["stages"]}
     for name, count in Counter(row["stage"] for row in document["stages"]).items():
         if count > 1:
@@ -93,9 +83,25 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
     if missing:
         raise HwflowError(f"plan {source}: stage '{missing[0]}' is missing; the plan must name every stage: "
                           f"{', '.join(names)}")
-    foldings = [Folding(given[n]["rows"], given[n]["cols"], given[n]["lanes"]) for n in names]
+    foldings = [Folding(*(int(given[n][key]) for key in ("rows", "cols", "lanes"))) for n in names]  # 4.0 is 4
     for name, layer, folding in zip(names, hardware_layers(graph), foldings, strict=True):
         problem = layer.folding_problem(graph, folding)
         if problem:
             raise HwflowError(f"plan {source}, stage '{name}': {problem}")
     return make_plan(graph, foldings, technology)
+
+
+def read_document(text: str, source: str) -> dict[str, Any]:
+    """What stands in the file, of the form of SCHEMA; raises HwflowError."""
+    try:
+        document = plain_yaml(text)
+    except NotPlainYaml as error:
+        where = f", line {error.line}" if error.line else ""
+        raise HwflowError(f"plan {source}{where}: not valid YAML: {error.problem}") from None
+    errors = sorted(jsonschema.Draft202012Validator(SCHEMA).iter_errors(document), key=lambda e: list(map(str, e.path)))
+    if errors:
+        path = "/".join(short(str(part)) for part in errors[0].absolute_path) or "the top level"
+        raise HwflowError(f"plan {source}, {path}: {short(errors[0].message, 200)}; "
+                          "start from the plan.yaml that `hwflow build` writes")
+    assert isinstance(document, dict)  # SCHEMA
+    return document

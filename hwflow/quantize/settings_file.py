@@ -14,8 +14,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -26,6 +25,7 @@ import yaml
 
 from hwflow.errors import HwflowError
 from hwflow.onnx.model import Model
+from hwflow.plain_yaml import NotPlainYaml, plain_yaml
 from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.settings import (
     ActivationSettings,
@@ -109,47 +109,14 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-class _Loader(yaml.SafeLoader):
-    """Plain YAML: every key is the text that stands there, none stands twice, nothing refers to something else."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(None, None, "references (*) are not read here", event.start_mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        found: dict[Hashable, Any] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(None, None, "a key must be a name", key.start_mark)
-            if key.value in found:
-                message = f"the key '{_short(key.value)}' must stand here once, not twice"
-                raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
-            found[key.value] = self.construct_object(value, deep=True)
-        return found
-
-
-# Numbers as people and YAML 1.2 write them: in YAML 1.1, which the library reads, 1e5 and 1e-3 are texts.
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
-                              list("-+.0123456789"))
-
-
 def _document(text: str, source: str) -> Any:
     if len(text) > MAX_CHARACTERS:
         raise HwflowError(f"settings {source} must be at most {MAX_CHARACTERS} characters, not {len(text)}")
     try:
-        return yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
-        raise HwflowError(f"settings {source}{where}: must be plain YAML: {problem}") from None
-    except RecursionError:
-        raise HwflowError(f"settings {source} must be plain YAML: it is nested too deeply") from None
-    except (ValueError, AttributeError, KeyError, TypeError) as error:  # what the library raises for values of a tag
-        problem = str(error) if isinstance(error, ValueError) else "a value is not of the type that stands before it"
-        raise HwflowError(f"settings {source} must be plain YAML: {problem}") from None
+        return plain_yaml(text)
+    except NotPlainYaml as error:
+        where = f", line {error.line}" if error.line else ""
+        raise HwflowError(f"settings {source}{where}: must be plain YAML: {error.problem}") from None
 
 
 @cache

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import yaml
 from hwflow_rtl.vendor import FAMILIES, Resources, Technology
 
 from ..errors import HwflowError
+from ..plain_yaml import NotPlainYaml, plain_yaml
 
 __all__ = ["Board", "Pin", "Programmer", "list_boards", "load_board"]
 
@@ -132,17 +132,14 @@ def read_board(path: Path) -> Board:
 
 def parse(path: Path) -> Any:
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return plain_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise HwflowError(f"the board file '{path}' must be readable: {error.strerror}") from None
     except UnicodeDecodeError:
         raise HwflowError(f"the board file '{path}' must be UTF-8 text") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"
-        raise HwflowError(f"the board file '{path}' must be valid YAML: {place}: {error.problem}") from None
-    except yaml.YAMLError as error:
-        raise HwflowError(f"the board file '{path}' must be valid YAML: {error}") from None
+    except NotPlainYaml as error:
+        place = f"line {error.line}, column {error.column}: " if error.line else ""
+        raise HwflowError(f"the board file '{path}' must be valid YAML: {place}{error.problem}") from None
 
 
 def violations(content: Any) -> Iterator[str]:

@@ -138,7 +138,7 @@ def test_a_plan_without_a_stage(cli: Cli, model: Path, plan: dict[str, Any]) -> 
 
 
 def test_a_plan_that_names_a_stage_twice(cli: Cli, model: Path, plan: dict[str, Any]) -> None:
-    plan["stages"].append({**plan["stages"][0], "rows": 1})
+    plan["stages"].append({**plan["stages"][0], "rows": 1, "resources": {}})
     assert cli.refuses("build", model, "--plan", edited(plan)) == (
         "plan p.yaml: stage '0_conv' must be named once, not 2 times")
 
@@ -175,3 +175,48 @@ def test_a_model_that_does_not_fit(cli: Cli) -> None:
     assert "1_second " in message
     assert message.endswith("Fewer channels or layers, fewer bits, or a larger board would help "
                             "(`hwflow boards` lists them)")
+
+
+def bomb(at: str) -> str:
+    """A key whose value, written out, fills no memory of this world."""
+    lines = ["  - &a0 [x]", *(f"  - &a{k + 1} [{', '.join([f'*a{k}'] * 9)}]" for k in range(30))]
+    return "\n".join([f"{at}:", *lines])
+
+
+HOSTILE = {
+    "bomb": (bomb("stages"), ", line 3: not valid YAML: references (*) are not read here"),
+    "endless": ("stages: &a [*a]", ", line 1: not valid YAML: references (*) are not read here"),
+    "deep": ("stages: " + "[\n" * 2_000, ": not valid YAML: it is nested too deeply"),
+    "twice": ("stages: []\nstages: []", ", line 2: not valid YAML: the key 'stages' must stand here once, not twice"),
+    "number": ("stages: " + "9" * 5_000, ": not valid YAML: Exceeds the limit (4300 digits) for integer string "
+               "conversion: value has 5000 digits; use sys.set_int_max_str_digits() to increase the limit"),
+    "date": ("stages: 2020-99-99", ": not valid YAML: month must be in 1..12"),
+    "key": ("{[1]: 2}", ", line 1: not valid YAML: a key must be a name"),
+    "long": ("stages: " + "x" * 9_000, f", stages: '{'x' * 99} ... {'x' * 76}' is not of type 'array'; start from the "
+             "plan.yaml that `hwflow build` writes"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_plan_that_means_harm(cli: Cli, model: Path, name: str) -> None:
+    text, message = HOSTILE[name]
+    Path("p.yaml").write_text(text)
+    assert cli.refuses("build", model, "--plan", "p.yaml") == f"plan p.yaml{message}"
+
+
+@pytest.mark.parametrize("text", [bomb("title"), "title: &a [*a]", "[\n" * 2_000, "a: " + "9" * 5_000, "a: 2020-99-99"],
+                         ids=["bomb", "endless", "deep", "number", "date"])
+def test_a_board_file_that_means_harm(cli: Cli, model: Path, text: str) -> None:
+    Path("mine.yaml").write_text(text)
+    assert cli.refuses("build", model, "--board", "mine.yaml").startswith(
+        "the board file 'mine.yaml' must be valid YAML: ")
+
+
+def test_a_whole_number_may_have_a_point(cli: Cli, model: Path, plan: dict[str, Any]) -> None:
+    """As programs write it that know one kind of number only."""
+    for stage in plan["stages"]:
+        stage.update({key: float(stage[key]) for key in ("rows", "cols", "lanes")})
+    done = cli("build", model, "--plan", edited(plan))
+    assert done.code == 0, done
+    assert yaml.safe_load(Path("build/small/plan.yaml").read_text())["stages"][0]["rows"] == int(
+        plan["stages"][0]["rows"])

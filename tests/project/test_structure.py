@@ -19,15 +19,16 @@ PARTS = {
     "build": {"errors", "target"},
     "onnx": {"errors", "target"},
     "sources": {"errors"},
+    "plain_yaml": set(),
     "archive": {"errors", "onnx", "sources"},
     "dataset": {"errors", "onnx", "archive"},
     "layers": {"errors"},
-    "quantize": {"errors", "onnx", "layers"},
+    "quantize": {"errors", "onnx", "plain_yaml", "layers"},
     "golden": {"errors", "onnx", "layers", "quantize"},
     "accuracy": {"errors", "onnx", "dataset", "layers", "quantize", "golden"},
-    "hls": {"errors", "layers"},
+    "hls": {"errors", "plain_yaml", "layers"},
     "precision": {"errors", "target", "build", "onnx", "dataset", "layers", "quantize", "golden", "accuracy", "hls"},
-    "synth": {"errors", "build", "layers", "hls"},
+    "synth": {"errors", "build", "plain_yaml", "layers", "hls"},
 }
 #: The parts that describe hardware may use the units.
 USES_RTL = {"build", "layers", "hls", "precision", "synth"}
