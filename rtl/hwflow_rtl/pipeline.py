@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from amaranth.hdl import Const, Module, Shape, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value
 
 from .vendor.base import Technology
 
-__all__ = ["Nest", "adder_luts", "delay"]
+__all__ = ["Nest", "adder_luts", "delay", "prefetched"]
 
 #: Logic cells that begin and end a carry chain; nextpnr-ecp5 feeds both ends of a chain through a slice of their own.
 CHAIN_ENDS = {"ecp5": 4, "gowin": 2, "ice40": 1}
@@ -26,6 +26,27 @@ def delay(m: Module, value, cycles: int, name: str, *, reset_less: bool = True):
         m.d.sync += register.eq(value)
         value = register
     return value
+
+
+def prefetched(m: Module, take: Value, made: Value, words: Sequence[Signal]) -> Signal:
+    """What comes next, from a pipeline that cannot wait: there is always something, and `take` moves on.
+
+    `words` are registers, which hold what comes first from reset on.  For each `take` the pipeline gives one more,
+    `made`, len(words) - 1 cycles later; it enters at the first free place.
+    """
+    push = delay(m, take, len(words) - 1, "push", reset_less=False)
+    used = Signal(len(words), init=-1)
+    with m.If(push & ~take):
+        m.d.sync += used.eq(Cat(1, used[:-1]))
+    with m.If(take & ~push):
+        m.d.sync += used.eq(used[1:])
+    for k, word in enumerate(words):
+        with m.If(~used[k] | take):
+            m.d.sync += word.eq(made)
+            if k + 1 < len(words):
+                with m.If(used[k + 1]):
+                    m.d.sync += word.eq(words[k + 1])
+    return words[0]
 
 
 class Nest:

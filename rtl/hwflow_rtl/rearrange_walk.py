@@ -17,7 +17,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from .pipeline import Nest, delay
+from .pipeline import Nest, delay, prefetched
 from .rearrange_shape import Axis, RearrangeShape
 from .vendor.base import Resources, Technology
 
@@ -263,25 +263,12 @@ class Walker(wiring.Component):
         return run
 
     def prefetch(self, m: Module, made: Signal) -> Signal:
-        """A shift register of descriptions, full at reset.  A word enters at the first free place."""
-        shape, depth = self.shape, self.latency + 1
-        push = delay(m, self.start, self.latency, "push", reset_less=False)
-        kind = self.layout_of(shape)
+        """A shift register of descriptions, full at reset."""
+        shape, kind = self.shape, self.layout_of(self.shape)
         words = []
-        for k in range(depth):
+        for k in range(self.latency + 1):
             index = k % shape.output_words
             words.append(Signal(kind, name=f"next{k}", init={
                 "hop": int(shape.steps[index]) - 1, "freed": int(shape.freed[index]) - 1,
                 "outside": int(shape.outside[index]), "ends": int(index == shape.output_words - 1)}))
-        used = Signal(depth, init=-1)
-        with m.If(push & ~self.start):
-            m.d.sync += used.eq(Cat(1, used[:-1]))
-        with m.If(self.start & ~push):
-            m.d.sync += used.eq(used[1:])
-        for k, word in enumerate(words):
-            with m.If(~used[k] | self.start):
-                m.d.sync += word.eq(made)
-                if k + 1 < depth:
-                    with m.If(used[k + 1]):
-                        m.d.sync += word.eq(words[k + 1])
-        return words[0]
+        return prefetched(m, self.start, made, words)

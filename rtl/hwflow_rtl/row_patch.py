@@ -11,16 +11,20 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from .pipeline import Nest
-from .streams import Queue, has_tables, stream_of
+from .pipeline import Nest, prefetched
+from .streams import has_tables, stream_of
 from .times import Times
 from .vendor.base import Resources, Technology
+from .vendor.blocks import lut_ram_cost
 from .window_shape import WindowShape
 from .word_join import spaced
 
 __all__ = ["PatchTimes", "RowPatch"]
 
 IntArray = npt.NDArray[np.int64]
+
+#: Cells that hold 16 words of 4 bits: ECP5's, of the families with such tables the dearest.
+LUTS_OF_16X4 = 6
 
 
 class RowPatch(wiring.Component):
@@ -39,13 +43,13 @@ class RowPatch(wiring.Component):
     more.
     """
 
-    #: A delay of so many words or less stands in registers.
+    #: A delay of so many words stands in registers.
     SHIFT_DEPTH = 4
     #: The deepest delay in tables: 64 places of 4 bits take as much logic as two registers of 16 bits.
     TABLE_DEPTH = 64
 
     def __init__(self, *, shape: WindowShape, element: Shape, lanes: int, pad_value: int,
-                 technology: Technology | None = None):
+                 technology: Technology):
         if shape.pads[1] > shape.reach[1]:
             raise ValueError(f"left padding of a RowPatch must be at most the reach of its kernel, {shape.reach[1]}, "
                              f"not {shape.pads[1]}")
@@ -76,19 +80,31 @@ class RowPatch(wiring.Component):
         return shape.height * (shape.width + RowPatch.blanks(shape)) * shape.words
 
     @staticmethod
-    def cost(*, shape: WindowShape, width: int, technology: Technology | None = None) -> Resources:
-        """For words of `width` bits: LUT and FF estimated; RAM exact, and 0 without a technology."""
+    def shift_depth(technology: Technology) -> int:
+        """A delay of so many words or less stands in registers."""
+        return max(RowPatch.SHIFT_DEPTH, technology.timing.ram + 1)
+
+    @staticmethod
+    def in_blocks(places: int, technology: Technology) -> bool:
+        """Whether a longer delay stands in RAM blocks."""
+        return places > RowPatch.TABLE_DEPTH or not has_tables(technology)
+
+    @staticmethod
+    def cost(*, shape: WindowShape, width: int, technology: Technology) -> Resources:
+        """For words of `width` bits: LUT and FF estimated; RAM exact."""
         masked = sum(bool(((taps < 0) | (taps >= shape.width)).any()) for taps in shape.columns_at().T)
         counters = 3 * shape.width.bit_length() + 3 * (shape.words - 1).bit_length()
-        total = Resources(lut=counters + masked * width // 2 + 16, ff=shape.kernel[1] * width + counters + 8)
+        total = Resources(lut=counters + 3 * masked + 36, ff=shape.kernel[1] * width + counters + 8)
         places, bits = shape.dilation[1] * shape.words, (shape.kernel[1] - 1) * width
-        if places <= RowPatch.SHIFT_DEPTH or not bits:
+        if places <= RowPatch.shift_depth(technology) or not bits:
             return total + Resources(ff=places * bits)
-        address = Resources(lut=2 * ceil_log2(places), ff=2 * ceil_log2(places) + 1)
-        if technology is None or (places <= RowPatch.TABLE_DEPTH and has_tables(technology)):
-            ring = Queue.cost(width=bits, depth=places)
-            return total + address + Resources(lut=ring.lut, ff=bits)
-        return total + address + Resources(ram=technology.ram_cost(width=bits, depth=places).ram)
+        address = ceil_log2(places)
+        if not RowPatch.in_blocks(places, technology):
+            tables = lut_ram_cost(bits, places, LUTS_OF_16X4).lut
+            return total + Resources(lut=5 * address + tables, ff=2 * address + 1 + bits)
+        latency = technology.timing.ram
+        return (total + technology.ram_cost(width=bits, depth=places - latency)
+                + Resources(lut=5 * address + latency * bits, ff=2 * address + 1 + (latency + 1) * bits))
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """[n, height, width, words * lanes] to [n, height, out_width, words * kernel columns * lanes]."""
@@ -161,7 +177,7 @@ class RowPatch(wiring.Component):
         width = len(newest)
         if columns == 1:
             return [newest]
-        if places <= self.SHIFT_DEPTH:
+        if places <= self.shift_depth(self.technology):
             words = [newest]
             for k in range(self.shape.reach[1] * self.shape.words):
                 word = Signal(width, name=f"word_{k}", reset_less=True)
@@ -169,23 +185,31 @@ class RowPatch(wiring.Component):
                     m.d.sync += word.eq(words[-1])
                 words.append(word)
             return words[::-places]
-        # All taps but the newest come out of one memory, and go back into it one column further.
-        style = {}
-        if self.technology is not None:
-            tables = places <= self.TABLE_DEPTH and has_tables(self.technology)
-            style = {"ram_style": "distributed" if tables else "block"}
-        m.submodules.line = line = memory.Memory(
-            shape=width * (columns - 1), depth=places, init=[], attrs=style)
-        write, read = line.write_port(), line.read_port(domain="comb")
-        old = Signal(width * (columns - 1), reset_less=True)
-        here, ahead, wraps = Signal(range(places)), Signal(range(places), init=1), Signal(init=places == 2)
-        m.d.comb += [
-            write.addr.eq(here), write.data.eq(Cat(newest, old)), write.en.eq(shift), read.addr.eq(ahead),
-        ]
-        with m.If(shift):
-            m.d.sync += [here.eq(ahead), ahead.eq(Mux(wraps, 0, ahead + 1)), wraps.eq(ahead == places - 2),
-                         old.eq(read.data)]
+        old = self.line(m, shift, newest, places, width * (columns - 1))
         return [old.word_select(k, width) for k in reversed(range(columns - 1))] + [newest]
+
+    def line(self, m: Module, shift: Signal, newest: Value, places: int, width: int) -> Value:
+        """All taps but the newest come out of one memory, and go back into it one column further.
+
+        RAM blocks are read as many shifts ahead as they take cycles, and one.
+        """
+        latency = self.technology.timing.ram if self.in_blocks(places, self.technology) else 0
+        depth = places - latency
+        words = [Signal(width, name=f"old_{k}", reset_less=True) for k in range(latency + 1)]
+        here, ahead, wraps = Signal(range(depth)), Signal(range(depth), init=1), Signal(init=depth == 2)
+        with m.If(shift):
+            m.d.sync += [here.eq(ahead), ahead.eq(Mux(wraps, 0, ahead + 1)), wraps.eq(ahead == depth - 2)]
+        word = Cat(newest, words[0])[:width]
+        if latency:
+            m.submodules.line = line = self.technology.ram(width=width, depth=depth)
+            m.d.comb += [line.write_en.eq(shift), line.write_addr.eq(here), line.write_data.eq(word),
+                         line.read_addr.eq(ahead)]
+            return prefetched(m, shift, line.read_data, words)
+        m.submodules.line = line = memory.Memory(
+            shape=width, depth=depth, init=[], attrs={"ram_style": "distributed"})
+        write, read = line.write_port(), line.read_port(domain="comb")
+        m.d.comb += [write.en.eq(shift), write.addr.eq(here), write.data.eq(word), read.addr.eq(ahead)]
+        return prefetched(m, shift, read.data, words)
 
     def outputs(self, m: Module, windows: Nest, taps: list[Value], emit: Signal, free: Signal) -> None:
         """The output register with the padding put in."""

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed
 from hwflow_rtl.row_patch import RowPatch
+from hwflow_rtl.vendor import ECP5, Generic, Technology, Timing
 from hwflow_rtl.window import WindowShape
 
 from tests.rtl.harness import simulate
@@ -59,8 +60,12 @@ def frames_of(shape: WindowShape, count: int) -> np.ndarray:
     return np.random.default_rng(3).integers(-128, 128, (count, shape.height, shape.width, shape.words * LANES))
 
 
-def patch_of(shape: WindowShape) -> RowPatch:
-    return RowPatch(shape=shape, element=signed(8), lanes=LANES, pad_value=-7)
+#: Long delay lines stand in RAM blocks, or up to some length in tables.
+BLOCKS, TABLES = Generic(), Generic(like=ECP5())
+
+
+def patch_of(shape: WindowShape, technology: Technology = BLOCKS) -> RowPatch:
+    return RowPatch(shape=shape, element=signed(8), lanes=LANES, pad_value=-7, technology=technology)
 
 
 @pytest.mark.parametrize(("stall_in", "stall_out"), [(0.3, 0.3), (0.0, 0.9), (0.9, 0.0), (0.98, 0.98)])
@@ -91,10 +96,11 @@ def any_row(random: np.random.Generator) -> WindowShape:
 def test_gathers_any_rows(seed):
     random = np.random.default_rng(seed)
     shape = any_row(random)
+    technology = [BLOCKS, TABLES, *(Generic(timing=Timing(multiply=4, ram=ram)) for ram in (1, 3))][seed % 4]
     frames, stall_in, stall_out = frames_of(shape, 1), *random.choice([0.0, 0.3, 0.9], 2)
     expected = naive(shape, frames, -7)
-    traces = simulate(patch_of(shape), sends={"i": frames.reshape(-1, LANES)}, receives={"o": len(expected)},
-                      stall_in=stall_in, stall_out=stall_out, seed=seed)
+    traces = simulate(patch_of(shape, technology), sends={"i": frames.reshape(-1, LANES)},
+                      receives={"o": len(expected)}, stall_in=stall_in, stall_out=stall_out, seed=seed)
     assert np.array_equal(traces["o"].beats, expected)
 
 
