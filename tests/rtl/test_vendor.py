@@ -13,11 +13,23 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Shape, Signal, signed, unsigned
-from amaranth.lib import wiring
+from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Technology, Timing
-from hwflow_rtl.vendor.blocks import BlockShape, Tiling, bits_of, block_of, tile
+from hwflow_rtl.vendor.blocks import (
+    BlockRom,
+    BlockShape,
+    LutRom,
+    SplitRom,
+    Tiling,
+    bits_of,
+    block_of,
+    delay,
+    packed,
+    tile,
+    tile_rom,
+)
 from hwflow_rtl.vendor.ecp5 import SHAPES
 
 from tests.synth.netlists import DSP, RAM, SYNTH, random_contents, words_of, yosys
@@ -49,6 +61,15 @@ def test_every_word_is_in_one_place_of_the_blocks(width: int, depth: int) -> Non
     whole = np.concatenate(banks)
     assert np.array_equal(whole[:depth, :width], bits)
     assert whole.sum() == bits.sum()
+
+
+@pytest.mark.parametrize(("width", "depth", "blocks"), [
+    (8, 36864, 18), (8, 9216, 5), (8, 18432, 9), (32, 9216, 18), (8, 4608, 3), (8, 2304, 2), (8, 4096, 2), (36, 1, 1)])
+def test_the_words_behind_a_power_of_two_of_a_rom_have_a_shape_of_their_own(
+        width: int, depth: int, blocks: int) -> None:
+    tiling = tile_rom(width, depth, SHAPES)
+    assert tiling.blocks == blocks
+    assert tiling.choices <= 4 or tiling.rest is None
 
 
 # Counts
@@ -84,7 +105,8 @@ class Everything(wiring.Component):
 
 OPERANDS = [(signed(8), signed(8)), (unsigned(8), signed(8)), (signed(9), signed(4)), (signed(16), unsigned(16)),
             (signed(18), unsigned(18))]
-SIZES = [(4, 16), (8, 100), (36, 512), (50, 16), (64, 300), (72, 700), (20, 3000), (3, 9000), (256, 36), (12, 64)]
+SIZES = [(4, 16), (8, 100), (36, 512), (50, 16), (64, 300), (72, 700), (20, 3000), (3, 9000), (256, 36), (12, 64),
+         (18, 4608), (41, 128)]
 
 
 def catalogue(technology: Technology) -> dict[str, tuple[wiring.Component, object]]:
@@ -133,7 +155,56 @@ def cell_types(modules: dict, name: str) -> list[str]:
     return kinds
 
 
+def test_the_few_bits_that_are_more_than_a_block_stand_in_tables() -> None:
+    rescaling, wider, deeper = (ECP5().rom_cost(width=width, depth=depth) for width, depth in
+                                ((41, 128), (60, 128), (41, 512)))
+    assert (rescaling.ram, wider.ram, deeper.ram) == (1, 2, 2)
+    assert rescaling.lut == 75
+
+
 # Values
+
+
+def test_parts_of_words_meet_again() -> None:
+    contents = random_contents(41, 100)
+    bits = bits_of(contents, 41)
+    low, high = (LutRom(width=part.shape[1], contents=np.packbits(part, axis=1, bitorder="little"))
+                 for part in (bits[:, :36], bits[:, 36:]))
+    rom = SplitRom(low=low, high=high)
+    assert read_back(rom, [*range(100)], latency=2) == words_of(contents)
+    made = ECP5().rom(width=41, contents=contents, name="constants")
+    assert isinstance(made, SplitRom)
+    assert np.array_equal(made.contents, contents)
+
+
+class MemoryBlocks(BlockRom):
+    """Blocks as memories of Amaranth."""
+
+    shapes = (BlockShape(8, 8), BlockShape(16, 4), BlockShape(32, 2), BlockShape(64, 1))
+    fabric_register = False
+
+    def block(self, m, *, read, out, bits, **attributes):
+        block = memory.Memory(shape=bits.shape[1], depth=len(bits), init=[row.value for row in packed(bits)], attrs={})
+        port = block.read_port()
+        m.d.comb += [port.addr.eq(read), out.eq(port.data if self.fabric_register else delay(m, port.data, 1, "out"))]
+        return block
+
+
+class MemoryBlocksWithoutRegister(MemoryBlocks):
+    fabric_register = True
+
+
+@pytest.mark.parametrize("kind", [MemoryBlocks, MemoryBlocksWithoutRegister])
+@pytest.mark.parametrize(("width", "depth", "in_parts"), [
+    (8, 32, False), (4, 72, True), (8, 36, True), (4, 64, False), (2, 144, True), (3, 70, True), (2, 145, True)])
+def test_every_word_of_a_rom_in_blocks_comes_two_cycles_after_its_address(
+        kind: type[MemoryBlocks], width: int, depth: int, in_parts: bool) -> None:
+    contents = random_contents(width, depth)
+    rom = kind(width=width, contents=contents, name="table")
+    assert (rom.tiling.rest is not None) == in_parts
+    addresses = [*range(depth), *np.random.default_rng(0).integers(0, depth, 50).tolist()]
+    words = words_of(contents)
+    assert read_back(rom, addresses, latency=2) == [words[address] for address in addresses]
 
 
 def read_back(unit, addresses: list[int], *, latency: int) -> list[int]:

@@ -1,25 +1,26 @@
 """How a memory of any width and depth is laid over RAM blocks, and how its contents are cut up for them.
 
 A RAM block can be used in several shapes, deep and narrow to shallow and wide.  A `Tiling` uses one shape for the whole
-memory: `columns` blocks side by side make the width, `banks` of them one after the other make the depth.
+memory: `columns` blocks side by side make the width, `banks` of them one after the other make the depth.  The words
+of a ROM behind a power of two may have a tiling of their own (`tile_rom`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Const, Instance, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Instance, Module, Mux, Signal, Value
 from amaranth.lib import memory
 from amaranth.utils import ceil_log2
 
 from .base import Ram, Resources, Rom
 
-__all__ = ["BlockRam", "BlockRom", "BlockShape", "LutRam", "LutRom", "Tiling", "block_cost", "is_better_in_tables",
-           "lut_ram_cost", "lut_rom_cost", "packed", "tile", "write_decoder_cost"]
+__all__ = ["BlockRam", "BlockRom", "BlockShape", "LutRam", "LutRom", "SplitRom", "Tiling", "block_cost",
+           "is_better_in_tables", "lut_ram_cost", "lut_rom_cost", "packed", "tile", "tile_rom", "write_decoder_cost"]
 
 #: More banks than this make the multiplexer behind them the critical path, so that deeper shapes are taken instead.
 MOST_BANKS = 4
@@ -37,15 +38,21 @@ class BlockShape:
 
 @dataclass(frozen=True)
 class Tiling:
-    """`banks` times `columns` blocks of `shape`."""
+    """`banks` times `columns` blocks of `shape`, and behind them, where there are more words, those of `rest`."""
 
     shape: BlockShape
     banks: int
     columns: int
+    rest: Tiling | None = None
 
     @property
     def blocks(self) -> int:
-        return self.banks * self.columns
+        return self.banks * self.columns + (self.rest.blocks if self.rest else 0)
+
+    @property
+    def choices(self) -> int:
+        """Banks of all parts: the multiplexer behind the blocks chooses between so many."""
+        return self.banks + (self.rest.banks if self.rest else 0)
 
     @property
     def inner_bits(self) -> int:
@@ -58,6 +65,19 @@ def tile(width: int, depth: int, shapes: Sequence[BlockShape]) -> Tiling:
     tilings = [Tiling(shape, -(-depth // shape.depth), -(-width // shape.width)) for shape in shapes]
     shallow = [t for t in tilings if t.banks <= MOST_BANKS]
     return min(shallow or tilings, key=lambda t: (t.blocks, t.banks) if shallow else (t.banks, t.blocks))
+
+
+def tile_rom(width: int, depth: int, shapes: Sequence[BlockShape]) -> Tiling:
+    """As `tile`, or in two parts, where that takes fewer blocks: a power of two of words, and the others.
+
+    The weights of a 3 x 3 kernel are 9 * 2^n words.  On an ECP5 36 864 words of 8 bits take 24 blocks in banks of one
+    shape, but 16 for the first 32 768 and 2 for the others.
+    """
+    whole, first = tile(width, depth, shapes), 1 << (ceil_log2(depth) - 1) if depth > 1 else 0
+    if not first:
+        return whole
+    parts = replace(tile(width, first, shapes), rest=tile(width, depth - first, shapes))
+    return parts if parts.blocks < whole.blocks and parts.choices <= MOST_BANKS else whole
 
 
 def bits_of(contents: npt.NDArray[np.uint8], width: int) -> npt.NDArray[np.uint8]:
@@ -101,7 +121,7 @@ class BlockRom(Rom):
     def __init__(self, *, width: int, contents: npt.NDArray[np.uint8], name: str):
         super().__init__(width=width, contents=contents)
         self.name = name
-        self.tiling = tile(width, self.depth, self.shapes)
+        self.tiling = tile_rom(width, self.depth, self.shapes)
 
     @property
     def fabric_register(self) -> bool:
@@ -113,19 +133,31 @@ class BlockRom(Rom):
 
     def elaborate(self, platform):
         m = Module()
-        tiling, bits, wide = self.tiling, bits_of(self.contents, self.width), self.tiling.shape.width
-        read = Signal(tiling.inner_bits)
+        tiling, bits = self.tiling, bits_of(self.contents, self.width)
+        words = self.part(m, tiling, bits, 0)
+        select = self.addr[tiling.inner_bits:]
+        if tiling.rest:
+            first = tiling.banks * tiling.shape.depth
+            words += self.part(m, tiling.rest, bits[first:], tiling.banks)
+            behind = tiling.banks + self.addr[tiling.rest.inner_bits:ceil_log2(first)]
+            select = Signal(range(tiling.choices))
+            m.d.comb += select.eq(Mux(self.addr[-1], behind, self.addr[tiling.inner_bits:ceil_log2(first)]))
+        m.d.comb += self.data.eq(joined(m, words, select, self.fabric_register))
+        return m
+
+    def part(self, m: Module, tiling: Tiling, bits: npt.NDArray[np.uint8], number: int) -> list[Value]:
+        """The banks of one shape that hold `bits`; `number` is that of the first.  The word that each gives."""
+        wide, read = tiling.shape.width, Signal(tiling.inner_bits, name=f"read{number}")
         m.d.comb += read.eq(self.addr)
         words = []
         for bank in range(tiling.banks):
-            word = Signal(tiling.columns * wide, name=f"word{bank}")
+            word = Signal(tiling.columns * wide, name=f"word{number + bank}")
             for column in range(tiling.columns):
-                m.submodules[f"bank{bank}_column{column}"] = self.block(
+                m.submodules[f"bank{number + bank}_column{column}"] = self.block(
                     m, read=read, out=word.word_select(column, wide), bits=block_of(bits, tiling, bank, column),
-                    a_hwflow_rom=self.name, a_hwflow_block=f"{bank}_{column}")
+                    a_hwflow_rom=self.name, a_hwflow_block=f"{number + bank}_{column}")
             words.append(word[:self.width])
-        m.d.comb += self.data.eq(joined(m, words, self.addr[tiling.inner_bits:], self.fabric_register))
-        return m
+        return words
 
 
 class BlockRam(Ram):
@@ -176,10 +208,10 @@ def joined(m: Module, words: Sequence[Value], bank: Value, fabric_register: bool
 
 def block_cost(tiling: Tiling, width: int, fabric_register: bool) -> Resources:
     """The blocks, the multiplexer behind the banks (one table a bit for two banks, two for up to four), registers."""
-    select = (tiling.banks - 1).bit_length()
-    per_bit = 0 if tiling.banks == 1 else 1 if tiling.banks == 2 else 2
+    select = (tiling.choices - 1).bit_length()
+    per_bit = 0 if tiling.choices == 1 else 1 if tiling.choices == 2 else 2
     ff = width + select if fabric_register else 2 * select
-    return Resources(ram=tiling.blocks, lut=width * per_bit, ff=ff)
+    return Resources(ram=tiling.blocks, lut=width * per_bit + (select if tiling.rest else 0), ff=ff)
 
 
 def write_decoder_cost(tiling: Tiling) -> Resources:
@@ -197,6 +229,23 @@ class LutRom(Rom):
             shape=self.width, depth=self.depth, init=words, attrs={"rom_style": "logic"})
         port = table.read_port(domain="comb")
         m.d.comb += [port.addr.eq(delay(m, self.addr, 1, "addr")), self.data.eq(delay(m, port.data, 1, "data"))]
+        return m
+
+
+class SplitRom(Rom):
+    """The low bits of each word in `low`, the others in `high`: ROMs of the same depth.  Latency 2, as both have it."""
+
+    def __init__(self, *, low: Rom, high: Rom):
+        bits = [bits_of(part.contents, part.width) for part in (low, high)]
+        super().__init__(width=low.width + high.width,
+                         contents=np.packbits(np.concatenate(bits, axis=1), axis=1, bitorder="little"))
+        self.low, self.high = low, high
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.low, m.submodules.high = self.low, self.high
+        m.d.comb += [self.low.addr.eq(self.addr), self.high.addr.eq(self.addr),
+                     self.data.eq(Cat(self.low.data, self.high.data))]
         return m
 
 

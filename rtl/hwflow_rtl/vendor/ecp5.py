@@ -17,12 +17,15 @@ from .blocks import (
     BlockShape,
     LutRam,
     LutRom,
+    SplitRom,
+    bits_of,
     block_cost,
     is_better_in_tables,
     lut_ram_cost,
     lut_rom_cost,
     packed,
     tile,
+    tile_rom,
     write_decoder_cost,
 )
 
@@ -33,6 +36,9 @@ SHAPES = (BlockShape(512, 36), BlockShape(1024, 18), BlockShape(2048, 9), BlockS
 #: Tables that are worth one RAM block.  An ECP5-85F has 402 for each, but the address of a wide ROM in tables fans out
 #: to every bit: a dense stage of 64 multipliers kept nextpnr routing for more than 20 minutes, without an end.
 LUTS_FOR_A_BLOCK = 32
+#: Tables for the last bits of words that need a column of blocks for themselves, and the deepest ROM with such bits.  A
+#: rescaling's constants have about 41 bits, five more than a block; so few bits are no burden for their address.
+LUTS_FOR_A_COLUMN, DEEPEST_COLUMN = 96, 128
 #: A TRELLIS_DPR16X4 takes four tables and the two of a third slice for its write port.
 LUTS_OF_16X4 = 6
 
@@ -148,6 +154,13 @@ class ECP5Ram(BlockRam):
         return dp16kd(a, b, a_out=low, b_out=high, width=width)
 
 
+def bits_in_tables(width: int, depth: int) -> int:
+    """The last bits of a ROM's words that stand in tables, because they would need a column of blocks."""
+    wide = SHAPES[0].width
+    over = width % wide if width > wide and depth <= DEEPEST_COLUMN else 0
+    return over if lut_rom_cost(over, depth).lut <= LUTS_FOR_A_COLUMN else 0
+
+
 class ECP5(Technology):
     """All LFE5U and LFE5UM devices."""
 
@@ -159,8 +172,14 @@ class ECP5(Technology):
         return ECP5Multipliers(count=count, a=a, b=b)
 
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
-        if self.rom_cost(width=width, depth=len(contents)).ram == 0:
+        depth = len(contents)
+        if self.rom_cost(width=width, depth=depth).ram == 0:
             return LutRom(width=width, contents=contents)
+        if over := bits_in_tables(width, depth):
+            bits = bits_of(contents, width)
+            low, high = (np.packbits(part, axis=1, bitorder="little") for part in (bits[:, :-over], bits[:, -over:]))
+            return SplitRom(low=ECP5Rom(width=width - over, contents=low, name=name),
+                            high=LutRom(width=over, contents=high))
         return ECP5Rom(width=width, contents=contents, name=name)
 
     def ram(self, *, width: int, depth: int) -> Ram:
@@ -173,9 +192,12 @@ class ECP5(Technology):
         return Resources(dsp=count, ff=count * (a.width + b.width))
 
     def rom_cost(self, *, width: int, depth: int) -> Resources:
-        tables, tiling = lut_rom_cost(width, depth), tile(width, depth, SHAPES)
+        tables, tiling = lut_rom_cost(width, depth), tile_rom(width, depth, SHAPES)
         if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
             return tables
+        if over := bits_in_tables(width, depth):
+            blocks = tile_rom(width - over, depth, SHAPES)
+            return block_cost(blocks, width - over, fabric_register=False) + lut_rom_cost(over, depth)
         return block_cost(tiling, width, fabric_register=False)
 
     def ram_cost(self, *, width: int, depth: int) -> Resources:

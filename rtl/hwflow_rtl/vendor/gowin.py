@@ -24,6 +24,7 @@ from .blocks import (
     lut_rom_cost,
     packed,
     tile,
+    tile_rom,
     write_decoder_cost,
 )
 from .ice40 import extended
@@ -63,7 +64,7 @@ def has_register(tiling: Tiling) -> bool:
 
     On GW1N-9C it works with 32 and 36 bits alone (apicula, doc/bsram-fix.md); elsewhere one in the fabric follows.
     """
-    return tiling.shape.width == 36 and tiling.banks == 1
+    return tiling.shape.width == 36 and tiling.choices == 1
 
 
 def init_ram(block: npt.NDArray[np.uint8]) -> dict[str, Const]:
@@ -146,7 +147,7 @@ class Gowin(Technology):
         return Resources(dsp=count * (1 if max(a.width, b.width) <= 9 else 2))
 
     def rom_cost(self, *, width: int, depth: int) -> Resources:
-        tables, tiling = lut_rom_cost(width, depth), tile(width, depth, SHAPES)
+        tables, tiling = lut_rom_cost(width, depth), tile_rom(width, depth, SHAPES)
         if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
             return tables
         return block_cost(tiling, width, not has_register(tiling))

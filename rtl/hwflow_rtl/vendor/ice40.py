@@ -24,6 +24,7 @@ from .blocks import (
     lut_rom_cost,
     packed,
     tile,
+    tile_rom,
     write_decoder_cost,
 )
 
@@ -190,7 +191,7 @@ class ICE40(Technology):
         return Resources(dsp=count)
 
     def rom_cost(self, *, width: int, depth: int) -> Resources:
-        tables, tiling = lut_rom_cost(width, depth), tile(width, depth, SHAPES)
+        tables, tiling = lut_rom_cost(width, depth), tile_rom(width, depth, SHAPES)
         if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
             return tables
         return cell_cost(tiling, width)
