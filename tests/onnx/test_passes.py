@@ -56,9 +56,23 @@ def with_mask() -> Model:
     return finish(b, b.node("Where", mask, y, b.constant("c", X), output="y"))
 
 
+def limited(op: str, limit: float, shape: tuple[int, ...] = (), *, first: bool = False) -> Model:
+    """Max or Min of a tensor and a constant."""
+    b = Builder()
+    both = b.node("Neg", b.input("x", np.float32, (2,))), b.constant("limit", np.full(shape, limit, np.float32))
+    return finish(b, b.node("Relu", b.node(op, *(both[::-1] if first else both)), output="y"))
+
+
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
+        (lambda: limited("Max", -np.inf), ["Neg", "Relu"]),
+        (lambda: limited("Max", -np.inf, (1,), first=True), ["Neg", "Relu"]),
+        (lambda: limited("Min", np.inf), ["Neg", "Relu"]),
+        (lambda: limited("Max", np.inf), ["Neg", "Max", "Relu"]),
+        (lambda: limited("Min", -np.inf), ["Neg", "Min", "Relu"]),
+        (lambda: limited("Max", -3e38), ["Neg", "Max", "Relu"]),
+        (lambda: limited("Max", -np.inf, (2,)), ["Neg", "Max", "Relu"]),
         (inside, ["Neg", "Relu"]),
         (at_output, ["Neg", "Add"]),
         (from_input, ["Identity"]),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from hwflow.onnx.model import Model, Node
 from hwflow.onnx.rewrite.renaming import reads, renamed
 
@@ -28,7 +30,7 @@ def simplify(model: Model) -> Model:
 
 
 def remove_identities(model: Model) -> Model:
-    """Without Identity nodes and Dropout nodes that drop nothing; their readers read their input.
+    """Without nodes that change nothing (`unchanged`); their readers read their input.
 
     A node stays where it joins an input or a constant to an output of the graph, because both names must exist, and
     where its mask is read.  Graphs in attributes read what takes the place of a node, but keep their own nodes.
@@ -41,10 +43,10 @@ def remove_identities(model: Model) -> Model:
     kept: list[Node] = []
     for node in graph.nodes:
         node = renamed(node, names) if any(name in names for name in reads(node)) else node
-        if any(name in read for name in node.outputs[1:] if name) or not is_identity(node, model):
+        source, result = unchanged(node, model), node.outputs[0]
+        if source is None or any(name in read for name in node.outputs[1:] if name):
             kept.append(node)
             continue
-        source, result = node.inputs[0], node.outputs[0]
         if result not in outputs:
             names[result] = source
         elif source in computed and source not in outputs:
@@ -57,6 +59,27 @@ def remove_identities(model: Model) -> Model:
             kept.append(node)
     types = {name: type_ for name, type_ in graph.types.items() if name not in names}
     return replace(model, graph=replace(graph, nodes=tuple(kept), types=types))
+
+
+def unchanged(node: Node, model: Model) -> str | None:
+    """The input that comes out of a node of the main graph as it is; None where it may change."""
+    return node.inputs[0] if is_identity(node, model) else _within_no_limit(node, model)
+
+
+def _within_no_limit(node: Node, model: Model) -> str | None:
+    """The other input of a Max with -inf or a Min with inf, a single element, as exporters write a missing limit."""
+    if node.domain or node.op_type not in ("Max", "Min") or len(node.inputs) != 2:
+        return None
+    graph = model.graph
+    fed = {value.name for value in graph.overridable}
+    limit = -np.inf if node.op_type == "Max" else np.inf
+    for name, other in (node.inputs, node.inputs[::-1]):
+        array, found = graph.initializers.get(name), graph.tensor_type(other)
+        if array is None or name in fed or found is None or found.shape is None:
+            continue
+        if array.dtype.kind == "f" and array.size == 1 and array.item() == limit and array.ndim <= len(found.shape):
+            return other
+    return None
 
 
 def is_identity(node: Node, model: Model) -> bool:
@@ -112,6 +135,6 @@ def _state(model: Model) -> set[str]:
 
 #: In the order in which `simplify` runs them.
 PASSES: tuple[Pass, ...] = (
-    Pass("remove-identities", "Leave out Identity, and Dropout in inference.", remove_identities),
+    Pass("remove-identities", "Leave out Identity, Dropout in inference, and limits at infinity.", remove_identities),
     Pass("remove-unused", "Leave out what no output depends on.", remove_unused),
 )
