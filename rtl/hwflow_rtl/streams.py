@@ -11,7 +11,7 @@ from math import lcm
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Module, Shape, ShapeLike, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Shape, ShapeLike, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -343,8 +343,10 @@ class Split(wiring.Component):
             self.o.valid.eq(left[0]), Value.cast(self.o.payload).eq(rest[:width]),
             self.i.ready.eq(~left[0] | (~left[1] & self.o.ready)),
         ]
-        with m.If(self.i.ready):
-            m.d.sync += [left.eq(self.i.valid.replicate(self.parts)), rest.eq(Value.cast(self.i.payload))]
-        with m.Elif(self.o.ready):
-            m.d.sync += [left.eq(left[1:]), rest.eq(rest[width:])]
+        # Where two parts or more are left nothing comes in: a register chooses what each bit becomes.
+        with m.If(self.i.ready | self.o.ready):
+            m.d.sync += [
+                left.eq(Mux(left[1], left[1:], self.i.valid.replicate(self.parts))),
+                rest.eq(Mux(left[1], rest[width:], Value.cast(self.i.payload))),
+            ]
         return m
