@@ -108,13 +108,14 @@ class _Work:
         return self.graph.initializers[name].shape
 
     def _spread(self, name: str, wish: str, places: IntArray) -> str:
-        """The constant `name` with the elements at `places` (of its raster, -1: 0); integers keep their scales.
+        """The constant `name` with the elements at `places` of its raster, and 0 at negative ones.
 
-        One scale for all, or one for each entry of axis 0 of the result.
+        Integers keep their scales: one for each entry of axis 0 of the result.  A phase without taps has that of its
+        channel, too, and so fits its bias.
         """
         self._shape_of_weights(name)
         source = self.made.get(name)
-        inside = np.maximum(places, 0)
+        inside = np.where(places < 0, -1 - places, places)
         if source is None:
             value = self.graph.initializers[name]
             zero = np.zeros((), value.dtype)
@@ -213,7 +214,7 @@ def _full(parameter: Array, integers: Array, axis: int) -> Array:
 def _gathered(shape: tuple[int, ...], groups: int, axes: Sequence[_Axis]) -> IntArray:
     """For weights [cin, cout / groups, ...] of this shape: which of them stands where in those of the Conv.
 
-    [cout * phases, cin / groups, ...], -1 for the taps that a phase does not have.
+    [cout * phases, cin / groups, ...]; -1 - k for the taps that a phase does not have, k a weight of the same channel.
     """
     cin, per = shape[:2]
     rank = len(axes)
@@ -223,7 +224,7 @@ def _gathered(shape: tuple[int, ...], groups: int, axes: Sequence[_Axis]) -> Int
         raster = np.take(raster, np.maximum(axis.taps, 0), axis=2 + 2 * k)
         missing = (axis.taps < 0).reshape(*axis.taps.shape, *[1] * 2 * (rank - 1 - k))
         absent = np.asarray(absent | missing)
-    raster = np.where(absent, -1, raster)
+    raster = np.where(absent, -1 - raster, raster)
     raster = raster.reshape(groups, cin // groups, per, *raster.shape[2:])
     order = (0, 2, *(3 + 2 * k for k in range(rank)), 1, *(4 + 2 * k for k in range(rank)))
     moved = np.transpose(raster, order)
