@@ -17,10 +17,12 @@ from hwflow.quantize.graphs import (
     as_ints,
     attribute,
     consumers,
+    dynamic_inputs,
     producers,
     shape_of,
     with_graph,
 )
+from hwflow.quantize.operators import QUANTIZERS, UNARY
 
 __all__ = ["fold_pads"]
 
@@ -109,9 +111,9 @@ def _with_plain_values(model: Model) -> Model:
 
 
 def _behind_quantizers(model: Model) -> Model:
-    """Pad then QuantizeLinear, DequantizeLinear or Transpose becomes Pad behind it: 0 and the zero point are the same.
+    """Pad then QuantizeLinear, DequantizeLinear, Transpose or a function of one element becomes Pad behind it.
 
-    Every such reader of a Pad gets one of its own.
+    It pads with what the node makes of the padding.  Every such reader of a Pad gets one of its own.
     """
     nodes, extra, names = list(model.graph.nodes), dict[str, Array](), Names(model.graph)
     done = False
@@ -120,7 +122,7 @@ def _behind_quantizers(model: Model) -> Model:
         made, done = producers(graph), True
         for k, node in enumerate(nodes):
             padding = _padding(made.get(node.inputs[0]) if node.inputs else None, graph)
-            moved = None if padding is None else _moved(node, padding, graph, names, extra)
+            moved = None if padding is None else _moved(node, padding, replace(model, graph=graph), names, extra)
             if moved is not None:
                 nodes[k : k + 1], done = moved, False
                 break
@@ -131,30 +133,41 @@ def _behind_quantizers(model: Model) -> Model:
 
 
 def _moved(
-    node: Node, padding: _Padding, graph: Graph, names: Names, extra: dict[str, Array]
+    node: Node, padding: _Padding, model: Model, names: Names, extra: dict[str, Array]
 ) -> tuple[Node, Node] | None:
     """`node` on what `padding` pads, and then the Pad; None where that changes values."""
     order = range(len(padding.begins))
     if node.op_type == "Transpose":
         order = as_ints(node.attributes.get("perm", tuple(reversed(order))))  # type: ignore[assignment]
-        value = graph.initializers.get((*padding.node.inputs, "", "")[2], np.array(padding.value, np.float32))
-    elif node.op_type in ("QuantizeLinear", "DequantizeLinear"):
-        if graph.initializers.get(node.inputs[1], np.zeros(2)).size != 1:
-            return None
-        zero = graph.initializers.get(node.inputs[2]) if len(node.inputs) > 2 else np.zeros((), np.uint8)
-        if zero is None or padding.value != (0 if node.op_type == "QuantizeLinear" else zero.item()):
-            return None
-        value = zero.reshape(()) if node.op_type == "QuantizeLinear" else np.zeros((), np.float32)
+        value = model.graph.initializers.get((*padding.node.inputs, "", "")[2], np.array(padding.value, np.float32))
     else:
-        return None
+        made = _behind(node, padding, model)
+        if made is None:
+            return None
+        value = made
     first = replace(node, inputs=(padding.source, *node.inputs[1:]), outputs=(names.new(f"{node.outputs[0]}.inside"),))
     numbers = (*(padding.begins[k] for k in order), *(padding.ends[k] for k in order))
     if "pads" in padding.node.attributes:  # before operator set 11
-        attributes = {**padding.node.attributes, "pads": numbers}
+        attributes = {**padding.node.attributes, "pads": numbers, "value": float(value)}
         return first, replace(padding.node, inputs=first.outputs, outputs=node.outputs, attributes=attributes)
     pads, fill = names.new(f"{node.outputs[0]}.pads"), names.new(f"{node.outputs[0]}.padding")
     extra[pads], extra[fill] = np.array(numbers, np.int64), value
     return first, replace(padding.node, inputs=(*first.outputs, pads, fill), outputs=node.outputs, attributes={})
+
+
+def _behind(node: Node, padding: _Padding, model: Model) -> Array | None:
+    """What `node`, a quantizer or a function of one element, makes of the padding; None for any other node."""
+    graph = model.graph
+    if node.domain or node.op_type not in UNARY | QUANTIZERS or dynamic_inputs(node, graph) != node.inputs[:1]:
+        return None
+    given = {name: graph.initializers[name] for name in node.inputs[1:] if name}
+    kind = graph.tensor_type(padding.source)
+    if kind is None or any(value.size != 1 for value in given.values()):
+        return None
+    value = apply(node, model.opsets, {node.inputs[0]: np.full((1,), padding.value, kind.dtype), **given}).reshape(())
+    if node.op_type == "DequantizeLinear" and value != 0:
+        return None  # an integer says exactly what stands there
+    return value if np.isfinite(value) else None
 
 
 def _folded(node: Node, padding: _Padding, graph: Graph) -> Node | None:
