@@ -116,4 +116,6 @@ def test_a_window_in_the_padding_alone() -> None:
     m.node("AveragePool", kernel_shape=(1, 2), pads=(0, 0, 0, 1), strides=(1, 3), ceil_mode=1)
     rows(m.qdq(0.1, 0).model())  # the model itself is valid
     n = Qdq((1, 2, 3, 3)).qdq(0.1, 0).node("AveragePool", kernel_shape=(2, 2), pads=(2, 2, 0, 0)).qdq(0.1, 0)
-    assert "a window lies in the padding alone, and has no mean; use smaller pads" in refusal(n.model())[1]
+    lines = refusal(n.model())
+    assert lines[1].endswith("a window lies in the padding alone, and has no mean")
+    assert lines[2] == "use smaller pads"

@@ -33,7 +33,10 @@ def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, 
     if frame is None:
         _require_row(node, held, weights)
     if not weights.is_quantized:
-        raise ValueError(f"its weights '{node.inputs[1]}' must be integers behind a DequantizeLinear, as the rest is")
+        raise ValueError(
+            f"its weights '{node.inputs[1]}' must be integers behind a DequantizeLinear, as the rest is; take the "
+            "float model, or one whose quantizer wrote QuantizeLinear and DequantizeLinear around every layer"
+        )
     core, index = _conv(node, held, frame, weights) if frame is not None else _dense(node, held, weights)
     places = index.reshape(core.frame.channels, -1)[:, 0] % core.frame.channels
     if len(node.inputs) > 2 and node.inputs[2]:

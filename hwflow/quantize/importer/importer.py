@@ -287,7 +287,9 @@ class Importer:
                 return matrix(node, held, self.tensors[held.tensor].frame, self.constants)
             return average(node, held, self.tensors[held.tensor].frame, self.graph)
         except ValueError as error:
-            raise Unsupported(str(error), "change this layer in the model, or cut the model in front of it") from None
+            why, _, remedy = str(error).partition("; ")
+            remedy = remedy or "change this layer in the model, or cut the model in front of it"
+            raise Unsupported(why, remedy) from None
 
     def _dense(self, node: Node, state: State, name: str) -> State:
         if isinstance(state, Entry):
