@@ -77,7 +77,7 @@ class QdqStyle(Style):
         top = max(2 ** (bits - 1) - 1, 1)
         scales = np.maximum(largest, 1e-3) / top
         scales = (2.0 ** np.round(np.log2(scales)) if net.exact else scales).astype(np.float32)
-        shaped = scales.reshape(-1, *(1,) * (w.ndim - 1)) if axis == 0 else scales
+        shaped = scales.reshape([-1 if k == axis else 1 for k in range(w.ndim)])
         q = np.where(w >= 0, 1, -1) if bits == 1 else np.clip(np.rint(w / shaped), -top, top)
         dtype, zero = np.int8, 0
         if not per_channel and net.chance(0.2):

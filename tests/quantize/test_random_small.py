@@ -1,0 +1,131 @@
+"""Small random networks with every form of the operators that move, pad, join, average and spread elements.
+
+Compared with onnxruntime layer by layer and as a whole, on the model as it is exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from hwflow import golden
+from hwflow.errors import HwflowError
+from hwflow.onnx.model import Array, Model
+from hwflow.quantize import quantize
+from tests.quantize.models import Qdq, assert_agrees, kinds, rows, runtime
+from tests.quantize.random_checks import (
+    Agreement,
+    check_all,
+    check_export,
+    hwflow_runtime,
+    onnxruntime,
+    signal_to_noise,
+)
+from tests.quantize.random_models import QdqStyle, QonnxStyle, feeds
+from tests.quantize.random_nets import Style
+from tests.quantize.random_small import KINDS, small_model
+
+STYLES: Mapping[str, tuple[type[Style], bool]] = {
+    "float": (Style, False), "qdq": (QdqStyle, False), "exact": (QdqStyle, True), "qonnx": (QonnxStyle, False),
+}  # fmt: skip
+
+ROWS = 8
+
+#: The least signal to noise against onnxruntime, in decibels: a step here and there is off by one, of 8 bits or fewer.
+LEAST_DB = {"float": 25}
+LEAST_DB_OF_FEW_BITS = 10
+
+
+def ties(model: Model, given: Mapping[str, Array]) -> bool:
+    """True where onnxruntime's Resize takes other elements than ONNX's formulas, which `hwflow.onnx` keeps.
+
+    It rounds places in float32, counts whole elements with fractional scales, and pads in its own way.
+    """
+    names = [node.outputs[0] for node in model.graph.nodes if node.op_type == "Resize"]
+    if not names:
+        return False
+    single = {name: values[:1] for name, values in given.items()}
+    ours, theirs = hwflow_runtime(model, single, names), onnxruntime(model, single, names)
+    return not all(np.allclose(ours[name], theirs[name], atol=1e-3) for name in names)
+
+
+def _rng(kind: str, style: str, seed: int) -> np.random.Generator:
+    return np.random.default_rng([50, seed, list(KINDS).index(kind), list(STYLES).index(style)])
+
+
+def small(kind: str, style: str, seed: int, total: Agreement) -> None:
+    made, exact = STYLES[style]
+    model = small_model(kind, _rng(kind, style, seed), made(), exact)
+    given = feeds(model, ROWS, seed)
+    quantized = quantize(model, given if style == "float" else None)
+    judge = not ties(quantized.qdq, given)
+    check_all(model, quantized, given, total, exact=exact, ort=judge and style != "qonnx")
+    check_export(quantized)
+    outputs = golden.predict(quantized, given)
+    whole = model if style in ("qdq", "exact") else quantized.qdq
+    expected = (onnxruntime if judge else hwflow_runtime)(whole, given, list(outputs))
+    if exact:
+        for name, values in expected.items():
+            np.testing.assert_array_equal(outputs[name], values)
+    else:
+        assert signal_to_noise(outputs, expected) > LEAST_DB.get(style, LEAST_DB_OF_FEW_BITS)
+
+
+def over(kind: str, style: str, seeds: range) -> None:
+    total = Agreement()
+    for seed in seeds:
+        try:
+            small(kind, style, seed, total)
+        except Exception as error:
+            raise AssertionError(f"{kind}, {style}, seed {seed}: {type(error).__name__}: {error}") from error
+    total.check(0.98 if style == "qonnx" else 0.999)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_networks(kind: str) -> None:
+    over(kind, "exact", range(2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_small_networks(kind: str, style: str) -> None:
+    over(kind, style, range(100, 150))
+
+
+def test_phases_without_taps_have_the_scale_of_their_channel() -> None:
+    """A kernel of one tap and stride 2: every other pixel is a bias alone, in steps as fine as its channel's."""
+    m = Qdq((1, 3, 4)).qdq(0.0625, 0)
+    weights = m.constant("w", m.rng.integers(-127, 128, (3, 2, 1), dtype=np.int8))
+    w = m.b.node("DequantizeLinear", weights, m.constant("s", np.float32([0.5, 0.25])),
+                 m.constant("z", np.zeros(2, np.int8)), axis=1)  # fmt: skip
+    bias = m.constant("b", np.array([3, 41], np.int32))
+    b = m.b.node("DequantizeLinear", bias, m.constant("s", np.float32([0.5, 0.25]) * np.float32(0.0625)), axis=0)
+    model = m.node("ConvTranspose", w, b, strides=(2,), output_padding=(1,)).model()
+    feeds = rows(model)
+    np.testing.assert_array_equal(golden.predict(quantize(model), feeds)[m.x], runtime(model, feeds))
+
+
+@pytest.mark.parametrize("op", [None, "Relu", "LeakyRelu", "HardSigmoid"])
+def test_a_pad_between_a_layer_and_its_quantizer(op: str | None) -> None:
+    """What is quantized is then padded with what the function and the quantizer make of the padding."""
+    m = Qdq((1, 3, 5, 5)).qdq(0.1, 0).conv((4, 3, 3, 3))
+    m.node("Pad", m.constant("pads", np.array([0, 0, 1, 0, 0, 0, 2, 1])), m.constant("fill", np.float32(-0.37)))
+    if op is not None:
+        m.node(op)
+    model = m.qdq(0.0271, 5).conv((2, 4, 2, 2)).qdq(0.1, 0).model()
+    found = kinds(assert_agrees(model, 0.1, share=0.99))
+    assert ("rearrange" in found) == (op not in ("Relu", "LeakyRelu"))  # which make 0 of it: a window's own padding
+
+
+def test_weights_that_stayed_floats_beside_integers() -> None:
+    """onnxruntime's quantizer leaves ConvTranspose as it is where it writes QOperator nodes."""
+    m = Qdq((1, 3, 4)).qdq(0.1, 0)
+    m.node("ConvTranspose", m.constant("w", np.ones((3, 2, 1), np.float32)))
+    with pytest.raises(HwflowError, match="must be integers behind a DequantizeLinear") as raised:
+        quantize(m.qdq(0.1, 0).model())
+    assert str(raised.value).splitlines()[-1].strip() == (
+        "take the float model, or one whose quantizer wrote QuantizeLinear and DequantizeLinear around every layer"
+    )
