@@ -42,6 +42,7 @@ _DECIDES = "functions of one computed tensor; the other operands constant, one v
 _AFFINE = "with constants, one value or one per channel: fused; "
 _TWO = "of two computed tensors: equal shapes, or one of them [1, C, 1, 1] or a single element"
 _ORDER = "free where the order of the raster stays, or a layer behind takes it into its weights; else the order is made"
+_BESIDE = "along any axis but the first; along height and width the elements are rearranged first; no constant parts"
 _MOVE = "constant parameters; at most 4 axes"
 _NEAREST = "mode nearest with constant sizes or scales; nothing that computes between elements (linear, cubic)"
 _SCALES = "scale and zero point constant; activations per tensor, weights per tensor or output channel; up to 16 bits"
@@ -74,7 +75,7 @@ _STANDARD: Mapping[str, Entry] = {
     "Relu": Entry(_TABLE),
     "Clip": Entry(_TABLE, "limits constant"),
     "PRelu": Entry(("conv", "lookup", FUSED), "slopes constant, one for all or one per channel"),
-    "Concat": Entry(("concat",), "along the channels, of frames of equal height and width; no constant parts"),
+    "Concat": Entry(("concat", "rearrange"), _BESIDE),
     "Identity": Entry((FUSED,)),
     "Dropout": Entry((FUSED,), "for inference, where it does nothing"),
     "Pad": Entry(("rearrange", FUSED), "constant parameters; zeros around a window's input: fused"),
@@ -99,7 +100,7 @@ _MICROSOFT: Mapping[str, Entry] = {
     "QLinearMul": Entry(("multiply", FUSED), f"{_INTEGERS}; {_TWO}"),
     "QLinearAveragePool": Entry(("average_pool",), f"{_POOL}; {_INTEGERS}"),
     "QLinearGlobalAveragePool": Entry(("average_pool",), _INTEGERS),
-    "QLinearConcat": Entry(("concat",), f"{_INTEGERS}; along the channels"),
+    "QLinearConcat": Entry(("concat", "rearrange"), f"{_INTEGERS}; {_BESIDE}"),
     "QLinearLeakyRelu": Entry(_TABLE, _INTEGERS),
     "QLinearSigmoid": Entry(_TABLE, _INTEGERS),
 }

@@ -107,7 +107,9 @@ STANDARD: Mapping[str, list[Case]] = {
     "Clip": [Case(lambda m, x: m.node("Clip", x, F(0), F(1)))],
     "PRelu": [Case(lambda m, x: m.node("PRelu", x, np.abs(weights(4, 1, 1)))),
               Case(lambda m, x: m.node("PRelu", m.node("MaxPool", x, kernel_shape=[2, 2]), np.abs(weights(4, 1, 1))))],
-    "Concat": [Case(lambda m, x: m.node("Concat", x, second(m, x), axis=1))],
+    "Concat": [
+        Case(lambda m, x, axis=axis: m.node("Concat", x, second(m, x), axis=axis)) for axis in (1, 2)
+    ],
     "Identity": [unary("Identity")],
     "Dropout": [unary("Dropout")],
     "Pad": [Case(lambda m, x: m.node("Pad", x, ints(0, 0, 1, 1, 0, 0, 1, 1))),
