@@ -31,7 +31,7 @@ from .onnx.model import Array
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
 from .quantize.settings_file import settings_from_yaml
-from .quantize.support import operators_without_hardware
+from .quantize.support import operators_without_hardware, require_small_frames
 from .report.console import Console
 from .sources import read_text
 from .synth import Board, SynthesisReport, ends_before_plan, ends_of, load_board, synthesize
@@ -104,6 +104,7 @@ class Flow:
             raise HwflowError(str(error) + self.without_hardware()) from None
         for note in inferred.notes:
             self.console.progress(note)
+        require_small_frames(inferred.graph)
         return onnx.simplify(inferred)
 
     def require_small_enough(self) -> None:

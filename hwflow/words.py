@@ -33,6 +33,15 @@ def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, sizes
 
 
+def once(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The shapes as they are; one of two for the same input would be passed over in silence."""
+    names = [name for name, _ in shapes]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise click.BadParameter(f"the input '{twice}' must be named once, not {names.count(twice)} times")
+    return shapes
+
+
 def widths(text: str) -> tuple[int, int]:
     """`4` or `4,8` as the widths of weights and activations, which have 8 bits where only weights are named."""
     try:
@@ -55,6 +64,7 @@ def model_options(command: F) -> F:
     options = [
         click.argument("model", type=click.Path(path_type=Path)),
         click.option("--input-shape", "input_shapes", type=input_shape, multiple=True, metavar="NAME=D,D,...",
+                     callback=lambda _context, _parameter, shapes: once(shapes),
                      help="Fix the shape of an input whose sizes the model leaves open."),
         click.option("--build", "build", type=click.Path(path_type=Path), default=Path("build"), show_default=True,
                      help="Where every intermediate result is written."),

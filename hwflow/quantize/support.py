@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
+from hwflow.errors import HwflowError
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity
@@ -25,7 +27,11 @@ from hwflow.quantize.operators import (
 )
 from hwflow.quantize.problems import Problem
 
-__all__ = ["operators_without_hardware", "unsupported"]
+__all__ = ["operators_without_hardware", "require_small_frames", "unsupported"]
+
+#: Elements of the largest tensor: sixty-four channels of a picture of 512 x 512.  Calibrating what is larger takes
+#: hours and more memory than there is, and so does playing its frames.
+MAX_ELEMENTS = 1 << 24
 
 NO_HARDWARE = "replace it in the model before the export, or cut the model in front of it and run the rest on the host"
 
@@ -47,6 +53,18 @@ def operators_without_hardware(model: Model) -> list[Problem]:
         elif find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
             found.append(Problem.of(node, f"operator {node.op_type} has no hardware", NO_HARDWARE))
     return found
+
+
+def require_small_frames(graph: Graph) -> None:
+    """Raise HwflowError for a tensor of the inferred `graph` that nobody could wait for."""
+    for name in (value for node in graph.nodes for value in (*node.inputs, *node.outputs)):
+        kind = graph.tensor_type(name) if name and name not in graph.initializers else None
+        if kind is not None and kind.shape is not None and kind.is_static:
+            size = math.prod(int(dim) for dim in kind.shape if dim is not None)
+            if size > MAX_ELEMENTS:
+                raise HwflowError(
+                    f"a tensor of a model that becomes hardware must have at most {MAX_ELEMENTS} elements, and "
+                    f"'{name}' {list(kind.shape)} has {size}; scale the images down, or cut them into parts")
 
 
 def unsupported(model: Model) -> list[Problem]:

@@ -34,7 +34,7 @@ from ..quantize.settings import (
     WeightRounding,
     WeightSettings,
 )
-from ..quantize.support import operators_without_hardware
+from ..quantize.support import operators_without_hardware, require_small_frames
 from .places import layers_without_hardware, nodes_without_operator
 
 __all__ = ["Fate", "Mapped", "NodeMapping", "mapped"]
@@ -135,6 +135,12 @@ def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits 
         look.whole(error)
     else:
         static = _static(base, look, missing, shapes, limits)
+    if static is not None:
+        try:
+            require_small_frames(static.graph)
+        except HwflowError as error:
+            look.whole(error)
+            static = None
     if static is None:
         for problem in operators_without_hardware(base):
             look.add(problem)

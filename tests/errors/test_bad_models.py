@@ -292,7 +292,8 @@ def test_an_input_shape_that_is_none(cli: Cli, shape: str) -> None:
 def test_more_memory_than_there_is(cli: Cli) -> None:
     Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
     assert cli.refuses("build", "m.onnx", "--input-shape", "x=1,2,10000000,10000000") == (
-        "the model needs more memory than this machine has")
+        "a tensor of a model that becomes hardware must have at most 16777216 elements, and "
+        "'x' [1, 2, 10000000, 10000000] has 200000000000000; scale the images down, or cut them into parts")
 
 
 def test_names_in_a_model_are_no_paths_and_no_code(cli: Cli) -> None:
@@ -307,3 +308,22 @@ def test_names_in_a_model_are_no_paths_and_no_code(cli: Cli) -> None:
     assert {path.name for path in Path("out").iterdir()} == {"m"}
     text = Path("out/m/rtl/hwflow_core.v").read_text()
     assert "$finish" not in text
+
+
+@pytest.mark.parametrize("command", ["build", "quantize"])
+def test_images_that_are_too_large(cli: Cli, command: str) -> None:
+    """Not hours of calibration, nor a process that is killed: a message, from every command."""
+    Path("m.onnx").write_bytes(convolution((1, 2, 5000, 5000)))
+    message = ("a tensor of a model that becomes hardware must have at most 16777216 elements, and "
+               "'x' [1, 2, 5000, 5000] has 50000000; scale the images down, or cut them into parts")
+    assert cli.refuses(command, "m.onnx") == message
+    checked = cli("check", "m.onnx", "--hardware")
+    assert checked.code == 1
+    assert message in " ".join(checked.out.split())
+    assert message in " ".join(cli("info", "m.onnx").out.split())
+
+
+def test_an_input_shape_given_twice(cli: Cli) -> None:
+    Path("m.onnx").write_bytes(convolution((1, 2, "h", "w")))
+    assert cli.refuses("build", "m.onnx", "--input-shape", "x=1,2,8,8", "--input-shape", "x=1,2,9,9") == (
+        "Invalid value for '--input-shape': the input 'x' must be named once, not 2 times; see `hwflow build --help`")
