@@ -135,15 +135,15 @@ class Fold(wiring.Component):
         return self.latency_of(self.width, self.period, self.count, self.technology)
 
     @staticmethod
-    def cost(*, width: int, period: int, count: int, technology: Technology) -> Resources:
-        """For words of `width` bits.  RAM exact, LUT and FF estimated."""
-        counters = (period - 1).bit_length() + (count - 1).bit_length() + 2
+    def cost(*, width: int, came: int, period: int, count: int, technology: Technology) -> Resources:
+        """For words of `width` bits, made of words of `came` bits.  RAM exact, LUT and FF estimated."""
+        counters = Nest.bits((period if count > 1 else 1, count))
         control = Resources(lut=2 * width + 2 * counters, ff=width + counters + 2)
         if count == 1 or Fold.in_registers(width, period, technology):
             return control + Resources(ff=(period - 1) * width if count > 1 else 0)
-        address = (period - 1).bit_length()
+        address, wait = (period - 1).bit_length(), technology.timing.ram
         return control + technology.ram_cost(width=width, depth=period) + Resources(
-            lut=2 * address, ff=technology.timing.ram * (width + address + 3) + 2 * address)
+            lut=2 * address, ff=wait * (came + 3) + (wait + 2) * address + 1)
 
     def elaborate(self, platform):
         m = Module()
@@ -223,11 +223,18 @@ class Folds(wiring.Component):
         return sum(Fold.latency_of(width, *loop, technology) for loop in shape.loops)
 
     @staticmethod
-    def cost(shape: FoldShape, width: int, technology: Technology) -> Resources:
+    def cost(shape: FoldShape, width: int, came: int, technology: Technology) -> Resources:
+        """Partial results of `width` bits of words of `came` bits."""
         window = shape.window
-        frame = (window.input_words - 1).bit_length() + 2
-        return sum((Fold.cost(width=width, period=period, count=count, technology=technology)
-                    for period, count in shape.loops), Resources(lut=4 * frame, ff=2 * frame))
+        counts = [window.words, window.kernel[1], window.out_width, window.kernel[0]]
+        if (window.out_width * window.kernel[1], window.out_height * window.kernel[0]) != (window.width, window.height):
+            counts += [window.width * window.words, window.height]
+        frame = Nest.bits(counts)
+        total = Resources(lut=3 * frame + 8, ff=frame)
+        for n, (period, count) in enumerate(shape.loops):
+            total += Fold.cost(width=width, came=width if n else came, period=period, count=count,
+                               technology=technology)
+        return total
 
     def elaborate(self, platform):
         m = Module()

@@ -63,7 +63,7 @@ class Fork(wiring.Component):
     def cost(*, width: int, depths: Sequence[int], technology: Technology | None = None) -> Resources:
         """Of words of `width` bits: LUT and FF estimated, RAM exact."""
         return sum((Fork.choice(width=width, depth=depth, technology=technology).cost for depth in depths),
-                   Resources(lut=len(depths)))
+                   Resources(lut=8 * len(depths)))
 
     def elaborate(self, platform):
         m = Module()

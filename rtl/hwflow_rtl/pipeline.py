@@ -68,6 +68,11 @@ class Nest:
                 None if count == 1 else Signal(shape, init=count - 2 - index, name=f"{name}{k}"))
         self.last = [Const(1) if left is None else left[-1] for left in self.left]
 
+    @staticmethod
+    def bits(counts: Iterable[int]) -> int:
+        """Flip-flops of the counters."""
+        return sum(Shape.cast(range(-1, count - 1)).width for count in counts if count > 1)
+
     def advance(self, enable: Value) -> None:
         """Take a step in every cycle with `enable`."""
         for count, left, last in zip(self.counts, self.left, self.last, strict=True):

@@ -141,6 +141,16 @@ class RequantizerPlan:
     def latency(self) -> int:
         return self.lead + 1 + self.multiply_latency + self.tail_latency
 
+    @property
+    def bias_adder(self) -> int:
+        """Bits that the addition of the bias changes: not those below the lowest of a constant that all channels share.
+        """
+        if not any(self.numbers.bias):
+            return 0
+        bias = self.numbers.bias[0]
+        passed = 0 if "bias" in self.numbers.stored else (bias & -bias).bit_length() - 1
+        return max(0, self.numbers.sum_shape.width - max(self.numbers.fraction, passed))
+
     def cost(self) -> Resources:
         numbers, technology = self.numbers, self.technology
         total, result = numbers.sum_shape.width, self.above_shape.width
@@ -148,7 +158,7 @@ class RequantizerPlan:
         factor = numbers.factor_bits if "factor" in numbers.stored else 0
         halves = numbers.halves_after(0).width
         resources = Resources(
-            lut=(total - numbers.fraction if any(numbers.bias) else 0) + 3 * result // 2 + 2 * numbers.output.width
+            lut=self.bias_adder + 3 * result // 2 + 2 * numbers.output.width
             + (numbers.drop // 3 if numbers.rounding.needs_rest else 0) + 4,
             ff=self.lead * numbers.accumulator.width + total + factor + extra + halves + result
             + 2 * numbers.output.width + self.latency + 4)

@@ -117,9 +117,9 @@ class Queue(wiring.Component):
         control = Resources(lut=6 * count + 10, ff=3 * count + 3)
         if technology is not None and not has_tables(technology):
             return control + Resources(ram=technology.ram_cost(width=width, depth=1 << ceil_log2(depth)).ram)
-        tables = -(-depth // 16) * -(-width // 4) * 6  # a TRELLIS_DPR16X4 takes four tables and a write slice
-        merge = 0 if depth <= 16 else (-(-depth // 16) - 1) * width
-        return control + Resources(lut=tables + merge, ff=width)
+        blocks = -(-(1 << ceil_log2(depth)) // 16)
+        tables = blocks * -(-width // 4) * 6  # a TRELLIS_DPR16X4 takes four tables and a write slice
+        return control + Resources(lut=tables + (blocks - 1) * width, ff=width)
 
     @staticmethod
     def model(beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -265,11 +265,11 @@ class Gearbox(wiring.Component):
         if lanes_out % lanes_in == 0:
             parts = lanes_out // lanes_in
             skid = Queue.cost(width=width * lanes_in, depth=Gearbox.SKID)
-            return skid + Resources(lut=2 * parts + 2, ff=width * lanes_out + parts + 1)
+            return skid + Resources(lut=2 * parts + 8, ff=width * lanes_out + parts + 1)
         if lanes_in % lanes_out == 0:
             parts = lanes_in // lanes_out
             skid = Queue.cost(width=width * lanes_out, depth=Gearbox.SKID)
-            return skid + Resources(lut=width * (lanes_in - lanes_out) + parts + 4, ff=width * lanes_in + parts)
+            return skid + Resources(lut=width * (lanes_in - lanes_out) + parts + 10, ff=width * lanes_in + parts)
         both = lcm(lanes_in, lanes_out)
         return (Gearbox.cost(width=width, lanes_in=lanes_in, lanes_out=both)
                 + Gearbox.cost(width=width, lanes_in=both, lanes_out=lanes_out))

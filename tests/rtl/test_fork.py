@@ -121,6 +121,7 @@ def test_what_stands_where():
     assert not QueueChoice(width=32, depth=512, technology=None).in_blocks
     assert QueueChoice(width=16, depth=700, technology=ice40).cost.ram == 3  # of 1024 words they would be four
     assert Queue.cost(width=16, depth=700, technology=ice40).ram == 4
+    assert Queue.cost(width=16, depth=33, technology=ecp5).lut == Queue.cost(width=16, depth=60, technology=ecp5).lut
 
 
 

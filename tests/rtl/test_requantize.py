@@ -201,6 +201,15 @@ def test_cost_counts_blocks():
     assert (cost(unit, ECP5()).dsp, cost(unit, ECP5()).ram) == (1, 0)
 
 
+def test_a_shared_bias_is_added_above_its_lowest_bit():
+    def lut(*bias: int) -> float:
+        return cost(make(accumulator=signed(16), bias=bias, multiplier=(1,) * 3, shift=(6,) * 3, interval=1,
+                         style=FABRIC), ECP5()).lut
+
+    assert lut(1, 1, 1) - lut(1 << 12, 1 << 12, 1 << 12) == 12
+    assert lut(0, 0, 0) < lut(1 << 12, 1 << 12, 1 << 12)
+
+
 def test_long_intervals_cost_less():
     costs = [cost(make(accumulator=signed(22), bias=(1, 2), multiplier=(0x2AAAA, 0x35555), shift=(25, 26),
                        interval=interval, style=FABRIC), ECP5()).lut for interval in (1, 2, 4, 8, 24)]
