@@ -273,10 +273,11 @@ class MatrixShape:
         return max(0, technology.timing.rom - technology.timing.ram - 1)
 
     def queue_depth(self, technology: Technology, requantizer_latency: int) -> int:
-        """Words of the output queue with which the window never waits for a credit while the output is taken.
+        """Words of the output queue with which the window never waits for a credit while at most two wait to be taken.
 
         A block takes `drain` places at its start; `first` cycles later the first is free again and seen to be, then
-        one every `drain_interval` cycles.
+        one every `drain_interval` cycles.  That is with an output that is always taken; one place more lets a word
+        still be there when the next one comes, as before a join that lets its other input through in between.
         """
         banks = self.rows // self.bank_rows(technology)
         to_results = 1 + (technology.timing.ram + 1) + (self.played.beats - 1) + self.word_delay(technology)
@@ -288,6 +289,7 @@ class MatrixShape:
             back = 0 if age < first else (age - first) // self.drain_interval + 1
             taken += self.drain - min(back, self.drain)
             age += self.block_interval
+        taken += 1
         return max(2, taken) if taken <= Queue.SHIFT_DEPTH else -(-taken // 16) * 16
 
     def array_cost(self, technology: Technology) -> Resources:
