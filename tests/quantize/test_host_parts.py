@@ -9,6 +9,7 @@ import pytest
 
 from hwflow import golden, onnx
 from hwflow.errors import HwflowError
+from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.support import operators_without_hardware
@@ -166,3 +167,14 @@ def test_the_first_look_at_a_model_without_shapes_agrees() -> None:
     n = Net(ROW)
     found = operators_without_hardware(n.model(*gru(n)))
     assert [problem.where for problem in found] == ["'gru' (GRU)"]
+
+
+def test_an_output_that_is_a_constant() -> None:
+    b = Builder("constant")
+    x = b.input("x", np.float32, (1, 4))
+    b.output(b.node("MatMul", x, b.constant("w", np.eye(4, dtype=np.float32)), output="y"), np.float32, (1, 4))
+    b.output(b.constant("version", np.array([3, 7], np.int64)), np.int64, (2,))
+    q = quantize(onnx.infer(b.model()), {"x": np.ones((8, 1, 4), np.float32)})
+    found = golden.predict(q, {"x": np.ones((2, 1, 4), np.float32)})
+    assert found["version"].tolist() == [[3, 7], [3, 7]]
+    assert found["y"].shape == (2, 1, 4)

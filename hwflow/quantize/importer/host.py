@@ -80,7 +80,10 @@ def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, 
         builder.make(value.name)
     inputs = tuple(Value(name, _frames_type(importer.tensors[name])) for name in builder.frames)
     nodes = tuple(builder.nodes)
-    made = Graph(f"{graph.name}, behind the hardware", nodes, inputs, graph.outputs, _used(nodes, graph, builder.added))
+    constants = _used(nodes, graph, builder.added)  # an output may be one itself
+    names = [value.name for value in graph.outputs if value.name in graph.initializers]
+    constants |= {name: graph.initializers[name] for name in names}
+    made = Graph(f"{graph.name}, behind the hardware", nodes, inputs, graph.outputs, constants)
     return replace(importer.model, graph=made), tuple(builder.frames)
 
 
