@@ -14,6 +14,7 @@ from hwflow import golden
 from hwflow.errors import HwflowError
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import quantize
+from hwflow.quantize.settings import QuantizationSettings
 from tests.quantize.models import Qdq, assert_agrees, kinds, rows, runtime
 from tests.quantize.random_checks import (
     Agreement,
@@ -73,6 +74,25 @@ def small(kind: str, style: str, seed: int, total: Agreement) -> None:
         assert signal_to_noise(outputs, expected) > LEAST_DB.get(style, LEAST_DB_OF_FEW_BITS)
 
 
+def ranked(kind: str, style: str, seed: int) -> None:
+    """The final ArgMax, ArgMin or TopK in hardware finds what onnxruntime finds among the same integers."""
+    made, exact = STYLES[style]
+    model = small_model(kind, _rng(kind, style, seed), made(), exact, ranked=True)
+    given = feeds(model, ROWS, seed)
+    settings = QuantizationSettings(hardware_argmax=True)
+    try:
+        quantized = quantize(model, given if style == "float" else None, settings=settings)
+    except HwflowError as error:
+        if "which no QuantizeLinear made integer" not in str(error):
+            raise
+        return
+    assert "top_k" in kinds(quantized)
+    found = golden.predict(quantized, given)
+    for name, values in onnxruntime(model if exact else quantized.qdq, given, list(found)).items():
+        wrong = np.count_nonzero(found[name] != values)
+        assert wrong <= (0 if exact else 0.05 * values.size), f"{name}: {wrong} of {values.size}"
+
+
 def over(kind: str, style: str, seeds: range) -> None:
     total = Agreement()
     for seed in seeds:
@@ -129,3 +149,26 @@ def test_weights_that_stayed_floats_beside_integers() -> None:
     assert str(raised.value).splitlines()[-1].strip() == (
         "take the float model, or one whose quantizer wrote QuantizeLinear and DequantizeLinear around every layer"
     )
+
+
+def test_parts_of_a_concat_that_were_put_in_rows() -> None:
+    """Parts of different heights meet as rows, which are no tensors of the model, and are quantized anew."""
+    m = Qdq((1, 2, 5, 4)).qdq(0.1, 0).conv((3, 2, 2, 2)).qdq(0.05, 0)
+    m.b.nodes("Split", m.x, m.constant("sizes", np.array([1, 3])), outputs=("top", "bottom"), name="split", axis=2)
+    m.x = m.b.node("Concat", "bottom", "top", name="join", axis=2)
+    model = m.qdq(0.0713, 3).conv((2, 3, 2, 2)).qdq(0.1, 0).model()
+    assert "concat" in kinds(assert_agrees(model, 0.1, share=0.99))
+
+
+@pytest.mark.parametrize("style", ["float", "exact"])
+def test_the_best_of_what_was_moved(style: str) -> None:
+    for seed in range(4):
+        ranked("blocks", style, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", ["float", "exact"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_best_of_many(kind: str, style: str) -> None:
+    for seed in range(10, 40):
+        ranked(kind, style, seed)

@@ -179,11 +179,12 @@ class Building:
         output = f"{rounded.output}.part{number}"
         made = Rounded(pending, rounded.node, output, p, pending.index)
         name = self.held(made).tensor
-        if not rounded.pending.steps:
-            plain = isinstance(part.core, Kept) and not part.steps
-            self.sources[name] = self.sources[part.core.key] if plain else (part.result, part.index)
-        else:
-            self.sources.pop(name, None)  # a second attempt, after one of another reader failed
+        plain = isinstance(part.core, Kept) and not part.steps
+        source = self.sources.get(part.core.key) if plain else (part.result, part.index)
+        if source is not None and not rounded.pending.steps:
+            self.sources[name] = source
+        else:  # a row of elements in place is no tensor of ONNX's; or a second attempt, after one of another reader
+            self.sources.pop(name, None)
         return name
 
     def joined(self, pending: Pending) -> Held:

@@ -62,7 +62,12 @@ def ranked(importer: Importer, node: Node, output: str, name: str) -> Ranked:
         if values:
             raise Unsupported(f"gives the values that {other.label} makes on the host", _REMEDY)
         _check_apart(x, x.frame.channels, orderly=other, top=largest and k == 1)
-    pixels = _pixels(held.index, axis, x.frame.channels)
+    try:
+        pixels = _pixels(held.index, axis, x.frame.channels)
+    except Unsupported:
+        held = importer.movement.in_place(held, source)
+        x = importer.tensors[held.tensor]
+        pixels = _pixels(held.index, axis, x.frame.channels)
     format = x.format if values else IntFormat.covering(0, x.frame.channels - 1)
     layer = TopK(
         importer.building.name_of(node), (x.name,), name, x.format, k, largest, not values,
