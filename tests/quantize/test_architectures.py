@@ -100,7 +100,8 @@ def test_fused_batch_normalization_gives_the_same_layers() -> None:
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_operator_sets_and_open_batches(name: str, opset: int) -> None:
     _, dataset, quantized = case(name, 8, "N", opset)
-    assert kinds(quantized) == kinds(case(name)[2])
+    if (name, opset) != ("resnet_a", 9):  # where Slice has no steps yet, and a pool of single elements stands for it
+        assert kinds(quantized) == kinds(case(name)[2])
     assert_near(dataset, quantized, LEAST[8])
     assert_same_again(quantized)
 
@@ -126,6 +127,9 @@ FLOAT_ISLANDS = {
     ("resnet_v2", "QOperator"), ("densenet", "QOperator"),
 }  # fmt: skip
 
+#: Where it leaves the weights of ConvTranspose in floats.
+FLOAT_WEIGHTS = {("image_autoencoder", "QOperator"), ("unet", "QOperator")}
+
 
 def by_onnxruntime(name: str, scheme: str, folder: Path) -> tuple[Model, Dataset]:
     """The network, quantized by onnxruntime's tool."""
@@ -145,6 +149,10 @@ def by_onnxruntime(name: str, scheme: str, folder: Path) -> tuple[Model, Dataset
 @pytest.mark.parametrize("name", ALL)
 def test_quantized_by_onnxruntime(name: str, scheme: str, tmp_path: Path) -> None:
     model, dataset = by_onnxruntime(name, scheme, tmp_path)
+    if (name, scheme) in FLOAT_WEIGHTS:
+        with pytest.raises(HwflowError, match=r"'convtranspose.*' must be integers behind a DequantizeLinear"):
+            quantize(model)
+        return
     if (name, scheme) in FLOAT_ISLANDS:
         with pytest.raises(HwflowError, match=r"(Mean|GlobalAveragePool).*which no QuantizeLinear made integer"):
             quantize(model)
