@@ -317,6 +317,34 @@ def resnext(batch: Dim = 1, opset: int = 17) -> Model:
     return n.model(n.gemm(n.mean(x), 10))
 
 
+def efficientnet_lite(batch: Dim = 1, opset: int = 17) -> Model:
+    """Inverted residuals with kernels of 3 and 5, TensorFlow's padding, Clip(0, 6), nothing excited."""
+    n = Net((3, 16, 16), batch, opset)
+
+    def unit(x: str, cout: int, kernel: int, stride: int = 1, group: int = 1) -> str:
+        return n.norm(n.conv(x, cout, (kernel, kernel), stride, group=group, bias=False, auto_pad="SAME_UPPER"))
+
+    x = n.clip(unit(n.x, 8, 3, 2))
+    for cout, kernel, stride in ((12, 5, 2), (12, 3, 1)):
+        wide = 3 * n.channels[x]
+        y = unit(n.clip(unit(n.clip(unit(x, wide, 1)), wide, kernel, stride, group=wide)), cout, 1)
+        x = n.node("Add", y, x) if stride == 1 else y
+    return n.model(n.gemm(n.flatten(n.node("GlobalAveragePool", n.clip(unit(x, 24, 1)))), 10))
+
+
+def tcn(batch: Dim = 1, opset: int = 17) -> Model:
+    """Causal as PyTorch writes it: padding at both ends, and the far end cut off again; the last step is the answer."""
+    n = Net((4, 32), batch, opset)
+    x = n.x
+    for cout, dilation in ((8, 1), (8, 2), (12, 4)):
+        y = x
+        for _ in range(2):
+            y = n.conv(y, cout, (3,), pad=2 * dilation, dilation=dilation)
+            y = n.relu(n.cut(y, 2, 0, -2 * dilation))
+        x = n.relu(n.node("Add", y, x if n.channels[x] == cout else n.conv(x, cout, (1,))))
+    return n.model(n.gemm(n.flatten(n.cut(x, 2, 31, 32)), 5))
+
+
 #: Name to what makes it of a batch dimension and an operator set.
 ARCHITECTURES: dict[str, Maker] = {
     maker.__name__: maker
@@ -325,5 +353,6 @@ ARCHITECTURES: dict[str, Maker] = {
         shufflenet_v1, shufflenet_v2, keyword_1d, mlp,
         autoencoder, vgg, keras, keras_mean, pytorch, two_inputs, two_outputs, sklearn,
         image_autoencoder, unet, super_resolution, feature_pyramid, wavenet, resnext,
+        efficientnet_lite, tcn,
     )
 }  # fmt: skip

@@ -136,6 +136,12 @@ class Net:
         parts = [self.constant(values, np.int64) for values in ((0, 0), (far, far), (2, 3), (2, 2))]
         return self.node("Slice", x, *parts)
 
+    def cut(self, x: str, axis: int, start: int, end: int) -> str:
+        """x[start:end] along `axis`."""
+        if self.opset < 10:
+            return self.node("Slice", x, axes=(axis,), starts=(start,), ends=(end,))
+        return self.node("Slice", x, *(self.constant((value,), np.int64) for value in (start, end, axis)))
+
     def split(self, x: str, *sizes: int) -> tuple[str, ...]:
         self.count += 1
         stated = {"split": sizes} if self.opset < 13 else {}
