@@ -15,6 +15,8 @@ import pytest
 
 import hwflow
 import hwflow.api
+from hwflow import onnx
+from hwflow.onnx.build import Builder
 from tests.e2e.command import environment
 
 
@@ -72,3 +74,31 @@ def test_import_is_quick_and_quiet() -> None:
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], env=environment(), capture_output=True,
                           text=True, cwd=os.curdir)
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.slow
+def test_several_inputs_and_outputs(tmp_path: Path) -> None:
+    """Arrays go in and come out by name, also where a tensor inside of the model is an output."""
+    rng, b = np.random.default_rng(0), Builder("two")
+    names = [b.input(name, np.float32, (1, channels, 5, 5)) for name, channels in (("left", 2), ("right", 3))]
+    parts = [
+        b.node("Conv", name, b.constant(f"w_{name}", rng.normal(0, 0.3, (4, channels, 1, 1)).astype(np.float32)))
+        for name, channels in zip(names, (2, 3), strict=True)
+    ]
+    total = b.output(b.node("Relu", b.node("Add", *parts), output="total"))
+    last = b.constant("w", rng.normal(0, 0.3, (2, 4, 1, 1)).astype(np.float32))
+    b.output(b.node("Conv", total, last, output="last"))
+    onnx.save(b.model(), tmp_path / "two.onnx")
+    np.savez(tmp_path / "two.npz", left=rng.normal(size=(12, 1, 2, 5, 5)).astype(np.float32),
+             right=rng.normal(size=(12, 1, 3, 5, 5)).astype(np.float32))  # fmt: skip
+    model = hwflow.load(tmp_path / "two.onnx")
+    data = hwflow.read_data(tmp_path / "two.npz", model)
+    quantized = hwflow.quantize_model(model, data)
+    shapes = {name: values.shape for name, values in hwflow.run_golden(quantized, data).items()}
+    assert shapes == {"total": (12, 1, 4, 5, 5), "last": (12, 1, 2, 5, 5)}
+    plan = hwflow.make_plan(quantized)
+    text = (hwflow.generate(quantized, plan, tmp_path / "rtl") / "hwflow_core.v").read_text()
+    assert {"i0__valid", "i1__valid", "o0__valid", "o1__valid"} <= set(re.findall(r"\w+__valid", text))
+    result = hwflow.simulate(quantized, plan, data.first(3), folder=tmp_path / "simulation")
+    assert result.equal
+    assert (len(result.outputs), result.interval) == (2, plan.interval)
