@@ -9,8 +9,8 @@
     result = hwflow.simulate(quantized, plan, data.first(10))  # RTL against golden, every stage
     assert result.equal
 
-Arrays are numpy arrays, everything else is a frozen dataclass.  Failures are `hwflow.HwflowError`.  Inputs and outputs go
-by their names in the model, however many there are: `hwflow.run_golden(quantized, {"left": a, "right": b})["sum"]`.
+Arrays are numpy arrays, everything else is a frozen dataclass.  Failures are `hwflow.HwflowError`.  Inputs and outputs
+go by their names in the model, however many there are: `hwflow.run_golden(quantized, {"left": a, "right": b})["sum"]`.
 """
 
 from __future__ import annotations
