@@ -185,6 +185,7 @@ def averaged(net: Net, t: T) -> T:
         attributes["pads"] = tuple(net.number(0, k // 2) for k in (*kernel, *kernel))
     elif kind == "auto" and not net.exact:
         attributes["auto_pad"] = net.pick("SAME_UPPER", "SAME_LOWER", "VALID")
+        attributes["strides"] = tuple(map(min, attributes["strides"], kernel))  # onnxruntime refuses longer ones
     if net.chance(0.4) and "auto_pad" not in attributes and not net.exact:
         attributes["ceil_mode"] = 1  # windows that start behind the last element: ONNX disagrees with itself
         attributes["strides"] = tuple(map(min, attributes["strides"], kernel))

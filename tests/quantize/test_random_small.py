@@ -34,6 +34,9 @@ STYLES: Mapping[str, tuple[type[Style], bool]] = {
 
 ROWS = 8
 
+#: What a quantized model must not do between its layers, refused by name: functions and pads of what is not quantized.
+REFUSED = ("which no QuantizeLinear made integer", "must have one value, or one per channel")
+
 #: The least signal to noise against onnxruntime of 8 bits, in decibels: a step here and there is off by one.
 LEAST_DB = 25
 
@@ -93,12 +96,16 @@ def ranked(kind: str, style: str, seed: int) -> None:
 
 
 def over(kind: str, style: str, seeds: range) -> None:
-    total = Agreement()
+    total, refused = Agreement(), 0
     for seed in seeds:
         try:
             small(kind, style, seed, total)
         except Exception as error:
+            if isinstance(error, HwflowError) and any(reason in str(error) for reason in REFUSED):
+                refused += 1
+                continue
             raise AssertionError(f"{kind}, {style}, seed {seed}: {type(error).__name__}: {error}") from error
+    assert refused <= len(seeds) // 10
     total.check(0.98 if style == "qonnx" else 0.999)
 
 
