@@ -33,6 +33,8 @@ FRAMES = 3
 SPARE = 2
 #: Rounds in which full queues hold back their sources; each round can only make something later.
 ROUNDS = 40
+#: No source is held back.
+FREE: Mapping[int, Times] = {}
 
 
 def with_queues(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
@@ -88,40 +90,57 @@ class Network:
         return {link.source: np.arange(link.elements // link.lanes_out, dtype=np.int64)
                 for link in self.links if link.source < 0}
 
-    def play(self, offered: Mapping[int, Times], held: Mapping[int, Times] | None = None) -> Played:
-        """Every beat of every stream, when the beats of the inputs come as `offered`.
+    def play(self, offered: Mapping[int, Times], held: Mapping[int, Times] = FREE, *, rounds: int = 1) -> Played:
+        """Every beat of every stream, when the beats of the inputs come as `offered`, with unlimited queues.
 
-        `held`: by source, cycles before which its beats cannot leave.
+        `held`: by source, cycles before which its beats cannot leave.  `rounds`: see `stage_times`.
         """
-        held = held or {}
         departures = {source: later(times, held.get(source)) for source, times in offered.items()}
         arrivals: dict[int, Times] = {}
         taken: dict[int, Times] = {}
         entering: dict[int, list[int]] = {}
         for e, link in enumerate(self.links):
             entering.setdefault(link.sink, []).append(e)
-        for position, layer in enumerate(self.layers):
-            for e in entering[position]:
-                arrivals[e] = self.arriving(e, departures[self.links[e].source])
-            made: StageTimes = layer.times(
-                self.graph, self.foldings[position], self.technology, *(arrivals[e] for e in entering[position]))
+        for position in range(len(self.layers)):
+            edges = entering[position]
+            arrivals |= {e: self.arriving(e, departures[self.links[e].source]) for e in edges}
+            made = self.stage_times(position, edges, arrivals, rounds=rounds)
             departures[position] = later(made.departures, held.get(position))
-            taken |= dict(zip(entering[position], made.taken, strict=True))
+            taken |= dict(zip(edges, made.taken, strict=True))
         for e, link in enumerate(self.links):
             if link.sink < 0:
                 arrivals[e] = taken[e] = self.arriving(e, departures[link.source])
         return Played(departures, arrivals, taken)
 
+    def stage_times(self, position: int, edges: Sequence[int], arrivals: dict[int, Times], *,
+                    rounds: int) -> StageTimes:
+        """When a stage takes and gives beats.
+
+        In further rounds `arrivals` become later where a change of lanes has to wait for the stage: one to more lanes
+        begins to collect a beat when the one before it is taken.
+        """
+        layer, folding = self.layers[position], self.foldings[position]
+        for left in reversed(range(rounds)):
+            made = layer.times(self.graph, folding, self.technology, *(arrivals[e] for e in edges))
+            if not left:
+                break
+            waited = {e: collected(self.links[e], arrivals[e], taken)
+                      for e, taken in zip(edges, made.taken, strict=True)}
+            if all(np.array_equal(waited[e], arrivals[e]) for e in edges):
+                break
+            arrivals |= waited
+        return made
+
     def play_held_back(self, offered: Mapping[int, Times]) -> Played:
         """As `play`, with queues that are full hold back the source of a fork, and so its other readers."""
-        played = self.play(offered)
-        held: dict[int, Times] = {}
+        held: Mapping[int, Times] = FREE
+        played = self.play(offered, held, rounds=ROUNDS)
         for _ in range(ROUNDS):
             room = self.room(played)
             if all(np.array_equal(room[source], held.get(source, 0 * room[source])) for source in room):
                 break
             held = room
-            played = self.play(offered, held)
+            played = self.play(offered, held, rounds=ROUNDS)
         return played
 
     def room(self, played: Played) -> dict[int, Times]:
@@ -180,6 +199,14 @@ class Network:
         frames = len(arrivals) * link.lanes_in // link.elements
         lost = int((taken - arrivals).sum()) // frames
         return lost > (interval - link.elements // link.lanes_out) // 2
+
+
+def collected(link: LinkPlan, arrivals: Times, taken: Times) -> Times:
+    """When wide beats are there, if each is collected, an element of its source in a cycle, behind the one before."""
+    parts, rest = divmod(link.lanes_in, link.lanes_out)
+    if parts == 1 or rest or link.behind or (taken == arrivals).all():
+        return arrivals
+    return in_turn(np.concatenate([arrivals[:1], np.maximum(arrivals[1:], taken[:-1] + parts)]), parts)
 
 
 def later(times: Times, held: Times | None) -> Times:
