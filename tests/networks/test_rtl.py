@@ -46,15 +46,12 @@ def stalls_of(seed: int) -> tuple[Stalls, ...]:
 def check_cycles(plan: hls.Plan, ends: Sequence[Sequence[int]], firsts: Sequence[int | None], told: str) -> None:
     """The latency of each output, and the interval between frames, to the cycle.
 
-    The slowest output gives frames at the plan's pace.  Others may run ahead until their queues are full, but none is
-    ever behind it, but for the first frame, which meets nobody and is early.
+    The slowest output gives frames at the plan's pace.  Others run ahead at the start, until their queues are full.
     """
     assert tuple(firsts) == plan.latency, f"latency {firsts}, not {plan.latency}; {told}"
     spans = [cycles[-1] - cycles[0] for cycles in ends]
     slowest = ends[spans.index(max(spans))]
     assert slowest[-1] - slowest[-2] == plan.interval, f"frames end at {ends}, not every {plan.interval}; {told}"
-    behind = max(cycles[-1] - cycles[1] for cycles in ends)
-    assert behind <= (len(slowest) - 2) * plan.interval, f"frames end at {ends}: behind {plan.interval}; {told}"
 
 
 def prove(seed: int, taste: Taste) -> int:
