@@ -35,7 +35,7 @@ def plan_of(graph: LayerGraph, seed: int) -> hls.Plan:
 
 def frames_of(plan: hls.Plan) -> int:
     """As many more as are on their way at once: what a quick stage is ahead at the start is used up behind them."""
-    return FRAMES + max(plan.latency) // plan.interval
+    return FRAMES + 2 * max(plan.latency) // plan.interval
 
 
 def stalls_of(seed: int) -> tuple[Stalls, ...]:
