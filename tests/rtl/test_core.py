@@ -11,8 +11,7 @@ from hwflow_rtl.emit import emit, emit_rtlil
 from hwflow_rtl.streams import Queue, lanes_of, link, payload_of, stream_of
 
 from tests.rtl.harness import pack, simulate, simulator
-
-INT8 = signed(8)
+from tests.rtl.toys import INT8, Sum, wrapped
 
 
 class Increment(wiring.Component):
@@ -32,25 +31,6 @@ class Increment(wiring.Component):
         return m
 
 
-class Sum(wiring.Component):
-    """The sums of the elements of both inputs, a beat when both have one."""
-
-    def __init__(self, lanes: int):
-        ports = {name: In(stream_of(INT8, lanes)) for name in ("i0", "i1")}
-        super().__init__({**ports, "o": Out(stream_of(INT8, lanes)), "busy": Out(1)})
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.queue = queue = Queue(shape=payload_of(self.o), depth=2)
-        both = self.i0.valid & self.i1.valid
-        m.d.comb += [queue.i.valid.eq(both), self.i0.ready.eq(both & queue.i.ready),
-                     self.i1.ready.eq(both & queue.i.ready), self.busy.eq(both)]
-        for lane in range(lanes_of(self.o)):
-            m.d.comb += queue.i.payload[lane].eq(self.i0.payload[lane] + self.i1.payload[lane])
-        link(m, queue.o, wiring.flipped(self.o))
-        return m
-
-
 def chain(stages: list, lanes: int = 2) -> Core:
     """Stages one behind the other, from the input to the output."""
     links = [Link(k - 1 if k else ~0, k) for k in range(len(stages))]
@@ -59,10 +39,6 @@ def chain(stages: list, lanes: int = 2) -> Core:
 
 def make_core() -> Core:
     return chain([("first", Increment(2, 1)), ("/layer2/Conv:0", Increment(2, 2)), ("last", Increment(3, 4))])
-
-
-def wrapped(values: np.ndarray) -> np.ndarray:
-    return (values + 128) % 256 - 128
 
 
 @pytest.mark.parametrize("stall_in, stall_out", [(0, 0), (0.5, 0.5), (0.9, 0), (0, 0.9)])

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.core import Core, Link
-from hwflow_rtl.streams import Queue, lanes_of, link, payload_of, stream_of
+from hwflow_rtl.streams import Queue, link, payload_of, stream_of
 from hwflow_sim import Boundary, Deadlock, ElementShape, RunResult, Simulation, StallPattern, compile, run
 from hwflow_sim.diagnosis import LinkState, Waiting
 
-INT8, SHAPE = signed(8), ElementShape(8, True)
+from tests.rtl.toys import INT8, Sum, wrapped
+
+SHAPE = ElementShape(8, True)
 ELEMENTS = 24
 
 
@@ -40,29 +42,6 @@ class Late(wiring.Component):
         return m
 
 
-class Add(wiring.Component):
-    """The sums of both inputs, a beat when both have one."""
-
-    def __init__(self, lanes: int = 1):
-        ports = {name: In(stream_of(INT8, lanes)) for name in ("i0", "i1")}
-        super().__init__({**ports, "o": Out(stream_of(INT8, lanes)), "busy": Out(1)})
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.queue = queue = Queue(shape=payload_of(self.o), depth=2)
-        both = self.i0.valid & self.i1.valid
-        m.d.comb += [queue.i.valid.eq(both), self.i0.ready.eq(both & queue.i.ready),
-                     self.i1.ready.eq(both & queue.i.ready), self.busy.eq(both)]
-        for lane in range(lanes_of(self.o)):
-            m.d.comb += queue.i.payload[lane].eq(self.i0.payload[lane] + self.i1.payload[lane])
-        link(m, queue.o, wiring.flipped(self.o))
-        return m
-
-
-def wrapped(values: np.ndarray) -> np.ndarray:
-    return (values + 128) % 256 - 128
-
-
 def stream(name: str, lanes: int = 1) -> Boundary:
     return Boundary(name, lanes, SHAPE, ELEMENTS)
 
@@ -70,7 +49,7 @@ def stream(name: str, lanes: int = 1) -> Boundary:
 @pytest.fixture(scope="module")
 def branches(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Simulation:
     """sum = x + y, again = sum + x with other lanes; outputs: again, x itself, and sum."""
-    core = Core(stages=[("sum", Add(2)), ("again", Add(4))], inputs=[stream_of(INT8, 2), stream_of(INT8, 4)], links=[
+    core = Core(stages=[("sum", Sum(2)), ("again", Sum(4))], inputs=[stream_of(INT8, 2), stream_of(INT8, 4)], links=[
         Link(~0, 0, 0), Link(~1, 0, 1), Link(0, 1, 0, depth=3), Link(~0, 1, 1, depth=40), Link(1, ~0), Link(~0, ~1),
         Link(0, ~2)])
     return compile(core, boundaries=[stream("sum", 2), stream("again", 4)], roms={}, inputs=("x", "y"),
@@ -129,7 +108,7 @@ def test_a_run_can_be_stopped_to_look_at_its_links(branches: Simulation) -> None
 
 def shortcut(depth: int) -> Core:
     """s + s six beats late, where s = x + y: six beats must wait beside `late`."""
-    return Core(stages=[("conv", Add()), ("late", Late(6)), ("add", Add())],
+    return Core(stages=[("conv", Sum()), ("late", Late(6)), ("add", Sum())],
                 inputs=[stream_of(INT8, 1), stream_of(INT8, 1)], links=[
         Link(~0, 0, 0), Link(~1, 0, 1), Link(0, 1), Link(0, 2, 0, depth), Link(1, 2, 1), Link(2, ~0)])
 

@@ -1,0 +1,37 @@
+"""Stages of a few gates, for tests of what joins stages."""
+
+from __future__ import annotations
+
+import numpy as np
+from amaranth.hdl import Module, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from hwflow_rtl.streams import Queue, lanes_of, link, payload_of, stream_of
+
+__all__ = ["INT8", "Sum", "wrapped"]
+
+INT8 = signed(8)
+
+
+class Sum(wiring.Component):
+    """The sums of the elements of both inputs, a beat when both have one."""
+
+    def __init__(self, lanes: int = 1):
+        ports = {name: In(stream_of(INT8, lanes)) for name in ("i0", "i1")}
+        super().__init__({**ports, "o": Out(stream_of(INT8, lanes)), "busy": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.queue = queue = Queue(shape=payload_of(self.o), depth=2)
+        both = self.i0.valid & self.i1.valid
+        m.d.comb += [queue.i.valid.eq(both), self.i0.ready.eq(both & queue.i.ready),
+                     self.i1.ready.eq(both & queue.i.ready), self.busy.eq(both)]
+        for lane in range(lanes_of(self.o)):
+            m.d.comb += queue.i.payload[lane].eq(self.i0.payload[lane] + self.i1.payload[lane])
+        link(m, queue.o, wiring.flipped(self.o))
+        return m
+
+
+def wrapped(values: np.ndarray) -> np.ndarray:
+    """As INT8 has them."""
+    return (values + 128) % 256 - 128
