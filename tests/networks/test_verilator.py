@@ -19,9 +19,9 @@ from hwflow.simulation import compile_plan, run_plan
 from hwflow.synth import list_boards, load_board
 from tests.networks.generate import TINY, USUAL, Taste, any_foldings, describe, frames_for, network
 from tests.networks.test_rtl import check_cycles as compare_cycles
+from tests.networks.test_rtl import frames_of
 from tests.networks.union import Part, union, union_frames
 
-FRAMES = 6
 SLOWEST = 3000
 
 
@@ -40,20 +40,21 @@ def told(part: Part) -> str:
     return describe(part.graph, [stage.folding for stage in part.plan.stages])
 
 
-def check_cycles(part: Part, result: RunResult) -> None:
+def check_cycles(part: Part, result: RunResult, frames: int) -> None:
     """The interval and the first outputs of one network at full speed."""
     outputs = [result.outputs[k] for k in part.outputs]
     ends = [output.done_cycles for output in outputs]
     compare_cycles(part.plan, ends, [output.first_cycle for output in outputs], told(part))
     for k, stage in zip(part.stages, part.plan.stages, strict=True):
-        assert result.stages[k].busy_cycles == FRAMES * stage.schedule.work, f"{stage.name} of {told(part)}"
+        assert result.stages[k].busy_cycles == frames * stage.schedule.work, f"{stage.name} of {told(part)}"
 
 
 def prove(seeds: Sequence[int], taste: Taste, folder: Path, cache: Path) -> None:
     names = list_boards()
     board = names[seeds[0] % len(names)]
     graph, plan, parts = union([planned(network(seed, taste), seed, board) for seed in seeds])
-    frames = union_frames([frames_for(part.graph, FRAMES, seed) for part, seed in zip(parts, seeds, strict=True)])
+    count = max(frames_of(part.plan) for part in parts)
+    frames = union_frames([frames_for(part.graph, count, seed) for part, seed in zip(parts, seeds, strict=True)])
     simulation = compile_plan(graph, plan, folder, cache)
     for stalls in (None, StallPattern(0.3, 0.3, seeds[0]), StallPattern(0.9, 0.0, 1), StallPattern(0.0, 0.98, 2)):
         result = run_plan(simulation, graph, frames, stalls=stalls)
@@ -62,7 +63,7 @@ def prove(seeds: Sequence[int], taste: Taste, folder: Path, cache: Path) -> None
         assert result.equal, (stalls, result.failures()[:4], *wrong[:2])
         if stalls is None:
             for part in parts:
-                check_cycles(part, result)
+                check_cycles(part, result, count)
 
 
 @pytest.mark.parametrize("first", [pytest.param(n, marks=pytest.mark.slow) for n in range(0, 60, 6)])
