@@ -114,10 +114,10 @@ def failure(case: Any) -> str | None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_group(group: str) -> None:
     todo = cases().get(group, ())
-    started = time.process_time()  # a busy machine is not the product's fault
+    started = time.monotonic()
     failures = [line for line in map(failure, todo) if line is not None]
     assert not failures, "\n".join(failures)
-    assert time.process_time() - started < 20
+    assert time.monotonic() - started < 20
 
 
 def test_whole_suite_is_there() -> None:
