@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import lcm
 
 import numpy as np
 from hwflow_rtl.deep_queue import QueueChoice
@@ -226,7 +227,11 @@ def leaving(link: LinkPlan, taken: Times, beats: IntArray, skid: int = 0) -> Tim
     """
     if link.lanes_out == link.lanes_in:
         return taken[beats]
-    if link.lanes_out < link.lanes_in:
+    both = lcm(link.lanes_out, link.lanes_in)
+    if skid and both not in (link.lanes_out, link.lanes_in):  # joined to their multiple, which is split behind it
+        joined = (beats - skid) * link.lanes_out // both
+        before = (joined - 1) * (both // link.lanes_in) - 1 - skid
+    elif link.lanes_out < link.lanes_in:
         before = (beats - skid) * link.lanes_out // link.lanes_in - 1
     else:
         before = beats * link.lanes_out // link.lanes_in - 1 - skid
