@@ -12,6 +12,7 @@ from typing import Any
 
 import jsonschema
 import yaml
+from hwflow_rtl.products import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import HwflowError
@@ -28,6 +29,7 @@ def plan_to_yaml(plan: Plan) -> str:
     stages = [{
         "stage": stage.name, "layer": stage.layer, "kind": stage.kind,
         "rows": stage.folding.rows, "cols": stage.folding.cols, "lanes": stage.folding.lanes,
+        **({"style": stage.folding.style.value} if stage.schedule.multipliers else {}),
         "cycles": stage.schedule.interval, "multipliers": stage.schedule.multipliers,
         "resources": resources_dict(stage.resources),
     } for stage in plan.stages]
@@ -39,7 +41,8 @@ def plan_to_yaml(plan: Plan) -> str:
     header = (
         "# rows x cols multiplications are made in one cycle; lanes results leave a stage at once.\n"
         "# queue: beats that may wait between two stages; latency: cycles to the first beat of each output.\n"
-        "# Edit rows, cols and lanes and pass the file back with --plan; the other values are computed anew.\n")
+        "# style: what multiplies: blocks, pairs (two narrow products in a block) or logic.\n"
+        "# Edit rows, cols, lanes and style and pass the file back with --plan; the others are computed anew.\n")
     body = {"model": plan.model, "technology": plan.technology, "interval": plan.interval,
             "latency": list(plan.latency), "resources": resources_dict(plan.resources), "stages": stages,
             "links": links}
@@ -58,7 +61,8 @@ SCHEMA: Mapping[str, Any] = {
         "type": "object",
         "required": ["stage", "rows", "cols", "lanes"],
         "properties": {"stage": {"type": "string"}, "rows": COUNT, "cols": COUNT, "lanes": COUNT, "layer": {},
-                       "kind": {}, "cycles": {}, "multipliers": {}, "resources": {}},
+                       "style": {"enum": [style.value for style in MultiplierStyle]}, "kind": {}, "cycles": {},
+                       "multipliers": {}, "resources": {}},
         "additionalProperties": False,
     }}, "model": {}, "technology": {}, "interval": {}, "latency": {}, "resources": {}, "links": {}},
     "additionalProperties": False,
@@ -83,12 +87,17 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
     if missing:
         raise HwflowError(f"plan {source}: stage '{missing[0]}' is missing; the plan must name every stage: "
                           f"{', '.join(names)}")
-    foldings = [Folding(*(int(given[n][key]) for key in ("rows", "cols", "lanes"))) for n in names]  # 4.0 is 4
+    foldings = [folding_of(given[name]) for name in names]
     for name, layer, folding in zip(names, hardware_layers(graph), foldings, strict=True):
         problem = layer.folding_problem(graph, folding)
         if problem:
             raise HwflowError(f"plan {source}, stage '{name}': {problem}")
     return make_plan(graph, foldings, technology)
+
+
+def folding_of(row: Mapping[str, Any]) -> Folding:
+    rows, cols, lanes = (int(row[key]) for key in ("rows", "cols", "lanes"))  # 4.0 is 4
+    return Folding(rows, cols, lanes, MultiplierStyle(row.get("style", "blocks")))
 
 
 def read_document(text: str, source: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from amaranth.lib.wiring import Component
+from hwflow_rtl.products import MultiplierStyle
 from hwflow_rtl.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
@@ -23,12 +24,14 @@ class Folding:
     """How much of a layer is computed in one cycle.
 
     `rows` outputs (channels) by `cols` inputs (input channels, or taps times input channels where `cols` spans a row of
-    the kernel).  `lanes` results leave the stage at once.  Layers without multipliers use rows = 1.
+    the kernel).  `lanes` results leave the stage at once.  Layers without multipliers use rows = 1.  `style` says what
+    multiplies, where a stage has the choice.
     """
 
     rows: int
     cols: int
     lanes: int = 1
+    style: MultiplierStyle = MultiplierStyle.BLOCKS
 
 
 @dataclass(frozen=True)
@@ -135,12 +138,14 @@ class HardwareLayer(Layer):
 
 
 def nearest_foldings(folding: Folding, possible: tuple[Folding, ...]) -> str:
-    """The first of rows, cols and lanes that is wrong, and its possible values."""
-    for field in ("rows", "cols", "lanes"):
-        values = sorted({getattr(other, field) for other in possible})
+    """The first of rows, cols, lanes and style that is wrong, and its possible values."""
+    for field in ("rows", "cols", "lanes", "style"):
+        values = {getattr(other, field) for other in possible}
         value = getattr(folding, field)
         if value not in values:
-            return f"{field} must be one of {', '.join(map(str, values))}, not {value}"
+            if field == "style":
+                values, value = {style.value for style in values}, value.value
+            return f"{field} must be one of {', '.join(map(str, sorted(values)))}, not {value}"
         possible = tuple(other for other in possible if getattr(other, field) == value)
     raise AssertionError("the folding is possible")
 

@@ -131,6 +131,7 @@ def plan_facts(plan: Plan, board: Board, rings: Rings | None = None) -> dict[str
                     for name, cycles in latencies(plan).items()],
         "queue_bytes": queue_bytes(plan),
         "stages": [{"stage": s.name, "layer": s.layer, "kind": s.kind, **asdict(s.folding),
+                    "style": s.folding.style.value,
                     "work": s.schedule.work, "interval": s.schedule.interval, "busy": busy(s, plan),
                     "multiplications": s.multiplications, "multipliers": s.schedule.multipliers,
                     "multiplier_use": s.multiplier_use(plan.interval), "padding_loss": padding_loss(s),

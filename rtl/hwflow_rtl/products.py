@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 import numpy as np
@@ -15,12 +16,23 @@ from .pipeline import adder_luts
 from .requantize_numbers import shape_range, union
 from .vendor.base import Resources, Technology, product_shape
 
-__all__ = ["LogicProducts", "Operand", "ProductShape", "table"]
+__all__ = ["LogicProducts", "MultiplierStyle", "Operand", "ProductShape", "table"]
 
 #: Inputs of a table.
 TABLE_INPUTS = 4
 #: A product with an operand of so many bits is no more than an addition.
 NARROW = 2
+
+
+class MultiplierStyle(Enum):
+    """What makes the products of a stage whose operands are wider than two bits."""
+
+    #: The family's multiplier blocks, each as many products as it has multipliers.
+    BLOCKS = "blocks"
+    #: Multiplier blocks that make the products of one element with two narrow weights at once.
+    PAIRS = "pairs"
+    #: Tables and carry chains.
+    LOGIC = "logic"
 
 
 @dataclass(frozen=True)
