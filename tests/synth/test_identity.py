@@ -1,0 +1,94 @@
+"""The eight bytes by which a host knows which design a board holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hwflow
+from hwflow import hls
+from hwflow.hls.plan import Plan
+from hwflow.layers.base import LayerGraph
+from hwflow.layers.store import load_graph, save_graph
+from hwflow.quantize import Quantized
+from hwflow.synth.boards import load_board
+from hwflow.synth.identity import IDENTITY_BYTES, identity
+from tests.project.tree import ROOT
+
+BOARD = "ulx3s_85f"
+
+AGAIN = """
+import sys
+from tests.synth.test_identity import made
+from hwflow.synth.identity import identity
+graph, plan = made()
+print(identity(graph, plan).hex())
+"""
+
+
+def made() -> tuple[LayerGraph, Plan]:
+    """The example's integer graph and the smallest foldings, as a plan."""
+    quantized: Quantized = hwflow.quantize_model(hwflow.load(ROOT / "models" / "digits_mlp.onnx"))
+    graph = quantized.graph
+    foldings = [next(iter(layer.foldings(graph))) for layer in graph.layers]
+    return graph, hls.make_plan(graph, foldings, load_board(BOARD).technology())
+
+
+@pytest.fixture(scope="module")
+def design() -> tuple[LayerGraph, Plan]:
+    return made()
+
+
+def test_eight_bytes_that_stay_when_the_graph_is_written_and_read(design, tmp_path):
+    graph, plan = design
+    save_graph(graph, tmp_path)
+    read = load_graph(tmp_path)
+    assert len(identity(graph, plan)) == IDENTITY_BYTES == 8
+    assert identity(read, plan) == identity(graph, plan)
+    backwards = replace(graph, tensors=dict(reversed(graph.tensors.items())))
+    assert identity(backwards, plan) == identity(graph, plan)
+
+
+def test_the_same_in_another_process(design):
+    environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "77", "PATH": "/usr/bin:/bin"}
+    told = subprocess.run([sys.executable, "-c", AGAIN], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert told.stdout.strip() == identity(*design).hex(), told.stderr
+
+
+@pytest.mark.parametrize("place", [(0, 0), (-1, -1)])
+@pytest.mark.parametrize("layer", [0, -1])
+def test_one_weight_makes_another_design(design, layer, place):
+    graph, plan = design
+    layers = list(graph.layers)
+    weight = layers[layer].weights.copy()
+    weight[place] += 1 if weight[place] < 0 else -1
+    layers[layer] = replace(layers[layer], weights=weight)
+    assert identity(replace(graph, layers=tuple(layers)), plan) != identity(graph, plan)
+
+
+@pytest.mark.parametrize("field, change", [
+    ("scale", lambda scale: float(np.nextafter(scale, 1e9))), ("zero_point", lambda zero: zero + 1)])
+def test_scales_and_zero_points_count(design, field, change):
+    graph, plan = design
+    for name, tensor in graph.tensors.items():
+        tensors = {**graph.tensors, name: replace(tensor, **{field: change(getattr(tensor, field))})}
+        assert identity(replace(graph, tensors=tensors), plan) != identity(graph, plan), name
+
+
+def test_foldings_count_and_estimates_do_not(design):
+    graph, plan = design
+    stage = plan.stages[0]
+    folded = replace(stage, folding=replace(stage.folding, rows=stage.folding.rows + 1))
+    assert identity(graph, replace(plan, stages=(folded, *plan.stages[1:]))) != identity(graph, plan)
+    estimated = replace(stage, resources=replace(stage.resources, lut=stage.resources.lut + 1))
+    assert identity(graph, replace(plan, stages=(estimated, *plan.stages[1:]))) == identity(graph, plan)
+
+
+def test_values_that_are_no_plain_data_are_refused(design):
+    graph, plan = design
+    with pytest.raises(TypeError, match="a value of an identity must be plain data, not object"):
+        identity(replace(graph, name=object()), plan)
