@@ -187,9 +187,10 @@ def device_arguments(board: Board, pins: str) -> list[str]:
         kind, size = board.device.removeprefix("LFE5U").lower().split("-")
         die = "-".join(part for part in (kind, size.rstrip("f") + "k") if part)
         return [f"--{die}", "--package", board.package, "--speed", str(board.speed), "--lpf", pins,
-                "--textcfg", "layout.config"]
+                "--textcfg", "layout.config", "--write", "routed.json"]
     if board.family == "ice40":
-        return [f"--{board.device}", "--package", board.package, "--pcf", pins, "--asc", "layout.asc"]
+        return [f"--{board.device}", "--package", board.package, "--pcf", pins, "--asc", "layout.asc",
+                "--write", "routed.json"]
     return ["--device", board.device, "--vopt", f"family={board.chip}", "--vopt", f"cst={pins}",
             "--write", "layout.json"]
 
