@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Shape, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
+from .pll import Pll, PllSettings
 
 __all__ = [
     "Multipliers", "Ram", "Resources", "Rom", "Technology", "Timing", "check_operands", "price", "product_shape"]
@@ -140,3 +143,11 @@ class Technology(ABC):
 
     @abstractmethod
     def ram_cost(self, *, width: int, depth: int) -> Resources: ...
+
+    @abstractmethod
+    def pll_settings(self, input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:
+        """Dividers for the highest clock that is not above `output_mhz`, in all ranges of the data sheet, or None."""
+
+    @abstractmethod
+    def pll(self, settings: PllSettings) -> Pll:
+        """A PLL with the settings that `pll_settings` of this very technology gave."""

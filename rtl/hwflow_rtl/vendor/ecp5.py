@@ -6,6 +6,8 @@ of DP16KD as in yosys' techlibs/lattice/brams_map_16kd.v, with which the tests c
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
@@ -28,6 +30,8 @@ from .blocks import (
     tile_rom,
     write_decoder_cost,
 )
+from .pll import Pll, PllSettings
+from .pll_ecp5 import ECP5Pll, ecp5_pll_settings
 
 __all__ = ["ECP5"]
 
@@ -166,6 +170,12 @@ class ECP5(Technology):
 
     name = "ecp5"
     timing = Timing(multiply=4, rom=2, ram=2)
+
+    def pll_settings(self, input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:
+        return ecp5_pll_settings(input_mhz, output_mhz)
+
+    def pll(self, settings: PllSettings) -> Pll:
+        return ECP5Pll(settings)
 
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
         check_operands(self.name, a, b, 18)

@@ -7,12 +7,15 @@ Without it ROMs are Amaranth memories, for Amaranth's own simulator.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import ClockSignal, Instance, Module, Shape, Signal
 from amaranth.lib import memory
 
 from .base import Multipliers, Ram, Resources, Rom, Technology, Timing
+from .pll import Pll, PllSettings, Wire, exact
 
 __all__ = ["Generic"]
 
@@ -98,6 +101,15 @@ class Generic(Technology):
         if like is not None:
             self.name, self.prefers_fabric_requantizer = like.name, like.prefers_fabric_requantizer
         self.roms: dict[str, npt.NDArray[np.uint8]] = {}
+
+    def pll_settings(self, input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:
+        if self.like is not None:
+            return self.like.pll_settings(input_mhz, output_mhz)
+        return PllSettings("none", exact(input_mhz), exact(output_mhz), exact(output_mhz), ())
+
+    def pll(self, settings: PllSettings) -> Pll:
+        """A wire: in simulation `sync` is as fast as the clock that is driven."""
+        return Wire()
 
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
         return GenericMultipliers(count=count, a=a, b=b, latency=self.timing.multiply)

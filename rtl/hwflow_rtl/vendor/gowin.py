@@ -6,6 +6,8 @@ it out, with which the tests compare ours.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
@@ -28,6 +30,8 @@ from .blocks import (
     write_decoder_cost,
 )
 from .ice40 import extended
+from .pll import Pll, PllSettings
+from .pll_gowin import PLL_RANGES, GowinPll, gowin_pll_settings
 
 __all__ = ["Gowin"]
 
@@ -127,6 +131,16 @@ class Gowin(Technology):
     prefers_fabric_requantizer = True
     #: With three quarters of the flip-flops in use nextpnr had not placed the first round after five minutes.
     usable_logic = 0.55
+
+    def __init__(self, *, chip: str = "GW1N-9C"):
+        """`chip` is the die, as nextpnr and gowin_pack call it."""
+        self.chip = chip
+
+    def pll_settings(self, input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:
+        return gowin_pll_settings(input_mhz, output_mhz, PLL_RANGES[self.chip[:4]])
+
+    def pll(self, settings: PllSettings) -> Pll:
+        return GowinPll(settings, self.chip)
 
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
         check_operands(self.name, a, b, 18)

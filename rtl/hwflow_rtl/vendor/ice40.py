@@ -7,6 +7,7 @@ them in techlibs/ice40/cells_sim.v, against which the tests run them.
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,8 @@ from .blocks import (
     tile_rom,
     write_decoder_cost,
 )
+from .pll import Pll, PllSettings
+from .pll_ice40 import ICE40Pll, ice40_pll_settings
 
 __all__ = ["ICE40"]
 
@@ -164,12 +167,22 @@ class ICE40(Technology):
     prefers_fabric_requantizer = True
     usable_logic = 0.75
 
+    def __init__(self, *, clock_at_pll_pad: bool = False):
+        """`clock_at_pll_pad`: the board's oscillator is at the pad that only the PLL can use while it runs."""
+        self.clock_at_pll_pad = clock_at_pll_pad
+
     def placed(self, resources: Resources) -> Resources:
         """A logic cell has a table and a flip-flop behind it; about three flip-flops in ten find no table to follow.
 
         Seen: 4481 cells for a small network with 3526 tables and 3264 flip-flops.
         """
         return replace(resources, lut=resources.lut + 3 * resources.ff // 10)
+
+    def pll_settings(self, input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:
+        return ice40_pll_settings(input_mhz, output_mhz, at_pad=self.clock_at_pll_pad)
+
+    def pll(self, settings: PllSettings) -> Pll:
+        return ICE40Pll(settings)
 
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
         check_operands(self.name, a, b, 16)

@@ -1,0 +1,106 @@
+"""The clocks of a board with their resets: `line`, as fast as its oscillator, and `sync`, as fast as a PLL makes it."""
+
+from __future__ import annotations
+
+from amaranth.hdl import ClockDomain, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.cdc import FFSynchronizer
+from amaranth.lib.wiring import In, Out
+
+from ..vendor.base import Resources, Technology
+from ..vendor.pll import PllSettings, Wire
+
+__all__ = ["RESET_CYCLES", "Clocking"]
+
+#: Cycles of the oscillator in reset after configuration, the button, and the loss of the PLL's lock.  Block RAM of
+#: iCE40 reads zeros in the first microseconds (icestorm's notes).
+RESET_CYCLES = 4096
+
+
+class Clocking(wiring.Component):
+    """Makes the clock domains `line` and `sync`; `add_to` puts it into a design with them.
+
+    Both start in reset, and leave it when the PLL has been locked and the button up for RESET_CYCLES: `line` then,
+    `sync` two of its own cycles later.  Both are reset together, so that what crosses between them starts anew on both
+    sides.
+
+    Parameters
+    ----------
+    technology
+        The family that makes the PLL.
+    board_mhz
+        The oscillator.
+    pll
+        The settings of the PLL, or None: then `sync` runs on the oscillator too.
+    has_reset, reset_active_low
+        Whether there is a reset button, and its polarity.
+
+    Attributes
+    ----------
+    clk : In(1)
+        The oscillator's pin; nothing else may use it.
+    rst : In(1)
+        The button, asynchronous; only where there is one.
+    line_clk, line_rst, sync_clk, sync_rst : Out(1)
+        What drives the two domains.
+    """
+
+    def __init__(self, *, technology: Technology, board_mhz: float, pll: PllSettings | None = None,
+                 has_reset: bool = False, reset_active_low: bool = False):
+        if pll is not None and pll.input_mhz != board_mhz:
+            raise ValueError(f"pll must have settings for the oscillator's {board_mhz:g} MHz, not for "
+                             f"{float(pll.input_mhz):g} MHz")
+        self.technology = technology
+        self.board_mhz = board_mhz
+        self.pll = pll
+        self.has_reset = has_reset
+        self.reset_active_low = reset_active_low
+        super().__init__({
+            "clk": In(1), **({"rst": In(1)} if has_reset else {}),
+            "line_clk": Out(1), "line_rst": Out(1), "sync_clk": Out(1), "sync_rst": Out(1),
+        })
+
+    def add_to(self, m: Module) -> None:
+        """Make it the submodule `clocking` of `m`, and the two domains those of `m` and all below."""
+        m.submodules.clocking = self
+        line, sync = ClockDomain("line"), ClockDomain("sync")
+        m.domains += [line, sync]
+        m.d.comb += [line.clk.eq(self.line_clk), line.rst.eq(self.line_rst),
+                     sync.clk.eq(self.sync_clk), sync.rst.eq(self.sync_rst)]
+
+    @staticmethod
+    def cost() -> Resources:
+        """The counter of the reset and the synchronizers."""
+        return Resources(lut=20, ff=RESET_CYCLES.bit_length() + 8)
+
+    @property
+    def sync_mhz(self) -> float:
+        """The clock of the core, MHz."""
+        return self.board_mhz if self.pll is None else float(self.pll.output_mhz)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.source = source = Wire() if self.pll is None else self.technology.pll(self.pll)
+        start = m.domains.start = ClockDomain("start", reset_less=True, local=True)
+        core = m.domains.core = ClockDomain("core", reset_less=True, local=True)
+        m.d.comb += [
+            source.clk_in.eq(self.clk), self.line_clk.eq(source.clk_through), start.clk.eq(source.clk_through),
+            self.sync_clk.eq(source.clk_out), core.clk.eq(source.clk_out)]
+
+        button, locked = Signal(), Signal()
+        if self.has_reset:
+            pressed = ~self.rst if self.reset_active_low else self.rst
+            m.submodules.button = FFSynchronizer(pressed, button, o_domain="start")
+        m.submodules.locked = FFSynchronizer(source.locked, locked, o_domain="start")
+        # Counts down to its sign bit.
+        left = Signal(range(-1, RESET_CYCLES - 1), init=RESET_CYCLES - 2)
+        reset = Signal(init=1)
+        m.d.start += reset.eq(~left[-1])
+        with m.If(button | ~locked):
+            m.d.start += left.eq(RESET_CYCLES - 2)
+        with m.Elif(~left[-1]):
+            m.d.start += left.eq(left - 1)
+        reset_core = Signal(init=1)
+        m.submodules.reset_core = FFSynchronizer(reset, reset_core, o_domain="core", init=1)
+        m.d.comb += [self.line_rst.eq(reset), self.sync_rst.eq(reset_core)]
+        return m
