@@ -113,6 +113,10 @@ class HardwareLayer(Layer):
         possible = tuple(self.foldings(graph))
         return None if folding in possible else nearest_foldings(folding, possible)
 
+    def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:
+        """What can multiply on `technology`; `cost` and `unit` of foldings of another style raise ValueError."""
+        return (MultiplierStyle.BLOCKS,)
+
     @abstractmethod
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
         """The cycles of the stage with `folding`; quick, because solvers ask for all of them."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from math import gcd
 from typing import Any
 
 from amaranth.lib.wiring import Component
-from hwflow_rtl.matrix import MatrixShape, MatrixStage, paces
+from hwflow_rtl.matrix import MatrixShape, MatrixStage, paces, pairs_rows
+from hwflow_rtl.products import MultiplierStyle, Operand, ProductShape
 from hwflow_rtl.rescaling import Rescaling
 from hwflow_rtl.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor import FAMILIES, Resources, Technology
 from hwflow_rtl.window import WindowShape
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
@@ -79,8 +81,16 @@ class MatrixHardware:
     def foldings(self) -> Iterator[Folding]:
         """Rows of one group or of several, by channels, or by channels of a row of taps.
 
-        Sizes that do not divide are there where nothing smaller needs as few passes.
+        Sizes that do not divide are there where nothing smaller needs as few passes.  Foldings that differ in `style`
+        alone follow each other; it is each that some family offers for the layer's numbers.
         """
+        for folding in self.sizes():
+            for style in self.all_styles:
+                if style is not MultiplierStyle.PAIRS or pairs_rows(
+                        folding.rows, folding.lanes, min(folding.rows, self.outputs)):
+                    yield replace(folding, style=style)
+
+    def sizes(self) -> Iterator[Folding]:
         widths = self.widths()
         for rows in thinned(fewest(self.outputs), divisors(self.outputs)):
             for lanes in divisors(gcd(rows, self.outputs)):
@@ -93,6 +103,17 @@ class MatrixHardware:
             for lanes in divisors(gcd(parallel, self.groups) * self.outputs):
                 for taps in spans:
                     yield Folding(parallel * self.outputs, taps * self.depth, lanes)
+
+    @cached_property
+    def products(self) -> ProductShape:
+        return ProductShape(Operand(self.formats["element"], self.formats["bipolar_element"]),
+                            Operand(self.formats["weight"], self.formats["bipolar_weight"]))
+
+    @cached_property
+    def all_styles(self) -> tuple[MultiplierStyle, ...]:
+        """Those that some family offers for the layer's numbers."""
+        offered = {style for family in FAMILIES.values() for style in self.products.styles(family())}
+        return tuple(style for style in MultiplierStyle if style in offered)
 
     @property
     def patches(self) -> bool:
@@ -135,7 +156,8 @@ class MatrixHardware:
             taps = self.window.kernel[1] if patch else 1
             found = self.shapes[folding] = MatrixShape(
                 frame=self.pixels, depth=self.depth, outputs=self.outputs, lanes=folding.cols // taps * parallel,
-                rows=folding.rows, out_lanes=folding.lanes, parallel=parallel, patch=patch, **self.formats)
+                rows=folding.rows, out_lanes=folding.lanes, parallel=parallel, patch=patch, style=folding.style,
+                **self.formats)
         return found
 
     def spans_taps(self, cols: int) -> bool:
@@ -218,6 +240,9 @@ class MatrixLayer(HardwareLayer):
 
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         return self.hardware_of(graph).foldings()
+
+    def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:
+        return self.hardware_of(graph).products.styles(technology)
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
         return self.hardware_of(graph).schedule(folding)

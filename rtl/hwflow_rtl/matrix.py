@@ -12,7 +12,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .matrix_array import MatrixArray
-from .matrix_shape import MatrixShape, paces
+from .matrix_shape import MatrixShape, paces, pairs_rows
 from .pipeline import delay
 from .rescaling import Rescaling
 from .row_patch import PatchTimes, RowPatch
@@ -22,7 +22,7 @@ from .vendor.base import Resources, Technology
 from .window import Window
 from .word_join import WordJoin, spaced
 
-__all__ = ["MatrixShape", "MatrixStage", "paces"]
+__all__ = ["MatrixShape", "MatrixStage", "paces", "pairs_rows"]
 
 IntArray = npt.NDArray[np.int64]
 

@@ -79,12 +79,17 @@ class MatrixBank(wiring.Component):
         m.submodules.weights = weights = self.technology.rom(
             width=self.rows * cols * shape.weight.width, contents=self.contents, name=self.name)
         m.submodules.products = products = shape.products.unit(self.rows * cols, self.technology)
-        m.d.comb += [weights.addr.eq(self.addr), Value.cast(products.b).eq(weights.data)]
-        width = shape.accumulator.width
+        m.d.comb += weights.addr.eq(self.addr)
+        width, sharing = shape.accumulator.width, shape.products.sharing
         for row in range(self.rows):
-            for col, lane in enumerate(self.columns[row]):
-                m.d.comb += products.a[row * cols + col].eq(self.word[int(lane)])
-            total = self.tree(m, [products.p[row * cols + col] for col in range(cols)], f"row{row}")
+            # Rows that share their elements stand beside each other.
+            places = [(row // sharing * cols + col) * sharing + row % sharing for col in range(cols)]
+            for col, (place, lane) in enumerate(zip(places, self.columns[row], strict=True)):
+                m.d.comb += Value.cast(products.b[place]).eq(
+                    weights.data.word_select(row * cols + col, shape.weight.width))
+                if row % sharing == 0:
+                    m.d.comb += products.a[place // sharing].eq(self.word[int(lane)])
+            total = self.tree(m, [products.p[place] for place in places], f"row{row}")
             start = 0
             if shape.products.counts:  # the sum of n products is twice the count less n
                 total, start = total << 1, -cols * shape.played.beats

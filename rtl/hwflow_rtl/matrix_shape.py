@@ -16,14 +16,14 @@ from amaranth.hdl import Shape
 from amaranth.utils import ceil_log2
 
 from .pipeline import adder_luts
-from .products import TABLE_INPUTS, Operand, ProductShape
+from .products import TABLE_INPUTS, MultiplierStyle, Operand, ProductShape
 from .row_patch import RowPatch
 from .streams import Queue
 from .vendor.base import Resources, Technology
 from .window import Window, WindowShape
 from .word_join import WordJoin
 
-__all__ = ["MatrixShape", "paces"]
+__all__ = ["MatrixShape", "paces", "pairs_rows"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -43,6 +43,17 @@ def paces(beats: int, drain: int) -> tuple[int, int]:
     """
     result = min(8, max(1, beats // drain))
     return result, max(beats, drain * result)
+
+
+def banks_of(rows: int, out_lanes: int) -> list[int]:
+    """The numbers of rows that a bank can have, ascending."""
+    return [bank for bank in range(1, min(rows, BANK_ROWS) + 1)
+            if rows % bank == 0 and (bank % out_lanes == 0 or out_lanes % bank == 0)]
+
+
+def pairs_rows(rows: int, out_lanes: int, together: int) -> bool:
+    """Whether two rows always share their elements: `together` rows do, and a bank has an even number of rows."""
+    return together % 2 == 0 and any(bank % 2 == 0 for bank in banks_of(rows, out_lanes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +78,8 @@ class MatrixShape:
         Number formats: activations, weights, exact sums (in two's complement, bias or not), results.
     bipolar_element, bipolar_weight
         The one bit of an activation, or of a weight, means +1 or -1.
+    style
+        What makes the products.  A pair is that of a column in two rows of a group, which are in the same bank.
     patch
         `RowPatch` gathers the columns of the kernel, so that one word holds `lanes` channels of a whole row of taps.
     """
@@ -85,6 +98,7 @@ class MatrixShape:
     patch: bool = False
     bipolar_element: bool = False
     bipolar_weight: bool = False
+    style: MultiplierStyle = MultiplierStyle.BLOCKS
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.lanes < 1:
@@ -105,10 +119,16 @@ class MatrixShape:
         if self.bipolar_weight and self.parallel == 1 and self.depth % self.lanes:
             raise ValueError(f"lanes of a matrix stage must divide the {self.depth} inputs of a group where no weight "
                              f"is 0, not {self.lanes}")
+        together = self.rows // self.parallel
+        if self.style is MultiplierStyle.PAIRS and not pairs_rows(self.rows, self.out_lanes, together):
+            raise ValueError(f"style of a matrix stage must be blocks or logic with {self.rows} rows, {together} of a "
+                             f"group, and {self.out_lanes} results at once, not pairs: two rows must be of one group "
+                             "and in one bank")
 
     @cached_property
     def products(self) -> ProductShape:
-        return ProductShape(Operand(self.element, self.bipolar_element), Operand(self.weight, self.bipolar_weight))
+        return ProductShape(Operand(self.element, self.bipolar_element), Operand(self.weight, self.bipolar_weight),
+                            self.style)
 
     @property
     def taps(self) -> int:
@@ -254,8 +274,8 @@ class MatrixShape:
         known = self.__dict__.setdefault("_bank_rows", {})
         if technology not in known:
             costs = {}
-            for bank in range(1, min(self.rows, BANK_ROWS) + 1):
-                if self.rows % bank == 0 and (bank % self.out_lanes == 0 or self.out_lanes % bank == 0):
+            for bank in banks_of(self.rows, self.out_lanes):
+                if bank % self.products.sharing == 0:
                     cost, count = self.bank_cost(bank, technology), self.rows // bank
                     costs[bank] = (cost.dsp * count, cost.ram * count)
             dsp = min(cost[0] for cost in costs.values())

@@ -1,9 +1,8 @@
-"""Elements times weights: in multiplier blocks, or in tables where one of them has no more than two bits."""
+"""Elements times weights: in multiplier blocks, alone or in pairs, or in tables and carry chains."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 
 import numpy as np
@@ -12,9 +11,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from .logic_multiplier import LogicMultipliers
 from .pipeline import adder_luts
 from .requantize_numbers import shape_range, union
-from .vendor.base import Resources, Technology, product_shape
+from .vendor.base import MultiplierStyle, Resources, Technology, product_shape
+from .vendor.pairs import PairMultipliers
 
 __all__ = ["LogicProducts", "MultiplierStyle", "Operand", "ProductShape", "table"]
 
@@ -22,17 +23,6 @@ __all__ = ["LogicProducts", "MultiplierStyle", "Operand", "ProductShape", "table
 TABLE_INPUTS = 4
 #: A product with an operand of so many bits is no more than an addition.
 NARROW = 2
-
-
-class MultiplierStyle(Enum):
-    """What makes the products of a stage whose operands are wider than two bits."""
-
-    #: The family's multiplier blocks, each as many products as it has multipliers.
-    BLOCKS = "blocks"
-    #: Multiplier blocks that make the products of one element with two narrow weights at once.
-    PAIRS = "pairs"
-    #: Tables and carry chains.
-    LOGIC = "logic"
 
 
 @dataclass(frozen=True)
@@ -78,10 +68,19 @@ class ProductShape:
 
     The product of two bipolar operands comes as the bit that says whether they are equal (XNOR), so that a sum of
     products is a population count: with `counts` a product is 2 * p - 1, else it is p.
+
+    `style` says what multiplies operands that are both wider than two bits.  Products 2k and 2k + 1 of PAIRS are of the
+    same element.
     """
 
     element: Operand
     weight: Operand
+    style: MultiplierStyle = MultiplierStyle.BLOCKS
+
+    def __post_init__(self) -> None:
+        if self.in_logic and self.style is not MultiplierStyle.BLOCKS:
+            raise ValueError(f"style of products of {self.element.shape!r} and {self.weight.shape!r} must be blocks, "
+                             f"not {self.style.value}: they are made in tables anyway")
 
     @property
     def counts(self) -> bool:
@@ -107,19 +106,58 @@ class ProductShape:
         low, high = min(ends), max(ends)
         return union([(low, high)]) if low < 0 else Shape(high.bit_length())
 
+    @property
+    def sharing(self) -> int:
+        """Products of one element: p[n] is that of a[n // sharing] and b[n]."""
+        return 2 if self.style is MultiplierStyle.PAIRS else 1
+
+    def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
+        """Those that `technology` offers for these operands."""
+        if self.in_logic:
+            return (MultiplierStyle.BLOCKS,)
+        return technology.styles(self.element.shape, self.weight.shape)
+
+    def check_style(self, technology: Technology) -> None:
+        """Raise ValueError where `technology` does not offer the style."""
+        possible = self.styles(technology)
+        if self.style is not MultiplierStyle.BLOCKS and self.style not in possible:
+            raise ValueError(
+                f"style of products of {self.element.shape!r} and {self.weight.shape!r} must be one of "
+                f"{', '.join(style.value for style in possible)} on {technology.name}, not {self.style.value}")
+
     def latency(self, technology: Technology) -> int:
-        return 1 if self.in_logic else technology.timing.multiply
+        if self.in_logic:
+            return 1
+        if self.style is MultiplierStyle.LOGIC:
+            return LogicMultipliers.latency(self.element.shape, self.weight.shape)
+        return technology.timing.multiply
 
     def unit(self, count: int, technology: Technology) -> wiring.Component:
-        """`count` products a cycle: p[n] = a[n] * b[n], `latency` cycles later; a are elements, b weights."""
+        """`count` products a cycle: p[n] = a[n // sharing] * b[n], `latency` cycles later; a are elements, b weights.
+
+        ValueError where `technology` does not offer the style.
+        """
         if self.in_logic:
             return LogicProducts(shape=self, count=count)
-        return technology.multipliers(count=count, a=self.element.shape, b=self.weight.shape)
+        self.check_style(technology)
+        a, b = self.element.shape, self.weight.shape
+        if self.style is MultiplierStyle.LOGIC:
+            return LogicMultipliers(count=count, a=a, b=b, technology=technology)
+        if self.style is MultiplierStyle.PAIRS:
+            return technology.pair_multipliers(count=count, a=a, b=b)
+        return technology.multipliers(count=count, a=a, b=b)
 
     def cost(self, count: int, technology: Technology) -> Resources:
-        """DSP exact; LUT and FF of products in logic estimated."""
+        """DSP exact; LUT and FF of products in logic estimated.  ValueError where `technology` has no such style."""
         if not self.in_logic:
-            return technology.multipliers_cost(count=count, a=self.element.shape, b=self.weight.shape)
+            self.check_style(technology)
+            a, b = self.element.shape, self.weight.shape
+            if self.style is MultiplierStyle.LOGIC:
+                return LogicMultipliers.cost(count=count, a=a, b=b, technology=technology)
+            if self.style is MultiplierStyle.PAIRS:
+                chain = adder_luts(product_shape(a, b).width, technology)
+                return PairMultipliers.cost(count=count, a=a, b=b, chain=chain)
+            return technology.multipliers_cost(count=count, a=a, b=b)
         width, narrow = self.shape.width, min(self.element, self.weight, key=lambda operand: operand.width)
         gates = max(self.element.width, self.weight.width)  # one for each bit that is taken or not
         if self.in_tables:

@@ -1,10 +1,12 @@
 """The foldings of layers that multiply by constant weights: which there are, and what they promise."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hwflow_rtl.matrix import MatrixStage
+from hwflow_rtl.products import MultiplierStyle
 from hwflow_rtl.vendor import ECP5
 
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Requantize, Tensor
@@ -75,7 +77,8 @@ def test_foldings(name: str) -> None:
     """Not too many, all different, all divisors, and what they promise is what the unit does."""
     layer, graph = LAYERS[name]
     foldings = list(layer.foldings(graph))
-    assert len(foldings) == len(set(foldings)) <= 1500
+    assert len(foldings) == len(set(foldings)) <= 3000
+    assert len({replace(folding, style=MultiplierStyle.BLOCKS) for folding in foldings}) <= 1500
     hardware = layer.hardware(graph)
     outputs, depth = len(layer.weights) // layer.groups, layer.weights.shape[3]
     sizes = {(folding.rows, folding.cols) for folding in foldings}

@@ -6,6 +6,7 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Shape, signed, unsigned
 from hwflow_rtl.matrix import MatrixShape, MatrixStage
+from hwflow_rtl.products import MultiplierStyle
 from hwflow_rtl.requantize import Requantization, RequantizerStyle
 from hwflow_rtl.row_patch import RowPatch
 from hwflow_rtl.vendor.base import Timing
@@ -36,8 +37,8 @@ class Layer:
     element: Shape = field(default_factory=lambda: signed(8))
     weight: Shape = field(default_factory=lambda: signed(8))
     output: Shape = field(default_factory=lambda: signed(8))
-
     parallel: int = 1
+    style: MultiplierStyle = MultiplierStyle.BLOCKS
 
     @property
     def window(self) -> WindowShape:
@@ -50,7 +51,8 @@ class Layer:
         return MatrixShape(
             frame=self.window, depth=self.frame[2] // self.groups, outputs=self.cout // self.groups, lanes=self.cols,
             rows=self.rows, out_lanes=self.out_lanes, element=self.element, weight=self.weight,
-            accumulator=accumulator, output=self.output, parallel=self.parallel, patch=self.patch)
+            accumulator=accumulator, output=self.output, parallel=self.parallel, patch=self.patch,
+            style=self.style)
 
 
 SAME = {"kernel": (3, 3), "pads": (1, 1, 1, 1)}
@@ -111,6 +113,13 @@ LAYERS = {
     "unsigned": Layer((4, 4, 4), 4, 2, 2, element=unsigned(8), output=unsigned(8), **SAME),
     "4-bit weights": Layer((4, 4, 4), 4, 2, 2, weight=signed(4), element=unsigned(4), output=unsigned(4), **SAME),
     "3-bit weights, unsigned": Layer((4, 4, 4), 4, 4, 2, weight=unsigned(3), element=unsigned(5), **SAME),
+    "logic": Layer((4, 5, 6), 6, 3, 3, style=MultiplierStyle.LOGIC, **SAME),
+    "logic, 3-bit weights": Layer((1, 1, 24), 10, 4, 4, weight=signed(3), style=MultiplierStyle.LOGIC, out_lanes=2),
+    "pairs": Layer((4, 5, 4), 12, 6, 2, weight=signed(4), style=MultiplierStyle.PAIRS, out_lanes=3, **SAME),
+    "pairs, unsigned, rows left over": Layer((4, 4, 4), 10, 4, 4, weight=signed(4), element=unsigned(8),
+                                             style=MultiplierStyle.PAIRS),
+    "pairs, in groups": Layer((4, 4, 8), 12, 12, 8, weight=signed(3), groups=2, parallel=2, kernel=(1, 3), out_lanes=2,
+                              style=MultiplierStyle.PAIRS),
 }
 
 
@@ -296,6 +305,10 @@ def test_banks_share_a_rom_where_that_saves_blocks():
                                                 "of its 3 groups, not 4 and 4"),
     ("columns left over", {"weight": Shape(1), "bipolar_weight": True},
      "lanes of a matrix stage must divide the 5 inputs of a group where no weight is 0, not 3"),
+    ("rows left over", {"style": MultiplierStyle.PAIRS},
+     "style of a matrix stage must be blocks or logic with 3 rows, 3 of a group, and 1 results at once, not pairs: two "
+     "rows must be of one group and in one bank"),
+    ("depthwise, four of six", {"style": MultiplierStyle.PAIRS}, "with 4 rows, 1 of a group, and 2 results at once"),
 ])
 def test_refuses_shapes(name, change, message):
     shape = LAYERS[name].shape(signed(24))

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.products import Operand, ProductShape
-from hwflow_rtl.vendor import ECP5, Generic, Timing
+from hwflow_rtl.products import MultiplierStyle, Operand, ProductShape
+from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin, Timing
+from hwflow_rtl.vendor.pairs import packing
 
 from tests.rtl.harness import simulator
 
+PAIRS, LOGIC = MultiplierStyle.PAIRS, MultiplierStyle.LOGIC
 BIPOLAR = Operand(unsigned(1), bipolar=True)
 OPERANDS = [BIPOLAR, *(Operand(shape(bits)) for bits in (1, 2, 3, 6) for shape in (signed, unsigned))]
-PAIRS = [(a, b) for a in OPERANDS for b in OPERANDS if a.width + b.width <= 8]
+BOTH = [(a, b) for a in OPERANDS for b in OPERANDS if a.width + b.width <= 8]
 
 
 def name(pair) -> str:
@@ -23,7 +25,7 @@ def numbers(operand: Operand) -> list[int]:
     return [operand.meaning(bits) for bits in range(1 << operand.width)]
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=name)
+@pytest.mark.parametrize("pair", BOTH, ids=name)
 def test_every_product(pair):
     element, weight = pair
     shape, technology = ProductShape(element, weight), Generic(timing=Timing(multiply=3))
@@ -47,6 +49,113 @@ def test_every_product(pair):
     products = [element.meaning(a) * weight.meaning(b) for a, b in bits]
     results = [tuple(2 * p - 1 if shape.counts else p for p in both) for both in found[latency:]]
     assert results == list(zip(products, reversed(products), strict=True))
+
+
+def bits_of(numbers: np.ndarray, width: int) -> list[int]:
+    """Rows of integers, each row one word, the first in its lowest bits."""
+    return [sum((value & ((1 << width) - 1)) << (k * width) for k, value in enumerate(row)) for row in numbers.tolist()]
+
+
+def products_of(shape: ProductShape, technology, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """What the unit makes of elements [cycles, count / sharing] and weights [cycles, count], in simulation."""
+    unit, latency = shape.unit(b.shape[1], technology), shape.latency(technology)
+    words = list(zip(bits_of(a, shape.element.width), bits_of(b, shape.weight.width), strict=True))
+    found = []
+
+    async def testbench(ctx):
+        for elements, weights in words + words[:1] * latency:
+            ctx.set(unit.a.as_value(), elements)
+            ctx.set(unit.b.as_value(), weights)
+            *_, products = await ctx.tick().sample(unit.p.as_value())
+            found.append(products)
+
+    sim = simulator(unit)
+    sim.add_testbench(testbench)
+    sim.run()
+    width = shape.shape.width
+    made = np.array([[word >> (k * width) & ((1 << width) - 1) for k in range(b.shape[1])] for word in found[latency:]])
+    return np.where(shape.shape.signed & (made >> (width - 1) == 1), made - (1 << width), made)
+
+
+def every(shape, copies: int = 1) -> np.ndarray:
+    return np.array([Operand(shape).meaning(bits) for bits in range(1 << shape.width)])
+
+
+#: Elements and weights; 18 bits hold two of the weights and a product.
+NARROW = [(signed(8), signed(4)), (unsigned(8), signed(4)), (signed(8), unsigned(4)), (unsigned(8), unsigned(4)),
+          (signed(8), signed(3)), (unsigned(5), signed(5)), (signed(4), signed(6)), (signed(3), unsigned(6))]
+
+
+@pytest.mark.parametrize(("a", "b"), NARROW, ids=str)
+def test_arithmetic_of_pairs(a, b):
+    """Every triple of operands, in integers: the product of the packed weights holds both products."""
+    shift = packing(a, b, 18)
+    x, high, low = np.meshgrid(every(a), every(b), every(b), indexing="ij")
+    product = x * ((high << shift) + low)
+    assert product.min() >= -(1 << 35)
+    assert product.max() < 1 << 36
+    field = product & ((1 << shift) - 1)
+    negative = (field >> (shift - 1)) * (a.signed or b.signed)
+    assert np.array_equal(field - (negative << shift), x * low)
+    assert np.array_equal((product >> shift) + negative, x * high)
+
+
+@pytest.mark.parametrize(("a", "b"), NARROW[:4] + NARROW[5:6], ids=str)
+def test_every_triple_of_pairs(a, b):
+    """In the unit: with eight pairs a cycle each element meets each two weights."""
+    shape, technology = ProductShape(Operand(a), Operand(b), PAIRS), Generic(timing=Timing(multiply=4), like=ECP5())
+    x, high, low = (part.reshape(-1, 16) for part in np.meshgrid(every(a), every(b), every(b), indexing="ij"))
+    weights = np.stack([low, high], axis=2).reshape(len(x), -1)
+    assert np.array_equal(products_of(shape, technology, x, weights), np.repeat(x, 2, axis=1) * weights)
+
+
+@pytest.mark.parametrize(("a", "b", "limit", "shift"), [
+    (signed(8), signed(4), 18, 12), (signed(8), signed(5), 18, None), (unsigned(8), unsigned(5), 18, 13),
+    (signed(8), signed(4), 16, None), (signed(7), signed(5), 18, 12), (signed(9), signed(4), 18, 13),
+    (signed(10), signed(4), 18, None), (signed(4), signed(8), 18, None), (signed(19), signed(3), 18, None)])
+def test_widths_of_pairs(a, b, limit, shift):
+    assert packing(a, b, limit) == shift
+
+
+@pytest.mark.parametrize("like", [ECP5(), ICE40()], ids=lambda like: like.name)
+@pytest.mark.parametrize(("a", "b"), [
+    *((a(n), b(k)) for n, k in ((3, 3), (4, 3), (3, 5), (6, 4), (5, 5), (7, 3)) for a in (signed, unsigned)
+      for b in (signed, unsigned)), (signed(8), signed(8)), (unsigned(8), signed(8))], ids=str)
+def test_every_product_in_logic(a, b, like):
+    shape, technology = ProductShape(Operand(a), Operand(b), LOGIC), Generic(timing=Timing(multiply=4), like=like)
+    x, y = (part.reshape(-1, 32 if a.width + b.width > 12 else 4) for part in np.meshgrid(every(a), every(b)))
+    assert np.array_equal(products_of(shape, technology, x, y), x * y)
+
+
+@pytest.mark.parametrize(("a", "b"), [(signed(16), signed(16)), (unsigned(16), signed(13)), (signed(11), unsigned(16)),
+                                      (unsigned(16), unsigned(16)), (signed(16), signed(3))], ids=str)
+def test_wide_products_in_logic(a, b):
+    """Corners with each other, and any others."""
+    rng = np.random.default_rng(a.width * b.width)
+    x, y = (np.concatenate([np.tile(ends, 5) if k else np.repeat(ends, 5), rng.integers(ends[0], ends[-1] + 1, 1975)])
+            for k, shape in enumerate((a, b))
+            for ends in [np.array([every(shape).min(), *((0, 1, 5) if not shape.signed else (-1, 0, 1)),
+                                   every(shape).max()])])
+    shape = ProductShape(Operand(a), Operand(b), LOGIC)
+    assert np.array_equal(products_of(shape, Generic(), x.reshape(-1, 4), y.reshape(-1, 4)), (x * y).reshape(-1, 4))
+
+
+@pytest.mark.parametrize(("operands", "style", "technology", "message"), [
+    ((8, 8), PAIRS, ECP5(), r"style of products of signed\(8\) and signed\(8\) must be one of blocks, logic on ecp5, "
+                            "not pairs"),
+    ((8, 4), PAIRS, ICE40(), r"signed\(8\) and signed\(4\) must be one of blocks, logic on ice40, not pairs"),
+    ((8, 4), PAIRS, Gowin(), r"signed\(8\) and signed\(4\) must be one of blocks, logic on gowin, not pairs"),
+    ((17, 4), LOGIC, Generic(), r"signed\(17\) and signed\(4\) must be one of blocks on generic, not logic")])
+def test_styles_that_a_family_does_not_offer_are_refused(operands, style, technology, message):
+    shape = ProductShape(*(Operand(signed(width)) for width in operands), style)
+    for refused in (lambda: shape.cost(2, technology), lambda: shape.unit(2, technology)):
+        with pytest.raises(ValueError, match=message):
+            refused()
+
+
+def test_products_of_few_bits_have_one_style():
+    with pytest.raises(ValueError, match=r"style of products of signed\(8\) and signed\(2\) must be blocks, not logic"):
+        ProductShape(Operand(signed(8)), Operand(signed(2)), LOGIC)
 
 
 @pytest.mark.parametrize("operand", OPERANDS, ids=lambda operand: name((operand,)))

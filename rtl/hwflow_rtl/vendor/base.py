@@ -8,22 +8,38 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Shape, signed, unsigned
+from amaranth.hdl import Module, Mux, Shape, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .pll import Pll, PllSettings
 
 __all__ = [
-    "Multipliers", "Ram", "Resources", "Rom", "Technology", "Timing", "check_operands", "price", "product_shape"]
+    "MultiplierStyle", "Multipliers", "Ram", "Resources", "Rom", "Technology", "Timing", "price", "product_shape"]
 
 #: Logic cells that one block stands for in `price`: an LFE5U-85F has 83 640 cells, 156 multipliers and 208 RAM blocks.
 CELLS_OF_A_DSP = 83640 / 156
 CELLS_OF_A_RAM = 83640 / 208
+
+
+#: Operands of a multiplier in tables.
+WIDEST_IN_LOGIC = 16
+
+
+class MultiplierStyle(Enum):
+    """What makes the products of a stage whose operands are wider than two bits."""
+
+    #: The family's multiplier blocks, each as many products as it has multipliers.
+    BLOCKS = "blocks"
+    #: Multiplier blocks that make the products of one element with two narrow weights at once.
+    PAIRS = "pairs"
+    #: Tables and carry chains.
+    LOGIC = "logic"
 
 
 @dataclass(frozen=True)
@@ -61,13 +77,6 @@ def product_shape(a: Shape, b: Shape) -> Shape:
     """The shape that holds every product of `a` and `b`."""
     width = a.width + b.width
     return signed(width) if a.signed or b.signed else unsigned(width)
-
-
-def check_operands(family: str, a: Shape, b: Shape, limit: int) -> None:
-    """Refuse operands that a family's multiplier blocks cannot take."""
-    if max(a.width, b.width) > limit:
-        raise ValueError(f"operands of a multiplier must be at most {limit} bits wide on {family}, not {a!r} and "
-                         f"{b!r}; split them, or multiply in the fabric")
 
 
 class Multipliers(wiring.Component):
@@ -115,6 +124,10 @@ class Technology(ABC):
 
     name: str
     timing: Timing
+    #: Bits of an operand that the family's multiplier blocks take.
+    operand_bits: int
+    #: A carry chain of the family adds what `gated_sum` wants without tables before it.
+    gates_in_chains: bool = False
     #: Requantizers multiply in the fabric: the family's multiplier blocks are few, or too narrow for 18 bits.
     prefers_fabric_requantizer: bool = False
 
@@ -124,6 +137,33 @@ class Technology(ABC):
     def placed(self, resources: Resources) -> Resources:
         """What the sum of all units' resources takes once it is packed into the family's cells."""
         return resources
+
+    def styles(self, a: Shape, b: Shape) -> tuple[MultiplierStyle, ...]:
+        """What can make the products of an element `a` and a weight `b`."""
+        wide = max(a.width, b.width)
+        possible = {MultiplierStyle.BLOCKS: wide <= self.operand_bits,
+                    MultiplierStyle.PAIRS: self.pair_shift(a, b) is not None,
+                    MultiplierStyle.LOGIC: wide <= WIDEST_IN_LOGIC}
+        return tuple(style for style, there in possible.items() if there)
+
+    def check_operands(self, a: Shape, b: Shape) -> None:
+        """Refuse operands that the multiplier blocks cannot take."""
+        if max(a.width, b.width) > self.operand_bits:
+            raise ValueError(f"operands of a multiplier must be at most {self.operand_bits} bits wide on {self.name}, "
+                             f"not {a!r} and {b!r}; split them, or multiply in the fabric")
+
+    def pair_shift(self, a: Shape, b: Shape) -> int | None:
+        """See `packing`; None where one block makes as many products without."""
+        return None
+
+    def pair_multipliers(self, *, count: int, a: Shape, b: Shape) -> wiring.Component:
+        """`PairMultipliers`, where there is a `pair_shift`."""
+        raise ValueError(f"style of multipliers must be blocks or logic on {self.name} for {a!r} and {b!r}, not pairs")
+
+    def gated_sum(self, m: Module, value: Value, gates: Value, *, minus: bool, shape: Shape, name: str) -> Value:
+        """value * gates[0] + 2 * value * gates[1], or, with `minus`, - instead of +; of `shape`, which holds it."""
+        low, high = Mux(gates[0], value, 0), Mux(gates[1], value << 1, 0)
+        return low - high if minus else low + high
 
     @abstractmethod
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers: ...

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
 
-from .base import Multipliers, Ram, Resources, Rom, Technology, Timing, check_operands
+from .base import Multipliers, Ram, Resources, Rom, Technology, Timing
 from .blocks import (
     BlockRam,
     BlockRom,
@@ -30,6 +30,7 @@ from .blocks import (
     tile_rom,
     write_decoder_cost,
 )
+from .pairs import PairMultipliers, packing
 from .pll import Pll, PllSettings
 from .pll_ecp5 import ECP5Pll, ecp5_pll_settings
 
@@ -64,11 +65,20 @@ class ECP5Multipliers(Multipliers):
         return m
 
 
+class ECP5Pairs(PairMultipliers):
+    """Latency 4: the three registers of the MULT18X18D, and the register in the fabric, which the correction is in."""
+
+    def block(self, m: Module, n: int, a: Value, packed: Value) -> Value:
+        product = Signal(36, name=f"product{n}")
+        m.submodules[f"multiplier{n}"] = mult18x18d(a, packed, product)
+        return product
+
+
 def mult18x18d(a: Value, b: Value, product: Value) -> Instance:
     """All three registers on CLK0, never reset, never stalled."""
     ports: dict[str, object] = {}
     for letter, operand in (("A", a), ("B", b)):
-        wide = Cat(operand, (operand[-1] if operand.shape().signed else Const(0, 1)).replicate(18 - len(operand)))
+        wide = value_of_width(operand, 18)
         ports |= {f"i_{letter}{k}": wide[k] for k in range(18)}
         ports[f"i_SIGNED{letter}"] = Const(int(operand.shape().signed), 1)
         ports[f"i_SOURCE{letter}"] = Const(0, 1)
@@ -79,6 +89,37 @@ def mult18x18d(a: Value, b: Value, product: Value) -> Instance:
     ports |= {f"i_CE{k}": Const(1, 1) for k in range(4)}
     ports |= {f"i_RST{k}": Const(0, 1) for k in range(4)}
     return Instance("MULT18X18D", p_REG_PIPELINE_CLK="CLK0", p_REG_OUTPUT_CLK="CLK0", **ports)
+
+
+def ccu2c_sum(m: Module, value: Value, gates: Value, *, minus: bool, shape: Shape, name: str) -> Value:
+    """`Technology.gated_sum` in one carry chain, two bits a CCU2C.
+
+    A cell passes its carry on where its table of all four inputs is 1, and else what its table of A and B alone says,
+    which is that of all four with C = D = 0 (yosys' techlibs/lattice/ccu2c_sim.vh).  With a bit of one operand = A & B,
+    negated where it is subtracted, and that of the other = C & D, the first table is their XOR, and where that is 0
+    both are equal to A & B, or its negation: what the second one says.
+    """
+    width = shape.width + shape.width % 2
+    wide = value_of_width(value, width)
+    twice = Cat(Const(0, 1), wide)[:width]
+    bits = Signal(width, name=name)
+    table = 0x8777 if minus else 0x7888
+    carry: Value = Const(int(minus), 1)
+    for k in range(0, width, 2):
+        following = Signal(name=f"{name}_carry{k}")
+        m.submodules[f"{name}_cell{k}"] = Instance(
+            "CCU2C", p_INIT0=Const(table, 16), p_INIT1=Const(table, 16), p_INJECT1_0="NO", p_INJECT1_1="NO",
+            i_CIN=carry, o_COUT=following, o_S0=bits[k], o_S1=bits[k + 1],
+            **{f"i_{port}{n}": pin for n in range(2) for port, pin in zip(
+                "ABCD", (twice[k + n], gates[1], wide[k + n], gates[0]), strict=True)})
+        carry = following
+    return bits[:shape.width].as_signed() if shape.signed else bits[:shape.width]
+
+
+def value_of_width(value: Value, width: int) -> Value:
+    """`value` with its sign or with zeros, `width` bits."""
+    sign = value[-1] if value.shape().signed else Const(0, 1)
+    return Cat(value, sign.replicate(max(0, width - len(value))))[:width]
 
 
 def initval(block: npt.NDArray[np.uint8]) -> dict[str, Const]:
@@ -170,6 +211,8 @@ class ECP5(Technology):
 
     name = "ecp5"
     timing = Timing(multiply=4, rom=2, ram=2)
+    operand_bits = 18
+    gates_in_chains = True
 
     def pll_settings(self, input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:
         return ecp5_pll_settings(input_mhz, output_mhz)
@@ -178,8 +221,17 @@ class ECP5(Technology):
         return ECP5Pll(settings)
 
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
-        check_operands(self.name, a, b, 18)
+        self.check_operands(a, b)
         return ECP5Multipliers(count=count, a=a, b=b)
+
+    def pair_shift(self, a: Shape, b: Shape) -> int | None:
+        return packing(a, b, self.operand_bits)
+
+    def pair_multipliers(self, *, count: int, a: Shape, b: Shape) -> ECP5Pairs:
+        return ECP5Pairs(count=count, a=a, b=b, shift=packing(a, b, self.operand_bits))
+
+    def gated_sum(self, m: Module, value: Value, gates: Value, *, minus: bool, shape: Shape, name: str) -> Value:
+        return ccu2c_sum(m, value, gates, minus=minus, shape=shape, name=name)
 
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
         depth = len(contents)
@@ -198,7 +250,7 @@ class ECP5(Technology):
         return ECP5Ram(width=width, depth=depth)
 
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
-        check_operands(self.name, a, b, 18)
+        self.check_operands(a, b)
         return Resources(dsp=count, ff=count * (a.width + b.width))
 
     def rom_cost(self, *, width: int, depth: int) -> Resources:

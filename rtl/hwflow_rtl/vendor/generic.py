@@ -11,10 +11,11 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import ClockSignal, Instance, Module, Shape, Signal
+from amaranth.hdl import ClockSignal, Instance, Module, Shape, Signal, Value
 from amaranth.lib import memory
 
 from .base import Multipliers, Ram, Resources, Rom, Technology, Timing
+from .pairs import PairMultipliers, packing
 from .pll import Pll, PllSettings, Wire, exact
 
 __all__ = ["Generic"]
@@ -35,6 +36,15 @@ class GenericMultipliers(Multipliers):
                 value = register
             m.d.comb += self.p[n].eq(value)
         return m
+
+
+class GenericPairs(PairMultipliers):
+    def __init__(self, *, count: int, a: Shape, b: Shape, shift: int | None, latency: int):
+        super().__init__(count=count, a=a, b=b, shift=shift)
+        self.latency = latency
+
+    def block(self, m: Module, n: int, a: Value, packed: Value) -> Value:
+        return delay(m, a * packed, self.latency - 1, f"product{n}")
 
 
 class GenericRom(Rom):
@@ -93,6 +103,7 @@ class Generic(Technology):
     """
 
     name = "generic"
+    operand_bits = 18
 
     def __init__(self, *, timing: Timing = Timing(multiply=4), hex_roms: bool = False, like: Technology | None = None):
         self.timing = timing
@@ -100,6 +111,7 @@ class Generic(Technology):
         self.like = like
         if like is not None:
             self.name, self.prefers_fabric_requantizer = like.name, like.prefers_fabric_requantizer
+            self.operand_bits, self.gates_in_chains = like.operand_bits, like.gates_in_chains
         self.roms: dict[str, npt.NDArray[np.uint8]] = {}
 
     def pll_settings(self, input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:
@@ -113,6 +125,12 @@ class Generic(Technology):
 
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
         return GenericMultipliers(count=count, a=a, b=b, latency=self.timing.multiply)
+
+    def pair_shift(self, a: Shape, b: Shape) -> int | None:
+        return packing(a, b, self.operand_bits) if self.like is None else self.like.pair_shift(a, b)
+
+    def pair_multipliers(self, *, count: int, a: Shape, b: Shape) -> GenericPairs:
+        return GenericPairs(count=count, a=a, b=b, shift=self.pair_shift(a, b), latency=self.timing.multiply)
 
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
         if name in self.roms:

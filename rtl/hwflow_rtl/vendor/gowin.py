@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
 
-from .base import Multipliers, Ram, Resources, Rom, Technology, Timing, check_operands
+from .base import Multipliers, Ram, Resources, Rom, Technology, Timing
 from .blocks import (
     BlockRam,
     BlockRom,
@@ -127,6 +127,7 @@ class Gowin(Technology):
 
     name = "gowin"
     timing = Timing(multiply=3, rom=2, ram=2)
+    operand_bits = 18
     #: 29 MULT9X9 and 3 MULT18X18 kept nextpnr placing for minutes, without an end seen; 40 MULT9X9 alone place.
     prefers_fabric_requantizer = True
     #: With three quarters of the flip-flops in use nextpnr had not placed the first round after five minutes.
@@ -143,7 +144,7 @@ class Gowin(Technology):
         return GowinPll(settings, self.chip)
 
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
-        check_operands(self.name, a, b, 18)
+        self.check_operands(a, b)
         return GowinMultipliers(count=count, a=a, b=b)
 
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
@@ -157,7 +158,7 @@ class Gowin(Technology):
         return GowinRam(width=width, depth=depth)
 
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
-        check_operands(self.name, a, b, 18)
+        self.check_operands(a, b)
         return Resources(dsp=count * (1 if max(a.width, b.width) <= 9 else 2))
 
     def rom_cost(self, *, width: int, depth: int) -> Resources:

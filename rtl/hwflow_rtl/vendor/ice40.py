@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
 
-from .base import Multipliers, Ram, Resources, Rom, Technology, Timing, check_operands
+from .base import Multipliers, Ram, Resources, Rom, Technology, Timing
 from .blocks import (
     BlockRam,
     BlockRom,
@@ -164,6 +164,7 @@ class ICE40(Technology):
 
     name = "ice40"
     timing = Timing(multiply=3, rom=2, ram=2)
+    operand_bits = 16
     prefers_fabric_requantizer = True
     usable_logic = 0.75
 
@@ -185,7 +186,7 @@ class ICE40(Technology):
         return ICE40Pll(settings)
 
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers:
-        check_operands(self.name, a, b, 16)
+        self.check_operands(a, b)
         return ICE40Multipliers(count=count, a=a, b=b)
 
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
@@ -197,7 +198,7 @@ class ICE40(Technology):
         return ICE40Ram(width=width, depth=depth)
 
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
-        check_operands(self.name, a, b, 16)
+        self.check_operands(a, b)
         if are_narrow(a, b):
             bits = count * (a.width + b.width)
             return Resources(dsp=-(-count // 2), lut=bits, ff=bits)
