@@ -1,0 +1,79 @@
+"""Integer frames as the bytes on the line, and back (docs/host-link.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.errors import HwflowError
+from hwflow.layers.base import LayerGraph
+from hwflow.layers.formats import IntArray, IntFormat, Tensor
+
+__all__ = ["bytes_in", "bytes_out", "pack", "unpack"]
+
+Bytes = npt.NDArray[np.uint8]
+
+#: Bytes of the int64 in which elements are kept here.
+WHOLE = 8
+
+
+def bytes_in(graph: LayerGraph) -> int:
+    """Bytes of one frame of all inputs."""
+    return sum(_size(graph.tensors[name]) for name in graph.inputs)
+
+
+def bytes_out(graph: LayerGraph) -> int:
+    """Bytes of one frame of all outputs."""
+    return sum(_size(graph.tensors[name]) for name in graph.outputs)
+
+
+def pack(graph: LayerGraph, frames: Mapping[str, IntArray]) -> bytes:
+    """Frames [n, height, width, channels] by input name, inside their formats, as the bytes for the board."""
+    parts = [_bytes_of(frames[name], graph.tensors[name].format) for name in graph.inputs]
+    return np.concatenate(parts, axis=1).tobytes()
+
+
+def unpack(graph: LayerGraph, data: bytes) -> dict[str, IntArray]:
+    """Whole frames of the board as int64 [n, height, width, channels] by output name.
+
+    HwflowError where an element is outside its tensor's format: no board with this graph sends that.
+    """
+    rows = np.frombuffer(data, np.uint8).reshape(-1, bytes_out(graph))
+    frames, start = {}, 0
+    for name in graph.outputs:
+        tensor = graph.tensors[name]
+        end = start + _size(tensor)
+        values = _values_of(rows[:, start:end].reshape(len(rows), tensor.frame.elements, -1), tensor.format)
+        if not tensor.format.contains(values):
+            raise HwflowError(f"output '{name}' of the board must be inside {tensor.format}, not from {values.min()} "
+                              f"to {values.max()}; load the bitstream again")
+        frames[name] = values.reshape(len(rows), tensor.frame.height, tensor.frame.width, tensor.frame.channels)
+        start = end
+    return frames
+
+
+def _width(format: IntFormat) -> int:
+    """Bytes of one element."""
+    return -(-format.bits // 8)
+
+
+def _size(tensor: Tensor) -> int:
+    return tensor.frame.elements * _width(tensor.format)
+
+
+def _bytes_of(values: IntArray, format: IntFormat) -> Bytes:
+    """[n, height, width, channels] to [n, bytes]; the bit of a bipolar element is set for +1."""
+    codes = (values > 0).astype(np.int64) if format.bipolar else values
+    whole = np.ascontiguousarray(codes, "<i8").view(np.uint8).reshape(len(values), -1, WHOLE)
+    return np.ascontiguousarray(whole[:, :, : _width(format)]).reshape(len(values), -1)
+
+
+def _values_of(data: Bytes, format: IntFormat) -> IntArray:
+    """[n, elements, bytes of an element] to [n, elements]."""
+    signed = format.signed and not format.bipolar
+    fill = np.where(signed & (data[:, :, -1:] >= 0x80), 0xFF, 0).astype(np.uint8)
+    whole = np.concatenate([data, np.repeat(fill, WHOLE - data.shape[2], axis=2)], axis=2)
+    codes = np.ascontiguousarray(whole).view("<i8")[:, :, 0].astype(np.int64)
+    return 2 * codes - 1 if format.bipolar else codes

@@ -1,0 +1,83 @@
+"""The first words with a board: start it anew, and ask what it is."""
+
+from __future__ import annotations
+
+import random
+from typing import NoReturn
+
+from hwflow.host.packets import VERSION, Identity, Kind, Packet
+from hwflow.host.wire import LinkFailed, Wire
+
+__all__ = ["Handshake"]
+
+#: Seconds that the first question waits for its answer, and how much longer each further one.
+FIRST_ANSWER, LONGER = 0.15, 1.6
+
+
+class Handshake:
+    """RESET until the board answers, for at most `seconds`.
+
+    `chance` makes the sequences of the questions.  The board is asked twice: an answer may be left over from another
+    session, which has the right sequence once in 256 times.
+    """
+
+    def __init__(self, wire: Wire, seconds: float, chance: random.Random) -> None:
+        self.wire, self.seconds, self.chance = wire, seconds, chance
+        #: Seconds from the last question to its answer.
+        self.round_trip = 0.0
+        self.echo = False
+        self.before = wire.statistics.bytes_received, wire.statistics.packets_received
+
+    def identity(self) -> Identity:
+        """What the board says.  LinkFailed where nothing answers, or nothing that can be used."""
+        end = self.wire.clock() + self.seconds
+        first, identity = self.ask(end), self.ask(end)
+        name = self.wire.name
+        if identity != first:
+            raise LinkFailed(f"the board on {name} must say the same when it is asked twice, not design "
+                             f"{first.design.hex()} and then {identity.design.hex()}; load its bitstream again")
+        if not (identity.bytes_in and identity.bytes_out and identity.room):
+            raise LinkFailed(f"the board on {name} must have inputs, outputs and room for data, not "
+                             f"{identity.bytes_in}, {identity.bytes_out} and {identity.room} bytes; make its bitstream "
+                             "again with `hwflow synth`")
+        return identity
+
+    def ask(self, end: float) -> Identity:
+        """One answer to one question, which is asked again, with another sequence, where none comes."""
+        wait, clock = FIRST_ANSWER, self.wire.clock
+        while (asked := clock()) < end:
+            sequence = self.chance.randrange(256)
+            self.wire.send(Packet(Kind.RESET, sequence))
+            while (left := min(asked + wait, end) - clock()) > 0:
+                for packet in self.wire.receive(left):
+                    identity = self.answer(packet, sequence)
+                    if identity is not None:
+                        self.round_trip = clock() - asked
+                        return identity
+            wait *= LONGER
+        self.give_up()
+
+    def answer(self, packet: Packet, sequence: int) -> Identity | None:
+        self.echo |= packet.kind == Kind.RESET
+        if packet.kind != Kind.IDENTITY or packet.sequence != sequence:
+            return None
+        identity = Identity.parse(packet.payload)
+        if identity is not None and identity.version != VERSION:
+            raise LinkFailed(f"the board on {self.wire.name} must speak version {VERSION} of the protocol, not version "
+                             f"{identity.version}; make its bitstream again with `hwflow synth`")
+        return identity
+
+    def give_up(self) -> NoReturn:
+        name, seconds, counts = self.wire.name, f"{self.seconds:g} s", self.wire.statistics
+        received, packets = counts.bytes_received - self.before[0], counts.packets_received - self.before[1]
+        if self.echo:
+            raise LinkFailed(f"what is sent to {name} comes back: its rx and tx are joined, or it is no board; name "
+                             "the board's port with --port")
+        if packets:
+            raise LinkFailed(f"the board on {name} must answer RESET with its identity, but did not in {seconds}, only "
+                             f"with {packets} other packets; load its bitstream again")
+        if received:
+            raise LinkFailed(f"what comes from {name} must be packets, but {received} bytes in {seconds} held none; is "
+                             "the rate that of the board's file (--baud), and the bitstream one of hwflow?")
+        raise LinkFailed(f"nothing answers on {name} in {seconds}; is it the board's port, is the bitstream loaded (it "
+                         "may be gone after power off), and is the rate that of the board's file (--baud)?")

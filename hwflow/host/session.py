@@ -1,0 +1,179 @@
+"""Frames in, results out, between one RESET and the next: sends ahead while results come, asks for what was lost."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NoReturn
+
+from hwflow.host.pace import Pace, Patience
+from hwflow.host.packets import Identity, Kind, Packet, Status
+from hwflow.host.window import Arrival, Collector, Outbox
+from hwflow.host.wire import LinkFailed, Wire
+
+__all__ = ["Progress", "Session"]
+
+#: Called with (bytes of results that came, bytes of results in all).
+Progress = Callable[[int, int], None]
+
+#: Packets that are written before the host looks what came.
+BURST = 8
+
+
+class Session:
+    """What host and board have of each other since a RESET.
+
+    A STATUS that brings nothing new means that the board dropped data, and they are sent again; but not if it answers
+    something that could bring nothing new (an acknowledgement alone, data for the second time), or data would be
+    repeated for ever.  `idle_answers` counts those that are on their way.
+    """
+
+    def __init__(self, wire: Wire, identity: Identity, patience: Patience, round_trip: float) -> None:
+        self.wire, self.identity, self.patience = wire, identity, patience
+        self.clock, self.statistics = wire.clock, wire.statistics
+        self.pace = Pace(patience, round_trip)
+        self.outbox, self.collector = Outbox(identity.room), Collector()
+        self.wanted = 0
+        self.progress: Progress | None = None
+        #: When something right came, when something new came, since when an answer is waited for.
+        self.heard = self.moved = self.timer = self.clock()
+        self.polled = False
+        self.unanswered = 0
+        self.idle_answers = 0
+        #: The packet of results that was missing when the host last asked for it.
+        self.gap: int | None = None
+        #: Whether results came that the board does not know to have arrived.
+        self.owed = False
+        #: When the packets from `outbox.base` on were sent; None for those sent again.
+        self.sent: deque[float | None] = deque()
+
+    def exchange(self, data: bytes, progress: Progress | None = None) -> bytes:
+        """The outputs of the whole frames `data`.  LinkFailed where they do not come or might be others."""
+        results = self.collector.data
+        results.clear()
+        self.outbox.offer(data)
+        self.wanted = len(data) // self.identity.bytes_in * self.identity.bytes_out
+        self.progress = progress
+        self.heard = self.moved = self.timer = self.clock()
+        while len(results) < self.wanted or not self.outbox.done:
+            more = self.send()
+            packets = self.wire.receive(0.0 if more else self.timer + self.pace.wait - self.clock())
+            if packets:
+                self.heard, self.unanswered = self.clock(), 0
+            for packet in packets:
+                self.take(packet)
+            self.look_at_the_clock()
+        if self.owed:
+            self.acknowledge()
+        return bytes(results)
+
+    def send(self) -> bool:
+        """Put on the line what has room; whether there may be more."""
+        packets: list[Packet] = []
+        waiting = self.outbox.in_flight
+        while len(packets) < BURST:
+            place, again = self.outbox.in_flight, self.outbox.again
+            found = self.outbox.next()
+            if found is None:
+                break
+            if again:
+                self.sent[place] = None
+                self.statistics.resent += 1
+            else:
+                self.sent.append(self.clock())
+            packets.append(Packet(Kind.DATA, found[0], self.collector.acknowledge, found[1]))
+        if packets:
+            if not waiting:
+                self.timer = self.clock()
+            self.owed = False
+            self.wire.send(*packets)
+        elif self.owed:
+            self.acknowledge()
+        return len(packets) == BURST
+
+    def acknowledge(self) -> None:
+        """Tell the board which results have come where there are no data to say it with."""
+        self.wire.send(Packet(Kind.DATA, self.outbox.unexpected(), self.collector.acknowledge, b"\0"))
+        self.idle_answers += 1
+        self.owed = False
+
+    def poll(self) -> None:
+        self.wire.send(Packet(Kind.POLL, 0, self.collector.acknowledge))
+        self.timer = self.clock()
+        self.owed = False
+
+    def look_at_the_clock(self) -> None:
+        """Ask where an answer is late; give up where too many are."""
+        now = self.clock()
+        if now - self.heard > self.patience.silence and self.unanswered > 2:
+            raise LinkFailed(f"the board on {self.wire.name} does not answer any more; run again when it is powered, "
+                             "connected, and its bitstream loaded")
+        if now - self.moved > self.patience.stall:
+            raise LinkFailed(f"the board on {self.wire.name} answers, but took no data and gave no results for "
+                             f"{self.patience.stall:g} s; load its bitstream again")
+        if now >= self.timer + self.pace.wait:
+            self.pace.asked()
+            self.unanswered += 1
+            self.idle_answers, self.polled = 0, True
+            self.poll()
+
+    def take(self, packet: Packet) -> None:
+        if packet.kind == Kind.STATUS and (status := Status.of(packet)) is not None:
+            self.take_status(status)
+        elif packet.kind == Kind.RESULT and packet.payload:
+            self.take_result(packet)
+        elif packet.kind == Kind.IDENTITY:
+            self.lost("started anew")
+        else:
+            self.statistics.unknown += 1
+
+    def take_status(self, status: Status) -> None:
+        arrived = self.outbox.status(status.expected, status.room)
+        if arrived is None:
+            self.lost("waits for data that it was never sent, or had already")
+        elif arrived:
+            for _ in range(arrived):
+                begun = self.sent.popleft()
+                if begun is not None:
+                    self.pace.sample(self.clock() - begun)
+            self.progressed()
+        elif self.polled or not self.idle_answers:
+            self.polled = False
+            self.idle_answers += self.outbox.in_flight
+            self.outbox.go_back()
+        else:
+            self.idle_answers -= 1
+
+    def take_result(self, packet: Packet) -> None:
+        arrival = self.collector.take(packet.sequence, packet.payload)
+        if arrival is Arrival.REPEAT:
+            self.statistics.repeated += 1
+        elif arrival is Arrival.NEXT:
+            self.check(len(packet.payload))
+            self.owed = True
+            self.progressed()
+            if self.progress is not None:
+                self.progress(len(self.collector.data), self.wanted)
+        elif self.gap != self.collector.expected:  # once; where the answer is lost, the clock asks again
+            self.gap = self.collector.expected
+            self.statistics.gaps += 1
+            self.idle_answers += 1
+            self.poll()
+
+    def check(self, length: int) -> None:
+        """A packet of results ends where a frame ends, and none comes unasked."""
+        total, size = len(self.collector.data), self.identity.bytes_out
+        if total > self.wanted:
+            self.lost(f"sent more than the {self.wanted} bytes of results that were asked for")
+        if (total - length) // size != (total - 1) // size:
+            self.lost(f"sent results across the end of a frame of {size} bytes")
+
+    def progressed(self) -> None:
+        self.moved = self.timer = self.clock()
+        self.pace.answered()
+        self.idle_answers += self.polled  # the answer to the question is still to come
+        self.polled = False
+
+    def lost(self, what: str) -> NoReturn:
+        raise LinkFailed(f"the board on {self.wire.name} {what}; it was reset, or another program uses the port: no "
+                         "results of this run can be trusted, so run again")

@@ -1,0 +1,104 @@
+"""Packets on a line: what goes out and comes in, counted."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from hwflow.errors import HwflowError
+from hwflow.host.packets import Decoder, Drop, Kind, Packet, encode
+
+__all__ = ["BytePort", "LinkFailed", "Statistics", "Wire"]
+
+
+class LinkFailed(HwflowError):
+    """The board cannot be reached, or the link to it was lost; the message says which and what to do.  Exit code 2."""
+
+
+class BytePort(Protocol):
+    """A line that carries bytes both ways.  Errors of the device are LinkFailed."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    def read(self, timeout: float) -> bytes:
+        """What has arrived; waits at most `timeout` seconds for the first byte.  Nothing where none comes."""
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data`."""
+
+    def close(self) -> None:
+        """Let the line go.  May be called twice."""
+
+
+@dataclass
+class Statistics:
+    """What went over the line since it was opened.
+
+    `resent`: packets of data sent once more because the board had not got them; `repeated`: packets of results that
+    came once more; `gaps`: times a packet of results was missing in front of one that came; `polls`: questions after
+    an answer had not come in time, or after a gap; `drops`: what came and was no packet, by reason; `unknown`: packets
+    of an unknown kind or form.
+    """
+
+    packets_sent: int = 0
+    packets_received: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    resent: int = 0
+    repeated: int = 0
+    gaps: int = 0
+    polls: int = 0
+    unknown: int = 0
+    drops: Counter[Drop] = field(default_factory=Counter)
+
+    @property
+    def dropped(self) -> int:
+        return sum(self.drops.values())
+
+    @property
+    def losses(self) -> int:
+        """Signs that something was lost or damaged on the line: 0 on a line without errors."""
+        return self.resent + self.gaps + self.unknown + self.dropped
+
+    def facts(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        names = ("packets_sent", "packets_received", "bytes_sent", "bytes_received", "resent", "repeated", "gaps",
+                 "polls", "unknown", "dropped")  # fmt: skip
+        return {**{name: getattr(self, name) for name in names},
+                "checksum_errors": self.drops[Drop.CHECKSUM],
+                "drops": {drop.value: count for drop, count in sorted(self.drops.items())}}
+
+
+class Wire:
+    """Packets over `port`, with the clock (in seconds) by which both ends of a wait are measured."""
+
+    def __init__(self, port: BytePort, clock: Callable[[], float] = time.monotonic) -> None:
+        self.port = port
+        self.clock = clock
+        self.statistics = Statistics()
+        self._decoder = Decoder()
+        self.statistics.drops = self._decoder.drops
+
+    @property
+    def name(self) -> str:
+        return self.port.name
+
+    def send(self, *packets: Packet) -> None:
+        data = b"".join(map(encode, packets))
+        self.statistics.packets_sent += len(packets)
+        self.statistics.polls += sum(packet.kind == Kind.POLL for packet in packets)
+        self.statistics.bytes_sent += len(data)
+        self.port.write(data)
+
+    def receive(self, timeout: float) -> list[Packet]:
+        """The packets that have come; waits at most `timeout` seconds for bytes."""
+        data = self.port.read(max(timeout, 0.0))
+        packets = self._decoder.feed(data)
+        self.statistics.bytes_received += len(data)
+        self.statistics.packets_received += len(packets)
+        return packets

@@ -1,0 +1,243 @@
+"""A board as docs/host-link.md describes it, in Python; and lines that lose and damage bytes.
+
+Written from that page alone and without the driver's code, so that a mistake in one is not made in the other.  It takes
+bytes and gives bytes; it has no timers.
+"""
+
+from __future__ import annotations
+
+import binascii
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+RESET, DATA, POLL, IDENTITY, STATUS, RESULT = 1, 2, 3, 0x81, 0x82, 0x83
+
+#: Bytes of a frame's inputs to bytes of its outputs.
+Network = Callable[[bytes], bytes]
+
+
+def framed(kind: int, sequence: int, acknowledge: int, payload: bytes = b"") -> bytes:
+    body = bytes([kind, sequence, acknowledge, len(payload), *payload])
+    body += binascii.crc32(body).to_bytes(4, "little")
+    escaped = b"".join({0x7E: b"\x7d\x5e", 0x7D: b"\x7d\x5d"}.get(byte, bytes([byte])) for byte in body)
+    return b"\x7e" + escaped + b"\x7e"
+
+
+@dataclass
+class ReferenceBoard:
+    """`speed`: frames that the core computes for each packet that comes in; `window`: packets of results on their way.
+
+    `started` without a RESET it takes nothing.  `lost` counts packets with errors, `refused` data dropped because they
+    were not expected, `full` those without room.
+    """
+
+    network: Network
+    bytes_in: int
+    bytes_out: int
+    design: bytes = b"hwflow01"
+    room: int = 512
+    window: int = 4
+    speed: float = 1e9
+    version: int = 1
+    lost: int = 0
+    refused: int = 0
+    full: int = 0
+    resets: int = 0
+    taken: int = 0
+    begun: bytearray = field(default_factory=bytearray)
+    escape: bool = False
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Power on."""
+        self.open = False
+        self.clear()
+
+    def clear(self) -> None:
+        self.queue = bytearray()  # data in front of the core
+        self.inside = bytearray()  # a frame that the core has begun
+        self.done = 0.0
+        self.results: list[bytes] = []  # packets of results from `base` on
+        self.expected = self.base = self.next = 0
+        self.sent_again = 0
+
+    # -- the line
+
+    def feed(self, data: bytes) -> bytes:
+        """What it says to these bytes."""
+        answers = bytearray()
+        for byte in data:
+            if byte == 0x7E:
+                if self.begun or self.escape:
+                    answers += self.packet(bytes(self.begun), whole=not self.escape)
+                self.begun.clear()
+                self.escape = False
+            elif self.escape:
+                self.begun.append(byte ^ 0x20 if byte ^ 0x20 in (0x7E, 0x7D) else 0)
+                self.escape = False
+            elif byte == 0x7D:
+                self.escape = True
+            elif len(self.begun) <= 136:
+                self.begun.append(byte)
+        return bytes(answers)
+
+    def packet(self, body: bytes, *, whole: bool) -> bytes:
+        right = whole and 8 <= len(body) <= 136 and len(body) == 8 + body[3]
+        if not right or binascii.crc32(body[:-4]) != int.from_bytes(body[-4:], "little"):
+            self.lost += 1
+            return b""
+        kind, sequence, acknowledge, _ = body[:4]
+        if kind == RESET:
+            self.resets += 1
+            self.open = True
+            self.clear()
+            return self.identity(sequence)
+        if kind not in (DATA, POLL):
+            return b""
+        if not self.open:
+            return self.identity(sequence)
+        self.acknowledged(acknowledge)
+        if kind == DATA:
+            self.data(sequence, body[4:-4])
+        else:
+            self.sent_again += self.next - self.base
+            self.next = self.base
+        self.compute()
+        free = self.room - len(self.queue)
+        return framed(STATUS, 0, self.expected % 256, free.to_bytes(2, "little")) + self.give()
+
+    def identity(self, sequence: int) -> bytes:
+        sizes = self.bytes_in.to_bytes(4, "little") + self.bytes_out.to_bytes(4, "little")
+        said = bytes([self.version]) + self.design + sizes + self.room.to_bytes(2, "little")
+        return framed(IDENTITY, sequence, 0, said)
+
+    def data(self, sequence: int, payload: bytes) -> None:
+        if sequence != self.expected % 256:
+            self.refused += 1
+        elif len(self.queue) + len(payload) > self.room:
+            self.full += 1
+        else:
+            self.queue += payload
+            self.expected += 1
+            self.taken += 1
+
+    def acknowledged(self, acknowledge: int) -> None:
+        count = (acknowledge - self.base) % 256
+        if count <= len(self.results):
+            del self.results[:count]
+            self.base += count
+            self.next = max(self.next, self.base)
+
+    # -- the core
+
+    def compute(self) -> None:
+        """As much as the core manages until the next packet; it stops when nobody takes its results."""
+        self.done = min(self.done + self.speed, 1e9)
+        while len(self.results) < 4 * self.window:
+            take = min(self.bytes_in - len(self.inside), len(self.queue))
+            self.inside += self.queue[:take]
+            del self.queue[:take]
+            if len(self.inside) < self.bytes_in or self.done < 1:
+                return
+            made = self.network(bytes(self.inside))
+            assert len(made) == self.bytes_out
+            self.results += [made[k : k + 128] for k in range(0, len(made), 128)]
+            self.inside.clear()
+            self.done -= 1
+
+    def give(self) -> bytes:
+        """Packets of results, while fewer than the window are on their way."""
+        answers = b""
+        while self.next - self.base < min(self.window, len(self.results)):
+            answers += framed(RESULT, self.next % 256, self.expected % 256, self.results[self.next - self.base])
+            self.next += 1
+        return answers
+
+
+@dataclass
+class Line:
+    """One direction of a line.  `bits`: probability that a bit is wrong; `bytes_`: that a byte is lost, or comes twice
+    (half of them each); `bursts`: that behind a byte comes noise; `cuts`: that behind a byte all is lost for a while.
+
+    `damaged` counts everything that it did.
+    """
+
+    seed: int = 0
+    bits: float = 0.0
+    bytes_: float = 0.0
+    bursts: float = 0.0
+    cuts: float = 0.0
+    damaged: int = 0
+    cut: int = 0
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+
+    def __call__(self, data: bytes) -> bytes:
+        if not (self.bits or self.bytes_ or self.bursts or self.cuts):
+            return data
+        return b"".join(map(self.byte, data))
+
+    def byte(self, byte: int) -> bytes:
+        happens = self.random.random
+        if self.cut:
+            self.cut -= 1
+            return b""
+        for bit in range(8):
+            if happens() < self.bits:
+                byte ^= 1 << bit
+                self.damaged += 1
+        copies = 1
+        if happens() < self.bytes_:
+            copies = self.random.choice((0, 2))
+            self.damaged += 1
+        noise = b""
+        if happens() < self.bursts:
+            noise = self.random.randbytes(self.random.randrange(1, 300))
+            self.damaged += 1
+        if happens() < self.cuts:
+            self.cut = self.random.randrange(1, 200)
+            self.damaged += 1
+        return bytes([byte]) * copies + noise
+
+
+class MemoryPort:
+    """The driver's port on a board in memory, with a clock that runs only while somebody waits.
+
+    `pieces` cuts what comes into pieces of at most so many bytes.
+    """
+
+    name = "the line of the test"
+
+    def __init__(self, board: ReferenceBoard, there: Line | None = None, back: Line | None = None, *, pieces: int = 0,
+                 byte_time: float = 1e-5) -> None:
+        self.board, self.there, self.back = board, there or Line(), back or Line()
+        self.pieces, self.byte_time = pieces, byte_time
+        self.time = 0.0
+        self.coming = bytearray()
+        self.closed = False
+        self.before_write: Callable[[bytes], None] = lambda data: None
+
+    def clock(self) -> float:
+        return self.time
+
+    def write(self, data: bytes) -> None:
+        self.before_write(data)
+        self.time += len(data) * self.byte_time
+        self.coming += self.back(self.board.feed(self.there(data)))
+
+    def read(self, timeout: float) -> bytes:
+        if not self.coming:
+            self.time += timeout + 1e-6
+            return b""
+        count = self.pieces or len(self.coming)
+        data = bytes(self.coming[:count])
+        del self.coming[:count]
+        self.time += len(data) * self.byte_time
+        return data
+
+    def close(self) -> None:
+        self.closed = True

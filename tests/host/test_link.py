@@ -1,0 +1,124 @@
+"""The driver against a board in memory: clean lines, bad lines, boards that do what they must not."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hwflow.host.link import Link
+from hwflow.host.pace import Patience
+from hwflow.host.wire import LinkFailed
+from tests.host.board import IDENTITY, RESULT, STATUS, Line, MemoryPort, ReferenceBoard, framed
+
+
+def scrambled(frame: bytes, count: int) -> bytes:
+    """Bytes of a frame's outputs, which say what its inputs were."""
+    return random.Random(frame).randbytes(count)
+
+
+def board_of(bytes_in: int = 64, bytes_out: int = 10, **more) -> ReferenceBoard:
+    return ReferenceBoard(lambda frame: scrambled(frame, bytes_out), bytes_in, bytes_out, **more)
+
+
+def frames_of(board: ReferenceBoard, count: int, seed: int = 0) -> tuple[bytes, bytes]:
+    """Inputs of `count` frames, and the outputs that they must give."""
+    data = random.Random(seed).randbytes(count * board.bytes_in)
+    parts = (data[k : k + board.bytes_in] for k in range(0, len(data), board.bytes_in))
+    return data, b"".join(map(board.network, parts))
+
+
+def link_to(board: ReferenceBoard, there: Line | None = None, back: Line | None = None, **more) -> Link:
+    port = MemoryPort(board, there, back, **more)
+    return Link(port, clock=port.clock, seed=1)
+
+
+@pytest.mark.parametrize("sizes", [(64, 10), (1, 1), (3072, 10), (127, 129), (128, 128), (129, 500), (7, 1000)])
+@pytest.mark.parametrize("room", [1, 100, 128, 512, 65535])
+@pytest.mark.parametrize("window", [1, 4])
+def test_every_result_comes_and_nothing_is_sent_twice(sizes, room, window):
+    board = board_of(*sizes, room=room, window=window)
+    link = link_to(board)
+    for count in (1, 0, 23):
+        data, expected = frames_of(board, count, seed=count)
+        assert link.exchange(data) == expected
+    assert link.statistics.losses == 0
+    assert (board.lost, board.full, board.sent_again) == (0, 0, 0)
+    assert link.statistics.repeated == 0
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7])
+def test_bytes_in_pieces(pieces):
+    board = board_of(200, 300)
+    link = link_to(board, pieces=pieces)
+    data, expected = frames_of(board, 40)
+    assert link.exchange(data) == expected
+    assert link.statistics.losses == 0
+
+
+def test_sequences_go_round():
+    board = board_of(128, 128, room=65535, window=64)
+    link = link_to(board)
+    for seed in range(3):
+        data, expected = frames_of(board, 300, seed)
+        assert link.exchange(data) == expected
+    assert link.statistics.losses == 0
+
+
+def test_a_slow_core_is_waited_for():
+    board = board_of(300, 20, speed=0.2, room=256)
+    link = link_to(board)
+    data, expected = frames_of(board, 12)
+    assert link.exchange(data) == expected
+
+
+def test_progress_ends_with_everything():
+    board = board_of()
+    link = link_to(board)
+    data, expected = frames_of(board, 9)
+    seen = []
+    link.exchange(data, lambda done, total: seen.append((done, total)))
+    assert seen == [(10 * (k + 1), len(expected)) for k in range(9)]
+
+
+BAD = {
+    "bit errors": {"bits": 1e-4},
+    "many bit errors": {"bits": 1e-3},
+    "lost and doubled bytes": {"bytes_": 2e-3},
+    "bursts of noise": {"bursts": 2e-3},
+    "cuts": {"cuts": 1e-3},
+    "everything": {"bits": 1e-4, "bytes_": 1e-3, "bursts": 5e-4, "cuts": 5e-4},
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("sizes", [(64, 10), (300, 700)])
+def test_no_wrong_answer_on_a_bad_line(kind, seed, sizes):
+    board = board_of(*sizes)
+    there, back = Line(2 * seed, **BAD[kind]), Line(2 * seed + 1, **BAD[kind])
+    link = link_to(board, there, back, pieces=(0, 1, 50)[seed % 3])
+    for count in (60, 40):
+        data, expected = frames_of(board, count, seed)
+        assert link.exchange(data) == expected
+    assert there.damaged
+    assert back.damaged
+
+
+def test_every_loss_is_reported():
+    """100 frames with one bit of 10 000 wrong: whatever the line broke stands in the statistics."""
+    board = board_of(64, 300)
+    there, back = Line(1, bits=1e-4), Line(2, bits=1e-4)
+    link = link_to(board, there, back)
+    data, expected = frames_of(board, 100)
+    assert link.exchange(data) == expected
+    seen = link.statistics
+    assert board.lost > 5
+    assert seen.dropped > 5
+    packets = -(-len(data) // 128)
+    assert board.taken == packets
+    assert seen.resent >= board.lost - seen.polls - link.statistics.unknown - board.resets
+    assert seen.losses >= max(there.damaged, back.damaged) // 8
+    facts = seen.facts()
+    assert facts["dropped"] == sum(facts["drops"].values()) >= facts["checksum_errors"] > 0
+    assert facts["packets_sent"] == seen.packets_sent > packets
