@@ -120,11 +120,12 @@ def simulate(quantized: Quantized, plan: hls.Plan, inputs: Dataset | Mapping[str
 
 
 def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board = "ulx3s_85f",
-               folder: str | Path = "build/synthesis", seed: int = 1) -> SynthesisReport:
+               folder: str | Path = "build/synthesis", seed: int = 1, seeds: int = 1,
+              jobs: int | None = None) -> SynthesisReport:
     """The bitstream for `board` in `folder`, and what it takes of the device."""
     board = as_board(board)
     core = hls.lower(quantized.graph, plan, board.technology())
-    return synthesize_core(core, board, Path(folder), seed=seed, ends=ends_of(plan))
+    return synthesize_core(core, board, Path(folder), seed=seed, seeds=seeds, jobs=jobs, ends=ends_of(plan), plan=plan)
 
 
 def as_board(board: str | Path | Board) -> Board:

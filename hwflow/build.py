@@ -21,7 +21,7 @@ import filelock
 from .errors import HwflowError
 from .target import require_plain_target
 
-__all__ = ["cached_step", "code_fingerprint", "digest", "locked", "write_atomically"]
+__all__ = ["MANIFEST", "cached_step", "code_fingerprint", "digest", "locked", "sweep", "write_atomically"]
 
 MANIFEST = "step.json"
 #: How long a run waits for another one that uses the same build folder before it says so, in seconds.

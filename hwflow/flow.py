@@ -68,6 +68,8 @@ class Settings:
     frames: int = 10
     stalls: float = 0.4
     seed: int = 1
+    seeds: int = 1
+    jobs: int | None = None
     waves: bool = False
     strict: bool = False
     hardware: bool = False
@@ -265,8 +267,10 @@ class Flow:
     def synthesize(self) -> SynthesisReport:
         """The bitstream and its report, in build/<model>/synth/<board>."""
         core = hls.lower(self.graph, self.plan, self.board.technology())
-        return synthesize(core, self.board, self.folder / "synth" / self.board.name, seed=self.settings.seed,
-                          ends=ends_of(self.plan), progress=self.console.progress)
+        settings = self.settings
+        return synthesize(core, self.board, self.folder / "synth" / self.board.name, seed=settings.seed,
+                          seeds=settings.seeds, jobs=settings.jobs, ends=ends_of(self.plan), plan=self.plan,
+                          progress=self.console.progress)
 
     def accuracy(self) -> Accuracy | None:
         """Float against integer model over all rows of the data; None without data."""

@@ -192,9 +192,17 @@ def sim(**options: Any) -> None:
 @quantization_options
 @board_option
 @plan_option
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of place and route.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of place and route.")
+@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Place and route from so many seeds, --seed the first of them, and keep the fastest clock.")
+@click.option("--jobs", type=click.IntRange(min=1),
+              help="How many of them at a time; else as many as cores and free memory allow (2 GB each).")
 def synth(**options: Any) -> None:
-    """Make the bitstream of MODEL for a board with yosys and nextpnr."""
+    """Make the bitstream of MODEL for a board with yosys and nextpnr.
+
+    Interrupted and started again, it goes on with what is not done; the same seed gives the same bitstream.  The exit
+    code is 1 where the design does not fit or a tool fails.
+    """
     run(commands.synth, options)
 
 

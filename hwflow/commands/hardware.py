@@ -31,6 +31,7 @@ from ..report.model import show_model
 from ..report.picture import svg
 from ..report.places import without_hardware
 from ..report.plan import plan_facts, show_plan, show_simulation, simulation_facts
+from ..report.synthesis import show_synthesis, synthesis_facts
 from ..synth import list_boards, load_board, tool_status
 from ..synth.toolchain import tools_of_family
 from ..target import require_plain_target, same_file
@@ -245,8 +246,8 @@ def synth(console: Console, settings: Settings) -> Result:
     flow.prepare(lambda: tools_of_family(flow.board.family))
     with locked(flow.folder, console.progress):
         report = flow.synthesize()
-    tables.show_synthesis(console, flow.plan, flow.board, report)
-    return {**report.to_dict(), **plan_facts(flow.plan, flow.board)}
+    show_synthesis(console, flow.plan, flow.board, report)
+    return {**synthesis_facts(flow.plan, flow.board, report), **plan_facts(flow.plan, flow.board)}
 
 
 def boards(console: Console, settings: Settings) -> Result:

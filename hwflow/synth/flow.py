@@ -6,9 +6,10 @@ In: a core (or a whole top as RTLIL), a board and a folder.  Out: the bitstream 
 from __future__ import annotations
 
 import json
+import math
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,27 @@ from amaranth.back import rtlil
 from hwflow_rtl.emit import without_collector
 from hwflow_rtl.io import BoardTop, End, Ends
 from hwflow_rtl.io.uart import divider_for
+from hwflow_rtl.vendor import Resources
 
-from ..build import cached_step, digest, write_atomically
-from ..errors import HwflowError
+from ..build import MANIFEST, cached_step, digest, locked, sweep, write_atomically
+from ..errors import HwflowError, ToolFailed
 from ..hls import Plan
 from ..layers.base import LayerGraph
 from .boards import Board
 from .constraints import constraints
+from .job import Job, Progress, nextpnr_of
+from .paths import shortened
 from .report import SynthesisReport, read_nextpnr_report
-from .toolchain import Tool, run_tool, tools_of_family
+from .seeds import Attempt, Listener, default_jobs, from_seeds
+from .toolchain import tools_of_family, versions
+from .usage import read_parts
 
 __all__ = ["board_top", "design_text", "ends_before_plan", "ends_of", "synthesize"]
 
-Progress = Callable[[str], None]
-
+#: The step of nextpnr, and the folder of what comes of each seed.
+PLACE, SEEDS = "place and route", "seeds"
+#: Resources in words.
+NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "ram": "block RAMs"}
 #: LEDs that `BoardTop` has a use for.
 MOST_LEDS = 3
 #: What place and route aims at, MHz.  It stops to improve a design that meets its goal, so this is above what any
@@ -83,54 +91,38 @@ def design_text(top: BoardTop) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class Job:
-    """One run: what every step needs to know."""
-
-    board: Board
-    folder: Path
-    tools: dict[str, Tool]
-    progress: Progress
-
-    def log(self, step: str) -> Path:
-        return self.folder / "logs" / f"{step.replace(' ', '_')}.log"
-
-    def run(self, name: str, arguments: list[str], folder: Path, step: str, source: Path | None = None) -> None:
-        """Run one tool in the folder of a step, which also gets a note of the time it took.
-
-        `source`, a file of the step before, is put there for the time of the run: the tools in WebAssembly see only the
-        folder that they are started in.
-        """
-        if source is not None:
-            shutil.copyfile(source, folder / source.name)
-        seconds = run_tool(self.tools[name], arguments, folder=folder, log=self.log(step), step=step,
-                           progress=self.progress)
-        if source is not None:
-            (folder / source.name).unlink()
-        (folder / "seconds.json").write_text(json.dumps(round(seconds, 2)))
-
-
-def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: int = 1, goal_mhz: float | None = None,
-               ends: Ends | None = None, progress: Progress = lambda text: None) -> SynthesisReport:
+def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: int = 1, seeds: int = 1,
+               jobs: int | None = None, goal_mhz: float | None = None, ends: Ends | None = None,
+               plan: Plan | None = None, progress: Progress = lambda text: None) -> SynthesisReport:
     """Make the bitstream of `top` for `board` in `folder`.
 
     `top` is a `BoardTop`, its RTLIL text (of all the LEDs that `board_top` uses), or a core, which is put into a
-    `BoardTop`; `ends` as for that.  `seed` starts placement: the same seed and tools give the same result.  `goal_mhz`
-    is the clock that place and route aims at, by default more than any design reaches.  Steps whose inputs did not
-    change are not run again.  Raises MissingTool before anything starts, ToolFailed with the tool's message when one
-    fails.
+    `BoardTop`; `ends` as for that.  `seed` starts placement: the same seed and tools give the same result.  Of `seeds`
+    of them, `seed`, `seed + 1` and so on, placed `jobs` at a time (by default as many as cores and free memory allow;
+    one takes up to 2 GB for a large device), the one with the fastest clock is taken.  `goal_mhz` is the clock that
+    place and route aims at, by default more than any design reaches.  `plan` gives the report the names of its stages.
+
+    Steps, and seeds, whose inputs did not change are not run again, so that an interrupted run goes on where it was.
+    Raises MissingTool before anything starts, ToolFailed with the tool's message when one fails, of the seeds only
+    when all do.
     """
+    if seeds < 1 or (jobs is not None and jobs < 1):
+        raise HwflowError(f"seeds and jobs must be at least 1, not {seeds} and {jobs}")
     tools = tools_of_family(board.family)
-    folder = folder.absolute()
-    job = Job(board, folder, tools, progress)
+    job = Job(board, folder.absolute(), tools, progress)
     if not isinstance(top, str | BoardTop):
         top = board_top(top, board, ends)
     text = design_text(top) if isinstance(top, BoardTop) else top
-    make_netlist(job, text)
-    make_layout(job, seed, goal_mhz or GOALS[board.family])
-    make_bitstream(job)
-    report = collect(job, seed)
-    write_atomically(folder / "report.json", json.dumps(report.to_dict(), indent=1))
+    with locked(job.folder, progress):
+        sweep(job.folder / SEEDS)
+        make_netlist(job, text)
+        try:
+            attempts = make_layout(job, range(seed, seed + seeds), jobs, goal_mhz or GOALS[board.family])
+        except ToolFailed as error:
+            raise ToolFailed(f"{error}{remedies(job)}") from None
+        make_bitstream(job)
+        report = collect(job, attempts, plan)
+        write_atomically(job.folder / "report.json", json.dumps(report.to_dict(), indent=1))
     return report
 
 
@@ -143,7 +135,8 @@ def yosys_script(board: Board) -> str:
     it avoids that.
     """
     command = {
-        "ecp5": "synth_ecp5 -nodsp -nobram", "ice40": "synth_ice40 -device u",
+        "ecp5": "synth_ecp5 -nodsp -nobram",
+        "ice40": f"synth_ice40 -device {'u' if board.device == 'up5k' else 'hx'}",
         "gowin": "synth_gowin -nodsp -nobram",
     }[board.family]
     return (f"read_rtlil top.il\n{command} -top top -run begin:map_luts\nsplitnets\n{command} -top top -run map_luts:\n"
@@ -151,7 +144,7 @@ def yosys_script(board: Board) -> str:
 
 
 def make_netlist(job: Job, text: str) -> None:
-    """netlist/: the design in the cells of the device, and how many there are of each."""
+    """netlist/: the design in the cells of the device, and how many of what each part of it takes."""
     script = yosys_script(job.board)
 
     def make(folder: Path) -> None:
@@ -163,29 +156,57 @@ def make_netlist(job: Job, text: str) -> None:
     cached_step(job.folder / "netlist", digest(text, script, str(job.tools["yosys"])), make, with_code=False)
 
 
-def nextpnr_of(job: Job) -> Tool:
-    return next(tool for name, tool in job.tools.items() if name.startswith("nextpnr"))
-
-
-def make_layout(job: Job, seed: int, goal_mhz: float) -> None:
-    """layout/: every cell with its place and every net with its wires, and nextpnr's report."""
+def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: float) -> tuple[Attempt, ...]:
+    """seeds/seed<k>/ for each seed, and layout/, the best of them: every cell with its place and every net with its
+    wires, and nextpnr's report."""
     suffix, pins = constraints(job.board, leds=leds_of(job.board))
     netlist = job.folder / "netlist" / "netlist.json"
-    arguments = [*device_arguments(job.board, f"top.{suffix}"), "--json", netlist.name, "--report", "report.json",
-                 "--freq", f"{goal_mhz:g}", "--seed", str(seed), "--timing-allow-fail"]
+    arguments = layout_arguments(job.board, goal_mhz)
 
-    def make(folder: Path) -> None:
+    def make(folder: Path, seed: int, listener: Listener) -> None:
         (folder / f"top.{suffix}").write_text(pins)
-        job.progress("place and route with nextpnr: minutes for a large design")
-        job.run(nextpnr_of(job).name, arguments, folder, "place and route", netlist)
+        step = PLACE if len(seeds) == 1 else f"{PLACE}, seed {seed}"
+        job.progress(f"{step}, with nextpnr: minutes for a large design")
+        job.run(nextpnr_of(job).name, [*arguments, "--seed", str(seed)], folder, step, netlist, listener)
+        report = folder / "report.json"
+        report.write_text(json.dumps(shortened(json.loads(report.read_text(encoding="utf-8"))), indent=1))
+        shutil.copyfile(job.log(step), folder / "nextpnr.log")
 
-    cached_step(job.folder / "layout", digest(netlist, pins, *arguments, str(nextpnr_of(job))), make, with_code=False)
+    jobs = default_jobs(len(seeds)) if jobs is None else jobs
+    if len(seeds) > 1:
+        job.progress(f"{len(seeds)} seeds, {min(jobs, len(seeds))} at a time; each takes 1 to 2 GB of memory for a "
+                     "design that fills a large device: --jobs says how many at a time")
+    key = digest(netlist, pins, *arguments, str(nextpnr_of(job)))
+    attempts = from_seeds(job, job.folder / SEEDS, seeds, jobs, key, make)
+    best = job.folder / SEEDS / f"seed{best_of(attempts).seed}"
+    cached_step(job.folder / "layout", digest(key, str(best_of(attempts).seed), best / MANIFEST),
+                lambda folder: copy_results(best, folder), with_code=False)
+    return attempts
+
+
+def best_of(attempts: Sequence[Attempt]) -> Attempt:
+    """The fastest one; of equals the first."""
+    done = [attempt for attempt in attempts if not attempt.failed]
+    return max(done, key=lambda attempt: math.inf if attempt.routed_mhz is None else attempt.routed_mhz)
+
+
+def copy_results(source: Path, folder: Path) -> None:
+    for path in source.iterdir():
+        if path.name != MANIFEST:
+            shutil.copyfile(path, folder / path.name)
+
+
+def layout_arguments(board: Board, goal_mhz: float) -> list[str]:
+    """The options of nextpnr but for the seed, in the folder where it runs."""
+    suffix, _ = constraints(board, leds=leds_of(board))
+    return [*device_arguments(board, f"top.{suffix}"), "--json", "netlist.json", "--report", "report.json",
+            "--detailed-timing-report", "--freq", f"{goal_mhz:g}", "--timing-allow-fail"]
 
 
 def device_arguments(board: Board, pins: str) -> list[str]:
     if board.family == "ecp5":
-        kind, size = board.device.removeprefix("LFE5U").lower().split("-")
-        die = "-".join(part for part in (kind, size.rstrip("f") + "k") if part)
+        kind, size = board.device.removeprefix("LFE5").lower().split("-")
+        die = "-".join(part for part in (kind.removesuffix("u"), size.rstrip("f") + "k") if part)
         return [f"--{die}", "--package", board.package, "--speed", str(board.speed), "--lpf", pins,
                 "--textcfg", "layout.config", "--write", "routed.json"]
     if board.family == "ice40":
@@ -216,18 +237,49 @@ def make_bitstream(job: Job) -> None:
     cached_step(job.folder / "bitstream", digest(layout, *arguments, str(job.tools[packer])), make, with_code=False)
 
 
-def collect(job: Job, seed: int) -> SynthesisReport:
-    steps = {"synthesis": "netlist", "place and route": "layout", "bitstream": "bitstream"}
+def parts_of(job: Job) -> dict[str, Resources]:
+    """What each part of the netlist takes; counted once, because the netlist of a large design is long."""
+    netlist, folder = job.folder / "netlist" / "netlist.json", job.folder / "parts"
+
+    def make(place: Path) -> None:
+        found = {part: asdict(used) for part, used in read_parts(netlist, job.board.family).items()}
+        (place / "parts.json").write_text(json.dumps(found, indent=1))
+
+    cached_step(folder, digest(netlist), make)
+    return {part: Resources(**used) for part, used in json.loads((folder / "parts.json").read_text()).items()}
+
+
+def remedies(job: Job) -> str:
+    """What the netlist takes more of than the device has, with what to do; nothing where all of it is there."""
+    used = sum(parts_of(job).values(), Resources())
+    lines = [
+        f"{NAMES[name]}: {getattr(used, name)} where {job.board.device} has {getattr(job.board.resources, name)}, "
+        f"{getattr(used, name) - getattr(job.board.resources, name)} too many"
+        for name in NAMES if getattr(used, name) > getattr(job.board.resources, name)]
+    if not lines:
+        return ""
+    return "\n".join(["\nthe design does not fit:", *(f"  {line}" for line in lines),
+                      "edit a copy of plan.yaml (fewer rows and cols for the largest stages) and pass it with --plan, "
+                      "take fewer bits with --bits, or choose a larger board"])
+
+
+def collect(job: Job, attempts: Sequence[Attempt], plan: Plan | None) -> SynthesisReport:
+    steps = {"synthesis": "netlist", PLACE: "layout", "bitstream": "bitstream"}
+    parts = parts_of(job)
     fields = read_nextpnr_report(job.folder / "layout" / "report.json", job.board,
-                                 flip_flops=flip_flops(job.folder / "netlist" / "stat.json"))
+                                 flip_flops=sum(part.ff for part in parts.values()), plan=plan)
     return SynthesisReport(
         **fields, board=job.board.name, device=job.board.device, clock_mhz=job.board.clock_mhz,
-        bitstream=bitstream_path(job), seed=seed, tools={name: str(tool) for name, tool in job.tools.items()},
-        logs={step: job.log(step) for step in steps},
+        bitstream=bitstream_path(job), seed=best_of(attempts).seed, seeds=tuple(attempts),
+        tools=versions(job.tools), options=options_of(job), parts=parts,
+        logs={"synthesis": job.log("synthesis"), PLACE: job.folder / "layout" / "nextpnr.log",
+              "bitstream": job.log("bitstream")},
         seconds={step: json.loads((job.folder / place / "seconds.json").read_text()) for step, place in steps.items()})
 
 
-def flip_flops(stat: Path) -> int:
-    """Flip-flops in yosys' statistics of a netlist."""
-    cells: dict[str, int] = json.loads(stat.read_text())["design"]["num_cells_by_type"]
-    return sum(count for kind, count in cells.items() if kind.startswith(("SB_DFF", "TRELLIS_FF", "DFF")))
+def options_of(job: Job) -> dict[str, str]:
+    """The words that each tool was run with."""
+    first = job.folder / "layout" / "nextpnr.log"
+    return {"yosys": "; ".join(yosys_script(job.board).splitlines()),
+            nextpnr_of(job).name: first.read_text(encoding="utf-8", errors="replace").partition("\n")[0].removeprefix(
+                f"$ {nextpnr_of(job).name} ")}

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hwflow_rtl.vendor import Resources
+
+from ..hls.plan import Plan
 from .boards import Board
 from .limits import Limit, binding_limit
+from .parts import readable
+from .paths import Clock, PartDelay, Step, TimingPath, clocks_of, delays_of
+from .seeds import Attempt
 
 __all__ = ["SynthesisReport", "Usage", "read_nextpnr_report"]
 
@@ -21,10 +26,6 @@ CELLS: dict[str, dict[str, dict[str, int]]] = {
     "gowin": {"lut": {"LUT4": 1, "ALU": 1}, "ff": {"DFF": 1}, "dsp": {"MULT9X9": 1, "MULT18X18": 2},
               "ram": {"BSRAM": 1}},
 }
-
-
-#: Pins of a carry chain, iCE40's, ECP5's and Gowin's.
-CARRY_PINS = ("CIN", "FCI")
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,12 @@ class Usage:
 class SynthesisReport:
     """The routed design.
 
-    `routed_mhz` is what nextpnr says; `usable_mhz` is the same under the device's limits (`limit` says which one is the
-    lowest, and its source) and the only figure to compute frame rates from.  Both are None for a design without a path
-    from register to register.  `clock_mhz` is what drives the design on the board as it is.
+    `routed_mhz` is what nextpnr says of the clock of the stages; `usable_mhz` is the same under the device's limits
+    (`limit` says which one is the lowest, and its source) and the only figure to compute frame rates from.  Both are
+    None for a design without a path from register to register.  `clock_mhz` is what drives the design on the board as
+    it is.  `seed` is the one of `seeds` that was taken.  `clocks` are all clocks with their longest paths, that of the
+    stages first; `part_delays` the longest path into each part of the design, the slowest first; `parts` what each part
+    takes.  `options` are the words that yosys and nextpnr were run with.
     """
 
     board: str
@@ -63,6 +67,11 @@ class SynthesisReport:
     tools: Mapping[str, str]
     logs: Mapping[str, Path]
     seconds: Mapping[str, float]
+    seeds: tuple[Attempt, ...] = ()
+    clocks: tuple[Clock, ...] = ()
+    part_delays: tuple[PartDelay, ...] = ()
+    parts: Mapping[str, Resources] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def meets_clock(self) -> bool:
@@ -73,11 +82,16 @@ class SynthesisReport:
         """Plain data for JSON."""
         plain = asdict(self) | {"meets_clock": self.meets_clock, "bitstream": str(self.bitstream)}
         plain["logs"] = {step: str(path) for step, path in self.logs.items()}
+        plain["clocks"] = [
+            {"net": clock.net, "routed_mhz": clock.routed_mhz, "is_core": clock.is_core,
+             "path": clock.path.to_dict() if clock.path else None} for clock in self.clocks]
+        plain["part_delays"] = [asdict(delay) for delay in self.part_delays]
+        plain["seeds"] = [asdict(attempt) for attempt in self.seeds]
         return plain
 
 
-def read_nextpnr_report(path: Path, board: Board, *, flip_flops: int) -> dict[str, Any]:
-    """The fields of a SynthesisReport that come from nextpnr's JSON report.
+def read_nextpnr_report(path: Path, board: Board, *, flip_flops: int, plan: Plan | None = None) -> dict[str, Any]:
+    """The fields of a SynthesisReport that come from nextpnr's JSON report, as it is or `shortened`.
 
     `flip_flops` is the count in the netlist, for iCE40 whose report has only logic cells.
     """
@@ -86,47 +100,24 @@ def read_nextpnr_report(path: Path, board: Board, *, flip_flops: int) -> dict[st
     for resource, cells in CELLS[board.family].items():
         used = sum(content["utilization"].get(cell, {}).get("used", 0) * units for cell, units in cells.items())
         fields[resource] = Usage(used if cells else flip_flops, getattr(board.resources, resource))
-    clocks = content.get("fmax", {})
-    routed = min((float(clock["achieved"]) for clock in clocks.values()), default=None)
+    clocks = clocks_of(content, plan)
+    core = clocks[0] if clocks else None
     limit = binding_limit(board.family, dsp=fields["dsp"].used, ram=fields["ram"].used)
-    fields |= {
+    routed = core.routed_mhz if core else None
+    return fields | {
         "routed_mhz": routed, "usable_mhz": None if routed is None else min(routed, limit.mhz), "limit": limit,
-        "critical_path": critical_path(content.get("critical_paths", [])),
+        "clocks": clocks, "critical_path": path_text(core.path) if core and core.path else "",
+        "part_delays": delays_of(content, plan),
     }
-    return fields
 
 
-def critical_path(paths: list[dict[str, Any]]) -> str:
-    """The slowest path between registers: its time in logic and in wires, and the cells it goes through.
-
-    The steps of a carry chain are added up.
-    """
-    inner = [path["path"] for path in paths if path["from"] == path["to"] and "<async>" not in path["from"]]
-    if not inner:
-        return ""
-    parts = max(inner, key=lambda steps: sum(float(step["delay"]) for step in steps))
-    total = sum(float(part["delay"]) for part in parts)
-    wires = sum(float(part["delay"]) for part in parts if part["type"] == "routing")
-    rows: list[tuple[str, str, float, float]] = []  # kind, cell, in the cell, in the wire to it
-    wire = 0.0
-    for part in parts:
-        delay = float(part["delay"])
-        if part["type"] == "routing":
-            wire = delay
-            continue
-        cell = readable(part["from" if part["type"] == "clk-to-q" else "to"]["cell"])
-        carried = wire == 0.0 or part["from"]["port"] in CARRY_PINS
-        if rows and carried and rows[-1][0] == part["type"] == "logic":
-            first = rows[-1][1].partition(" to ")[0]
-            rows[-1] = ("logic", f"{first} to {cell}", rows[-1][2] + wire + delay, rows[-1][3])
-        else:
-            rows.append((part["type"], cell, delay, wire))
-        wire = 0.0
-    lines = [f"{total:.2f} ns, {total - wires:.2f} in logic and {wires:.2f} in wires"]
-    lines += [f"  {wire:5.2f} wire {delay:5.2f} {kind:8}  {cell}" for kind, cell, delay, wire in rows]
-    return "\n".join(lines)
+def path_text(path: TimingPath) -> str:
+    """The slowest path between registers: its time in logic and in wires, and the cells it goes through."""
+    first = f"{path.logic_ns + path.wires_ns:.2f} ns, {path.logic_ns:.2f} in logic and {path.wires_ns:.2f} in wires"
+    rows = [f"  {step.wire_ns:5.2f} wire {step.logic_ns:5.2f} {step.kind:8}  {cell_text(step)}" for step in path.steps]
+    return "\n".join([first, *rows])
 
 
-def readable(cell: str) -> str:
-    """A cell by the name of the design's own signal, without what yosys and nextpnr append to it."""
-    return re.sub(r"_(SB_|TRELLIS_|LUT\d|ALU_|DFF|CCU2C|PFUMX|L6MUX|MUX2_).*", "", cell)
+def cell_text(step: Step) -> str:
+    """A cell by its signal, a carry chain by its two ends."""
+    return readable(step.cell) if step.last == step.cell else f"{readable(step.cell)} to {readable(step.last)}"

@@ -6,20 +6,22 @@ with this very Python.  Nothing is downloaded here.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ..errors import MissingTool, ToolFailed
 
-__all__ = ["Tool", "ToolStatus", "find_tool", "run_tool", "tool_status", "tools_of_family"]
+__all__ = ["Running", "Tool", "ToolStatus", "find_tool", "run_tool", "tool_status", "tools_of_family", "versions"]
 
 REMEDY = "pip install 'hwflow[synth]'"
 
@@ -106,6 +108,13 @@ def find_tool(name: str) -> Tool:
     return tool
 
 
+def versions(tools: Mapping[str, Tool]) -> dict[str, str]:
+    """Everything that a bitstream depends on, by name: the tools, and what makes the text they read."""
+    packages = {name: importlib.metadata.version(name) for name in ("amaranth", "hwflow")}
+    return {name: str(tool) for name, tool in tools.items()} | {
+        name: f"{name} {version}" for name, version in packages.items()}
+
+
 def tool_status() -> tuple[ToolStatus, ...]:
     """What is installed and what is not, in the order of use."""
     lines = []
@@ -165,9 +174,44 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
+class Running:
+    """The processes of tools that run side by side; `end` kills them, and every one that is started afterwards."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.processes: set[subprocess.Popen[str]] = set()
+        self.ended = False
+
+    @contextlib.contextmanager
+    def holding(self, process: subprocess.Popen[str]) -> Iterator[None]:
+        """Count `process` among those that run, and kill it when the body is left by an exception."""
+        with self.lock:
+            self.processes.add(process)
+            if self.ended:
+                process.kill()
+        try:
+            yield
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            with self.lock:
+                self.processes.discard(process)
+
+    def end(self) -> None:
+        with self.lock:
+            self.ended = True
+            for process in self.processes:
+                process.kill()
+
+
 def run_tool(tool: Tool, arguments: Sequence[str], *, folder: Path, log: Path, step: str,
-             progress: Callable[[str], None]) -> float:
-    """Run `tool` in `folder`, everything it says to `log`; the seconds it took.  Raises ToolFailed in its own words."""
+             progress: Callable[[str], None], listen: Callable[[str], None] = lambda line: None,
+             running: Running | None = None) -> float:
+    """Run `tool` in `folder`, everything it says to `log`; the seconds it took.  Raises ToolFailed in its own words.
+
+    `listen` is called with each line that the tool says, `progress` with what the user must know.
+    """
     started = time.monotonic()
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w", encoding="utf-8", buffering=1) as file:
@@ -176,14 +220,12 @@ def run_tool(tool: Tool, arguments: Sequence[str], *, folder: Path, log: Path, s
         with subprocess.Popen([*tool.command, *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace") as process:
             assert process.stdout is not None
-            try:
+            with (running or Running()).holding(process):
                 for line in process.stdout:
                     file.write(line)
+                    listen(line)
                     if line.startswith("Preparing to run"):
                         progress(f"{tool.name} runs for the first time on this machine and is prepared, up to 100 s")
-            except BaseException:
-                process.kill()
-                raise
     if process.returncode != 0:
         raise ToolFailed(f"{step} failed: {tool.name} said:\n{last_words(log)}\nits whole output is in {log}")
     return time.monotonic() - started

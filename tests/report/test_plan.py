@@ -12,7 +12,7 @@ from hwflow.hls.buffers import ring_bytes
 from hwflow.hls.plan import Plan
 from hwflow.quantize import Quantized, quantize
 from hwflow.report.plan import bottleneck, busy, padding_loss, plan_facts
-from hwflow.report.tables import line_rate
+from hwflow.report.synthesis import line_rate
 from hwflow.synth import load_board
 from tests.e2e.networks import residual
 

@@ -10,7 +10,8 @@ import pytest
 
 from hwflow.synth.boards import load_board
 from hwflow.synth.limits import LIMITS, binding_limit
-from hwflow.synth.report import SynthesisReport, Usage, critical_path, read_nextpnr_report
+from hwflow.synth.paths import clocks_of
+from hwflow.synth.report import SynthesisReport, Usage, path_text, read_nextpnr_report
 
 
 def step(kind: str, delay: float, source: str, target: str, pin: str = "A") -> dict:
@@ -32,7 +33,9 @@ PATH = {"from": "posedge clk", "to": "posedge clk", "path": [
 
 def test_the_critical_path_is_short_and_in_the_designs_own_names() -> None:
     slower = {"from": "<async>", "to": "posedge clk", "path": [step("routing", 99.0, "pin", "reg")]}
-    assert critical_path([slower, PATH]) == (
+    clock, = clocks_of({"fmax": {"clk": {"achieved": 333.0}}, "critical_paths": [slower, PATH]})
+    assert clock.path is not None
+    assert path_text(clock.path) == (
         "3.00 ns, 1.25 in logic and 1.75 in wires\n"
         "   0.00 wire  0.50 clk-to-q  core.a\n"
         "   1.00 wire  1.10 logic     core.sum[0] to core.sum[4]\n"
@@ -40,7 +43,7 @@ def test_the_critical_path_is_short_and_in_the_designs_own_names() -> None:
 
 
 def test_a_design_without_paths() -> None:
-    assert critical_path([]) == ""
+    assert clocks_of({"fmax": {}, "critical_paths": []}) == ()
 
 
 def fields(tmp_path: Path, board: str, utilization: dict[str, int], fmax: dict[str, float]) -> dict:

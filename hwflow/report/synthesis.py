@@ -1,0 +1,119 @@
+"""What a synthesized design says to its user: planned against used, clocks, what limits them, frames a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from hwflow_rtl.io.board_top import BoardTop
+from hwflow_rtl.vendor import Resources
+
+from ..hls.links import links_cost
+from ..hls.plan import Plan
+from ..synth import Board, SynthesisReport, ends_of
+from ..synth.parts import LINKS, title_of
+from .console import Console
+from .numbers import number, percent
+
+__all__ = ["line_rate", "planned_and_used", "show_synthesis", "synthesis_facts"]
+
+#: Parts of the design whose longest path is shown; --json has all.
+MOST_DELAYS = 8
+
+
+def planned_and_used(plan: Plan, board: Board, report: SynthesisReport) -> list[tuple[str, Resources, Resources]]:
+    """By part of the design: its title, what the plan says, what the netlist has.
+
+    The stages first, then the streams between them and what is around the core.
+    """
+    technology = board.technology()
+    used = report.parts
+    rows = [(title_of(f"stage{k}", plan), technology.placed(stage.resources), used.get(f"stage{k}", Resources()))
+            for k, stage in enumerate(plan.stages)]
+    rows.append(("between the stages", technology.placed(links_cost(plan.links, technology)),
+                 used.get(LINKS, Resources())))
+    around = sum((each for part, each in used.items() if not part.startswith("stage") and part != LINKS),
+                 Resources())
+    rows.append(("around the core", technology.placed(BoardTop.cost(technology, ends_of(plan))), around))
+    return rows
+
+
+def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[str, Any]:
+    """The report and what it makes of the plan, as plain data for JSON."""
+    rows = planned_and_used(plan, board, report)
+    planned = plan.resources + rows[-1][1]
+    return {
+        **report.to_dict(), "planned": asdict(planned), "frames_per_second": rates(plan, board, report),
+        "by_part": [{"part": title, "planned": asdict(need), "used": asdict(used)} for title, need, used in rows]}
+
+
+def rates(plan: Plan, board: Board, report: SynthesisReport) -> Mapping[str, float]:
+    """Frames a second: with the board's own clock, at the clock that was reached, and through the serial line."""
+    found = {"board_clock": board.clock_mhz * 1e6 / plan.interval, "serial_line": line_rate(plan, board)}
+    if report.usable_mhz is not None:
+        found["usable_clock"] = report.usable_mhz * 1e6 / plan.interval
+    return found
+
+
+def show_synthesis(console: Console, plan: Plan, board: Board, report: SynthesisReport) -> None:
+    """Resources by part and in all, the clocks with what limits them, and what they make of frames."""
+    parts = planned_and_used(plan, board, report)
+    console.table("planned and used", ("part", "LUT planned", "used", "FF planned", "used", "DSP planned", "used",
+                                       "RAM planned", "used"), [
+        (title, *(text for name in ("lut", "ff", "dsp", "ram")
+                  for text in (number(getattr(need, name)), number(getattr(used, name)))))
+        for title, need, used in parts])
+    planned = asdict(plan.resources + parts[-1][1])
+    rows = [(name.upper(), number(planned[name]), number(usage.used), number(usage.available),
+             percent(usage.used / usage.available if usage.available else 0.0))
+            for name, usage in (("lut", report.lut), ("ff", report.ff), ("dsp", report.dsp), ("ram", report.ram))]
+    console.table(f"routed for {board.name}", ("resource", "plan", "used", "available", "share"), rows)
+    show_seeds(console, report)
+    show_clocks(console, report)
+    if report.usable_mhz is not None:
+        for text, mhz in ((f"at {board.clock_mhz:g} MHz, the clock of {board.name}", board.clock_mhz),
+                          (f"at {report.usable_mhz:.1f} MHz", report.usable_mhz)):
+            console.say(f"  {mhz * 1e6 / plan.interval:,.0f} frames/s {text}")
+    console.say(f"  the serial line ({board.baud} baud) carries {line_rate(plan, board):,.0f} frames/s")
+    console.say(f"  tools: {', '.join(report.tools.values())}")
+    console.say("  time: " + ", ".join(f"{step} {seconds:.0f} s" for step, seconds in report.seconds.items()))
+    console.say(f"  bitstream: {report.bitstream}")
+
+
+def show_seeds(console: Console, report: SynthesisReport) -> None:
+    """What came of each seed, where there are several."""
+    if len(report.seeds) > 1:
+        console.table("seeds", ("seed", "MHz", "seconds", ""), [
+            (str(attempt.seed), "" if attempt.routed_mhz is None else f"{attempt.routed_mhz:.1f}",
+             f"{attempt.seconds:.0f}",
+             attempt.failed.splitlines()[0] if attempt.failed else "taken" if attempt.seed == report.seed else "")
+            for attempt in report.seeds])
+
+
+def show_clocks(console: Console, report: SynthesisReport) -> None:
+    """Each clock with its longest path, the limits of the device, and which parts are the slowest."""
+    if report.usable_mhz is not None:
+        against = "enough for" if report.meets_clock else "TOO SLOW for"
+        console.say(f"  clock: routed {report.routed_mhz:.1f} MHz, usable {report.usable_mhz:.1f} MHz "
+                    f"({against} the board's {report.clock_mhz:g} MHz)")
+        console.say(f"  limit of the device: {report.limit.mhz:g} MHz for {report.limit.what}; {report.limit.source}")
+    for clock in report.clocks:
+        if not clock.is_core and clock.routed_mhz is not None:
+            console.say(f"  another clock, '{clock.net}': routed {clock.routed_mhz:.1f} MHz")
+        if clock.path is not None:
+            console.say(f"  its longest path: {clock.path}")
+    if report.part_delays:
+        console.table("longest path into each part", ("part", "ns", "MHz", "into", "from"), [
+            (delay.part, f"{delay.ns:.2f}", f"{1e3 / delay.ns:.0f}", delay.end, delay.before)
+            for delay in report.part_delays[:MOST_DELAYS]])
+
+
+def line_rate(plan: Plan, board: Board) -> float:
+    """Frames a second that fit through the serial line: ten bits a byte, the longer of both directions.
+
+    An element takes as many bytes as it needs, and a tensor that has several readers goes over the line once.
+    """
+    entering = {link.source: link.elements * -(-link.bits // 8) for link in plan.links if link.source < 0}
+    leaving = [link.elements * -(-link.bits // 8) for link in plan.links if link.sink < 0]
+    return board.baud / 10 / max(sum(entering.values()), sum(leaving))

@@ -1,0 +1,89 @@
+"""Where in the design something is, from the hierarchical name that yosys and nextpnr give it.
+
+The design is flattened, and a cell is called after the signal that it drives: `core.stage3_conv.window.beats.left[2]`
+and what the tools append.  Stages, forks and changes of lanes are the parts of a core (`hwflow_rtl.core`); whatever is
+outside of the core brings data to it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..hls.plan import Plan
+
+__all__ = ["CLOCKS", "HOST_LINK", "LINKS", "TOP", "Place", "part_of", "place_of", "readable", "title_of"]
+
+#: Parts that are no stage: the streams between stages, what is around the core, and the little beside both.
+LINKS, HOST_LINK, CLOCKS, TOP = "links", "host link", "clocks and reset", "board top"
+
+#: What yosys (`autoname`) and nextpnr append to the name of a signal: the kind of a cell and one of its pins.
+APPENDED = re.compile(r"_(SB_|TRELLIS_|LUT\d|ALU_|DFF|CCU2C|PFUMX|L6MUX|MUX2_|FD1|MULT\d).*")
+#: Units within a stage in words, the innermost that is known first; `\1` is the number of a bank or lane.
+UNITS = (
+    (r"\bbank(\d+)\.weights\b.*", r"weights ROM of bank \1"),
+    (r"\bbank(\d+)\.products\b.*", r"multipliers of bank \1"),
+    (r"\bbank(\d+)\b.*", r"adders of bank \1"),
+    (r"\barray\b.*", "multiplier array"),
+    (r"\bwindow\.beats\b.*", "window address"),
+    (r"\bwindow\.blocks\b.*", "window blocks"),
+    (r"\bwindow\.ring\b.*", "line buffer"),
+    (r"\brequantizer(\d+)\.constants\b.*", r"constants ROM of requantizer \1"),
+    (r"\brequantizer(\d+)\.multiplier\b.*", r"multiplier of requantizer \1"),
+    (r"\bcredits?\b.*", "credits"),
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cell: `part` as `part_of` gives it, `unit` within it in words, `signal` as the design calls it."""
+
+    part: str
+    unit: str
+    signal: str
+
+    def __str__(self) -> str:
+        return f"{self.unit} ({self.signal})" if self.unit and self.signal else self.unit or self.signal
+
+
+def readable(cell: str) -> str:
+    """A cell by the name of the design's own signal, without what yosys and nextpnr append to it."""
+    return APPENDED.sub("", cell)
+
+
+def part_of(cell: str) -> str:
+    """`stage3` and so on for a stage, else one of the other parts; "" for what nextpnr added without a name."""
+    first, _, rest = cell.partition(".")
+    if first == "core" and rest:
+        inner = rest.partition(".")[0]
+        if found := re.match(r"stage\d+", inner):
+            return found[0]
+        return LINKS
+    if first.startswith("$"):
+        return ""
+    if not rest:
+        return TOP
+    return CLOCKS if first.startswith("clocking") else HOST_LINK
+
+
+def place_of(cell: str) -> Place:
+    """Where a cell is, in words."""
+    name, part = readable(cell), part_of(cell)
+    path, _, signal = name.rpartition(".")
+    signal = re.sub(r"^\$?signal(\$\d+)?(?=\[|$)|\$\d+$", "", re.sub(r"\$\d+(?=\[|$)", "", signal))
+    inner = path.split(".")[2 if part.startswith("stage") else 1 if part == LINKS else 0:]
+    joined = re.sub(r"\$\d+", "", ".".join(inner))
+    for pattern, words in UNITS:
+        if found := re.search(pattern, joined):
+            return Place(part, found.expand(words), signal)
+    return Place(part, joined.replace(".", " ").replace("_", " "), signal)
+
+
+def title_of(part: str, plan: Plan | None = None) -> str:
+    """A part for people: a stage with its name in the plan."""
+    if not part.startswith("stage"):
+        return part or "a cell without a name"
+    number = int(part.removeprefix("stage"))
+    if plan is None or number >= len(plan.stages):
+        return f"stage {number}"
+    return f"stage {number} '{plan.stages[number].name}'"

@@ -1,0 +1,193 @@
+"""nextpnr's timing in terms of the plan: what limits each clock, and how far every stage is from being the limit.
+
+nextpnr writes one path for each pair of clocks, step by step.  With `--detailed-timing-report` it also says of every
+register how long the longest path to it takes; `shortened` keeps the worst of each part of the design.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..hls.plan import Plan
+from .parts import LINKS, part_of, place_of, title_of
+
+__all__ = ["Clock", "PartDelay", "Step", "TimingPath", "clocks_of", "core_clock", "delays_of", "path_of", "shortened"]
+
+#: Pins of a carry chain, iCE40's, ECP5's and Gowin's.
+CARRY_PINS = ("CIN", "FCI")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A cell on a path, or a carry chain from `cell` to `last`; ns in it, and in the wire that leads to it.
+
+    `kind` is nextpnr's: "clk-to-q", "logic" or "setup".
+    """
+
+    kind: str
+    cell: str
+    last: str
+    logic_ns: float
+    wire_ns: float
+
+
+@dataclass(frozen=True)
+class TimingPath:
+    """The longest path of a clock: from where to where in words, and its steps.
+
+    `part` is a stage of the plan ("stage 3 '3_conv2d_1'"), or what else the path ends in; `layer` is the stage's layer.
+    """
+
+    part: str
+    layer: str
+    start: str
+    end: str
+    steps: tuple[Step, ...]
+
+    @property
+    def logic_ns(self) -> float:
+        return sum(step.logic_ns for step in self.steps)
+
+    @property
+    def wires_ns(self) -> float:
+        return sum(step.wire_ns for step in self.steps)
+
+    @property
+    def hops(self) -> int:
+        """Wires between cells; those within a carry chain do not count."""
+        return len(self.steps) - 1
+
+    def __str__(self) -> str:
+        return (f"{self.part}: {self.start} -> {self.end}; {self.logic_ns:.1f} ns logic, {self.wires_ns:.1f} ns "
+                f"routing, {self.hops} hop{'s' if self.hops != 1 else ''}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"part": self.part, "layer": self.layer, "start": self.start, "end": self.end,
+                "logic_ns": round(self.logic_ns, 3), "wires_ns": round(self.wires_ns, 3), "hops": self.hops,
+                "text": str(self), "steps": [vars(step) for step in self.steps]}
+
+
+@dataclass(frozen=True)
+class Clock:
+    """A clock of the design by the name of its net; `is_core` for that of the stages.  None: no path limits it."""
+
+    net: str
+    routed_mhz: float | None
+    is_core: bool
+    path: TimingPath | None
+
+
+@dataclass(frozen=True)
+class PartDelay:
+    """The longest path that ends in a part, ns; `end` is the register, `before` the last signal on the way to it."""
+
+    part: str
+    layer: str
+    ns: float
+    before: str
+    end: str
+
+
+def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
+    """nextpnr's report with the worst register of each part and clock in place of all of them, as `worst`."""
+    worst: dict[tuple[str, str], dict[str, Any]] = {}
+    for net in content.get("detailed_net_timings", ()):
+        for end in net["endpoints"]:
+            part, ns = part_of(end["cell"]), longest(end.get("delay"))
+            if ns > worst.get((end["event"], part), {"ns": 0.0})["ns"] and net["event"] == end["event"]:
+                worst[end["event"], part] = {
+                    "event": end["event"], "part": part, "net": net["net"], "cell": end["cell"], "ns": ns}
+    kept = {name: content[name] for name in ("critical_paths", "fmax", "utilization") if name in content}
+    return kept | {"worst": [worst[key] for key in sorted(worst)]}
+
+
+def longest(delay: Any) -> float:
+    """nextpnr gives the shortest and the longest delay, older versions the longest alone."""
+    return float(max(delay)) if isinstance(delay, list) else float(delay or 0.0)
+
+
+def core_event(content: Mapping[str, Any]) -> str | None:
+    """The clock edge of the stages, as nextpnr calls it ("posedge clk"); None where no path goes through a stage."""
+    inner = [(end["ns"], end["event"]) for end in content.get("worst", ())
+             if end["part"].startswith("stage") or end["part"] == LINKS]
+    if inner:
+        return str(max(inner)[1])
+    own = [(total(path["path"]), path["from"]) for path in content.get("critical_paths", ()) if is_inner(path)]
+    return str(max(own)[1]) if own else None
+
+
+def is_inner(path: Mapping[str, Any]) -> bool:
+    """From register to register of one clock."""
+    return bool(path["from"] == path["to"] and "<async>" not in path["from"])
+
+
+def total(parts: Sequence[Mapping[str, Any]]) -> float:
+    return sum(float(part["delay"]) for part in parts)
+
+
+def clocks_of(content: Mapping[str, Any], plan: Plan | None = None) -> tuple[Clock, ...]:
+    """Every clock of a routed design, that of the stages first."""
+    core = core_event(content)
+    paths: dict[str, TimingPath] = {}
+    for path in sorted((p for p in content.get("critical_paths", ()) if is_inner(p)), key=lambda p: total(p["path"])):
+        paths[net_of(path["from"])] = path_of(path["path"], plan)
+    found = content.get("fmax", {})
+    name = net_of(core) if core else min(found, key=lambda net: float(found[net]["achieved"]), default="")
+    clocks = [Clock(net, float(value["achieved"]), net == name, paths.get(net)) for net, value in found.items()]
+    return tuple(sorted(clocks, key=lambda clock: (not clock.is_core, clock.net)))
+
+
+def net_of(event: str) -> str:
+    return event.removeprefix("posedge ").removeprefix("negedge ")
+
+
+def core_clock(report: Path) -> float | None:
+    """MHz that the stages reach, of a report as `shortened` leaves it; None for a design without paths."""
+    return next((clock.routed_mhz for clock in clocks_of(json.loads(report.read_text(encoding="utf-8")))), None)
+
+
+def path_of(parts: Sequence[Mapping[str, Any]], plan: Plan | None = None) -> TimingPath:
+    """A path of nextpnr's report as cells with the wire to each; the steps of a carry chain are added up."""
+    steps = steps_of(parts)
+    named = [step for step in steps if not step.cell.startswith("$nextpnr")] or steps
+    start, end = place_of(named[0].cell), place_of(named[-1].cell)
+    begins = "" if start.part == end.part else f"{title_of(start.part, plan)}, "
+    return TimingPath(title_of(end.part, plan), layer_of(end.part, plan), f"{begins}{start}", str(end), tuple(steps))
+
+
+def layer_of(part: str, plan: Plan | None) -> str:
+    """The layer of a stage, "" for other parts."""
+    number = int(part.removeprefix("stage")) if part.startswith("stage") else -1
+    return plan.stages[number].layer if plan is not None and 0 <= number < len(plan.stages) else ""
+
+
+def steps_of(parts: Iterable[Mapping[str, Any]]) -> list[Step]:
+    steps: list[Step] = []
+    wire = 0.0
+    for part in parts:
+        delay = float(part["delay"])
+        if part["type"] == "routing":
+            wire += delay
+            continue
+        cell = part["from" if part["type"] == "clk-to-q" else "to"]["cell"]
+        carried = wire == 0.0 or part["from"]["port"] in CARRY_PINS
+        last = steps[-1] if steps else None
+        if last is not None and carried and last.kind == part["type"] == "logic":
+            steps[-1] = Step("logic", last.cell, cell, last.logic_ns + delay, last.wire_ns + wire)
+        else:
+            steps.append(Step(part["type"], cell, cell, delay, wire))
+        wire = 0.0
+    return steps
+
+
+def delays_of(content: Mapping[str, Any], plan: Plan | None = None) -> tuple[PartDelay, ...]:
+    """The longest path into each part on the clock of the stages, and on every other clock; the slowest first."""
+    found = [
+        PartDelay(title_of(end["part"], plan), layer_of(end["part"], plan), round(float(end["ns"]), 3),
+                  str(place_of(end["net"])), str(place_of(end["cell"])))
+        for end in content.get("worst", ())]
+    return tuple(sorted(found, key=lambda delay: -delay.ns))

@@ -1,0 +1,131 @@
+"""Place and route from several seeds side by side: each result in a folder of its own, the fastest one taken.
+
+Placement starts at random, and the clock that it ends with differs by a tenth and more from seed to seed.  The same
+seed and tools give the same result, on any number of cores.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..build import cached_step, digest
+from ..errors import ToolFailed
+from .job import Job, Progress
+from .paths import core_clock
+
+__all__ = ["NEXTPNR_MEMORY", "Attempt", "Listener", "default_jobs", "from_seeds"]
+
+#: What one nextpnr takes for a design that fills a large device, bytes; 1 to 2 GB were seen for an LFE5U-85F.
+NEXTPNR_MEMORY = 2 << 30
+#: Seconds between two lines of progress of one seed.
+PERIOD = 10.0
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What came of one seed: the clock of the core, MHz (None where nothing limits it), or why there is no result."""
+
+    seed: int
+    routed_mhz: float | None
+    seconds: float
+    failed: str = ""
+
+
+def default_jobs(seeds: int, cores: int | None = None, memory: int | None = None) -> int:
+    """How many nextpnr run at a time: one a core, and no more than the memory that is free now holds."""
+    cores = len(os.sched_getaffinity(0)) if cores is None and hasattr(os, "sched_getaffinity") else cores
+    memory = free_memory() if memory is None else memory
+    return max(1, min(seeds, cores or os.cpu_count() or 1, memory // NEXTPNR_MEMORY))
+
+
+def free_memory() -> int:
+    """Bytes that programs can still have, as Linux estimates it; where it is not known, enough for one more run."""
+    try:
+        found = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
+    except OSError:
+        found = None
+    return int(found[1]) << 10 if found else NEXTPNR_MEMORY
+
+
+class Listener:
+    """Makes a few lines of progress of the many that nextpnr says."""
+
+    def __init__(self, name: str, progress: Progress, period: float = PERIOD):
+        self.name = name
+        self.progress = progress
+        self.period = period
+        self.last = time.monotonic()
+        self.arcs = 0
+        self.phase = ""
+
+    def __call__(self, line: str) -> None:
+        text = self.told(line)
+        now = time.monotonic()
+        if text and now - self.last >= self.period:
+            self.last = now
+            self.progress(f"{self.name}: {text}")
+
+    def told(self, line: str) -> str:
+        """What a line says of the state of the work; nothing for most.
+
+        The analytical placer and the refinement behind it count their passes, and end when they get nowhere.  Of the
+        routers, the first one counts the arcs that remain, the second one the wires that are still taken twice.
+        """
+        if found := re.match(r"Info:\s+at iteration #(\d+)(, type|: temp)", line):
+            return f"placing, pass {found[1]}" if "type" in found[2] else f"improving the places, pass {found[1]}"
+        if found := re.match(r"Info: Routing (\d+) arcs", line):
+            self.arcs = int(found[1])
+            return f"routing {self.arcs} arcs"
+        if self.arcs and (found := re.match(r"Info:\s+\d+ \|[^|]*\|[^|]*\|\s*(\d+)\|", line)):
+            return f"routing, {max(0, self.arcs - int(found[1]))} of {self.arcs} arcs"
+        if found := re.match(r"Info:\s+iter=(\d+) wires=(\d+) overused=(\d+)", line):
+            return f"routing, pass {found[1]}, {found[3]} of {found[2]} wires taken twice"
+        return ""
+
+
+def from_seeds(job: Job, folder: Path, seeds: Sequence[int], jobs: int, key: str,
+               make: Callable[[Path, int, Listener], None]) -> tuple[Attempt, ...]:
+    """Let `make` fill `folder`/seed<k> for each of `seeds`, `jobs` at a time; what came of each, in their order.
+
+    What an earlier run has finished is taken as it is.  A seed that fails does not keep the others from their end;
+    where all fail, the first one's ToolFailed is raised.  An interrupt ends all of them.
+    """
+    lock = threading.Lock()
+
+    def say(text: str) -> None:
+        with lock:
+            job.progress(text)
+
+    def attempt(seed: int) -> Attempt | ToolFailed:
+        place = folder / f"seed{seed}"
+        listener = Listener(f"seed {seed}", say)
+        try:
+            cached_step(place, digest(key, str(seed)), lambda working: make(working, seed, listener), with_code=False)
+        except ToolFailed as error:
+            if len(seeds) > 1 and not job.running.ended:
+                say(f"seed {seed}: {str(error).splitlines()[0]}")
+            return error
+        seconds = json.loads((place / "seconds.json").read_text())
+        return Attempt(seed, core_clock(place / "report.json"), seconds)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs, thread_name_prefix="seed") as pool:
+        try:
+            results = list(pool.map(attempt, seeds))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            job.running.end()  # leaving the pool waits for the threads, which clean up behind their tools
+            raise
+    errors = [result for result in results if isinstance(result, ToolFailed)]
+    if len(errors) == len(results):
+        raise errors[0]
+    return tuple(
+        result if isinstance(result, Attempt) else Attempt(seed, None, 0.0, str(result))
+        for seed, result in zip(seeds, results, strict=True))
