@@ -176,6 +176,8 @@ class Requantizer(RescalingUnit):
         """The product, `plan.multiply_latency` cycles later, in multiplier blocks."""
         plan = self.plan
         m.submodules.multiplier = block = plan.technology.multipliers(**plan.multiplier)
+        if plan.passes == 2 and "factor" in plan.numbers.stored:
+            factor = delay(m, factor, 1, "factor_late")
         for n in range(plan.multiplier["count"]):
             m.d.comb += block.b[n].eq(factor)
         if plan.passes == 1 and plan.multiplier["count"] == 1:
@@ -186,7 +188,9 @@ class Requantizer(RescalingUnit):
             m.d.comb += [block.a[0].eq(low), block.a[1].eq(high)]
             first, second = block.p[0], block.p[1]
         else:  # the sum stays until the next one comes
-            m.d.comb += block.a[0].eq(Mux(valid, low, high))
+            part = Signal(block.a[0].shape(), name="part", reset_less=True)  # the way to the block has its own cycle
+            m.d.sync += part.eq(Mux(valid, low, high))
+            m.d.comb += block.a[0].eq(part)
             first, second = delay(m, block.p[0], 1, "low_product"), block.p[0]
         product = Signal(plan.numbers.product_shape, reset_less=True)
         m.d.sync += product.eq(Cat(first[:LOW_PART], (first[LOW_PART:] + second)).as_signed())

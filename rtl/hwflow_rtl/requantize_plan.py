@@ -102,7 +102,7 @@ class RequantizerPlan:
             return 0
         if isinstance(self.multiplier, ShiftAddArguments):
             return ShiftAdd.latency_for(self.multiplier["factor_bits"], self.multiplier["interval"])
-        return self.technology.timing.multiply + self.passes - 1 + self.split
+        return self.technology.timing.multiply + 2 * (self.passes - 1) + self.split
 
     @property
     def dropped(self) -> int:
@@ -177,6 +177,6 @@ class RequantizerPlan:
             if self.split:
                 resources += Resources(lut=high, ff=numbers.product_shape.width)
             if self.passes == 2:
-                resources += Resources(lut=OPERAND, ff=numbers.factor_bits + OPERAND)
+                resources += Resources(lut=OPERAND, ff=factor + numbers.factor_bits + 2 * OPERAND)
             resources += Resources(ff=extra * self.multiply_latency)
         return resources
