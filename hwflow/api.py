@@ -96,10 +96,15 @@ def run_golden(quantized: Quantized, inputs: Dataset | Mapping[str, Array]) -> d
     return golden.predict(quantized, inputs.inputs if isinstance(inputs, Dataset) else inputs)
 
 
-def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None) -> hls.Plan:
-    """The fastest plan that fits the board, or with `interval` the cheapest one with so few cycles a frame."""
+def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None, *,
+              logic_multipliers: bool = False) -> hls.Plan:
+    """The fastest plan that fits the board, or with `interval` the cheapest one with so few cycles a frame.
+
+    With `logic_multipliers` stages multiply in logic once the board's multiplier blocks are used up.
+    """
     board = as_board(board)
-    return hls.solve(quantized.graph, board.technology(), budget_of(board, quantized.graph), interval=interval)
+    return hls.solve(quantized.graph, board.technology(), budget_of(board, quantized.graph), interval=interval,
+                     logic=logic_multipliers)
 
 
 def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:

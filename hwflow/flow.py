@@ -56,6 +56,8 @@ class Settings:
     data: Path | None = None
     board: str = "ulx3s_85f"
     plan: Path | None = None
+    interval: int | None = None
+    logic_multipliers: bool = False
     settings: Path | None = None
     bits: tuple[int, int] | None = None
     hardware_argmax: bool = False
@@ -191,6 +193,10 @@ class Flow:
     @cached_property
     def plan_text(self) -> str | None:
         """The user's plan as it stands in the file, None where there is none."""
+        settings = self.settings
+        if settings.plan and (settings.interval or settings.logic_multipliers):
+            raise HwflowError("--plan and --interval or --logic-multipliers must not be given together; the plan's file "
+                              "says all of that")
         return read_text(self.settings.plan) if self.settings.plan else None
 
     def prepare(self, *needs: Callable[[], object]) -> None:
@@ -204,7 +210,8 @@ class Flow:
         """The user's plan, or the fastest one that fits the board; written to plan.yaml either way."""
         technology = self.board.technology()
         if self.plan_text is None:
-            plan = hls.solve(self.graph, technology, budget_of(self.board, self.graph))
+            plan = hls.solve(self.graph, technology, budget_of(self.board, self.graph), interval=self.settings.interval,
+                             logic=self.settings.logic_multipliers)
         else:
             plan = hls.plan_from_yaml(self.plan_text, self.graph, technology, source=str(self.settings.plan))
         write_atomically(self.folder / "plan.yaml", hls.plan_to_yaml(plan))

@@ -98,8 +98,22 @@ def quantization_options(command: F) -> F:
 
 board_option = click.option("--board", default="ulx3s_85f", show_default=True,
                             help="A board's name (see `hwflow boards`) or a board YAML file.")
-plan_option = click.option("--plan", type=click.Path(path_type=Path),
-                           help="An edited plan.yaml instead of the one that hwflow makes.")
+
+
+def plan_options(command: F) -> F:
+    """The options of every command that makes a plan."""
+    options = [
+        click.option("--plan", type=click.Path(path_type=Path),
+                     help="An edited plan.yaml instead of the one that hwflow makes."),
+        click.option("--interval", type=click.IntRange(min=1), metavar="CYCLES",
+                     help="The smallest design with at most so many cycles a frame, not the fastest that fits."),
+        click.option("--logic-multipliers", is_flag=True,
+                     help="Once the multiplier blocks are used up, multiply in logic: faster, but large designs take "
+                          "long to route."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -166,7 +180,7 @@ def golden(**options: Any) -> None:
 @model_options
 @quantization_options
 @board_option
-@plan_option
+@plan_options
 def build(**options: Any) -> None:
     """Plan the stages of MODEL for a board and generate the Verilog."""
     run(commands.build, options)
@@ -176,7 +190,7 @@ def build(**options: Any) -> None:
 @model_options
 @quantization_options
 @board_option
-@plan_option
+@plan_options
 @click.option("--frames", type=click.IntRange(min=2), default=10, show_default=True, help="Frames to simulate.")
 @click.option("--stalls", type=click.FloatRange(0, 0.98), default=0.4, show_default=True,
               help="Probability of a stall at each end in the second run.")
@@ -191,7 +205,7 @@ def sim(**options: Any) -> None:
 @model_options
 @quantization_options
 @board_option
-@plan_option
+@plan_options
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of place and route.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True,
               help="Place and route from so many seeds, --seed the first of them, and keep the fastest clock.")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from hwflow_rtl.products import MultiplierStyle
 
 from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 
@@ -26,10 +27,16 @@ class Choice:
 
 
 class Choices:
-    """All foldings of a layer, the fewest multipliers first, then the fewest lanes."""
+    """All foldings of a layer, the fewest multipliers first, then the fewest lanes.
+
+    Foldings that differ in style alone, which changes no cycles, are one choice; `styles` are those of a choice.
+    """
 
     def __init__(self, graph: LayerGraph, layer: HardwareLayer):
-        foldings = sorted(layer.foldings(graph), key=lambda f: (f.rows * f.cols, f.rows, f.lanes))
+        self.same: dict[Folding, list[MultiplierStyle]] = {}
+        for folding in layer.foldings(graph):
+            self.same.setdefault(replace(folding, style=MultiplierStyle.BLOCKS), []).append(folding.style)
+        foldings = sorted(self.same, key=lambda f: (f.rows * f.cols, f.rows, f.lanes))
         self.choices = [Choice(folding, layer.schedule(graph, folding)) for folding in foldings]
         self.shapes = np.array([(f.rows, f.cols) for f in foldings])
         self.sizes = self.shapes.prod(axis=1)
@@ -38,6 +45,9 @@ class Choices:
         self.intervals = np.maximum(self.stage_intervals, produced // np.array([f.lanes for f in foldings]))
         self.entering = np.array([choice.schedule.lanes_in for choice in self.choices])
         self.elements = [graph.tensors[name].frame.elements for name in layer.inputs]
+
+    def styles(self, choice: Choice) -> list[MultiplierStyle]:
+        return self.same[choice.folding]
 
     def fast_enough(self, target: int, coming: Sequence[int | None]) -> list[Choice]:
         """The small foldings that keep up with `target`; of those that differ in lanes alone, the narrowest.

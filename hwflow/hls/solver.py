@@ -2,16 +2,18 @@
 
 For one target interval the cheapest folding of each stage is independent of the others (but for the lanes between
 neighbours), and the cost of a design grows as its interval shrinks.  So the solver searches the stages' own intervals
-by bisection; each probe picks the cheapest folding of every stage.
+by bisection; each probe picks the cheapest folding of every stage, and then what multiplies in each (`styles`): blocks,
+or pairs where they run short, or logic where it may be used and both run short.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 
 import numpy as np
+from hwflow_rtl.products import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import AnswerIsNo
@@ -19,6 +21,7 @@ from ..layers.base import Folding, HardwareLayer, LayerGraph
 from .choices import Choice, Choices
 from .links import link_cost, links_cost, links_of
 from .plan import Plan, interval_of, make_plan, stage_names
+from .styles import Option, cheapest_options
 from .support import hardware_layers
 from .timeline import with_queues
 
@@ -64,14 +67,18 @@ class Budget:
 
 
 class Solver:
-    """The stages of `graph` with all their foldings.  Costs are computed when they are asked for, once."""
+    """The stages of `graph` with all their foldings.  Costs are computed when they are asked for, once.
 
-    def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget):
+    Stages multiply in logic where there is no other way on `technology`, or where `logic` allows it.
+    """
+
+    def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, *, logic: bool):
         self.graph = graph
         self.layers = hardware_layers(graph)
         self.technology = technology
         self.budget = budget
         self.choices = [Choices(graph, layer) for layer in self.layers]
+        self.offered = [offered(layer.styles(graph, technology), logic=logic) for layer in self.layers]
         self.cost = cache(self._cost)
 
     def _cost(self, position: int, folding: Folding) -> Resources:
@@ -92,7 +99,7 @@ class Solver:
         if best is None:
             smallest = self.pick(targets[-1])
             assert smallest is not None, "every stage has a folding as slow as the slowest"
-            raise AnswerIsNo(self.does_not_fit(smallest, even="not even with its smallest folding: "))
+            raise AnswerIsNo(self.does_not_fit(self.styled(smallest), even="not even with its smallest folding: "))
         return best
 
     def fitting(self, target: int) -> list[Choice] | None:
@@ -105,6 +112,7 @@ class Solver:
             picked = self.pick(target, weights)
             if picked is None:
                 return None
+            picked = self.styled(picked, weights)
             total, foldings = self.total(picked), tuple(choice.folding for choice in picked)
             if self.budget.fits(total):
                 return picked
@@ -128,9 +136,29 @@ class Solver:
 
     def cheapest(self, position: int, choices: Sequence[Choice], coming: Sequence[int | None],
                  weights: Mapping[str, float] | None) -> Choice:
+        """Each is priced with the style that takes the fewest blocks; which one it gets is decided for all together."""
         layer = self.layers[position]
         return min(choices, key=lambda choice: self.budget.price(
-            self.cost(position, choice.folding) + self.joined(layer, choice, coming), weights))
+            self.cost(position, replace(choice.folding, style=self.styles(position, choice)[-1]))
+            + self.joined(layer, choice, coming), weights))
+
+    def styles(self, position: int, choice: Choice) -> list[MultiplierStyle]:
+        """What may multiply in a stage: blocks, pairs, logic, in that order."""
+        possible = self.choices[position].styles(choice)
+        return [style for style in self.offered[position] if style in possible]
+
+    def styled(self, picked: Sequence[Choice], weights: Mapping[str, float] | None = None) -> list[Choice]:
+        """The same foldings with the styles that need the least logic for the blocks that there are."""
+        stages = [[replace(choice.folding, style=style) for style in self.styles(position, choice)]
+                  for position, choice in enumerate(picked)]
+        options = [[self.option(self.cost(position, folding), weights) for folding in foldings]
+                   for position, foldings in enumerate(stages)]
+        places = cheapest_options(options, self.budget.limit("dsp"))
+        return [Choice(foldings[place], choice.schedule)
+                for foldings, place, choice in zip(stages, places, picked, strict=True)]
+
+    def option(self, cost: Resources, weights: Mapping[str, float] | None) -> Option:
+        return Option(cost.dsp, self.budget.price(replace(cost, dsp=0), weights))
 
     def joined(self, layer: HardwareLayer, choice: Choice, coming: Sequence[int | None]) -> Resources:
         """What joins a stage to those before it; all of a graph's input enters at once."""
@@ -165,12 +193,28 @@ class Solver:
                 "Fewer channels or layers, fewer bits, or a larger board would help (`hwflow boards` lists them)")
 
 
-def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval: int | None = None) -> Plan:
+def offered(styles: Sequence[MultiplierStyle], *, logic: bool) -> list[MultiplierStyle]:
+    """Those of `styles` that may be used: logic where it is allowed, or alone."""
+    return [style for style in MultiplierStyle
+            if style in styles and (logic or style is not MultiplierStyle.LOGIC or len(styles) == 1)]
+
+
+def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval: int | None = None,
+          logic: bool = False) -> Plan:
     """The fastest plan within `budget`; with `interval`, the cheapest plan that is at least that fast.
 
+    Multipliers are made of logic once the blocks are used up, where `logic` is set or no plan fits without.
     Raises AnswerIsNo where no plan fits, naming the resource, the largest stages and what would help.
     """
-    solver = Solver(graph, technology, budget)
+    if not logic:
+        try:
+            return solved(Solver(graph, technology, budget, logic=False), interval)
+        except AnswerIsNo:
+            pass
+    return solved(Solver(graph, technology, budget, logic=True), interval)
+
+
+def solved(solver: Solver, interval: int | None) -> Plan:
     if interval is None:
         picked = solver.fastest()
     else:
@@ -178,9 +222,9 @@ def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval
         if at_this_pace is None:
             least = max(int(stage.stage_intervals.min()) for stage in solver.choices)
             raise AnswerIsNo(f"an interval of {interval} cycles must be at least {least}, the shortest that the "
-                             f"layers of '{graph.name}' allow")
+                             f"layers of '{solver.graph.name}' allow")
         fitting = solver.fitting(interval)
         if fitting is None:
-            raise AnswerIsNo(solver.does_not_fit(at_this_pace))
+            raise AnswerIsNo(solver.does_not_fit(solver.styled(at_this_pace)))
         picked = fitting
-    return make_plan(graph, [choice.folding for choice in picked], technology)
+    return make_plan(solver.graph, [choice.folding for choice in picked], solver.technology)

@@ -118,14 +118,14 @@ def test_the_cheapest_is_chosen(technology: Technology, interval: int) -> None:
 
 
 def test_what_does_not_fit_is_explained(graph: LayerGraph, technology: Technology) -> None:
-    small = Resources(lut=300, ff=10**6, dsp=2, ram=99)
+    small = Resources(lut=300, ff=10**6, dsp=1, ram=99)
     with pytest.raises(AnswerIsNo) as caught:
         hls.solve(graph, technology, Budget("tiny", small, NOTHING, usable_logic=0.5))
     message = str(caught.value)
     assert caught.value.exit_code == 1
     assert message.startswith("'small' does not fit tiny, not even with its smallest folding: ")
     assert " logic cells needed, 150 usable (most in 2_fc " in message
-    assert " multipliers needed, 2 usable (most in " in message
+    assert " multipliers needed, 1 usable (most in " in message
     assert "block RAMs" not in message, "only what is short is named"
     assert message.endswith("Fewer channels or layers, fewer bits, or a larger board would help "
                             "(`hwflow boards` lists them)")
@@ -133,8 +133,8 @@ def test_what_does_not_fit_is_explained(graph: LayerGraph, technology: Technolog
 
 def test_an_interval_that_does_not_fit_is_explained(graph: LayerGraph, technology: Technology) -> None:
     fastest = hls.solve(graph, technology, budget()).interval
-    with pytest.raises(AnswerIsNo, match=r"^'small' does not fit test, \d+ multipliers needed, 8 usable \(most in "):
-        hls.solve(graph, technology, budget(dsp=8), interval=fastest)
+    with pytest.raises(AnswerIsNo, match=r"^'small' does not fit test, \d+ multipliers needed, 1 usable \(most in "):
+        hls.solve(graph, technology, budget(dsp=1), interval=fastest)
 
 
 def test_the_same_question_has_the_same_answer(graph: LayerGraph, technology: Technology) -> None:

@@ -1,0 +1,101 @@
+"""What multiplies in which stage: the dynamic program against every combination, and whole plans."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hwflow_rtl.products import MultiplierStyle
+from hwflow_rtl.vendor import Resources, Technology
+
+from hwflow import hls
+from hwflow.errors import AnswerIsNo
+from hwflow.hls.styles import Option, cheapest_options
+from hwflow.layers.base import LayerGraph
+from hwflow.quantize import quantize
+from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
+from hwflow.synth import load_board
+from tests.e2e.networks import rows_for, small_network
+from tests.hls.test_solver import budget
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_combination_is_cheaper(seed: int) -> None:
+    rng = random.Random(seed)
+    stages = [[Option(rng.randrange(6), rng.randrange(1, 20)) for _ in range(rng.randrange(1, 4))]
+              for _ in range(rng.randrange(1, 6))]
+    blocks = rng.randrange(-1, 20)
+    chosen = [options[k] for options, k in zip(stages, cheapest_options(stages, blocks), strict=True)]
+    every = list(itertools.product(*stages))
+    possible = [sum(o.price for o in options) for options in every if sum(o.blocks for o in options) <= blocks]
+    if possible:
+        assert sum(option.blocks for option in chosen) <= blocks
+        assert sum(option.price for option in chosen) == min(possible)
+    else:
+        assert sum(o.blocks for o in chosen) == min(sum(o.blocks for o in options) for options in every)
+
+
+def graph_of(bits: int) -> LayerGraph:
+    model = small_network()
+    settings = QuantizationSettings(LayerSettings(WeightSettings(bits), ActivationSettings(8)))
+    return quantize(model, rows_for(model, 4), settings=settings).graph
+
+
+@pytest.fixture(scope="module")
+def technology() -> Technology:
+    return load_board("ulx3s_85f").technology()
+
+
+def styles(plan: hls.Plan) -> set[MultiplierStyle]:
+    return {stage.folding.style for stage in plan.stages if stage.schedule.multipliers}
+
+
+def test_blocks_come_first(technology: Technology) -> None:
+    """As long as there are blocks enough, nothing else is used, allowed or not."""
+    for logic in (False, True):
+        assert styles(hls.solve(graph_of(8), technology, budget(), logic=logic)) == {MultiplierStyle.BLOCKS}
+
+
+def test_logic_makes_a_plan_faster_where_blocks_are_short(technology: Technology) -> None:
+    graph, few = graph_of(8), budget(dsp=8)
+    without, plan = hls.solve(graph, technology, few), hls.solve(graph, technology, few, logic=True)
+    assert MultiplierStyle.LOGIC not in styles(without)
+    assert MultiplierStyle.LOGIC in styles(plan)
+    assert plan.interval < without.interval
+    assert plan.resources.dsp <= 8
+    assert plan.resources.dsp < hls.solve(graph, technology, budget()).resources.dsp
+
+
+def test_logic_is_used_unasked_where_there_is_no_other_way(technology: Technology) -> None:
+    plan = hls.solve(graph_of(8), technology, budget(dsp=2))
+    assert MultiplierStyle.LOGIC in styles(plan)
+    assert plan.resources.dsp <= 2
+
+
+def test_pairs_halve_the_blocks(technology: Technology) -> None:
+    graph, few = graph_of(4), budget(dsp=8)
+    plan = hls.solve(graph, technology, few)
+    assert MultiplierStyle.PAIRS in styles(plan)
+    assert MultiplierStyle.LOGIC not in styles(plan)
+    assert plan.multipliers > plan.resources.dsp
+    assert plan.interval < hls.solve(graph_of(8), technology, few).interval
+
+
+def test_a_plan_with_styles_comes_back_from_its_file(technology: Technology) -> None:
+    graph = graph_of(4)
+    plan = hls.solve(graph, technology, budget(dsp=6), logic=True)
+    assert len(styles(plan)) > 1
+    assert hls.plan_from_yaml(hls.plan_to_yaml(plan), graph, technology, source="plan.yaml") == plan
+
+
+def test_what_does_not_fit_with_logic_says_so(technology: Technology) -> None:
+    with pytest.raises(AnswerIsNo, match=r"^'small' does not fit test, not even with its smallest folding: "):
+        hls.solve(graph_of(8), technology, budget(dsp=1, lut=500))
+
+
+def test_nothing_but_the_named_resources(technology: Technology) -> None:
+    """The rest of the plan adds up as ever."""
+    plan = hls.solve(graph_of(8), technology, budget(dsp=8), logic=True)
+    stages = sum((stage.resources for stage in plan.stages), Resources())
+    assert plan.resources.dsp == stages.dsp
