@@ -195,8 +195,8 @@ class Flow:
         """The user's plan as it stands in the file, None where there is none."""
         settings = self.settings
         if settings.plan and (settings.interval or settings.logic_multipliers):
-            raise HwflowError("--plan and --interval or --logic-multipliers must not be given together; the plan's file "
-                              "says all of that")
+            raise HwflowError("--plan must not be given together with --interval or --logic-multipliers; the plan's "
+                              "file says all of that")
         return read_text(self.settings.plan) if self.settings.plan else None
 
     def prepare(self, *needs: Callable[[], object]) -> None:
