@@ -23,6 +23,7 @@ from ..build import MANIFEST, cached_step, digest, locked, sweep, write_atomical
 from ..errors import HwflowError, ToolFailed
 from ..hls import Plan
 from ..layers.base import LayerGraph
+from . import placement
 from .boards import Board
 from .constraints import constraints
 from .job import Job, Progress, nextpnr_of
@@ -152,8 +153,11 @@ def make_netlist(job: Job, text: str) -> None:
         (folder / "synth.ys").write_text(script)
         job.progress("synthesis with yosys")
         job.run("yosys", ["-q", "-s", "synth.ys"], folder, "synthesis")
+        netlist = folder / "netlist.json"
+        netlist.write_text(placement.prepared(netlist.read_text(encoding="utf-8"), job.board), encoding="utf-8")
 
-    cached_step(job.folder / "netlist", digest(text, script, str(job.tools["yosys"])), make, with_code=False)
+    key = digest(text, script, str(job.tools["yosys"]), placement.RULES, job.board.device)
+    cached_step(job.folder / "netlist", key, make, with_code=False)
 
 
 def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: float) -> tuple[Attempt, ...]:
