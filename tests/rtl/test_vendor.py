@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Module, Shape, Signal, signed, unsigned
+from amaranth.hdl import Const, Module, Mux, Shape, Signal, signed, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
@@ -20,7 +20,6 @@ from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Technology,
 from hwflow_rtl.vendor.blocks import (
     BlockRom,
     BlockShape,
-    LutRom,
     SplitRom,
     Tiling,
     bits_of,
@@ -31,6 +30,7 @@ from hwflow_rtl.vendor.blocks import (
     tile_rom,
 )
 from hwflow_rtl.vendor.ecp5 import SHAPES
+from hwflow_rtl.vendor.tables import ECP5LutRom, GowinLutRom, ICE40LutRom, LutRom, table_of
 
 from tests.synth.netlists import DSP, RAM, SYNTH, random_contents, words_of, yosys
 
@@ -165,11 +165,29 @@ def test_the_few_bits_that_are_more_than_a_block_stand_in_tables() -> None:
 # Values
 
 
+def portable(kind: type[LutRom]) -> type[LutRom]:
+    """A family's ROM in tables whose cells are Amaranth's own expressions."""
+
+    class Portable(kind):
+        def table(self, address, out, contents, **attributes):
+            m = Module()
+            m.d.comb += out.eq(Const(contents, 16).bit_select(address, 1))
+            return m
+
+        def multiplexer(self, level, zero, one, select, out):
+            m = Module()
+            m.d.comb += out.eq(Mux(select, one, zero))
+            return m
+
+    return Portable
+
+
 def test_parts_of_words_meet_again() -> None:
     contents = random_contents(41, 100)
     bits = bits_of(contents, 41)
-    low, high = (LutRom(width=part.shape[1], contents=np.packbits(part, axis=1, bitorder="little"))
-                 for part in (bits[:, :36], bits[:, 36:]))
+    low, high = (
+        portable(ECP5LutRom)(width=part.shape[1], contents=np.packbits(part, axis=1, bitorder="little"), name=name)
+        for name, part in (("low", bits[:, :36]), ("high", bits[:, 36:])))
     rom = SplitRom(low=low, high=high)
     assert read_back(rom, [*range(100)], latency=2) == words_of(contents)
     made = ECP5().rom(width=41, contents=contents, name="constants")
@@ -225,13 +243,38 @@ def read_back(unit, addresses: list[int], *, latency: int) -> list[int]:
     return result
 
 
-@pytest.mark.parametrize("technology", [ECP5(), ICE40(), Gowin(), Generic(timing=Timing(multiply=3))])
-def test_a_small_rom_gives_the_word_two_cycles_after_its_address(technology: Technology) -> None:
-    contents = random_contents(8, 20)
-    rom = technology.rom(width=8, contents=contents, name="table")
-    addresses = list(np.random.default_rng(1).integers(0, 20, 100))
+@pytest.mark.parametrize("kind", [portable(ECP5LutRom), portable(ICE40LutRom), portable(GowinLutRom), None])
+@pytest.mark.parametrize("depth", [1, 2, 5, 16, 20, 33, 64])
+def test_a_small_rom_gives_the_word_two_cycles_after_its_address(kind: type[LutRom] | None, depth: int) -> None:
+    contents = random_contents(8, depth)
+    rom = (kind or Generic(timing=Timing(multiply=3)).rom)(width=8, contents=contents, name="table")
+    addresses = list(np.random.default_rng(1).integers(0, depth, 100))
     expected = [words_of(contents)[a] for a in addresses]
-    assert read_back(rom, [int(a) for a in addresses], latency=technology.timing.rom) == expected
+    assert read_back(rom, [int(a) for a in addresses], latency=2) == expected
+
+
+@pytest.mark.parametrize("depth", [1, 3, 8, 16])
+def test_a_table_does_not_depend_on_inputs_that_its_address_does_not_need(depth: int) -> None:
+    bits = random_contents(1, depth)[:, 0]
+    table, needed = table_of(bits), (1 << (depth - 1).bit_length()) - 1
+    assert [table >> k & 1 for k in range(depth)] == bits.tolist()
+    assert all(table >> k & 1 == table >> (k & needed) & 1 for k in range(16))
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_yosys_leaves_tables_as_they_are(family: str, tmp_path: Path) -> None:
+    """Also bits that are equal or constant: a routed design is given other ones."""
+    contents = np.zeros((40, 1), np.uint8)
+    contents[7:] = 5
+    rom = FAMILIES[family]().rom(width=4, contents=contents, name="flat")
+    modules = yosys(tmp_path, rtlil.convert(rom, name="top"),
+                    f"{SYNTH[family]} -top top -run begin:map_luts\nsplitnets\n{SYNTH[family]} -top top -run map_luts:")
+    found = {cell["attributes"]["hwflow_block"]: cell["parameters"] for cell in modules["top"]["cells"].values()
+             if cell["attributes"].get("hwflow_rom") == "flat"}
+    name = "LUT_INIT" if family == "ice40" else "INIT"
+    leaf = {0: f"{0xFF80:016b}", 1: "1" * 16, 2: "1" * 16, 3: "0" * 16}
+    assert found == {f"table{bit}_{k}": {name: leaf[k] if bit in (0, 2) else "0" * 16}
+                     for bit in range(4) for k in range(4)}
 
 
 @pytest.mark.parametrize("technology", [ECP5(), Gowin(), Generic()])

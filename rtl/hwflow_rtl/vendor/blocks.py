@@ -19,7 +19,7 @@ from amaranth.utils import ceil_log2
 
 from .base import Ram, Resources, Rom
 
-__all__ = ["BlockRam", "BlockRom", "BlockShape", "LutRam", "LutRom", "SplitRom", "Tiling", "block_cost",
+__all__ = ["BlockRam", "BlockRom", "BlockShape", "LutRam", "SplitRom", "Tiling", "block_cost",
            "is_better_in_tables", "lut_ram_cost", "lut_rom_cost", "packed", "tile", "tile_rom", "write_decoder_cost"]
 
 #: More banks than this make the multiplexer behind them the critical path, so that deeper shapes are taken instead.
@@ -216,20 +216,6 @@ def block_cost(tiling: Tiling, width: int, fabric_register: bool) -> Resources:
 
 def write_decoder_cost(tiling: Tiling) -> Resources:
     return Resources(lut=tiling.banks if tiling.banks > 1 else 0)
-
-
-class LutRom(Rom):
-    """A small ROM in lookup tables: address register, table, data register.  Latency 2."""
-
-    def elaborate(self, platform):
-        m = Module()
-        words = [int.from_bytes(row.tobytes(), "little") for row in self.contents]
-        # The attribute keeps yosys from taking a RAM block for it: `memory_libmap` knows the value "logic".
-        m.submodules.table = table = memory.Memory(
-            shape=self.width, depth=self.depth, init=words, attrs={"rom_style": "logic"})
-        port = table.read_port(domain="comb")
-        m.d.comb += [port.addr.eq(delay(m, self.addr, 1, "addr")), self.data.eq(delay(m, port.data, 1, "data"))]
-        return m
 
 
 class SplitRom(Rom):

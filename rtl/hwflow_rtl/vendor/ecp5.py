@@ -18,7 +18,6 @@ from .blocks import (
     BlockRom,
     BlockShape,
     LutRam,
-    LutRom,
     SplitRom,
     bits_of,
     block_cost,
@@ -33,6 +32,7 @@ from .blocks import (
 from .pairs import PairMultipliers, packing
 from .pll import Pll, PllSettings
 from .pll_ecp5 import ECP5Pll, ecp5_pll_settings
+from .tables import ECP5LutRom
 
 __all__ = ["ECP5"]
 
@@ -241,12 +241,12 @@ class ECP5(Technology):
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
         depth = len(contents)
         if self.rom_cost(width=width, depth=depth).ram == 0:
-            return LutRom(width=width, contents=contents)
+            return ECP5LutRom(width=width, contents=contents, name=name)
         if over := bits_in_tables(width, depth):
             bits = bits_of(contents, width)
             low, high = (np.packbits(part, axis=1, bitorder="little") for part in (bits[:, :-over], bits[:, -over:]))
             return SplitRom(low=ECP5Rom(width=width - over, contents=low, name=name),
-                            high=LutRom(width=over, contents=high))
+                            high=ECP5LutRom(width=over, contents=high, name=f"{name}_high"))
         return ECP5Rom(width=width, contents=contents, name=name)
 
     def ram(self, *, width: int, depth: int) -> Ram:

@@ -18,7 +18,6 @@ from .blocks import (
     BlockRom,
     BlockShape,
     LutRam,
-    LutRom,
     Tiling,
     block_cost,
     is_better_in_tables,
@@ -32,6 +31,7 @@ from .blocks import (
 from .ice40 import extended
 from .pll import Pll, PllSettings
 from .pll_gowin import PLL_RANGES, GowinPll, gowin_pll_settings
+from .tables import GowinLutRom
 
 __all__ = ["Gowin"]
 
@@ -149,7 +149,7 @@ class Gowin(Technology):
 
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
         if self.rom_cost(width=width, depth=len(contents)).ram == 0:
-            return LutRom(width=width, contents=contents)
+            return GowinLutRom(width=width, contents=contents, name=name)
         return GowinRom(width=width, contents=contents, name=name)
 
     def ram(self, *, width: int, depth: int) -> Ram:

@@ -18,7 +18,6 @@ from .blocks import (
     BlockRam,
     BlockRom,
     BlockShape,
-    LutRom,
     Tiling,
     block_cost,
     is_better_in_tables,
@@ -30,6 +29,7 @@ from .blocks import (
 )
 from .pll import Pll, PllSettings
 from .pll_ice40 import ICE40Pll, ice40_pll_settings
+from .tables import ICE40LutRom
 
 __all__ = ["ICE40"]
 
@@ -191,7 +191,7 @@ class ICE40(Technology):
 
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
         if self.rom_cost(width=width, depth=len(contents)).ram == 0:
-            return LutRom(width=width, contents=contents)
+            return ICE40LutRom(width=width, contents=contents, name=name)
         return ICE40Rom(width=width, contents=contents, name=name)
 
     def ram(self, *, width: int, depth: int) -> Ram:

@@ -1,0 +1,107 @@
+"""The contents of a design's ROMs: taken out of its RTLIL text, and put into netlists in yosys' JSON form.
+
+Every cell that holds a part of a ROM (a RAM block, a table) carries two attributes, the ROM's name and the part of it,
+which yosys and nextpnr keep.  What is left of a design's text without the contents of those cells is its structure: two
+designs of the same structure differ in nothing but contents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import HwflowError
+
+__all__ = ["Contents", "Place", "cells_of", "place_of", "replaced", "separated"]
+
+#: The name of a ROM, and which part of it a cell holds.
+Place = tuple[str, str]
+#: For each place the parameters that hold its contents: their bits as text, the most significant first.
+Contents = dict[Place, dict[str, str]]
+
+ROM, BLOCK = "hwflow_rom", "hwflow_block"
+_ATTRIBUTE = re.compile(rf'\s*attribute \\({ROM}|{BLOCK}) "([^"]*)"')
+_PARAMETER = re.compile(r"(\s*parameter \\(\w*INIT\w*) \d+')([01]+)$")
+
+
+def separated(text: str) -> tuple[str, Contents]:
+    """The structure of a design in RTLIL, and the contents that were taken out of it.
+
+    ValueError where two cells claim the same place.
+    """
+    structure: list[str] = []
+    contents: Contents = {}
+    found: dict[str, str] = {}
+    inside: dict[str, str] | None = None
+    for line in text.split("\n"):
+        start = line.lstrip()[:5]
+        if start == "attri" and (attribute := _ATTRIBUTE.match(line)):
+            found[attribute[1]] = attribute[2]
+        elif start == "cell ":
+            inside = None
+            if ROM in found:
+                place = (found[ROM], found.get(BLOCK, ""))
+                if place in contents:
+                    raise ValueError(f"part '{place[1]}' of ROM '{place[0]}' must stand in one cell, not in two")
+                inside = contents[place] = {}
+            found = {}
+        elif inside is not None and start == "param" and (parameter := _PARAMETER.match(line)):
+            inside[parameter[2]] = parameter[3]
+            line = parameter[1]
+        elif start[:3] == "end":
+            inside, found = None, {}
+        structure.append(line)
+    return "\n".join(structure), contents
+
+
+def place_of(cell: Mapping[str, Any]) -> Place | None:
+    """Of a cell of a netlist in JSON; None of one that holds no part of a ROM."""
+    attributes = cell.get("attributes", {})
+    return (attributes[ROM], attributes.get(BLOCK, "")) if ROM in attributes else None
+
+
+def cells_of(document: Mapping[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The cells of the module `top` that hold parts of ROMs."""
+    for cell in document["modules"]["top"]["cells"].values():
+        place = place_of(cell)
+        if place is not None:
+            yield place, cell
+
+
+def replaced(document: Mapping[str, Any], old: Contents, new: Contents, source: str) -> None:
+    """Put `new` into the cells of a netlist, in place, where `old` stands.
+
+    HwflowError where the netlist `source` lacks a part of a ROM, has one twice or holds other contents.
+    """
+    missing = dict(new)
+    for place, cell in cells_of(document):
+        require_known(missing, place, source)
+        parameters, own = cell["parameters"], missing.pop(place)
+        for name, bits in own.items():
+            before = old[place][name]
+            if parameters.get(name, "").zfill(len(before)) != before:
+                raise unlike(place, source)
+            parameters[name] = bits
+    require_all(missing, source)
+
+
+def require_known(missing: Mapping[Place, object], place: Place, source: str) -> None:
+    """HwflowError where a routed design has a part of a ROM that the design has not, or has it twice."""
+    if place not in missing:
+        raise HwflowError(f"{source}: part '{place[1]}' of ROM '{place[0]}' must be a part of this design, once; "
+                          "run `hwflow synth` again")
+
+
+def require_all(missing: Mapping[Place, object], source: str) -> None:
+    """HwflowError where parts of ROMs were not found."""
+    if missing:
+        rom, block = next(iter(missing))
+        raise HwflowError(f"{source}: must hold every part of every ROM, not lack part '{block}' of '{rom}' and "
+                          f"{len(missing) - 1} others; run `hwflow synth` again")
+
+
+def unlike(place: Place, source: str) -> HwflowError:
+    """What is found at the place of a part of a ROM is not what was synthesized."""
+    return HwflowError(f"{source}: part '{place[1]}' of ROM '{place[0]}' must be where place and route put it, and "
+                       "other contents stand there; run `hwflow synth` again, with the tools that are installed now")
