@@ -84,10 +84,10 @@ def test_both_domains_start_together_after_configuration_and_after_the_button(ac
                 waited += 1
             assert RESET_CYCLES <= waited <= RESET_CYCLES + 16
             assert ctx.get(top.sync) == 1
-            await cycles(ctx, clocking.clk, 2)
+            await cycles(ctx, clocking.clk, 3)
             assert ctx.get(top.sync) == 0
             await cycles(ctx, clocking.clk, 100)
-            assert (ctx.get(top.lines), ctx.get(top.syncs)) == (102, 100)
+            assert (ctx.get(top.lines), ctx.get(top.syncs)) == (103, 100)
 
     simulate(top, testbench)
 
@@ -108,7 +108,7 @@ def test_nothing_starts_before_the_lock_and_all_stops_when_it_is_lost() -> None:
             assert (ctx.get(top.line), ctx.get(top.sync)) == (1, 1)
             await cycles(ctx, clocking.clk, 16)
             assert (ctx.get(top.line), ctx.get(top.sync)) == (0, 1), "the core's clock stands still"
-            await cycles(ctx, pll.clock, 2)
+            await cycles(ctx, pll.clock, 3)
             assert ctx.get(top.sync) == 0
             ctx.set(pll.lock, 0)
             await cycles(ctx, clocking.clk, 8)

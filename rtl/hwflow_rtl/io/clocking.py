@@ -21,8 +21,8 @@ class Clocking(wiring.Component):
     """Makes the clock domains `line` and `sync`; `add_to` puts it into a design with them.
 
     Both start in reset, and leave it when the PLL has been locked and the button up for RESET_CYCLES: `line` then,
-    `sync` two of its own cycles later.  Both are reset together, so that what crosses between them starts anew on both
-    sides.
+    `sync` three of its own cycles later.  Both are reset together, so that what crosses between them starts anew on
+    both sides.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Clocking(wiring.Component):
     @staticmethod
     def cost() -> Resources:
         """The counter of the reset and the synchronizers."""
-        return Resources(lut=20, ff=RESET_CYCLES.bit_length() + 8)
+        return Resources(lut=20, ff=RESET_CYCLES.bit_length() + 9)
 
     @property
     def sync_mhz(self) -> float:
@@ -101,6 +101,7 @@ class Clocking(wiring.Component):
         with m.Elif(~left[-1]):
             m.d.start += left.eq(left - 1)
         reset_core = Signal(init=1)
-        m.submodules.reset_core = FFSynchronizer(reset, reset_core, o_domain="core", init=1)
+        # The third register, behind the two that settle, may be copied for each part of a large design.
+        m.submodules.reset_core = FFSynchronizer(reset, reset_core, o_domain="core", init=1, stages=3)
         m.d.comb += [self.line_rst.eq(reset), self.sync_rst.eq(reset_core)]
         return m
