@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-from hwflow_rtl.vendor import FAMILIES, Resources, Technology
+from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources, Technology
 
 from ..errors import HwflowError
 from ..plain_yaml import NotPlainYaml, plain_yaml
@@ -27,7 +27,9 @@ __all__ = ["Board", "Pin", "Programmer", "list_boards", "load_board"]
 #: What `nextpnr-ecp5` calls the dies; the prefix of a device's name up to its size decides.
 ECP5_DEVICES = ("LFE5U-12F", "LFE5U-25F", "LFE5U-45F", "LFE5U-85F", "LFE5UM-25F", "LFE5UM-45F", "LFE5UM-85F",
                 "LFE5UM5G-25F", "LFE5UM5G-45F", "LFE5UM5G-85F")
-ICE40_DEVICES = ("up5k",)
+ICE40_DEVICES = ("up5k", "hx8k")
+#: The dies that there are tables of, and PLLs known.
+GOWIN_CHIPS = ("GW1N-9C", "GW2A-18", "GW2A-18C")
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,14 @@ class Pin:
 
 @dataclass(frozen=True)
 class Programmer:
-    """The program that puts a bitstream onto the board, and its arguments before the file's name."""
+    """The program that puts a bitstream onto the board, and its arguments before the file's name.
+
+    `memory` says what it can write on the board as it is sold: "sram", until the power goes, and "flash".
+    """
 
     tool: str
     arguments: tuple[str, ...]
+    memory: tuple[str, ...] = ("sram", "flash")
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,8 @@ class Board:
     """Everything about a board that synthesis needs.
 
     `resources` are the device's: tables of four inputs, flip-flops, multiplier blocks and RAM blocks in the units of
-    `hwflow_rtl.vendor.Technology.name`.  `clock_mhz` drives the whole design.  `baud` is the rate of the serial line.
+    `hwflow_rtl.vendor.Technology.name`.  `clock_mhz` is the oscillator; `pll_pad` says that it is at the pad that an
+    iCE40's PLL takes for itself.  `baud` is the rate of the serial line.
     """
 
     name: str
@@ -64,6 +71,7 @@ class Board:
     chip: str | None
     clock: Pin
     clock_mhz: float
+    pll_pad: bool
     reset: Pin | None
     reset_active_low: bool
     rx: Pin
@@ -77,8 +85,12 @@ class Board:
     path: Path
 
     def technology(self) -> Technology:
-        """The family's way of making multipliers and memories; a new object each time."""
-        return FAMILIES[self.family]()
+        """The device's way of making multipliers, memories and PLLs; a new object each time."""
+        if self.family == "ice40":
+            return ICE40(clock_at_pll_pad=self.pll_pad)
+        if self.family == "gowin":
+            return Gowin(chip=str(self.chip))
+        return ECP5()
 
 
 def list_boards() -> tuple[str, ...]:
@@ -177,6 +189,10 @@ def device_violations(content: dict[str, Any]) -> Iterator[str]:
     known = {"ecp5": ECP5_DEVICES, "ice40": ICE40_DEVICES}.get(content["family"])
     if known is not None and content["device"] not in known:
         yield f"key 'device' must be one of {', '.join(known)}, not {content['device']!r}"
+    if content["family"] == "gowin" and content["chip"] not in GOWIN_CHIPS:
+        yield f"key 'chip' must be one of {', '.join(GOWIN_CHIPS)}, not {content['chip']!r}"
+    if content["clock"].get("pll_pad") and content["family"] != "ice40":
+        yield "key 'clock.pll_pad' must stand with family ice40 only: no other PLL takes a pad for itself"
     pins = [content["clock"]["pin"], content["uart"]["rx"], content["uart"]["tx"], *content["leds"]["pins"]]
     pins += [content["reset"]["pin"]] if "reset" in content else []
     for pin in sorted({pin for pin in pins if pins.count(pin) > 1}):
@@ -195,11 +211,13 @@ def assemble(path: Path, content: dict[str, Any]) -> Board:
         name=path.stem, title=content["title"], family=content["family"], device=content["device"],
         package=content["package"], speed=content.get("speed"), chip=content.get("chip"),
         clock=pin(clock["pin"], clock), clock_mhz=float(clock["mhz"]),
+        pll_pad=clock.get("pll_pad", False),
         reset=pin(reset["pin"], reset) if reset else None,
         reset_active_low=reset is not None and reset["active"] == "low",
         rx=pin(uart["rx"], uart), tx=pin(uart["tx"], uart), baud=uart["baud"],
         leds=tuple(pin(name, leds) for name in leds["pins"]), leds_active_low=leds["active"] == "low",
         resources=Resources(**content["resources"]),
-        programmer=Programmer(programmer["tool"], tuple(programmer.get("arguments", ()))) if programmer else None,
+        programmer=Programmer(programmer["tool"], tuple(programmer.get("arguments", ())),
+                              tuple(programmer.get("memory", ("sram", "flash")))) if programmer else None,
         source=content["source"], path=path,
     )

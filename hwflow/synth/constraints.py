@@ -1,6 +1,6 @@
 """The file that places a top's ports on a board's pins, in the form that each family's place and route tool reads.
 
-The clock's frequency is not in it: place and route gets its goal on the command line.
+The oscillator's frequency is in it; what a PLL makes of it has the goal that place and route gets on its command line.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ __all__ = ["constraints"]
 
 def constraints(board: Board, *, leds: int) -> tuple[str, str]:
     """(suffix, text) for a top with the ports clk, rx, tx, rst where the board has a reset, and `leds` LEDs."""
-    suffix, line = WRITERS[board.family]
+    suffix, line, frequency = WRITERS[board.family]
     ports = {"clk": board.clock, "rx": board.rx, "tx": board.tx}
     if board.reset is not None:
         ports["rst"] = board.reset
     for k, pin in enumerate(board.leds[:leds]):
         ports[f"led[{k}]" if leds > 1 else "led"] = pin
-    return suffix, "".join(line(port, pin) for port, pin in ports.items())
+    return suffix, "".join(line(port, pin) for port, pin in ports.items()) + frequency.format(board.clock_mhz)
 
 
 def lpf(port: str, pin: Pin) -> str:
@@ -41,6 +41,8 @@ def cst(port: str, pin: Pin) -> str:
     return f'IO_LOC "{port}" {pin.name};\nIO_PORT "{port}" IO_TYPE={pin.io_standard}{pull};\n'
 
 
-WRITERS: dict[str, tuple[str, Callable[[str, Pin], str]]] = {
-    "ecp5": ("lpf", lpf), "ice40": ("pcf", pcf), "gowin": ("cst", cst),
+#: Suffix, what places a pin, and what tells the clock's frequency: Gowin's constraint files cannot.
+WRITERS: dict[str, tuple[str, Callable[[str, Pin], str], str]] = {
+    "ecp5": ("lpf", lpf, 'FREQUENCY PORT "clk" {:g} MHZ;\n'), "ice40": ("pcf", pcf, "set_frequency clk {:g}\n"),
+    "gowin": ("cst", cst, ""),
 }

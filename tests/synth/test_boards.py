@@ -40,7 +40,10 @@ def complaints(folder: Path, data: object) -> list[str]:
 
 
 def test_the_boards_that_come_with_hwflow() -> None:
-    assert {"icebreaker", "tangnano9k", "ulx3s_85f"} <= set(list_boards())
+    assert set(list_boards()) == {
+        "colorlight_i5", "colorlight_i9", "ecpix5_45f", "ecpix5_85f", "ice40hx8k", "icebreaker", "icesugar",
+        "orangecrab_25f", "orangecrab_85f", "tangnano20k", "tangnano9k", "tangprimer20k", "ulx3s_12f", "ulx3s_25f",
+        "ulx3s_45f", "ulx3s_85f", "upduino3"}
 
 
 @pytest.mark.parametrize("name", list_boards())
@@ -49,6 +52,11 @@ def test_every_board_is_complete(name: str) -> None:
     assert board.name == name
     assert board.technology().name == board.family
     assert board.source
+    assert len(board.leds) >= 1
+    assert board.programmer is not None
+    fast = board.technology().pll_settings(board.clock_mhz, 100)
+    assert fast is not None
+    assert 95 < fast.output_mhz <= 100
     assert board_top(EchoOf(), board).divider >= 4
 
 
@@ -61,8 +69,8 @@ def test_what_a_board_says() -> None:
     assert board == Board(
         name="tangnano9k", title="Sipeed Tang Nano 9K, Gowin GW1NR-9", family="gowin", device="GW1NR-LV9QN88PC6/I5",
         package="QN88P", speed="C6/I5", chip="GW1N-9C", clock=Pin("52", "LVCMOS33"), clock_mhz=27.0,
-        reset=Pin("4", "LVCMOS18", "up"), reset_active_low=True, rx=Pin("18", "LVCMOS33"), tx=Pin("17", "LVCMOS33"),
-        baud=115200, leds=tuple(Pin(pin, "LVCMOS18") for pin in ("10", "11", "13", "14", "15", "16")),
+        pll_pad=False, reset=Pin("4", "LVCMOS18", "up"), reset_active_low=True, rx=Pin("18", "LVCMOS33"), tx=Pin("17", "LVCMOS33"),
+        baud=1_000_000, leds=tuple(Pin(pin, "LVCMOS18") for pin in ("10", "11", "13", "14", "15", "16")),
         leds_active_low=True, resources=Resources(lut=8640, ff=6480, dsp=40, ram=26),
         programmer=Programmer("openFPGALoader", ("--board", "tangnano9k")), source=board.source, path=board.path)
 
@@ -70,6 +78,13 @@ def test_what_a_board_says() -> None:
 def test_each_family_has_its_technology() -> None:
     kinds = {name: type(load_board(name).technology()) for name in ("ulx3s_85f", "icebreaker", "tangnano9k")}
     assert kinds == {"ulx3s_85f": ECP5, "icebreaker": ICE40, "tangnano9k": Gowin}
+
+
+def test_devices_of_one_family_differ() -> None:
+    assert load_board("icebreaker").technology().clock_at_pll_pad
+    assert not load_board("upduino3").technology().clock_at_pll_pad
+    assert load_board("tangprimer20k").technology().chip == "GW2A-18C"
+    assert load_board("ice40hx8k").resources.dsp == 0
 
 
 def test_a_file_of_the_users_own(tmp_path: Path) -> None:
@@ -122,7 +137,7 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
     ({"clock": {"pin": "G2", "mhz": 0}}, "key 'clock.mhz' must not break this rule: 0 is less than or equal to the "
                                          "minimum of 0"),
     ({"clock": {"pin": "G2", "mhz": 25, "io_standart": "x"}}, "key 'clock.io_standart' must be one of pin, mhz, "
-                                                              "io_standard; did you mean 'io_standard'?"),
+                                                              "io_standard, pll_pad; did you mean 'io_standard'?"),
     ({"leds": {"pins": ["B2", 3], "active": "high"}}, "key 'leds.pins.1' must be a string, not 3; put it in quotes"),
     ({"reset": {"pin": "R1", "active": "up"}}, "key 'reset.active' must be one of high, low, not 'up'"),
     ({"uart": []}, "key 'uart' must be a mapping of keys, not []"),
@@ -130,6 +145,19 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
      "key 'resources.dsp' must not break this rule: -1 is less than the minimum of 0"),
     ({"device": "LFE5U-99F"}, "key 'device' must be one of LFE5U-12F, LFE5U-25F, LFE5U-45F, LFE5U-85F, LFE5UM-25F, "
                               "LFE5UM-45F, LFE5UM-85F, LFE5UM5G-25F, LFE5UM5G-45F, LFE5UM5G-85F, not 'LFE5U-99F'"),
+    ({"clock": {"pin": "G2", "mhz": 25, "pll_pad": True}}, "key 'clock.pll_pad' must stand with family ice40 only: no "
+                                                           "other PLL takes a pad for itself"),
+    ({"programmer": {"tool": "rm"}},
+     "key 'programmer.tool' must be one of openFPGALoader, iceprog, icesprog, not 'rm'"),
+    ({"programmer": {"tool": "iceprog", "arguments": ["../x"]}},
+     "key 'programmer.arguments.0' must not break this rule: '../x' does not match '^[A-Za-z0-9_+.:-]+\\\\Z'"),
+    ({"programmer": {"tool": "iceprog", "memory": ["ram"]}},
+     "key 'programmer.memory.0' must be one of sram, flash, not 'ram'"),
+    ({"io_standard": "LVCMOS33\n"}, "key 'io_standard' must not break this rule: 'LVCMOS33\\n' does not match "
+                                    "'^[A-Za-z0-9][A-Za-z0-9_/-]*\\\\Z'"),
+    ({"package": "--x"}, "key 'package' must not break this rule: '--x' does not match "
+                         "'^[A-Za-z0-9][A-Za-z0-9_/-]*\\\\Z'"),
+    ({"family": "gowin", "chip": "GW5A-25A"}, "key 'chip' must be one of GW1N-9C, GW2A-18, GW2A-18C, not 'GW5A-25A'"),
     ({"uart": {"rx": "G2", "tx": "L4", "baud": 115200}}, "pin G2 must be used once, not 2 times"),
     ({"family": "gowin"}, "key 'chip' must be given"),
 ])
@@ -164,10 +192,10 @@ def test_a_baud_rate_that_the_clock_cannot_give(tmp_path: Path) -> None:
         'LOCATE COMP "tx" SITE "L4";', 'IOBUF PORT "tx" IO_TYPE=LVCMOS33;',
         'LOCATE COMP "rst" SITE "R1";', 'IOBUF PORT "rst" IO_TYPE=LVCMOS33 PULLMODE=DOWN;',
         'LOCATE COMP "led[0]" SITE "B2";', 'IOBUF PORT "led[0]" IO_TYPE=LVCMOS33;',
-        'LOCATE COMP "led[1]" SITE "C2";', 'IOBUF PORT "led[1]" IO_TYPE=LVCMOS33;']),
+        'LOCATE COMP "led[1]" SITE "C2";', 'IOBUF PORT "led[1]" IO_TYPE=LVCMOS33;', 'FREQUENCY PORT "clk" 25 MHZ;']),
     ("icebreaker", "pcf", [
         "set_io clk 35", "set_io rx 6", "set_io tx 9", "set_io -pullup yes rst 10", "set_io led[0] 37",
-        "set_io led[1] 11"]),
+        "set_io led[1] 11", "set_frequency clk 12"]),
     ("tangnano9k", "cst", [
         'IO_LOC "clk" 52;', 'IO_PORT "clk" IO_TYPE=LVCMOS33;', 'IO_LOC "rx" 18;', 'IO_PORT "rx" IO_TYPE=LVCMOS33;',
         'IO_LOC "tx" 17;', 'IO_PORT "tx" IO_TYPE=LVCMOS33;', 'IO_LOC "rst" 4;',
