@@ -69,7 +69,8 @@ def test_what_a_board_says() -> None:
     assert board == Board(
         name="tangnano9k", title="Sipeed Tang Nano 9K, Gowin GW1NR-9", family="gowin", device="GW1NR-LV9QN88PC6/I5",
         package="QN88P", speed="C6/I5", chip="GW1N-9C", clock=Pin("52", "LVCMOS33"), clock_mhz=27.0,
-        pll_pad=False, reset=Pin("4", "LVCMOS18", "up"), reset_active_low=True, rx=Pin("18", "LVCMOS33"), tx=Pin("17", "LVCMOS33"),
+        pll_pad=False, reset=Pin("4", "LVCMOS18", "up"), reset_active_low=True, rx=Pin("18", "LVCMOS33"),
+        tx=Pin("17", "LVCMOS33"),
         baud=1_000_000, leds=tuple(Pin(pin, "LVCMOS18") for pin in ("10", "11", "13", "14", "15", "16")),
         leds_active_low=True, resources=Resources(lut=8640, ff=6480, dsp=40, ram=26),
         programmer=Programmer("openFPGALoader", ("--board", "tangnano9k")), source=board.source, path=board.path)
