@@ -20,7 +20,7 @@ from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.rows import over_rows
 from hwflow.quantize import Quantized
 
-__all__ = ["Progress", "before", "behind", "enter", "evaluate_rows", "predict", "run"]
+__all__ = ["Progress", "before", "behind", "checked", "enter", "evaluate_rows", "predict", "run"]
 
 #: Called with (rows done, rows in all).
 Progress = Callable[[int, int], None]
@@ -54,8 +54,7 @@ def run(
     where frames are missing, of the wrong shape, or outside their tensor's format.
     """
     graph = graph.graph if isinstance(graph, Quantized) else graph
-    named = frames if isinstance(frames, Mapping) else dict.fromkeys(graph.inputs[:1], frames)
-    inputs = {name: _checked(graph, name, named) for name in graph.inputs}
+    inputs = checked(graph, frames)
     count = min(len(array) for array in inputs.values())
     names = graph.computed if keep else graph.outputs
     parts: dict[str, list[IntArray]] = {name: [] for name in names}
@@ -88,6 +87,12 @@ def _stages(graph: LayerGraph, frames: Mapping[str, IntArray]) -> Iterator[tuple
         if readers[layer.output]:
             values[layer.output] = made
         yield layer.output, made
+
+
+def checked(graph: LayerGraph, frames: IntArray | Mapping[str, IntArray]) -> dict[str, IntArray]:
+    """Frames of every input of `graph` as int64 [n, h, w, c] by name; HwflowError as `run`."""
+    named = frames if isinstance(frames, Mapping) else dict.fromkeys(graph.inputs[:1], frames)
+    return {name: _checked(graph, name, named) for name in graph.inputs}
 
 
 def _checked(graph: LayerGraph, name: str, frames: Mapping[str, IntArray]) -> IntArray:

@@ -1,0 +1,17 @@
+"""The host's side of a model on a board.
+
+    import hwflow.host
+
+    with hwflow.host.open("/dev/ttyUSB0") as board:
+        scores = board.run(images)["scores"]
+
+What `run` gives is what the golden model gives, or an exception: nothing that the line damaged is ever used.
+"""
+
+from hwflow.host.board import Board
+from hwflow.host.board import open_board as open
+from hwflow.host.pace import Patience
+from hwflow.host.port import PortInfo, found_ports
+from hwflow.host.wire import LinkFailed, Statistics
+
+__all__ = ["Board", "LinkFailed", "Patience", "PortInfo", "Statistics", "found_ports", "open"]

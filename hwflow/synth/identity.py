@@ -1,21 +1,33 @@
-"""Which design is on a board: eight bytes of an integer graph and a plan, held in a ROM and told to the host."""
+"""Which design is on a board: eight bytes of an integer graph and a plan, held in a ROM and told to the host.
+
+`identity.json` beside the bitstream says the same, and what else a driver needs (`DesignFacts`).
+"""
 
 from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
 
+import jsonschema
 import numpy as np
+from hwflow_rtl.products import MultiplierStyle
 
+from ..build import write_atomically
+from ..errors import HwflowError
 from ..hls.plan import Plan
-from ..layers.base import LayerGraph
+from ..layers.base import Folding, LayerGraph
 
-__all__ = ["IDENTITY_BYTES", "identity"]
+__all__ = ["IDENTITY_BYTES", "IDENTITY_FILE", "DesignFacts", "identity", "identity_of"]
 
 #: Length of an identity (docs/host-link.md).
 IDENTITY_BYTES = 8
+#: The file in the folder of a board's bitstream.
+IDENTITY_FILE = "identity.json"
 
 
 def identity(graph: LayerGraph, plan: Plan) -> bytes:
@@ -25,8 +37,13 @@ def identity(graph: LayerGraph, plan: Plan) -> bytes:
     The same in every process and on every machine.  Not over what the foldings decide (cycles, resources): a better
     estimate makes no other design.
     """
+    return identity_of(graph, [stage.folding for stage in plan.stages])
+
+
+def identity_of(graph: LayerGraph, foldings: Sequence[Folding]) -> bytes:
+    """As `identity`, for the foldings of a plan in order."""
     total = hashlib.sha256()
-    for part in _parts((graph, tuple(stage.folding for stage in plan.stages))):
+    for part in _parts((graph, tuple(foldings))):
         total.update(part)
     return total.digest()[:IDENTITY_BYTES]
 
@@ -58,3 +75,78 @@ def _plain(value: object) -> bytes:
         raise TypeError(f"a value of an identity must be plain data, not {type(value).__name__}")
     text = value.hex() if isinstance(value, float) else str(value)
     return f"{type(value).__name__} {len(text.encode())} {text};".encode()
+
+
+COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
+POSITIVE: Mapping[str, Any] = {"type": "number", "exclusiveMinimum": 0}
+TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1}
+FOLDING: Mapping[str, Any] = {
+    "type": "object", "required": ["rows", "cols", "lanes", "style"], "additionalProperties": False,
+    "properties": {"rows": COUNT, "cols": COUNT, "lanes": COUNT,
+                   "style": {"enum": [style.value for style in MultiplierStyle]}}}
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "required": ["identity", "model", "board", "baud", "clock_mhz", "interval", "bytes_in", "bytes_out", "quantized",
+                 "foldings"],
+    "properties": {
+        "identity": {"type": "string", "pattern": f"^[0-9a-f]{{{2 * IDENTITY_BYTES}}}$"}, "model": TEXT, "board": TEXT,
+        "quantized": TEXT, "baud": COUNT, "interval": COUNT, "bytes_in": COUNT, "bytes_out": COUNT,
+        "clock_mhz": POSITIVE, "foldings": {"type": "array", "minItems": 1, "items": FOLDING}},
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True)
+class DesignFacts:
+    """What a driver must know of a design on a board besides its integer model.
+
+    `interval`: cycles of a clock of `clock_mhz` between two frames; `bytes_in`, `bytes_out`: of one frame on the line
+    of `baud` bits a second; `quantized`: the folder of the integer model, from the folder of `identity.json`.
+    """
+
+    identity: bytes
+    model: str
+    board: str
+    baud: int
+    clock_mhz: float
+    interval: int
+    bytes_in: int
+    bytes_out: int
+    foldings: tuple[Folding, ...]
+    quantized: str = "../../quantized"
+
+    @staticmethod
+    def of(graph: LayerGraph, plan: Plan, *, board: str, baud: int, clock_mhz: float) -> DesignFacts:
+        """The facts of `plan` on a board whose core runs at `clock_mhz`."""
+        tensors = graph.tensors
+        size_in, size_out = (sum(tensors[name].frame.elements * -(-tensors[name].format.bits // 8) for name in names)
+                             for names in (graph.inputs, graph.outputs))
+        foldings = tuple(stage.folding for stage in plan.stages)
+        return DesignFacts(identity_of(graph, foldings), graph.name, board, baud, clock_mhz, plan.interval, size_in,
+                           size_out, foldings)
+
+    def write(self, folder: Path) -> Path:
+        """Write `identity.json` into `folder`."""
+        text = {**asdict(self), "identity": self.identity.hex(),
+                "foldings": [{**asdict(folding), "style": folding.style.value} for folding in self.foldings]}
+        write_atomically(folder / IDENTITY_FILE, json.dumps(text, indent=1) + "\n")
+        return folder / IDENTITY_FILE
+
+    @staticmethod
+    def read(folder: Path) -> DesignFacts:
+        """What `write` wrote.  HwflowError where it is missing or damaged."""
+        path, remedy = folder / IDENTITY_FILE, "make it with `hwflow synth`"
+        try:
+            text = json.loads(path.read_text(encoding="utf-8"))
+            jsonschema.validate(text, SCHEMA, jsonschema.Draft202012Validator)
+        except OSError as error:
+            raise HwflowError(f"'{path}' must describe the design on the board: {error.strerror}; {remedy}") from None
+        except (ValueError, RecursionError) as error:
+            raise HwflowError(f"'{path}' must be JSON, which it is not ({error}); {remedy}") from None
+        except jsonschema.ValidationError as error:
+            place = "/".join(map(str, error.absolute_path)) or "the top level"
+            raise HwflowError(f"'{path}', {place}: {error.message[:200]}; {remedy}") from None
+        foldings = tuple(Folding(int(row["rows"]), int(row["cols"]), int(row["lanes"]), MultiplierStyle(row["style"]))
+                         for row in text["foldings"])
+        counts = {name: int(text[name]) for name in ("baud", "interval", "bytes_in", "bytes_out")}
+        return DesignFacts(**{**text, **counts, "identity": bytes.fromhex(text["identity"]), "foldings": foldings})

@@ -7,7 +7,10 @@ bytes and gives bytes; it has no timers.
 from __future__ import annotations
 
 import binascii
+import itertools
 import random
+import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -162,7 +165,7 @@ class Line:
     """One direction of a line.  `bits`: probability that a bit is wrong; `bytes_`: that a byte is lost, or comes twice
     (half of them each); `bursts`: that behind a byte comes noise; `cuts`: that behind a byte all is lost for a while.
 
-    `damaged` counts everything that it did.
+    `damaged` counts everything that it did; `hits` the packets that did not pass as they were, by kind and length.
     """
 
     seed: int = 0
@@ -172,6 +175,7 @@ class Line:
     cuts: float = 0.0
     damaged: int = 0
     cut: int = 0
+    hits: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -179,29 +183,31 @@ class Line:
     def __call__(self, data: bytes) -> bytes:
         if not (self.bits or self.bytes_ or self.bursts or self.cuts):
             return data
-        return b"".join(map(self.byte, data))
+        return b"".join(map(self.packet, re.findall(rb"\x7e[^\x7e]+\x7e", data)))
+
+    def packet(self, data: bytes) -> bytes:
+        passed = b"".join(map(self.byte, data))
+        if passed != data:
+            self.hits[data[1], data[4]] += 1
+        return passed
 
     def byte(self, byte: int) -> bytes:
-        happens = self.random.random
         if self.cut:
             self.cut -= 1
             return b""
-        for bit in range(8):
-            if happens() < self.bits:
-                byte ^= 1 << bit
-                self.damaged += 1
-        copies = 1
-        if happens() < self.bytes_:
-            copies = self.random.choice((0, 2))
-            self.damaged += 1
-        noise = b""
-        if happens() < self.bursts:
-            noise = self.random.randbytes(self.random.randrange(1, 300))
-            self.damaged += 1
-        if happens() < self.cuts:
-            self.cut = self.random.randrange(1, 200)
-            self.damaged += 1
-        return bytes([byte]) * copies + noise
+        chance = self.random.random()
+        limits = itertools.accumulate((8 * self.bits, self.bytes_, self.bursts, self.cuts))
+        what = next((k for k, limit in enumerate(limits) if chance < limit), None)
+        self.damaged += what is not None
+        if what == 0:
+            return bytes([byte ^ 1 << self.random.randrange(8)])
+        if what == 1:
+            return bytes([byte]) * self.random.choice((0, 2))
+        if what == 2:
+            return bytes([byte]) + self.random.randbytes(self.random.randrange(1, 300))
+        if what == 3:
+            self.cut = self.random.randrange(1, 40)
+        return bytes([byte])
 
 
 class MemoryPort:

@@ -29,6 +29,7 @@ PARTS = {
     "hls": {"errors", "plain_yaml", "layers"},
     "precision": {"errors", "target", "build", "onnx", "dataset", "layers", "quantize", "golden", "accuracy", "hls"},
     "synth": {"errors", "build", "plain_yaml", "layers", "hls"},
+    "host": {"errors", "onnx", "layers", "quantize", "golden", "synth"},
 }
 #: The parts that describe hardware may use the units.
 USES_RTL = {"build", "layers", "hls", "precision", "synth"}

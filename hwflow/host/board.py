@@ -1,0 +1,162 @@
+"""A board with a model in it: arrays in, arrays out, equal to what the golden model gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from hwflow import golden
+from hwflow.errors import HwflowError
+from hwflow.host.design import Design, find_designs, load_design
+from hwflow.host.elements import pack, unpack
+from hwflow.host.link import Link
+from hwflow.host.pace import Patience
+from hwflow.host.packets import Identity
+from hwflow.host.port import SerialPort
+from hwflow.host.session import Progress
+from hwflow.host.wire import BytePort, LinkFailed, Statistics
+from hwflow.layers.formats import IntArray
+from hwflow.onnx.model import Array
+from hwflow.synth.identity import DesignFacts
+
+__all__ = ["Board", "open_board"]
+
+#: The rate of a line where no design says it.
+USUAL_BAUD = 115_200
+
+
+class Board:
+    """The model `design` on the board behind `link`.  A context manager; one call at a time."""
+
+    def __init__(self, link: Link, design: Design) -> None:
+        self.link = link
+        self.design = design
+
+    @property
+    def statistics(self) -> Statistics:
+        """What went over the line since it was opened, and what of it was lost."""
+        return self.link.statistics
+
+    def run(self, x: Array | Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:
+        """The model's outputs by name, [n, *output shape], for rows of its inputs, [n, *input shape].
+
+        `x` are the inputs by name, or the array of the only one.  The host computes what stands around the integer
+        graph; `progress` hears of (frames done, frames in all).  LinkFailed where the board does not give all results.
+        """
+        quantized = self.design.quantized
+        frames = self.run_integers(golden.before(quantized, self._rows(x)), progress)
+        return golden.behind(quantized, frames)
+
+    def run_integers(self, frames: IntArray | Mapping[str, IntArray], progress: Progress | None = None
+                     ) -> dict[str, IntArray]:
+        """The integer graph's outputs by name for frames by name, or of the only input; both [n, h, w, c]."""
+        graph, size = self.design.quantized.graph, self.design.facts.bytes_out
+        named = golden.checked(graph, frames)
+        counts = {len(array) for array in named.values()}
+        if len(counts) > 1:
+            raise HwflowError(f"all inputs must have the same number of frames, not {sorted(counts)}")
+
+        def frames_done(done: int, total: int) -> None:
+            if progress is not None:
+                progress(done // size, total // size)
+
+        return unpack(graph, self.link.exchange(pack(graph, named), frames_done))
+
+    def close(self) -> None:
+        """Let the port go.  The board keeps its design; what was on its way is lost."""
+        self.link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def _rows(self, x: Array | Mapping[str, Array]) -> dict[str, Array]:
+        """Rows of the model's inputs, in their types."""
+        values = self.design.quantized.prologue.graph.inputs
+        if not isinstance(x, Mapping):
+            if len(values) != 1:
+                names = ", ".join(f"'{value.name}'" for value in values)
+                raise HwflowError(f"x must be arrays by name for the inputs {names}, not one array")
+            x = {values[0].name: x}
+        rows = {}
+        for value in values:
+            if value.name not in x:
+                raise HwflowError(f"x must have an array for the input '{value.name}', not only for {sorted(x)}")
+            assert value.tensor is not None
+            array, shape, dtype = np.asarray(x[value.name]), value.tensor.shape, value.tensor.dtype
+            assert shape is not None, "the shapes of a host program are known"
+            if array.shape[1:] != shape or not np.can_cast(array.dtype, dtype, "same_kind"):
+                wanted = ", ".join(["n", *map(str, shape)])
+                raise HwflowError(f"x for the input '{value.name}' must be {dtype} [{wanted}], not {array.dtype} "
+                                  f"{list(array.shape)}")
+            rows[value.name] = array.astype(dtype)
+        return rows
+
+
+def open_board(port: str | BytePort, *, design: str | Path | None = None, build: str | Path = "build",
+               baud: int | None = None, patience: Patience | None = None) -> Board:
+    """Open the board on `port` (a device, a `socket://` URL, or any `BytePort`) and see that it holds the design.
+
+    `design` is a folder that `hwflow synth` filled, build/<model>/synth/<board>; without it the design that the board
+    names is looked for below `build`.  `baud` is the line's rate, by default what the design was made for.  HwflowError
+    where nothing answers, where the board holds another design, or where its design is not found.
+    """
+    wanted = load_design(Path(design)) if design is not None else None
+    known = find_designs(Path(build)) if wanted is None else ((wanted.folder, wanted.facts),)
+    rates = [baud] if baud is not None else list(dict.fromkeys(facts.baud for _, facts in known)) or [USUAL_BAUD]
+    link, identity = _connect(port, rates, patience)
+    try:
+        found = wanted or _the_one(known, identity, Path(build), link.port.name)
+        _require(found, identity, link.port.name)
+        return Board(link, found)
+    except BaseException:
+        link.close()
+        raise
+
+
+def _connect(port: str | BytePort, rates: list[int], patience: Patience | None) -> tuple[Link, Identity]:
+    """The link at the first of the rates at which a board answers.  LinkFailed of the first rate where none does."""
+    failures = []
+    for baud in rates:
+        link = Link(SerialPort(port, baud) if isinstance(port, str) else port, patience=patience)
+        try:
+            return link, link.reset()
+        except LinkFailed as error:
+            failures.append(error)
+            link.close()
+        except BaseException:
+            link.close()
+            raise
+        if not isinstance(port, str):
+            break
+    tried = ", ".join(map(str, rates))
+    raise LinkFailed(f"{failures[0]} (tried {tried} baud)" if isinstance(port, str) else str(failures[0]))
+
+
+def _the_one(known: tuple[tuple[Path, DesignFacts], ...], identity: Identity, build: Path, port: str) -> Design:
+    """The design that the board names, of those in the build folder."""
+    for folder, facts in known:
+        if facts.identity == identity.design:
+            return load_design(folder)
+    there = ", ".join(f"{facts.identity.hex()} ({facts.model} for {facts.board})" for _, facts in known[:5]) or "none"
+    raise HwflowError(f"the board on {port} holds the design {identity.design.hex()}, which must be one of those below "
+                      f"'{build}' ({there}); load the bitstream of one of them, or name the folder of its design")
+
+
+def _require(design: Design, identity: Identity, port: str) -> None:
+    """Refuse a board that holds another design, or whose frames have other sizes."""
+    facts = design.facts
+    if identity.design != facts.identity:
+        raise HwflowError(f"the board on {port} must hold the design {facts.identity.hex()} ({facts.model}, "
+                          f"'{design.folder}'), not {identity.design.hex()}; load the bitstream of '{design.folder}'")
+    if (identity.bytes_in, identity.bytes_out) != (facts.bytes_in, facts.bytes_out):
+        raise HwflowError(f"the board on {port} must take {facts.bytes_in} bytes and give {facts.bytes_out} for a "
+                          f"frame of '{facts.model}', not {identity.bytes_in} and {identity.bytes_out}; make its "
+                          "bitstream again with `hwflow synth`")

@@ -1,0 +1,53 @@
+"""What a driver must know of the design on a board: `identity.json` beside its bitstream, and the integer model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hwflow.errors import HwflowError
+from hwflow.host.elements import bytes_in, bytes_out
+from hwflow.quantize import Quantized, load_quantized
+from hwflow.synth.identity import IDENTITY_FILE, DesignFacts, identity_of
+
+__all__ = ["Design", "find_designs", "load_design"]
+
+
+@dataclass(frozen=True)
+class Design:
+    """A design as `hwflow synth` left it in `folder`.
+
+    `facts` is what `identity.json` says, `quantized` the integer model that was made hardware.
+    """
+
+    folder: Path
+    facts: DesignFacts
+    quantized: Quantized
+
+
+def find_designs(build: Path) -> tuple[tuple[Path, DesignFacts], ...]:
+    """The designs below `build` (as build/<model>/synth/<board>), the newest first; what cannot be read is none."""
+    found = []
+    for path in build.glob(f"*/synth/*/{IDENTITY_FILE}"):
+        try:
+            found.append((path.stat().st_mtime, path.parent, DesignFacts.read(path.parent)))
+        except (HwflowError, OSError):
+            continue
+    found.sort(key=lambda entry: (-entry[0], entry[1]))
+    return tuple((folder, facts) for _, folder, facts in found)
+
+
+def load_design(folder: Path) -> Design:
+    """The design in `folder`.  HwflowError where something is missing, damaged, or was made anew since."""
+    facts = DesignFacts.read(folder)
+    source = folder / facts.quantized
+    quantized = load_quantized(source)
+    graph = quantized.graph
+    made = identity_of(graph, facts.foldings)
+    if made != facts.identity:
+        raise HwflowError(f"'{source}' must be the integer model of the bitstream in '{folder}' (design "
+                          f"{facts.identity.hex()}), but it was made anew since; run `hwflow synth` again")
+    if (facts.bytes_in, facts.bytes_out) != (bytes_in(graph), bytes_out(graph)):
+        raise HwflowError(f"'{folder / IDENTITY_FILE}' must state {bytes_in(graph)} bytes in and {bytes_out(graph)} "
+                          f"out of a frame, not {facts.bytes_in} and {facts.bytes_out}; run `hwflow synth` again")
+    return Design(folder, facts, quantized)

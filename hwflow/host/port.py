@@ -1,0 +1,131 @@
+"""Serial ports of this machine: which there are, and one of them as a line of bytes.
+
+Also pseudo-terminals, and `socket://host:port` for a board behind a network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import grp
+import os
+import select
+from dataclasses import dataclass
+
+import serial
+from serial.tools import list_ports
+
+from hwflow.host.wire import LinkFailed
+
+__all__ = ["PortInfo", "SerialPort", "found_ports", "ports_text"]
+
+#: Seconds in which a port must take what is written.
+WRITE_TIMEOUT = 10.0
+#: Bytes that one read takes at most.
+PIECE = 1 << 16
+#: What errors of opening a port mean.
+BUSY = (errno.EBUSY, errno.EAGAIN)
+FORBIDDEN = (errno.EACCES, errno.EPERM)
+MISSING = (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.EIO)
+
+
+@dataclass(frozen=True)
+class PortInfo:
+    """A serial port of this machine: its device, and what the machine knows of it."""
+
+    device: str
+    description: str
+
+
+def found_ports() -> tuple[PortInfo, ...]:
+    """The serial ports with something behind them, in order of their names."""
+    known = (port for port in list_ports.comports() if port.hwid not in (None, "", "n/a"))
+    return tuple(sorted((PortInfo(port.device, port.description or "") for port in known), key=lambda p: p.device))
+
+
+def ports_text() -> str:
+    """The ports in one sentence, for messages."""
+    listed = ", ".join(f"{port.device} ({port.description})" for port in found_ports())
+    return f"this machine has {listed}" if listed else "this machine has none: is the board plugged in?"
+
+
+class SerialPort:
+    """The port `name` (a device or a `socket://` URL) at `baud` bits a second, for this process alone.
+
+    Every failure is LinkFailed with what to do.
+    """
+
+    def __init__(self, name: str, baud: int) -> None:
+        self.name = name
+        self._open = True
+        try:
+            self._serial = serial.serial_for_url(name, baudrate=baud, exclusive=True, timeout=0,
+                                                 write_timeout=WRITE_TIMEOUT)
+        except (OSError, ValueError, OverflowError) as error:  # SerialException is an OSError
+            raise LinkFailed(why_not_opened(name, baud, error)) from None
+        try:
+            self._file = self._serial.fileno()
+        except (OSError, AttributeError):
+            self._serial.close()
+            raise LinkFailed(f"the port '{name}' must be a device or socket://host:port, which can be waited for; name "
+                             "another one with --port") from None
+        with contextlib.suppress(OSError, ValueError, AttributeError, NotImplementedError):
+            # Adapters of FTDI else keep answers for 16 ms (AN232B-04); others, and terminals, know nothing of it.
+            self._serial.set_low_latency_mode(True)
+
+    def read(self, timeout: float) -> bytes:
+        """What has arrived; waits at most `timeout` seconds for the first byte."""
+        try:
+            ready, _, _ = select.select([self._file], [], [], timeout)
+            data = os.read(self._file, PIECE) if ready else None
+        except BlockingIOError:
+            return b""
+        except (OSError, ValueError) as error:
+            raise self._gone(error) from None
+        if data == b"":  # ready, and nothing to read: what unplugged devices do
+            raise self._gone(None)
+        return data or b""
+
+    def write(self, data: bytes) -> None:
+        try:
+            self._serial.write(data)
+        except serial.SerialTimeoutException:
+            raise LinkFailed(f"the port {self.name} takes no bytes any more (for {WRITE_TIMEOUT:g} s); unplug the "
+                             "board, plug it in, and run again") from None
+        except (OSError, TypeError) as error:  # TypeError: of a socket that was closed
+            raise self._gone(error) from None
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self._serial.close()
+
+    def _gone(self, error: Exception | None) -> LinkFailed:
+        reason = f" ({os.strerror(error.errno)})" if isinstance(error, OSError) and error.errno else ""
+        return LinkFailed(f"the port {self.name} is gone{reason}: the board was unplugged or lost its power; plug it "
+                          "in, load its bitstream, and run again")
+
+
+def why_not_opened(name: str, baud: int, error: Exception) -> str:
+    """What to tell about a port that does not open."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number in MISSING:
+        return f"the port '{name}' must be one of this machine; {ports_text()}"
+    if number in FORBIDDEN:
+        group = group_of(name)
+        return (f"the port '{name}' must be open to you, but belongs to the group {group}; join it with `sudo usermod "
+                f"-aG {group} $USER` and log in again")
+    if number in BUSY:
+        return f"the port '{name}' must be free, but another program uses it; end that (a terminal, another run) first"
+    text = (str(error).splitlines() or [type(error).__name__])[0]
+    if isinstance(error, ValueError | OverflowError) and "://" not in name:
+        return f"the port '{name}' must know {baud} baud, which it does not ({text}); name another rate with --baud"
+    return f"the port '{name}' must be a serial port or socket://host:port, which it is not ({text}); {ports_text()}"
+
+
+def group_of(name: str) -> str:
+    """The group that may use a device."""
+    try:
+        return grp.getgrgid(os.stat(name).st_gid).gr_name
+    except (OSError, KeyError):
+        return "dialout"
