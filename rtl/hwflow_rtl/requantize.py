@@ -10,13 +10,13 @@ import numpy.typing as npt
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 
 from .pipeline import delay
-from .requantize_numbers import Rounding
+from .requantize_numbers import RequantizerForm, Rounding
 from .requantize_plan import LOW_PART, SHIFT_BITS, WIDEST_SUM, RequantizerPlan, RequantizerStyle, ShiftAddArguments
 from .rescaling import Order, Rescaling, RescalingUnit, count_channels
 from .shift_add import ShiftAdd
 from .vendor.base import Resources, Technology
 
-__all__ = ["WIDEST_SUM", "Requantization", "Requantizer", "RequantizerStyle", "Rounding"]
+__all__ = ["WIDEST_SUM", "Requantization", "Requantizer", "RequantizerForm", "RequantizerStyle", "Rounding"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -35,6 +35,8 @@ class Requantization(Rescaling):
         Bits of `bias` behind the binary point; what becomes of the bits that are shifted out.
     order
         Where pixels have classes: which constants come when.
+    form
+        What the unit is made for instead of these constants alone, so that a routed one can be given others.
     """
 
     bias: IntArray
@@ -47,6 +49,7 @@ class Requantization(Rescaling):
     fraction: int = 0
     rounding: Rounding = Rounding.HALF_EVEN
     order: Order | None = None
+    form: RequantizerForm | None = None
 
     @property
     def constants_count(self) -> int:
@@ -84,7 +87,7 @@ class Requantizer(RescalingUnit):
     ----------
     accumulator, output
         Shapes of `i_value` and `o_value`.
-    bias, multiplier, shift, zero_point, low, high, style, fraction, rounding, order
+    bias, multiplier, shift, zero_point, low, high, style, fraction, rounding, order, form
         See `Requantization`.
     interval
         Least cycles from one `i_valid` to the next.  With 2 or more one multiplier block takes a sum of up to 35 bits
@@ -97,11 +100,12 @@ class Requantizer(RescalingUnit):
 
     def __init__(self, *, accumulator: Shape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int,
                  low: int, high: int, output: Shape, interval: int, style: RequantizerStyle, technology: Technology,
-                 name: str, fraction: int = 0, rounding: Rounding = Rounding.HALF_EVEN, order: Order | None = None):
+                 name: str, fraction: int = 0, rounding: Rounding = Rounding.HALF_EVEN, order: Order | None = None,
+                 form: RequantizerForm | None = None):
         self.plan = RequantizerPlan.of(
             accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point, low=low,
             high=high, output=output, interval=interval, style=style, technology=technology, fraction=fraction,
-            rounding=rounding)
+            rounding=rounding, form=form)
         self.name = name
         self.order = order
         self.constants = (np.atleast_1d(bias), np.atleast_1d(multiplier), np.atleast_1d(shift))
@@ -140,9 +144,9 @@ class Requantizer(RescalingUnit):
             m.d.sync += [total.eq(biased(value, constants["bias"], numbers.fraction)), factor.eq(constants["factor"]),
                          extra.eq(constants["extra"])]
         valid = delay(m, valid, 1, "sum_valid", reset_less=False)
-        if len(set(numbers.factor)) == 1:
+        if "factor" not in numbers.stored:
             factor = constants["factor"]
-        if len(set(numbers.extra)) == 1:
+        if "extra" not in numbers.stored:
             extra = constants["extra"]
         if plan.multiplier is None:
             product, sticky = total, Const(0, 1)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Const, Shape, Value, signed, unsigned
 
-__all__ = ["RequantizerNumbers", "Rounding", "shape_range", "union"]
+__all__ = ["RequantizerForm", "RequantizerNumbers", "Rounding", "shape_range", "union"]
 
 MULTIPLIER_BITS = 18
 LARGEST_SHIFT = 62
@@ -50,12 +50,39 @@ def signed_width(low: int, high: int) -> int:
     return max((~low if low < 0 else low).bit_length(), (~high if high < 0 else high).bit_length()) + 1
 
 
+@dataclass(frozen=True)
+class RequantizerForm:
+    """What a requantizer is made for instead of certain constants, so that others can take their places in its ROM.
+
+    Biases of `bias_bits` bits with their sign; multipliers of up to `factor_bits` bits, or 0 for none at all; shifts
+    from `base` to `base + extra`.
+    """
+
+    bias_bits: int
+    factor_bits: int
+    base: int
+    extra: int
+
+    def expressed(self, factor: int, shift: int) -> tuple[int, int]:
+        """The same ratio with a shift and a factor that the form has.  ValueError where there are none."""
+        if not factor and self.factor_bits:
+            return 0, self.base
+        for k in range(self.base, self.base + self.extra + 1):
+            wide = factor << max(0, k - shift)
+            narrow = wide >> max(0, shift - k)
+            if narrow << max(0, shift - k) == wide and narrow >> self.factor_bits == (not self.factor_bits):
+                return narrow, k
+        raise ValueError(f"a ratio of {factor} / 2**{shift} must have a multiplier of up to {self.factor_bits} bits "
+                         f"and a shift from {self.base} to {self.base + self.extra}")
+
+
 @dataclass(frozen=True, eq=False)
 class RequantizerNumbers:
     """y = clamp(round((a * 2**fraction + bias) * factor / 2**(base + extra)) + zero_point, low, high), in lowest terms.
 
     Made by `of()`; ranges are Python integers and exact.  `factor` is 1 everywhere where there is nothing to multiply;
-    `extra` is at least 0, and 0 in some channel.
+    `extra` is at least 0, and 0 in some channel.  With a `form`, ranges and widths are those of any constants that it
+    has room for, and all constants are stored.
     """
 
     accumulator: Shape
@@ -69,11 +96,12 @@ class RequantizerNumbers:
     output: Shape
     fraction: int
     rounding: Rounding
+    form: RequantizerForm | None = None
 
     @staticmethod
     def of(*, accumulator: Shape, bias: npt.NDArray[np.int64], multiplier: npt.NDArray[np.int64],
            shift: npt.NDArray[np.int64], zero_point: int, low: int, high: int, output: Shape, fraction: int = 0,
-           rounding: Rounding = Rounding.HALF_EVEN) -> RequantizerNumbers:
+           rounding: Rounding = Rounding.HALF_EVEN, form: RequantizerForm | None = None) -> RequantizerNumbers:
         """Raises ValueError for constants that are out of range."""
         biases, factors, shifts = ([int(v) for v in np.atleast_1d(values)] for values in (bias, multiplier, shift))
         if not len(biases) == len(factors) == len(shifts) > 0:
@@ -91,13 +119,19 @@ class RequantizerNumbers:
                              f"to {most}, not {low} and {high}")
         if fraction < 0:
             raise ValueError(f"fraction of a Requantizer must be at least 0 bits, not {fraction}")
-        factors, shifts = lowest_terms(factors, shifts)
-        base = min(shifts)
+        if form is None:
+            factors, shifts = lowest_terms(factors, shifts)
+        else:
+            require_bits("bias of a Requantizer", biases, form.bias_bits)
+            factors, shifts = zip(*map(form.expressed, factors, shifts), strict=True)
+        base = min(shifts) if form is None else form.base
         return RequantizerNumbers(accumulator, tuple(biases), tuple(factors), base, tuple(k - base for k in shifts),
-                                  zero_point, low, high, output, fraction, rounding)
+                                  zero_point, low, high, output, fraction, rounding, form)
 
     def aligned(self) -> RequantizerNumbers:
-        """The same function with `extra` 0 everywhere: smaller shifts become larger factors."""
+        """The same function with `extra` 0 everywhere: smaller shifts become larger factors.  A form stays as it is."""
+        if self.form is not None:
+            return self
         most = max(self.extra)
         factor = tuple(m << (most - e) for m, e in zip(self.factor, self.extra, strict=True))
         return replace(self, factor=factor, base=self.base + most, extra=(0,) * len(factor))
@@ -108,10 +142,17 @@ class RequantizerNumbers:
 
     @property
     def multiplies(self) -> bool:
-        return any(m != 1 for m in self.factor)
+        return self.form.factor_bits > 0 if self.form else any(m != 1 for m in self.factor)
+
+    @property
+    def most_extra(self) -> int:
+        """The largest `extra` there can be."""
+        return self.form.extra if self.form else max(self.extra)
 
     @cached_property
     def factor_bits(self) -> int:
+        if self.form is not None:
+            return max(1, self.form.factor_bits)
         return max(1, max(self.factor).bit_length())
 
     @property
@@ -121,13 +162,17 @@ class RequantizerNumbers:
 
     @cached_property
     def sums(self) -> list[tuple[int, int]]:
-        """Range of a * 2**fraction + bias, per channel."""
+        """Range of a * 2**fraction + bias, per channel; of a form one for all."""
         low, high = (end << self.fraction for end in shape_range(self.accumulator))
+        if self.form is not None:
+            reach = 1 << (self.form.bias_bits - 1)
+            return [(low - reach, high + reach - 1)]
         return [(low + b, high + b) for b in self.bias]
 
     @cached_property
     def products(self) -> list[tuple[int, int]]:
-        return [(low * m, high * m) for (low, high), m in zip(self.sums, self.factor, strict=True)]
+        factors = self.factor if self.form is None else [max(1, (1 << self.form.factor_bits) - 1)]
+        return [(low * m, high * m) for (low, high), m in zip(self.sums, factors, strict=True)]
 
     @cached_property
     def halves(self) -> list[tuple[int, int]]:
@@ -138,9 +183,14 @@ class RequantizerNumbers:
 
     def halves_after(self, bits: int) -> Shape:
         """Shape of the halves when the shifts that the low `bits` bits of `extra` ask for are done; 2 bits at least."""
-        done = [e & ((1 << bits) - 1) for e in self.extra]
+        done = [e & ((1 << bits) - 1) for e in self.least_extras]
         shape = union([(low >> e, high >> e) for (low, high), e in zip(self.halves, done, strict=True)])
         return signed(max(2, shape.width))
+
+    @property
+    def least_extras(self) -> tuple[int, ...]:
+        """The shift at which each of `halves` is largest."""
+        return self.extra if self.form is None else (0,)
 
     @cached_property
     def sum_shape(self) -> Shape:
@@ -153,7 +203,8 @@ class RequantizerNumbers:
     @cached_property
     def above_low(self) -> tuple[int, int]:
         """Range of the rounded result with its zero point, counted from `low`."""
-        ranges = [(low >> e >> 1, (high >> e >> 1) + 1) for (low, high), e in zip(self.halves, self.extra, strict=True)]
+        ranges = [(low >> e >> 1, (high >> e >> 1) + 1)
+                  for (low, high), e in zip(self.halves, self.least_extras, strict=True)]
         offset = self.zero_point - self.low
         return min(low for low, _ in ranges) + offset, max(high for _, high in ranges) + offset
 
@@ -161,14 +212,17 @@ class RequantizerNumbers:
     def fields(self) -> dict[str, tuple[Shape, tuple[int, ...]]]:
         """Shape and values of each constant."""
         return {
-            "bias": (union([(b, b) for b in self.bias]), self.bias),
+            "bias": (signed(self.form.bias_bits) if self.form else union([(b, b) for b in self.bias]), self.bias),
             "factor": (unsigned(self.factor_bits), self.factor),
-            "extra": (unsigned(max(self.extra).bit_length()), self.extra),
+            "extra": (unsigned(self.most_extra.bit_length()), self.extra),
         }
 
     @cached_property
     def stored(self) -> dict[str, Shape]:
         """The constants that differ between channels, in the order of their bits in the ROM's word."""
+        if self.form is not None:
+            used = {"bias": True, "factor": self.multiplies, "extra": self.form.extra > 0}
+            return {name: shape for name, (shape, _) in self.fields.items() if used[name]}
         return {name: shape for name, (shape, values) in self.fields.items() if len(set(values)) > 1}
 
     @property
@@ -185,6 +239,13 @@ class RequantizerNumbers:
                 place += shape.width
             row[:] = np.frombuffer(word.to_bytes(len(row), "little"), dtype=np.uint8)
         return rows
+
+
+def require_bits(what: str, values: list[int], bits: int) -> None:
+    """ValueError where a value does not fit into `bits` bits with its sign."""
+    reach = 1 << (bits - 1)
+    if min(values) < -reach or max(values) >= reach:
+        raise ValueError(f"{what} must be from {-reach} to {reach - 1}, not {min(values)} to {max(values)}")
 
 
 def union(ranges: list[tuple[int, int]]) -> Shape:

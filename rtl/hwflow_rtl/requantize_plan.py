@@ -90,7 +90,7 @@ class RequantizerPlan:
                     "b": unsigned(numbers.factor_bits)}
         mask = (1 << numbers.factor_bits) - 1
         ones, zeros = mask, mask
-        for factor in numbers.factor:
+        for factor in numbers.factor if numbers.form is None else (0, mask):
             ones, zeros = ones & factor, zeros & ~factor
         return ShiftAddArguments(
             value=numbers.sum_shape, factor_bits=numbers.factor_bits, drop=numbers.drop, interval=self.interval,
@@ -122,13 +122,13 @@ class RequantizerPlan:
     @property
     def shifts(self) -> int:
         """Cycles of the variable shift."""
-        return -(-max(self.numbers.extra).bit_length() // SHIFT_BITS)
+        return -(-self.numbers.most_extra.bit_length() // SHIFT_BITS)
 
     @property
     def above_shape(self) -> Shape:
         """Holds the result above `low`, and the operands of the addition that makes it."""
         numbers = self.numbers
-        halves = numbers.halves_after(max(numbers.extra).bit_length()).width - 1
+        halves = numbers.halves_after(numbers.most_extra.bit_length()).width - 1
         offset = (numbers.zero_point - numbers.low).bit_length() + 1
         results = max(abs(bound) for bound in numbers.above_low).bit_length() + 1
         return signed(max(halves, offset, results))
@@ -145,7 +145,7 @@ class RequantizerPlan:
     def bias_adder(self) -> int:
         """Bits that the addition of the bias changes: not those below the lowest of a constant that all channels share.
         """
-        if not any(self.numbers.bias):
+        if self.numbers.form is None and not any(self.numbers.bias):
             return 0
         bias = self.numbers.bias[0]
         passed = 0 if "bias" in self.numbers.stored else (bias & -bias).bit_length() - 1

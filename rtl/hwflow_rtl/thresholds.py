@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -37,21 +37,22 @@ class Thresholding(Rescaling):
     """y = low + how many of the channel's thresholds are <= a.
 
     `values` is int64[channels, levels], 1 to 255 levels, ascending.  Without a `style` it is the cheaper one.  Where
-    pixels have classes, `order` says which channel's thresholds come when.
+    pixels have classes, `order` says which channel's thresholds come when.  With `any_values` the unit does not depend
+    on the values, so that a routed one can be given others.
     """
 
     values: IntArray
     low: int
     style: ThresholdStyle | None = None
     order: Order | None = None
+    any_values: bool = False
 
     @property
     def constants_count(self) -> int:
         return len(self.values)
 
     def of_lane(self, lane: int, lanes: int) -> Thresholding:
-        return Thresholding(
-            self.values[lane::lanes], self.low, self.style, self.order and self.order.of_lane(lanes))
+        return replace(self, values=self.values[lane::lanes], order=self.order and self.order.of_lane(lanes))
 
     def unit(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology,
              name: str) -> Thresholds:
@@ -82,7 +83,7 @@ class Thresholding(Rescaling):
         # What no sum reaches is one above the highest; what all sums reach is the lowest.
         lowest, highest = shape_range(accumulator)
         values = np.clip(values, lowest, highest + 1)
-        plans = [ThresholdPlan(accumulator, output, values, self.low, interval, technology, style)
+        plans = [ThresholdPlan(accumulator, output, values, self.low, interval, technology, style, self.any_values)
                  for style in ([self.style] if self.style else ThresholdStyle)
                  if self.style or style is ThresholdStyle.SEARCH or values.shape[1] <= MOST_COMPARATORS]
         return min(plans, key=lambda plan: price(plan.cost()))
@@ -187,6 +188,7 @@ class ThresholdPlan:
     interval: int
     technology: Technology
     style: ThresholdStyle
+    any_values: bool = False
 
     @property
     def levels(self) -> int:
@@ -200,7 +202,8 @@ class ThresholdPlan:
     @property
     def rows(self) -> IntArray:
         """The thresholds of each channel, or of all where they are the same."""
-        return self.values[:1] if (self.values == self.values[0]).all() else self.values
+        same = not self.any_values and (self.values == self.values[0]).all()
+        return self.values[:1] if same else self.values
 
     @property
     def tables(self) -> list[IntArray]:
@@ -224,13 +227,16 @@ class ThresholdPlan:
     def shape(self) -> Shape:
         """Of a threshold."""
         low, high = (int(end) for end in (self.values.min(), self.values.max()))
+        if self.any_values:
+            low, high = shape_range(self.accumulator)[0], shape_range(self.accumulator)[1] + 1
         if self.style is ThresholdStyle.SEARCH and self.levels + 1 < 1 << self.bits:
             high = shape_range(self.accumulator)[1] + 1
         return union([(low, high)]) if low < 0 else Shape(max(high.bit_length(), 1))
 
-    @staticmethod
-    def stored(table: IntArray) -> IntArray:
-        """The columns of `table` that are not the same in every row."""
+    def stored(self, table: IntArray) -> IntArray:
+        """The columns of `table` that are not the same in every row, or all."""
+        if self.any_values:
+            return np.arange(table.shape[1])
         return np.flatnonzero((table != table[0]).any(axis=0))
 
     @property
