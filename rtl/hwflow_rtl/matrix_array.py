@@ -50,7 +50,7 @@ class MatrixBank(wiring.Component):
     Ports
     -----
     addr, word
-        The ROM's address comes `timing.rom` cycles before the word.
+        The ROM's address comes `timing.rom` cycles before the word, one more with `MatrixShape.weights_wait`.
     clear, load, move
         `bank_latency` cycles after the word: begin a new sum after this one; put the sum, this one included, into
         `held`; change `held`, with `load` to the sums and else to `shifted`.  Rows from `linked` on have no `shifted`.
@@ -80,13 +80,14 @@ class MatrixBank(wiring.Component):
             width=self.rows * cols * shape.weight.width, contents=self.contents, name=self.name)
         m.submodules.products = products = shape.products.unit(self.rows * cols, self.technology)
         m.d.comb += weights.addr.eq(self.addr)
+        words = delay(m, weights.data, shape.weights_wait(self.rows, self.technology), "weights_late")
         width, sharing = shape.accumulator.width, shape.products.sharing
         for row in range(self.rows):
             # Rows that share their elements stand beside each other.
             places = [(row // sharing * cols + col) * sharing + row % sharing for col in range(cols)]
             for col, (place, lane) in enumerate(zip(places, self.columns[row], strict=True)):
                 m.d.comb += Value.cast(products.b[place]).eq(
-                    weights.data.word_select(row * cols + col, shape.weight.width))
+                    words.word_select(row * cols + col, shape.weight.width))
                 if row % sharing == 0:
                     m.d.comb += products.a[place // sharing].eq(self.word[int(lane)])
             total = self.tree(m, [products.p[place] for place in places], f"row{row}")
@@ -184,7 +185,8 @@ class MatrixArray(wiring.Component):
         m = Module()
         shape, timing = self.shape, self.technology.timing
         late = shape.word_delay(self.technology)
-        lead = late + timing.ram + 1 - timing.rom  # cycles from `busy` to the ROM's address
+        # Cycles from `busy` to the ROM's address.
+        lead = late + timing.ram + 1 - timing.rom - shape.weights_wait(self.bank, self.technology)
         addr = self.address(m, delay(m, self.busy, lead, "playing", reset_less=False))
         word = delay(m, Value.cast(self.beat.word), late, "late_word")
 

@@ -263,8 +263,20 @@ class MatrixShape:
     def bank_cost(self, bank: int, technology: Technology) -> Resources:
         """Multipliers and weight ROM of one bank of `bank` rows."""
         count = bank * self.cols
-        return (self.products.cost(count, technology)
+        registers = count * self.weight.width if self.weights_wait(bank, technology) else 0
+        return (self.products.cost(count, technology) + Resources(ff=registers)
                 + technology.rom_cost(width=count * self.weight.width, depth=self.rom_depth))
+
+    def weights_wait(self, bank: int, technology: Technology) -> bool:
+        """Whether weights pass a register between ROM and multipliers, and the ROM's address comes a cycle earlier.
+
+        In an ECP5 what chooses between the RAM blocks of a deep ROM stands behind their registers, far from them and
+        from the multipliers: 143 MHz without the register.
+        """
+        if technology.name != "ecp5" or self.word_delay(technology) + technology.timing.ram < technology.timing.rom:
+            return False
+        rom = technology.rom_cost(width=bank * self.cols * self.weight.width, depth=self.rom_depth)
+        return rom.ram > 0 and rom.lut > 0
 
     def bank_rows(self, technology: Technology) -> int:
         """Rows per bank: as few as need no more multiplier blocks, and an eighth more RAM blocks, than the best choice.

@@ -228,6 +228,21 @@ def test_any_latencies(name, timing):
     assert (np.diff(ends[1:]) == case.stage.shape.cycles()).all()
 
 
+@pytest.mark.parametrize("timing", [ECP5.timing, Timing(multiply=2, rom=1, ram=1)], ids=str)
+def test_weights_of_a_deep_rom_pass_a_register_and_take_no_longer(timing):
+    layer = Layer((1, 1, 1200), 4, 2, 2)
+    case = Case(layer, 3, technology=Generic(timing=timing, like=ECP5()))
+    shape = case.stage.shape
+    assert shape.weights_wait(shape.bank_rows(case.technology), case.technology)
+    assert not shape.weights_wait(shape.bank_rows(case.technology), Generic())
+    traces = case.run()
+    ends = traces["o"].cycles.reshape(3, -1)[:, -1]
+    assert (np.diff(ends[1:]) == shape.cycles()).all()
+    expected = MatrixStage.times(np.arange(3 * layer.frame[2] // 2), shape=shape, rescaling=case.rescaling,
+                                 technology=case.technology)
+    assert ends[0] - traces["i"].cycles[0] == expected.departures[3] - expected.taken[0][0]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_stalls(name):
     Case(LAYERS[name], 2, seed=5).run(stall_in=0.3, stall_out=0.3, seed=1)
