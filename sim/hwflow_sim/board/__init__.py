@@ -1,0 +1,8 @@
+"""A simulated board: a design's pins with a serial line on them, fast, for a driver or for the proof of a netlist."""
+
+from .build import BoardDesign, CompiledBoard, compile_board, netlist_design, rtl_design
+from .netlist import FAMILIES, Netlist, read_netlist
+from .process import LineFacts, SimulatedBoard
+
+__all__ = ["FAMILIES", "BoardDesign", "CompiledBoard", "LineFacts", "Netlist", "SimulatedBoard", "compile_board",
+           "netlist_design", "read_netlist", "rtl_design"]

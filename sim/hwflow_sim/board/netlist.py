@@ -1,0 +1,158 @@
+"""The netlist that goes to place and route, as Verilog for a simulator.
+
+In: the JSON file that yosys wrote after synthesis, the very one that nextpnr reads.  Out: Verilog of its cells, whose
+meanings are the models in `hwflow_sim/cells`, and the contents of its block RAMs as files.
+
+The contents stand apart, so that a netlist with other contents needs no new compilation.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hwflow.build import digest
+from hwflow.errors import HwflowError
+
+__all__ = ["FAMILIES", "Netlist", "read_netlist"]
+
+CELLS = Path(__file__).parents[1] / "cells"
+FAMILIES = ("ecp5", "ice40", "gowin")
+#: Which parameters of a block RAM hold its contents, in the order of its words.
+CONTENTS = re.compile(r"INITVAL_[0-9A-F]{2}|INIT_RAM_[0-9A-F]{2}|INIT_[0-9A-F]")
+BLOCKS = {"DP16KD": (64, 320), "SB_RAM40_4K": (16, 256), "pROM": (64, 256), "SDPB": (64, 256),
+          "pROMX9": (64, 288), "SDPX9B": (64, 288)}  # lines and their bits
+#: What yosys leaves in a netlist for people to read, and nextpnr passes over.
+NOTES = ("$scopeinfo",)
+TOP = "top"
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """`verilog` has a module `top` with `ports` (name to width); `contents` are the files it reads when it starts.
+
+    `cells` counts the kinds of cells, `digest` is that of the JSON file, `models` the file with the cells' meanings.
+    """
+
+    verilog: str
+    contents: Mapping[str, str]
+    ports: Mapping[str, int]
+    cells: Mapping[str, int]
+    digest: str
+    models: Path
+
+
+def read_netlist(path: Path, family: str) -> Netlist:
+    """The netlist of a device of `family`, one of FAMILIES.
+
+    Raises HwflowError for a file that is no netlist, or has a cell without a model.
+    """
+    try:
+        module = json.loads(path.read_text())["modules"][TOP]
+        cells = {name: cell for name, cell in module["cells"].items() if cell["type"] not in NOTES}
+        contents: dict[str, str] = {}
+        instances = []
+        for number, (name, cell) in enumerate(sorted(cells.items())):
+            require_model(path, name, cell["type"], family)
+            file = f"block{number}.hex"
+            if text := contents_of(cell):
+                contents[file] = text
+            instances.append(instance(number, cell, file if text else None))
+        ports = {name: len(port["bits"]) for name, port in module["ports"].items()}
+        verilog = "\n".join([header(module["ports"]), *wires(module), *instances, "endmodule\n"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise HwflowError(f"'{path}' must be a netlist that yosys wrote with write_json, of a module '{TOP}' "
+                          f"({type(error).__name__}: {error})") from None
+    kinds = Counter(cell["type"] for cell in cells.values())
+    return Netlist(verilog, contents, ports, dict(sorted(kinds.items())), digest(path), models_of(family))
+
+
+def models_of(family: str) -> Path:
+    return CELLS / f"{family}.v"
+
+
+@cache
+def modelled(family: str) -> frozenset[str]:
+    """The cells of `family` with a model: modules, and those that a macro of that file makes."""
+    text = models_of(family).read_text()
+    return frozenset(re.findall(r"^module (\w+)", text, re.M)) | frozenset(re.findall(r"^`[A-Z_]+\((\w+)", text, re.M))
+
+
+def require_model(path: Path, name: str, kind: str, family: str) -> None:
+    if kind not in modelled(family):
+        raise HwflowError(f"'{path}': cell '{name}' must be one whose function is known (hwflow_sim/cells/{family}.v), "
+                          f"not {kind}; write a model of it")
+
+
+def contents_of(cell: Mapping[str, Any]) -> str | None:
+    """The contents of a block RAM, a line of hexadecimal digits for each parameter; None where it has none.
+
+    Bits without a value get one by chance, the same for the same contents.
+    """
+    if cell["type"] not in BLOCKS:
+        return None
+    lines, bits = BLOCKS[cell["type"]]
+    given = {name: value for name, value in cell["parameters"].items() if CONTENTS.fullmatch(name)}
+    if not given:
+        return None
+    values = [given[name] for name in sorted(given)]
+    if len(values) != lines or any(len(value) != bits or set(value) - set("01x") for value in values):
+        raise ValueError(f"the contents of a {cell['type']} must be {lines} parameters of {bits} bits")
+    chance = random.Random("".join(values))
+    values = [re.sub("x", lambda _: chance.choice("01"), value) for value in values]
+    return "".join(f"{int(value, 2):0{bits // 4}x}\n" for value in values)
+
+
+def header(ports: Mapping[str, Any]) -> str:
+    for name, port in ports.items():
+        if not re.fullmatch(r"[A-Za-z]\w*", name) or port["direction"] not in ("input", "output"):
+            raise ValueError(f"port '{name}' must be an input or output with a plain name")
+    declared = (f"{port['direction']} [{len(port['bits']) - 1}:0] {name}" for name, port in ports.items())
+    return f"module {TOP} ({', '.join(declared)});"
+
+
+def wires(module: Mapping[str, Any]) -> Iterator[str]:
+    """A wire for each net, and those of the ports tied to them."""
+    used = {bit for cell in module["cells"].values() for bits in cell["connections"].values() for bit in bits}
+    used |= {bit for port in module["ports"].values() for bit in port["bits"]}
+    numbers = sorted(bit for bit in used if isinstance(bit, int))
+    for at in range(0, len(numbers), 16):
+        yield f"wire {', '.join(f'n{number}' for number in numbers[at:at + 16])};"
+    for name, port in module["ports"].items():
+        bits = concatenated(port["bits"])
+        yield f"assign {bits} = {name};" if port["direction"] == "input" else f"assign {name} = {bits};"
+
+
+def instance(number: int, cell: Mapping[str, Any], file: str | None) -> str:
+    values = [f".{name}({constant(value)})" for name, value in sorted(cell["parameters"].items())
+              if cell["type"] not in BLOCKS or not CONTENTS.fullmatch(name)]
+    if file is not None:
+        values.append(f'.FILE("{file}")')
+    pins = [f".{name}({concatenated(bits)})" for name, bits in sorted(cell["connections"].items()) if bits]
+    parameters = f" #({', '.join(values)})" if values else ""
+    return f"{cell['type']}{parameters} u{number} ({', '.join(pins)});"
+
+
+def concatenated(bits: list[int | str]) -> str:
+    """The bits of a pin, the lowest first in JSON and last in Verilog."""
+    text = ", ".join(f"n{bit}" if isinstance(bit, int) else constant(bit) for bit in reversed(bits))
+    return text if len(bits) == 1 else f"{{{text}}}"
+
+
+def constant(value: str | int) -> str:
+    """A parameter in yosys' JSON: bits where it looks like them, else text, which then ends in a blank."""
+    if isinstance(value, int):
+        return str(value)
+    if re.fullmatch(r"[01xz]+", value):
+        return f"{len(value)}'b{value}"
+    text = value[:-1] if re.fullmatch(r"[01xz]* +", value) else value
+    if not re.fullmatch(r"[\w. +-]*", text):
+        raise ValueError(f"a parameter must be bits or plain text, not {value!r}")
+    return f'"{text}"'

@@ -1,0 +1,174 @@
+"""A simulated board with its serial line: bytes in, bytes out, or a pseudo-terminal for a driver."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import subprocess
+import tty
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import BinaryIO
+
+from hwflow.errors import ToolFailed
+
+from ..tools import end_of
+from .build import CompiledBoard
+
+__all__ = ["LineFacts", "SimulatedBoard"]
+
+#: Bit times without any movement after which the board is taken to have said all: what a frame may take it.
+QUIET_BITS = 20_000
+LOG = "board.log"
+FACTS = struct.Struct("<6Q")
+SECONDS_TO_END = 5.0
+
+
+@dataclass(frozen=True)
+class LineFacts:
+    """Since the board started: clock cycles, bytes whose stop bit was low, bits flipped on either line; the LEDs now."""
+
+    cycles: int = 0
+    broken: int = 0
+    flipped_to_board: int = 0
+    flipped_from_board: int = 0
+    leds: int = 0
+
+
+class SimulatedBoard:
+    """A board whose clock runs while somebody talks to it.
+
+    Parameters
+    ----------
+    compiled
+        From `compile_board`.
+    bit_cycles
+        Clock cycles of one bit on the line, at the rate of the other end: the board's clock by its baud rate.
+    seed
+        Of all that is undefined when a board starts: registers without a value, contents of RAM.
+    error_rate, error_seed
+        Probability that the line has the wrong level for the time of a bit, in either direction; also where no byte is
+        on its way.
+
+    Use it in a `with` statement; what the simulator prints is in `board.log` in the folder of `compiled`.
+    """
+
+    def __init__(self, compiled: CompiledBoard, *, bit_cycles: float, seed: int = 1, error_rate: float = 0.0,
+                 error_seed: int = 0):
+        if bit_cycles < 4:
+            raise ValueError(f"bit_cycles must be at least 4, not {bit_cycles}")
+        if not 0 <= error_rate < 1:
+            raise ValueError(f"error_rate must be from 0 to below 1, not {error_rate}")
+        self.compiled = compiled
+        self.bit_cycles = bit_cycles
+        self.seed = seed
+        self.errors = (error_rate, error_seed)
+        self.facts = LineFacts()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._terminals: tuple[int, int] | None = None
+        self._serving = False
+
+    def __enter__(self) -> SimulatedBoard:
+        master, slave = os.openpty()
+        tty.setraw(slave)  # as a driver opens it: no echo while nobody has
+        os.set_blocking(master, False)
+        self._terminals = (master, slave)
+        # The child needs the terminal as file 3, whatever its number here.
+        with (self.compiled.folder / LOG).open("wb") as log:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", f'exec "$@" 3<&{master} {master}<&-' if master != 3 else 'exec "$@"', "board",
+                 str(self.compiled.executable), repr(float(self.bit_cycles)), str(self.seed)],
+                cwd=self.compiled.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                pass_fds=[master], start_new_session=True)
+        self.inject(*self.errors)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        process, self._process = self._process, None
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert self._terminals is not None
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        process.stdout.close()
+        try:
+            process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for file in self._terminals:
+            os.close(file)
+
+    def inject(self, rate: float, seed: int) -> None:
+        """From now on flip bits on the lines at this rate; 0 ends it."""
+        self._command(b"N" + struct.pack("<dQ", rate, seed))
+
+    def reset(self, cycles: int = 100) -> None:
+        """Press the reset button for some clock cycles."""
+        self._command(b"R" + struct.pack("<Q", cycles))
+
+    def exchange(self, data: bytes, until: int | Callable[[bytes], bool] = 0, *, quiet: int | None = None) -> bytes:
+        """Send bytes to the board, and give what comes back.
+
+        Parameters
+        ----------
+        until
+            How many bytes to wait for, or whether what came is enough; 0 waits until the line is quiet.
+        quiet
+            Give up after so many clock cycles in which nothing moved on either line; those of 20 000 bits if None.
+        """
+        limit = round(QUIET_BITS * self.bit_cycles) if quiet is None else quiet
+        wanted = 1 if callable(until) else until or 1 << 62
+        got = self._exchange(data, wanted, limit)
+        while callable(until) and got and not until(got):
+            more = self._exchange(b"", 1, limit)
+            if not more:
+                break
+            got += more
+        return got
+
+    def pty(self) -> str:
+        """The path of a pseudo-terminal behind which the board runs until the next call, or its end."""
+        assert self._terminals is not None
+        if not self._serving:
+            self._command(b"S")
+            self._serving = True
+        return os.ttyname(self._terminals[1])
+
+    def _exchange(self, data: bytes, wanted: int, quiet: int) -> bytes:
+        self._command(b"X" + struct.pack("<Q", len(data)) + data + struct.pack("<2Q", wanted, quiet))
+        return self._answer()
+
+    def _command(self, text: bytes) -> None:
+        pipe = self._pipe("stdin")
+        try:
+            pipe.write(text)
+            pipe.flush()
+        except BrokenPipeError:
+            raise self._failure() from None
+        if self._serving:
+            self._serving = False
+            self._answer()
+
+    def _answer(self) -> bytes:
+        pipe = self._pipe("stdout")
+        head = pipe.read(FACTS.size)
+        if len(head) < FACTS.size:
+            raise self._failure()
+        count, *facts = FACTS.unpack(head)
+        data = pipe.read(count)
+        self.facts = LineFacts(*facts)
+        return data
+
+    def _pipe(self, name: str) -> BinaryIO:
+        if self._process is None:
+            raise ValueError("a SimulatedBoard must be used in a `with` statement")
+        pipe: BinaryIO = getattr(self._process, name)
+        return pipe
+
+    def _failure(self) -> ToolFailed:
+        return ToolFailed(f"the simulated board ended; {end_of(self.compiled.folder / LOG)}")
