@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Module, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .pipeline import adder_luts
 from .requantize_numbers import shape_range
-from .vendor.base import WIDEST_IN_LOGIC, Resources, Technology, product_shape
+from .vendor.base import WIDEST_IN_LOGIC, Resources, Technology, gated, product_shape
 
 __all__ = ["LogicMultipliers"]
 
@@ -129,7 +129,7 @@ class LogicMultipliers(wiring.Component):
             value, factor = registered(m, value, f"{name}_value"), registered(m, factor, f"{name}_factor")
             terms, first = self.gated_sums(m, value, factor, name), 2
         else:
-            terms, first = [registered(m, Mux(bit, value, 0), f"{name}_gated{k}") for k, bit in enumerate(factor)], 1
+            terms, first = [registered(m, gated(value, bit), f"{name}_gated{k}") for k, bit in enumerate(factor)], 1
         for depth in range(first, len(levels)):
             terms = self.sums(m, depth, terms, name)
         return terms[0]
@@ -139,7 +139,7 @@ class LogicMultipliers(wiring.Component):
         gates, found = self.tree.levels[0], []
         for k, node in enumerate(self.tree.levels[1]):
             pair = factor[2 * k:2 * k + 2]
-            total: Value = Mux(pair, value, 0)
+            total: Value = gated(value, pair[0])
             if len(pair) == 2:
                 total = self.technology.gated_sum(m, value, pair, minus=gates[2 * k + 1].minus, shape=node.shape,
                                                   name=f"{name}_gated{k}")

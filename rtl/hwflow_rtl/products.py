@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 from .logic_multiplier import LogicMultipliers
 from .pipeline import adder_luts
 from .requantize_numbers import shape_range, union
-from .vendor.base import MultiplierStyle, Resources, Technology, product_shape
+from .vendor.base import MultiplierStyle, Resources, Technology, gated, product_shape
 from .vendor.pairs import PairMultipliers
 
 __all__ = ["LogicProducts", "MultiplierStyle", "Operand", "ProductShape", "table"]
@@ -138,7 +138,7 @@ class ProductShape:
         ValueError where `technology` does not offer the style.
         """
         if self.in_logic:
-            return LogicProducts(shape=self, count=count)
+            return LogicProducts(shape=self, count=count, technology=technology)
         self.check_style(technology)
         a, b = self.element.shape, self.weight.shape
         if self.style is MultiplierStyle.LOGIC:
@@ -165,16 +165,19 @@ class ProductShape:
         elif narrow == Operand(Shape(1)):
             luts = gates
         else:
-            luts = gates * (1 if narrow.width == 1 and not narrow.bipolar else 2) + adder_luts(width, technology)
+            if narrow.width == 2:
+                gates = 0 if technology.gates_in_chains else 2 * gates
+            luts = gates + adder_luts(width, technology)
         return Resources(lut=count * luts, ff=count * width)
 
 
 class LogicProducts(wiring.Component):
     """`count` products a cycle, one cycle later, without multiplier blocks.  Never stalls."""
 
-    def __init__(self, *, shape: ProductShape, count: int):
+    def __init__(self, *, shape: ProductShape, count: int, technology: Technology):
         self.shape = shape
         self.count = count
+        self.technology = technology
         super().__init__({
             "a": In(data.ArrayLayout(shape.element.shape, count)),
             "b": In(data.ArrayLayout(shape.weight.shape, count)),
@@ -197,20 +200,13 @@ class LogicProducts(wiring.Component):
             ends, places = 1 << element.width, 1 << (element.width + weight.width)
             return table(m, Cat(a, b), [element.meaning(k % ends) * weight.meaning(k // ends) for k in range(places)],
                          self.shape.shape, f"table{n}")
-        if weight.width <= element.width:
-            return times(a, b, weight)
-        return times(b, a, element)
-
-
-def times(wide: Value, narrow: Value, operand: Operand) -> Value:
-    """`wide` times the one or two bits `narrow`, which are of the kind `operand`: at most one addition."""
-    if operand.bipolar:
-        return Mux(narrow[0], wide, -wide)
-    low = Mux(narrow[0], wide, 0)
-    if operand.width == 1:
-        return -low if operand.shape.signed else low
-    high = Mux(narrow[1], wide << 1, 0)
-    return low - high if operand.shape.signed else low + high
+        wide, narrow, operand = (a, b, weight) if weight.width <= element.width else (b, a, element)
+        if operand.bipolar:
+            return Mux(narrow[0], wide, -wide)
+        if operand.width == 1:
+            return -gated(wide, narrow[0]) if operand.shape.signed else gated(wide, narrow[0])
+        return self.technology.gated_sum(m, wide, narrow, minus=operand.shape.signed, shape=self.shape.shape,
+                                         name=f"sum{n}")
 
 
 def table(m: Module, inputs: Value, results: list[int], shape: Shape, name: str) -> Signal:

@@ -100,7 +100,8 @@ def test_arithmetic_of_pairs(a, b):
     assert np.array_equal((product >> shift) + negative, x * high)
 
 
-@pytest.mark.parametrize(("a", "b"), NARROW[:4] + NARROW[5:6], ids=str)
+@pytest.mark.parametrize(("a", "b"), [
+    NARROW[0], NARROW[5], *(pytest.param(*both, marks=pytest.mark.slow) for both in NARROW[1:4])], ids=str)
 def test_every_triple_of_pairs(a, b):
     """In the unit: with eight pairs a cycle each element meets each two weights."""
     shape, technology = ProductShape(Operand(a), Operand(b), PAIRS), Generic(timing=Timing(multiply=4), like=ECP5())
@@ -119,8 +120,9 @@ def test_widths_of_pairs(a, b, limit, shift):
 
 @pytest.mark.parametrize("like", [ECP5(), ICE40()], ids=lambda like: like.name)
 @pytest.mark.parametrize(("a", "b"), [
-    *((a(n), b(k)) for n, k in ((3, 3), (4, 3), (3, 5), (6, 4), (5, 5), (7, 3)) for a in (signed, unsigned)
-      for b in (signed, unsigned)), (signed(8), signed(8)), (unsigned(8), signed(8))], ids=str)
+    *((a(n), b(k)) for n, k in ((3, 3), (3, 5), (6, 4)) for a in (signed, unsigned) for b in (signed, unsigned)),
+    *(pytest.param(a(n), b(k), marks=pytest.mark.slow) for n, k in ((4, 3), (5, 5), (7, 3), (8, 8))
+      for a in (signed, unsigned) for b in (signed, unsigned))], ids=str)
 def test_every_product_in_logic(a, b, like):
     shape, technology = ProductShape(Operand(a), Operand(b), LOGIC), Generic(timing=Timing(multiply=4), like=like)
     x, y = (part.reshape(-1, 32 if a.width + b.width > 12 else 4) for part in np.meshgrid(every(a), every(b)))

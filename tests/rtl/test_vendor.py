@@ -16,6 +16,7 @@ from amaranth.hdl import Const, Module, Mux, Shape, Signal, signed, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
+from hwflow_rtl.products import MultiplierStyle, Operand, ProductShape
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Technology, Timing
 from hwflow_rtl.vendor.blocks import (
     BlockRom,
@@ -117,6 +118,13 @@ def catalogue(technology: Technology) -> dict[str, tuple[wiring.Component, objec
             continue
         units[f"multipliers{k}"] = (technology.multipliers(count=3, a=a, b=b),
                                     technology.multipliers_cost(count=3, a=a, b=b))
+    for a, b in ((signed(8), signed(8)), (unsigned(8), signed(4)), (signed(6), signed(3)), (signed(8), signed(2))):
+        for style in MultiplierStyle:
+            if ProductShape(Operand(a), Operand(b)).in_logic and style is not MultiplierStyle.BLOCKS:
+                continue
+            shape = ProductShape(Operand(a), Operand(b), style)
+            if style in shape.styles(technology):
+                units[f"{style.value}_{a.width}x{b.width}"] = shape.unit(4, technology), shape.cost(4, technology)
     for width, depth in SIZES:
         units[f"rom_{width}x{depth}"] = (
             technology.rom(width=width, contents=random_contents(width, depth), name=f"rom_{width}x{depth}"),
@@ -144,6 +152,10 @@ def test_blocks_and_flip_flops_are_as_many_as_estimated(family: str, tmp_path: P
         lut = sum(count for kind, count in cells.items() if kind.startswith(("LUT", "SB_LUT")))
         if cost.ram and lut > cost.lut + 8:
             problems.append(f"{name}: {lut} tables instead of {cost.lut}")
+        cells_of_chains = sum(count * {"CCU2C": 2, "ALU": 1}.get(kind, 0) for kind, count in cells.items())
+        # The estimates count the ends of carry chains, which are there after routing.
+        if name.startswith(("logic", "pairs")) and not 0.6 * cost.lut <= lut + cells_of_chains <= 1.1 * cost.lut:
+            problems.append(f"{name}: {lut} tables and {cells_of_chains} in carry chains instead of {cost.lut}")
     assert not problems, "\n".join(problems)
 
 

@@ -13,14 +13,15 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Module, Mux, Shape, Value, signed, unsigned
+from amaranth.hdl import Module, Shape, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .pll import Pll, PllSettings
 
 __all__ = [
-    "MultiplierStyle", "Multipliers", "Ram", "Resources", "Rom", "Technology", "Timing", "price", "product_shape"]
+    "MultiplierStyle", "Multipliers", "Ram", "Resources", "Rom", "Technology", "Timing", "gated", "price",
+    "product_shape"]
 
 #: Logic cells that one block stands for in `price`: an LFE5U-85F has 83 640 cells, 156 multipliers and 208 RAM blocks.
 CELLS_OF_A_DSP = 83640 / 156
@@ -77,6 +78,16 @@ def product_shape(a: Shape, b: Shape) -> Shape:
     """The shape that holds every product of `a` and `b`."""
     width = a.width + b.width
     return signed(width) if a.signed or b.signed else unsigned(width)
+
+
+def gated(value: Value, gate: Value) -> Value:
+    """`value` where `gate` is set, else 0.
+
+    Bit by bit: of a choice between `value` and 0 in front of a register yosys makes the register's reset, and registers
+    with different resets do not share a tile.
+    """
+    bits = value[:] & gate.replicate(len(value))
+    return bits.as_signed() if value.shape().signed else bits
 
 
 class Multipliers(wiring.Component):
@@ -162,7 +173,7 @@ class Technology(ABC):
 
     def gated_sum(self, m: Module, value: Value, gates: Value, *, minus: bool, shape: Shape, name: str) -> Value:
         """value * gates[0] + 2 * value * gates[1], or, with `minus`, - instead of +; of `shape`, which holds it."""
-        low, high = Mux(gates[0], value, 0), Mux(gates[1], value << 1, 0)
+        low, high = gated(value, gates[0]), gated(value << 1, gates[1])
         return low - high if minus else low + high
 
     @abstractmethod
