@@ -38,7 +38,7 @@ def test_the_critical_path_is_short_and_in_the_designs_own_names() -> None:
     assert path_text(clock.path) == (
         "3.00 ns, 1.25 in logic and 1.75 in wires\n"
         "   0.00 wire  0.50 clk-to-q  core.a\n"
-        "   1.00 wire  1.10 logic     core.sum[0] to core.sum[4]\n"
+        "   1.50 wire  0.60 logic     core.sum[0] to core.sum[4]\n"
         "   0.25 wire  0.15 setup     core.sum[4]")
 
 
