@@ -35,6 +35,7 @@ from .quantize.support import operators_without_hardware, require_small_frames
 from .report.console import Console
 from .sources import read_text
 from .synth import Board, SynthesisReport, ends_before_plan, ends_of, load_board, synthesize
+from .synth.identity import DesignFacts
 from .target import same_file
 
 if TYPE_CHECKING:
@@ -272,12 +273,14 @@ class Flow:
         return runs
 
     def synthesize(self) -> SynthesisReport:
-        """The bitstream and its report, in build/<model>/synth/<board>."""
+        """The bitstream, its report and what a driver must know, in build/<model>/synth/<board>."""
         core = hls.lower(self.graph, self.plan, self.board.technology())
-        settings = self.settings
-        return synthesize(core, self.board, self.folder / "synth" / self.board.name, seed=settings.seed,
-                          seeds=settings.seeds, jobs=settings.jobs, ends=ends_of(self.plan), plan=self.plan,
-                          progress=self.console.progress)
+        settings, folder = self.settings, self.folder / "synth" / self.board.name
+        report = synthesize(core, self.board, folder, seed=settings.seed, seeds=settings.seeds, jobs=settings.jobs,
+                            ends=ends_of(self.plan), plan=self.plan, progress=self.console.progress)
+        DesignFacts.of(self.graph, self.plan, board=self.board.name, baud=self.board.baud,
+                       clock_mhz=report.clock_mhz).write(folder)
+        return report
 
     def accuracy(self) -> Accuracy | None:
         """Float against integer model over all rows of the data; None without data."""

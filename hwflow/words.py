@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from . import commands
+from .commands.board import LineSettings
 from .flow import Settings
 from .onnx.limits import parse_limits
 from .report.console import Console
@@ -218,6 +219,28 @@ def synth(**options: Any) -> None:
     code is 1 where the design does not fit or a tool fails.
     """
     run(commands.synth, options)
+
+
+@cli.command("run")
+@model_options
+@click.option("--port", metavar="PORT",
+              help="The board's serial port, like /dev/ttyUSB0, or socket://HOST:PORT; without it the ports of this "
+                   "machine are listed.")
+@click.option("--baud", type=click.IntRange(min=1), help="The line's rate, where not that of the design.")
+@data_option
+@click.option("--board", help="The board whose design must be the one; without it, whichever design of MODEL the board "
+                              "holds.")
+@click.option("--rows", type=click.IntRange(min=1), help="Run the first rows of the data alone.")
+@click.option("--patience", type=click.FloatRange(min=0.01), default=LineSettings.patience, show_default=True,
+              metavar="SECONDS", help="How long the board may be silent; simulated boards need more.")
+def run_on_board(as_json: bool, **options: Any) -> None:
+    """Run MODEL on a board that holds its bitstream: every row of the data, against the golden model, bit for bit.
+
+    The design is the one that `hwflow synth` left in the build folder.  Exit codes: 0 equal; 1 where a number differs;
+    2 where no board answers, where it holds another design, or where the link to it is lost.
+    """
+    line = LineSettings(**{field.name: options.pop(field.name) for field in dataclasses.fields(LineSettings)})
+    finish(commands.run(Console(quiet=as_json), Settings(**options), line), as_json)
 
 
 @cli.command()

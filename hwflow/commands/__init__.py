@@ -5,6 +5,7 @@ A result with "exit_code" sets the exit code of the process.
 
 from __future__ import annotations
 
+from .board import run
 from .hardware import boards, build, check, doctor, golden, info, quantize, sim, synth
 from .onnx_files import convert, diff, rules
 
@@ -19,6 +20,7 @@ __all__ = [
     "info",
     "quantize",
     "rules",
+    "run",
     "sim",
     "synth",
 ]

@@ -30,11 +30,15 @@ USUAL_BAUD = 115_200
 
 
 class Board:
-    """The model `design` on the board behind `link`.  A context manager; one call at a time."""
+    """The model `design` on the board behind `link`, whose line has `baud` bits a second.
 
-    def __init__(self, link: Link, design: Design) -> None:
+    A context manager; one call at a time.
+    """
+
+    def __init__(self, link: Link, design: Design, baud: int) -> None:
         self.link = link
         self.design = design
+        self.baud = baud
 
     @property
     def statistics(self) -> Statistics:
@@ -101,33 +105,36 @@ class Board:
 
 
 def open_board(port: str | BytePort, *, design: str | Path | None = None, build: str | Path = "build",
-               baud: int | None = None, patience: Patience | None = None) -> Board:
+               model: str | None = None, baud: int | None = None, patience: Patience | None = None) -> Board:
     """Open the board on `port` (a device, a `socket://` URL, or any `BytePort`) and see that it holds the design.
 
     `design` is a folder that `hwflow synth` filled, build/<model>/synth/<board>; without it the design that the board
-    names is looked for below `build`.  `baud` is the line's rate, by default what the design was made for.  HwflowError
-    where nothing answers, where the board holds another design, or where its design is not found.
+    names is looked for below `build`, or below build/<`model`>.  `baud` is the line's rate, by default what the design
+    was made for.  HwflowError where nothing answers, where the board holds another design, or where its design is not
+    found.
     """
     wanted = load_design(Path(design)) if design is not None else None
-    known = find_designs(Path(build)) if wanted is None else ((wanted.folder, wanted.facts),)
+    known = find_designs(Path(build), model) if wanted is None else ((wanted.folder, wanted.facts),)
     rates = [baud] if baud is not None else list(dict.fromkeys(facts.baud for _, facts in known)) or [USUAL_BAUD]
-    link, identity = _connect(port, rates, patience)
+    link, identity, rate = _connect(port, rates, patience)
     try:
-        found = wanted or _the_one(known, identity, Path(build), link.port.name)
+        place = Path(build) if model is None else Path(build) / model
+        found = wanted or _the_one(known, identity, place, link.port.name)
         _require(found, identity, link.port.name)
-        return Board(link, found)
+        return Board(link, found, rate)
     except BaseException:
         link.close()
         raise
 
 
-def _connect(port: str | BytePort, rates: list[int], patience: Patience | None) -> tuple[Link, Identity]:
-    """The link at the first of the rates at which a board answers.  LinkFailed of the first rate where none does."""
+def _connect(port: str | BytePort, rates: list[int], patience: Patience | None
+             ) -> tuple[Link, Identity, int]:
+    """The link at the first of the rates at which a board answers, and that rate.  LinkFailed where none does."""
     failures = []
     for baud in rates:
         link = Link(SerialPort(port, baud) if isinstance(port, str) else port, patience=patience)
         try:
-            return link, link.reset()
+            return link, link.reset(), baud
         except LinkFailed as error:
             failures.append(error)
             link.close()
@@ -140,14 +147,14 @@ def _connect(port: str | BytePort, rates: list[int], patience: Patience | None) 
     raise LinkFailed(f"{failures[0]} (tried {tried} baud)" if isinstance(port, str) else str(failures[0]))
 
 
-def _the_one(known: tuple[tuple[Path, DesignFacts], ...], identity: Identity, build: Path, port: str) -> Design:
-    """The design that the board names, of those in the build folder."""
+def _the_one(known: tuple[tuple[Path, DesignFacts], ...], identity: Identity, place: Path, port: str) -> Design:
+    """The design that the board names, of those below `place`."""
     for folder, facts in known:
         if facts.identity == identity.design:
             return load_design(folder)
     there = ", ".join(f"{facts.identity.hex()} ({facts.model} for {facts.board})" for _, facts in known[:5]) or "none"
     raise HwflowError(f"the board on {port} holds the design {identity.design.hex()}, which must be one of those below "
-                      f"'{build}' ({there}); load the bitstream of one of them, or name the folder of its design")
+                      f"'{place}' ({there}); load the bitstream of one of them, or name the folder of its design")
 
 
 def _require(design: Design, identity: Identity, port: str) -> None:

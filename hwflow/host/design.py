@@ -25,10 +25,15 @@ class Design:
     quantized: Quantized
 
 
-def find_designs(build: Path) -> tuple[tuple[Path, DesignFacts], ...]:
-    """The designs below `build` (as build/<model>/synth/<board>), the newest first; what cannot be read is none."""
+def find_designs(build: Path, model: str | None = None) -> tuple[tuple[Path, DesignFacts], ...]:
+    """The designs below `build` (as build/<model>/synth/<board>), or of one model there, the newest first.
+
+    What cannot be read is none.
+    """
     found = []
     for path in build.glob(f"*/synth/*/{IDENTITY_FILE}"):
+        if model is not None and path.parts[-4] != model:
+            continue
         try:
             found.append((path.stat().st_mtime, path.parent, DesignFacts.read(path.parent)))
         except (HwflowError, OSError):

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from hwflow.errors import HwflowError
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
+from hwflow.synth.identity import frame_bytes
 
 __all__ = ["bytes_in", "bytes_out", "pack", "unpack"]
 
@@ -21,12 +22,12 @@ WHOLE = 8
 
 def bytes_in(graph: LayerGraph) -> int:
     """Bytes of one frame of all inputs."""
-    return sum(_size(graph.tensors[name]) for name in graph.inputs)
+    return frame_bytes(graph, graph.inputs)
 
 
 def bytes_out(graph: LayerGraph) -> int:
     """Bytes of one frame of all outputs."""
-    return sum(_size(graph.tensors[name]) for name in graph.outputs)
+    return frame_bytes(graph, graph.outputs)
 
 
 def pack(graph: LayerGraph, frames: Mapping[str, IntArray]) -> bytes:
@@ -45,7 +46,8 @@ def unpack(graph: LayerGraph, data: bytes) -> dict[str, IntArray]:
     for name in graph.outputs:
         tensor = graph.tensors[name]
         end = start + _size(tensor)
-        values = _values_of(rows[:, start:end].reshape(len(rows), tensor.frame.elements, -1), tensor.format)
+        values = _values_of(rows[:, start:end].reshape(len(rows), tensor.frame.elements, _width(tensor.format)),
+                            tensor.format)
         if not tensor.format.contains(values):
             raise HwflowError(f"output '{name}' of the board must be inside {tensor.format}, not from {values.min()} "
                               f"to {values.max()}; load the bitstream again")
@@ -66,8 +68,9 @@ def _size(tensor: Tensor) -> int:
 def _bytes_of(values: IntArray, format: IntFormat) -> Bytes:
     """[n, height, width, channels] to [n, bytes]; the bit of a bipolar element is set for +1."""
     codes = (values > 0).astype(np.int64) if format.bipolar else values
-    whole = np.ascontiguousarray(codes, "<i8").view(np.uint8).reshape(len(values), -1, WHOLE)
-    return np.ascontiguousarray(whole[:, :, : _width(format)]).reshape(len(values), -1)
+    count, width = int(np.prod(values.shape[1:])), _width(format)
+    whole = np.ascontiguousarray(codes, "<i8").view(np.uint8).reshape(len(values), count, WHOLE)
+    return np.ascontiguousarray(whole[:, :, :width]).reshape(len(values), count * width)
 
 
 def _values_of(data: Bytes, format: IntFormat) -> IntArray:

@@ -22,7 +22,7 @@ from ..errors import HwflowError
 from ..hls.plan import Plan
 from ..layers.base import Folding, LayerGraph
 
-__all__ = ["IDENTITY_BYTES", "IDENTITY_FILE", "DesignFacts", "identity", "identity_of"]
+__all__ = ["IDENTITY_BYTES", "IDENTITY_FILE", "DesignFacts", "frame_bytes", "identity", "identity_of"]
 
 #: Length of an identity (docs/host-link.md).
 IDENTITY_BYTES = 8
@@ -77,6 +77,12 @@ def _plain(value: object) -> bytes:
     return f"{type(value).__name__} {len(text.encode())} {text};".encode()
 
 
+def frame_bytes(graph: LayerGraph, names: Sequence[str]) -> int:
+    """Bytes on the line of one frame of these tensors: an element takes as many whole bytes as it needs."""
+    tensors = [graph.tensors[name] for name in names]
+    return sum(tensor.frame.elements * -(-tensor.format.bits // 8) for tensor in tensors)
+
+
 COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
 POSITIVE: Mapping[str, Any] = {"type": "number", "exclusiveMinimum": 0}
 TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1}
@@ -118,12 +124,10 @@ class DesignFacts:
     @staticmethod
     def of(graph: LayerGraph, plan: Plan, *, board: str, baud: int, clock_mhz: float) -> DesignFacts:
         """The facts of `plan` on a board whose core runs at `clock_mhz`."""
-        tensors = graph.tensors
-        size_in, size_out = (sum(tensors[name].frame.elements * -(-tensors[name].format.bits // 8) for name in names)
-                             for names in (graph.inputs, graph.outputs))
         foldings = tuple(stage.folding for stage in plan.stages)
-        return DesignFacts(identity_of(graph, foldings), graph.name, board, baud, clock_mhz, plan.interval, size_in,
-                           size_out, foldings)
+        return DesignFacts(
+            identity_of(graph, foldings), graph.name, board, baud, clock_mhz, plan.interval,
+            frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings)
 
     def write(self, folder: Path) -> Path:
         """Write `identity.json` into `folder`."""

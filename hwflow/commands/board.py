@@ -1,0 +1,86 @@
+"""The command that runs a model on a board."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .. import golden
+from ..accuracy import compare, float_outputs, question
+from ..build import locked
+from ..errors import HwflowError
+from ..flow import Flow, Settings
+from ..host.board import Board, open_board
+from ..host.design import find_designs
+from ..host.pace import Patience
+from ..host.port import ports_text
+from ..layers.formats import IntArray
+from ..report.board import BoardRun, differences, show_run
+from ..report.console import Console
+from ..synth import load_board
+
+__all__ = ["LineSettings", "run"]
+
+
+@dataclass(frozen=True)
+class LineSettings:
+    """Where the board is, and what runs on it; the command line's help says what each means."""
+
+    port: str | None = None
+    baud: int | None = None
+    board: str | None = None
+    rows: int | None = None
+    patience: float = Patience().silence
+
+
+def run(console: Console, settings: Settings, line: LineSettings) -> Mapping[str, Any]:
+    """All rows of the data on the board, against the golden model; exit code 1 where an integer differs."""
+    if line.port is None:
+        raise HwflowError(f"the board's serial port must be named with --port; {ports_text()}")
+    if settings.data is None:
+        raise HwflowError("run must have inputs to run on; give an NPZ file with --data (docs/data-files.md)")
+    flow = Flow(console, settings)
+    whole = flow.dataset
+    assert whole is not None, "there is data"
+    dataset = whole if line.rows is None else whole.first(line.rows)
+    asked = question(flow.model, dataset)  # labels that do not fit are refused before anything runs
+    with locked(flow.folder, console.progress), opened(flow, line, line.port) as board:
+        frames = golden.before(board.design.quantized, dataset.inputs)
+        made, seconds = measured(console, board, frames)
+        with console.rows("golden model") as progress:
+            expected = golden.run(board.design.quantized, frames, keep=False, progress=progress)
+        with console.rows("float model") as progress:
+            reference = float_outputs(flow.model, dataset.inputs, progress)
+        accuracy = compare(asked, dataset, reference, golden.behind(board.design.quantized, made))
+        found = differences(board.design.quantized.graph, expected, made)
+        result = BoardRun(board.design.facts, line.port, board.baud, dataset.rows, seconds, board.statistics, found,
+                          accuracy)
+    show_run(console, result)
+    return {"exit_code": 0 if result.equal else 1, **result.facts()}
+
+
+def opened(flow: Flow, line: LineSettings, port: str) -> Board:
+    """The board, with the design of the model that it names; of that alone where the user named the board, too."""
+    patience = Patience(silence=line.patience, stall=max(Patience().stall, 10 * line.patience))
+    folder = flow.folder / "synth"
+    remedy = f"make its bitstream with `hwflow synth {flow.settings.model} --board BOARD` first"
+    if line.board is not None:
+        place = folder / load_board(line.board).name
+        if not place.is_dir():
+            raise HwflowError(f"there must be a design of '{flow.settings.model}' in '{place}', but there is none; "
+                              f"{remedy}")
+        return open_board(port, design=place, baud=line.baud, patience=patience)
+    if not find_designs(flow.settings.build, flow.folder.name):
+        raise HwflowError(f"there must be a design of '{flow.settings.model}' below '{folder}', but there is none; "
+                          f"{remedy}")
+    return open_board(port, build=flow.settings.build, model=flow.folder.name, baud=line.baud, patience=patience)
+
+
+def measured(console: Console, board: Board, frames: Mapping[str, IntArray]) -> tuple[dict[str, IntArray], float]:
+    """What the board makes of the frames, and how many seconds that takes, the line included."""
+    with console.rows("run on the board") as progress:
+        started = time.perf_counter()
+        made = board.run_integers(frames, progress)
+        return made, time.perf_counter() - started

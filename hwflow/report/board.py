@@ -1,0 +1,119 @@
+"""What a run on a board says: equal or not, how fast, what the line lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..accuracy import Accuracy
+from ..host import Statistics
+from ..layers.base import LayerGraph
+from ..layers.formats import IntArray
+from ..synth.identity import DesignFacts
+from .accuracy import say_accuracy
+from .console import Console
+from .numbers import number
+
+__all__ = ["BoardRun", "OutputDifference", "differences", "show_run"]
+
+#: Seconds in which a rate cannot be told.
+INSTANT = 1e-9
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """An output whose elements are not all those of the golden model: how many, in how many frames, and the first."""
+
+    output: str
+    elements: int
+    frames: int
+    frame: int
+    row: int
+    column: int
+    channel: int
+    golden: int
+    board: int
+
+    def __str__(self) -> str:
+        return (f"output '{self.output}' differs in {number(self.elements)} elements of {number(self.frames)} frames, "
+                f"first in frame {self.frame} at row {self.row}, column {self.column}, channel {self.channel}: golden "
+                f"{self.golden}, board {self.board}")
+
+
+def differences(graph: LayerGraph, golden: Mapping[str, IntArray], board: Mapping[str, IntArray]
+                ) -> tuple[OutputDifference, ...]:
+    """The outputs of `graph` that are not equal."""
+    found = []
+    for name in dict.fromkeys(graph.outputs):
+        places = np.argwhere(golden[name] != board[name])
+        if len(places):
+            frame, row, column, channel = map(int, places[0])
+            first = (frame, row, column, channel)
+            found.append(OutputDifference(name, len(places), len(np.unique(places[:, 0])), *first,
+                                          int(golden[name][first]), int(board[name][first])))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class BoardRun:
+    """`rows` rows on the board behind `port` in `seconds`, the line included."""
+
+    design: DesignFacts
+    port: str
+    baud: int
+    rows: int
+    seconds: float
+    statistics: Statistics
+    differences: tuple[OutputDifference, ...]
+    accuracy: Accuracy | None
+
+    @property
+    def equal(self) -> bool:
+        return not self.differences
+
+    @property
+    def rate(self) -> float:
+        """Frames a second, the line included."""
+        return self.rows / max(self.seconds, INSTANT)
+
+    @property
+    def line_rate(self) -> float:
+        """Frames a second whose bytes the line can carry: ten bits a byte, the longer of both directions."""
+        return self.baud / 10 / max(self.design.bytes_in, self.design.bytes_out)
+
+    @property
+    def core_rate(self) -> float:
+        """Frames a second that the core computes where data never wait."""
+        return self.design.clock_mhz * 1e6 / self.design.interval
+
+    def facts(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "equal": self.equal, "rows": self.rows, "model": self.design.model, "board": self.design.board,
+            "design": self.design.identity.hex(), "port": self.port, "baud": self.baud, "seconds": self.seconds,
+            "frames_per_second": self.rate, "line_frames_per_second": self.line_rate,
+            "core_frames_per_second": self.core_rate, "link": self.statistics.facts(),
+            "differences": [vars(difference) for difference in self.differences],
+            "accuracy": self.accuracy.facts() if self.accuracy else None,
+        }  # fmt: skip
+
+
+def show_run(console: Console, run: BoardRun) -> None:
+    """The result for people; differences are failures."""
+    design, link = run.design, run.statistics
+    console.say(f"{design.model} on {design.board}, {run.port} at {run.baud} baud, design {design.identity.hex()}")
+    say_accuracy(console, run.accuracy)
+    console.say(f"  {run.rate:,.1f} frames/s measured, the serial line included; that carries at most "
+                f"{run.line_rate:,.0f} frames/s, the core alone computes {run.core_rate:,.0f} at "
+                f"{design.clock_mhz:g} MHz")
+    console.say(f"  link: {number(link.packets_sent)} packets sent, {number(link.resent)} of them again; "
+                f"{number(link.packets_received)} received, {number(link.repeated)} of them again; "
+                f"{number(link.dropped)} dropped")
+    for difference in run.differences:
+        console.fail(str(difference))
+    if run.equal:
+        outputs = f"{number(run.rows)} frame{'s' if run.rows != 1 else ''}"
+        console.say(f"equal: {outputs}, every output of the board is that of the golden model, bit for bit")

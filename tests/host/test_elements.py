@@ -1,0 +1,66 @@
+"""Integers as bytes on the line: every format, both ways, against a second implementation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hwflow.errors import HwflowError
+from hwflow.host.elements import bytes_in, bytes_out, pack, unpack
+from hwflow.layers.base import LayerGraph
+from hwflow.layers.formats import BIPOLAR, Frame, IntFormat, Tensor
+from tests.host.models import element_bytes
+
+FORMATS = [BIPOLAR, *(IntFormat(bits, signed) for bits in (1, 2, 7, 8, 9, 16, 17, 24, 31, 32) for signed in (False, True))]
+
+
+def graph_of(*formats: IntFormat) -> LayerGraph:
+    """A graph without layers, whose inputs are its outputs, each of another frame."""
+    tensors = [Tensor(f"t{k}", Frame(1 + k, 2, 3), format, 1.0, 0) for k, format in enumerate(formats)]
+    names = tuple(tensor.name for tensor in tensors)
+    return LayerGraph("any", {tensor.name: tensor for tensor in tensors}, (), names, names)
+
+
+def noise(tensor: Tensor, count: int) -> np.ndarray:
+    """Elements of the format, its ends among them."""
+    format, frame = tensor.format, tensor.frame
+    values = np.random.default_rng(3).integers(format.low, format.high, (count, frame.elements), endpoint=True)
+    values = np.where(values > 0, 1, -1) if format.bipolar else values
+    if count:
+        values[0, :2] = format.low, format.high
+    return values.reshape(count, frame.height, frame.width, frame.channels)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+@pytest.mark.parametrize("format", FORMATS, ids=str)
+def test_there_and_back(format, count):
+    graph = graph_of(format)
+    frames = {"t0": noise(graph.tensors["t0"], count)}
+    data = pack(graph, frames)
+    assert data == b"".join(element_bytes(int(value), format) for value in frames["t0"].reshape(-1))
+    assert len(data) == count * bytes_in(graph) == count * bytes_out(graph)
+    np.testing.assert_array_equal(unpack(graph, data)["t0"], frames["t0"])
+
+
+def test_a_frame_of_each_tensor_takes_its_turn():
+    graph = graph_of(IntFormat(8, True), IntFormat(12, False), BIPOLAR)
+    frames = {name: noise(tensor, 4) for name, tensor in graph.tensors.items()}
+    expected = b"".join(element_bytes(int(value), graph.tensors[name].format)
+                        for k in range(4) for name in graph.inputs for value in frames[name][k].reshape(-1))
+    assert pack(graph, frames) == expected
+    back = unpack(graph, expected)
+    assert list(back) == list(graph.outputs)
+    for name, values in frames.items():
+        np.testing.assert_array_equal(back[name], values)
+
+
+@pytest.mark.parametrize("format, data, message", [
+    (BIPOLAR, b"\x02", "output 't0' of the board must be inside bipolar, not from -1 to 3"),
+    (IntFormat(4, False), b"\x10", "must be inside uint4, not from 0 to 16"),
+    (IntFormat(4, True), b"\xf0", "must be inside int4, not from -16 to 0"),
+    (IntFormat(12, False), b"\x00\xff", "must be inside uint12, not from 0 to 65280"),
+])
+def test_bytes_outside_the_format_are_refused(format, data, message):
+    graph = graph_of(format)
+    with pytest.raises(HwflowError, match=message):
+        unpack(graph, data + bytes(bytes_out(graph) - len(data)))

@@ -1,0 +1,133 @@
+"""The codec: whatever is encoded comes back, whatever comes is counted, nothing raises."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hwflow.host.packets import Decoder, Drop, Identity, Kind, Packet, Status, encode
+from tests.host.board import framed
+
+byte = st.integers(0, 255)
+packets = st.builds(Packet, byte, byte, byte, st.binary(max_size=128))
+#: Bytes that look like packets more often than others do.
+line = st.lists(st.one_of(st.binary(max_size=20), st.sampled_from([b"\x7e", b"\x7d", b"\x7d\x5e"]),
+                          packets.map(encode), st.binary(min_size=130, max_size=300))).map(b"".join)
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    marks = sorted({place % (len(data) + 1) for place in places})
+    return [data[a:b] for a, b in zip([0, *marks], [*marks, len(data)], strict=True)]
+
+
+def checked(body: bytes) -> bytes:
+    """The body with its checksum, between flags, where nothing is escaped."""
+    body += zlib.crc32(body).to_bytes(4, "little")
+    assert b"\x7e" not in body
+    assert b"\x7d" not in body
+    return b"\x7e" + body + b"\x7e"
+
+
+def test_the_bytes_of_the_page():
+    """A RESET by hand: CRC-32 of 01 37 00 00 is that of zlib, low byte first."""
+    assert encode(Packet(Kind.RESET, 0x37)) == bytes.fromhex("7e 01370000") + (
+        zlib.crc32(bytes.fromhex("01370000")).to_bytes(4, "little")) + b"\x7e"
+    assert encode(Packet(Kind.DATA, 0x7E, 0x7D, b"\x7e\x7d"))[:11] == bytes.fromhex("7e 02 7d5e 7d5d 02 7d5e 7d5d")
+
+
+@given(packets)
+def test_two_encoders_agree(packet):
+    assert encode(packet) == framed(packet.kind, packet.sequence, packet.acknowledge, packet.payload)
+
+
+@given(st.lists(packets, max_size=8), st.lists(st.integers(0, 5000), max_size=8))
+def test_packets_come_back_from_pieces(sent, places):
+    decoder = Decoder()
+    found = [packet for piece in cut(b"".join(map(encode, sent)), places) for packet in decoder.feed(piece)]
+    assert found == sent
+    assert decoder.drops.total() == 0
+
+
+@given(line, st.lists(st.integers(0, 5000), max_size=12))
+def test_pieces_make_no_difference(data, places):
+    whole, parts = Decoder(), Decoder()
+    found = whole.feed(data)
+    assert [packet for piece in cut(data, places) for packet in parts.feed(piece)] == found
+    assert parts.drops == whole.drops
+    assert all(framed(p.kind, p.sequence, p.acknowledge, p.payload)[1:-1] in data for p in found)
+
+
+@given(line, packets)
+def test_after_anything_a_flag_puts_both_in_step(data, packet):
+    decoder = Decoder()
+    decoder.feed(data + b"\x7e")
+    assert decoder.feed(encode(packet)) == [packet]
+
+
+@given(packets, st.data())
+@settings(max_examples=300)
+def test_a_wrong_bit_is_found(packet, data):
+    sent = bytearray(encode(packet))
+    place = data.draw(st.integers(0, 8 * len(sent) - 1))
+    sent[place // 8] ^= 1 << place % 8
+    decoder = Decoder()
+    assert decoder.feed(bytes(sent) + b"\x7e") in ([], [packet])  # a flag that was hit: the next one stands for it
+    assert decoder.drops.total() >= (1 if 8 <= place < 8 * (len(sent) - 1) else 0)
+
+
+@pytest.mark.parametrize("data, drop", [
+    (checked(b"\x02\x00\x00\x01"), Drop.LENGTH),
+    (checked(b"\x02\x00\x00\x00a"), Drop.LENGTH),
+    (checked(b"\x82\x00\x00\xff" + b"a" * 100), Drop.LENGTH),
+    (b"\x7eabcdefgh\x7e", Drop.CHECKSUM),
+    (b"\x7eabcdefg\x7e", Drop.TOO_SHORT),
+    (b"\x7ea\x7e", Drop.TOO_SHORT),
+    (b"\x7e" + b"a" * 137 + b"\x7e", Drop.TOO_LONG),
+    (b"\x7e" + b"a" * 100_000 + b"\x7e", Drop.TOO_LONG),
+    (b"\x7eabcd\x7d\x7e", Drop.ESCAPE),
+    (b"\x7eabcd\x7dxyzabc\x7e", Drop.ESCAPE),
+])
+def test_what_is_no_packet_is_counted_with_its_reason(data, drop):
+    decoder = Decoder()
+    assert decoder.feed(data) == []
+    assert decoder.drops == {drop: 1}
+
+
+def test_empty_packets_are_nothing():
+    decoder = Decoder()
+    assert decoder.feed(b"\x7e" * 1000) == []
+    assert decoder.drops.total() == 0
+
+
+def test_endless_bytes_without_a_flag_take_no_memory():
+    decoder = Decoder()
+    for _ in range(200):
+        decoder.feed(b"a" * 10_000)
+    assert len(decoder._begun) < 1000
+
+
+def test_too_much_payload_is_refused():
+    with pytest.raises(ValueError, match="the payload of a packet must have at most 128 bytes, not 129"):
+        encode(Packet(Kind.DATA, 0, 0, bytes(129)))
+
+
+@given(st.binary(min_size=8, max_size=8), *[st.integers(0, 2**32 - 1)] * 2, st.integers(0, 2**16 - 1))
+def test_identities_come_back(design, bytes_in, bytes_out, room):
+    identity = Identity(design, bytes_in, bytes_out, room)
+    assert len(identity.payload()) == 19
+    assert Identity.parse(identity.payload()) == identity
+
+
+@given(st.binary(max_size=128))
+def test_payloads_of_any_bytes_are_parsed_or_refused(payload):
+    identity = Identity.parse(payload)
+    if payload[:1] == b"\x01":
+        assert (identity is not None) == (len(payload) == 19)
+    elif payload:
+        assert identity is not None
+        assert identity.version == payload[0]
+    status = Status.of(Packet(Kind.STATUS, 0, 7, payload))
+    assert (status is not None) == (len(payload) == 2)
