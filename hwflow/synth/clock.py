@@ -17,14 +17,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hwflow_rtl.io.clocking import Clocking
 from hwflow_rtl.vendor.pll import PllSettings, exact
 
 from ..errors import HwflowError
 from .boards import Board
 from .report import read_nextpnr_report
 
-__all__ = ["ON_BOARD", "clock_facts", "clocking_of", "retuned", "set_clock"]
+__all__ = ["LAYOUTS", "ON_BOARD", "clock_facts", "goal_pll", "retuned", "set_clock"]
 
 #: What stands for the board's oscillator in place of MHz.
 ON_BOARD = "board"
@@ -34,19 +33,15 @@ LAYOUTS = {"ecp5": "layout.config", "ice40": "layout.asc", "gowin": "layout.json
 PRIMITIVES = ("EHXPLLL", "SB_PLL40_CORE", "SB_PLL40_2_PAD", "rPLL")
 
 
-def clocking_of(board: Board, goal_mhz: float | None) -> Clocking:
-    """The clocks of a design on `board`, with a PLL as near below `goal_mhz` as it can, or without for None.
+def goal_pll(board: Board, goal_mhz: float) -> PllSettings:
+    """The PLL that a design is routed with: as near below the goal of place and route as it can.
 
     Raises HwflowError where no PLL can make such a clock.
     """
-    technology = board.technology()
-    pll = None
-    if goal_mhz is not None:
-        pll = technology.pll_settings(board.clock_mhz, goal_mhz)
-        if pll is None:
-            raise unreachable(board, goal_mhz)
-    return Clocking(technology=technology, board_mhz=board.clock_mhz, pll=pll, has_reset=board.reset is not None,
-                    reset_active_low=board.reset_active_low)
+    pll = board.technology().pll_settings(board.clock_mhz, goal_mhz)
+    if pll is None:
+        raise unreachable(board, goal_mhz)
+    return pll
 
 
 def unreachable(board: Board, mhz: float | Fraction) -> HwflowError:

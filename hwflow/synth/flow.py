@@ -25,8 +25,10 @@ from ..hls import Plan
 from ..layers.base import LayerGraph
 from . import placement
 from .boards import Board
+from .clock import LAYOUTS, ON_BOARD, clock_facts, set_clock
 from .constraints import constraints
 from .job import Job, Progress, nextpnr_of
+from .limits import LIMITS
 from .paths import shortened
 from .report import SynthesisReport, read_nextpnr_report
 from .seeds import Attempt, Listener, default_jobs, from_seeds
@@ -94,7 +96,8 @@ def design_text(top: BoardTop) -> str:
 
 def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: int = 1, seeds: int = 1,
                jobs: int | None = None, goal_mhz: float | None = None, ends: Ends | None = None,
-               plan: Plan | None = None, progress: Progress = lambda text: None) -> SynthesisReport:
+               plan: Plan | None = None, clock: float | str | None = None,
+               progress: Progress = lambda text: None) -> SynthesisReport:
     """Make the bitstream of `top` for `board` in `folder`.
 
     `top` is a `BoardTop`, its RTLIL text (of all the LEDs that `board_top` uses), or a core, which is put into a
@@ -102,6 +105,8 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     of them, `seed`, `seed + 1` and so on, placed `jobs` at a time (by default as many as cores and free memory allow;
     one takes up to 2 GB for a large device), the one with the fastest clock is taken.  `goal_mhz` is the clock that
     place and route aims at, by default more than any design reaches.  `plan` gives the report the names of its stages.
+    `clock` is the core's clock in MHz, made by a PLL of a core that is put into a `BoardTop`; None takes the highest
+    that the routed design bears, "board" the board's oscillator and no PLL.
 
     Steps, and seeds, whose inputs did not change are not run again, so that an interrupted run goes on where it was.
     Raises MissingTool before anything starts, ToolFailed with the tool's message when one fails, of the seeds only
@@ -118,7 +123,8 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
         sweep(job.folder / SEEDS)
         make_netlist(job, text)
         try:
-            attempts = make_layout(job, range(seed, seed + seeds), jobs, goal_mhz or GOALS[board.family])
+            attempts = make_layout(job, range(seed, seed + seeds), jobs, goal_mhz or GOALS[board.family],
+                                   None if clock is None or clock == ON_BOARD else float(clock))
         except ToolFailed as error:
             raise ToolFailed(f"{error}{remedies(job)}") from None
         make_bitstream(job)
@@ -160,9 +166,10 @@ def make_netlist(job: Job, text: str) -> None:
     cached_step(job.folder / "netlist", key, make, with_code=False)
 
 
-def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: float) -> tuple[Attempt, ...]:
+def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: float,
+                clock_mhz: float | None) -> tuple[Attempt, ...]:
     """seeds/seed<k>/ for each seed, and layout/, the best of them: every cell with its place and every net with its
-    wires, and nextpnr's report."""
+    wires, and nextpnr's report; there the PLL makes the clock that the design is to run at."""
     suffix, pins = constraints(job.board, leds=leds_of(job.board))
     netlist = job.folder / "netlist" / "netlist.json"
     arguments = layout_arguments(job.board, goal_mhz)
@@ -183,8 +190,13 @@ def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: floa
     key = digest(netlist, pins, *arguments, str(nextpnr_of(job)))
     attempts = from_seeds(job, job.folder / SEEDS, seeds, jobs, key, make)
     best = job.folder / SEEDS / f"seed{best_of(attempts).seed}"
-    cached_step(job.folder / "layout", digest(key, str(best_of(attempts).seed), best / MANIFEST),
-                lambda folder: copy_results(best, folder), with_code=False)
+
+    def make_best(folder: Path) -> None:
+        copy_results(best, folder)
+        set_clock(folder, job.board, netlist, clock_mhz)
+
+    key = digest(key, str(best_of(attempts).seed), best / MANIFEST, str(clock_mhz), repr(LIMITS[job.board.family]))
+    cached_step(job.folder / "layout", key, make_best, with_code=False)
     return attempts
 
 
@@ -226,8 +238,7 @@ def bitstream_path(job: Job) -> Path:
 
 def make_bitstream(job: Job) -> None:
     """bitstream/: the file that the board is programmed with."""
-    suffix = {"ecp5": "config", "ice40": "asc", "gowin": "json"}[job.board.family]
-    layout, name = job.folder / "layout" / f"layout.{suffix}", bitstream_path(job).name
+    layout, name = job.folder / "layout" / LAYOUTS[job.board.family], bitstream_path(job).name
     packer, arguments = {
         "ecp5": ("ecppack", ["--compress", layout.name, name]),
         "ice40": ("icepack", [layout.name, name]),
@@ -269,11 +280,11 @@ def remedies(job: Job) -> str:
 
 def collect(job: Job, attempts: Sequence[Attempt], plan: Plan | None) -> SynthesisReport:
     steps = {"synthesis": "netlist", PLACE: "layout", "bitstream": "bitstream"}
-    parts = parts_of(job)
+    parts, clock = parts_of(job), clock_facts(job.folder / "layout")
     fields = read_nextpnr_report(job.folder / "layout" / "report.json", job.board,
                                  flip_flops=sum(part.ff for part in parts.values()), plan=plan)
     return SynthesisReport(
-        **fields, board=job.board.name, device=job.board.device, clock_mhz=job.board.clock_mhz,
+        **fields, board=job.board.name, device=job.board.device, clock_mhz=clock["mhz"], pll=clock["pll"],
         bitstream=bitstream_path(job), seed=best_of(attempts).seed, seeds=tuple(attempts),
         tools=versions(job.tools), options=options_of(job), parts=parts,
         logs={"synthesis": job.log("synthesis"), PLACE: job.folder / "layout" / "nextpnr.log",

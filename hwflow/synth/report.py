@@ -44,11 +44,11 @@ class SynthesisReport:
     """The routed design.
 
     `routed_mhz` is what nextpnr says of the clock of the stages; `usable_mhz` is the same under the device's limits
-    (`limit` says which one is the lowest, and its source) and the only figure to compute frame rates from.  Both are
-    None for a design without a path from register to register.  `clock_mhz` is what drives the design on the board as
-    it is.  `seed` is the one of `seeds` that was taken.  `clocks` are all clocks with their longest paths, that of the
-    stages first; `part_delays` the longest path into each part of the design, the slowest first; `parts` what each part
-    takes.  `options` are the words that yosys and nextpnr were run with.
+    (`limit` says which one is the lowest, and its source).  Both are None for a design without a path from register to
+    register.  `clock_mhz` is what drives the stages on the board, made by `pll`, or the oscillator where that is None:
+    the figure to compute frame rates from.  `seed` is the one of `seeds` that was taken.  `clocks` are all clocks with
+    their longest paths, that of the stages first; `part_delays` the longest path into each part of the design, the
+    slowest first; `parts` what each part takes.  `options` are the words that yosys and nextpnr were run with.
     """
 
     board: str
@@ -67,6 +67,7 @@ class SynthesisReport:
     tools: Mapping[str, str]
     logs: Mapping[str, Path]
     seconds: Mapping[str, float]
+    pll: Mapping[str, Any] | None = None
     seeds: tuple[Attempt, ...] = ()
     clocks: tuple[Clock, ...] = ()
     part_delays: tuple[PartDelay, ...] = ()
@@ -75,7 +76,7 @@ class SynthesisReport:
 
     @property
     def meets_clock(self) -> bool:
-        """Whether the board's own clock is slow enough for this design."""
+        """Whether the clock that drives it is slow enough for this design."""
         return self.usable_mhz is None or self.usable_mhz >= self.clock_mhz
 
     def to_dict(self) -> dict[str, Any]:
