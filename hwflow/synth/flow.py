@@ -15,9 +15,10 @@ from typing import Any
 
 from amaranth.back import rtlil
 from hwflow_rtl.emit import without_collector
-from hwflow_rtl.io import BoardTop, End, Ends
+from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.io.uart import divider_for
 from hwflow_rtl.vendor import Resources
+from hwflow_rtl.vendor.pll import PllSettings
 
 from ..build import MANIFEST, cached_step, digest, locked, sweep, write_atomically
 from ..errors import HwflowError, ToolFailed
@@ -25,7 +26,7 @@ from ..hls import Plan
 from ..layers.base import LayerGraph
 from . import placement
 from .boards import Board
-from .clock import LAYOUTS, ON_BOARD, clock_facts, set_clock
+from .clock import LAYOUTS, ON_BOARD, clock_facts, goal_pll, set_clock
 from .constraints import constraints
 from .job import Job, Progress, nextpnr_of
 from .limits import LIMITS
@@ -70,17 +71,22 @@ def ends_before_plan(graph: LayerGraph) -> Ends:
     return Ends(ends(graph.inputs), ends(graph.outputs))
 
 
-def board_top(core: Any, board: Board, ends: Ends | None = None) -> BoardTop:
-    """`core`, a component with streams `i` and `o`, on the pins of `board`; with several streams `ends` says how long
-    their frames are."""
+def board_top(core: Any, board: Board, ends: Ends | None = None, *, identity: bytes = bytes(8),
+              pll: PllSettings | None = None) -> BoardTop:
+    """`core`, a component with streams `i` and `o`, on the pins of `board`.
+
+    `ends` says how long the frames of its streams are (without, one beat); `identity` names the design to the host
+    (docs/host-link.md); `pll` makes the core's clock of the board's, without it they are the same.
+    """
     try:
         divider = divider_for(board.clock_mhz * 1e6, board.baud)
     except ValueError as error:
         raise HwflowError(f"the board file '{board.path}': key 'uart.baud': {error}") from None
-    return BoardTop(
-        core=core, divider=divider, leds=leds_of(board), leds_active_low=board.leds_active_low,
-        has_reset=board.reset is not None, reset_active_low=board.reset_active_low, ends=ends,
-        technology=board.technology())
+    technology = board.technology()
+    clocking = Clocking(technology=technology, board_mhz=board.clock_mhz, pll=pll, has_reset=board.reset is not None,
+                        reset_active_low=board.reset_active_low)
+    return BoardTop(core=core, ends=ends, clocking=clocking, divider=divider, identity=identity, technology=technology,
+                    leds=leds_of(board), leds_active_low=board.leds_active_low)
 
 
 def leds_of(board: Board) -> int:
@@ -117,7 +123,8 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     tools = tools_of_family(board.family)
     job = Job(board, folder.absolute(), tools, progress)
     if not isinstance(top, str | BoardTop):
-        top = board_top(top, board, ends)
+        pll = None if clock == ON_BOARD else goal_pll(board, goal_mhz or GOALS[board.family])
+        top = board_top(top, board, ends, pll=pll)
     text = design_text(top) if isinstance(top, BoardTop) else top
     with locked(job.folder, progress):
         sweep(job.folder / SEEDS)

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from hwflow_rtl.streams import stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources
 
 from hwflow.errors import HwflowError
@@ -60,8 +63,11 @@ def test_every_board_is_complete(name: str) -> None:
     assert board_top(EchoOf(), board).divider >= 4
 
 
-class EchoOf:
+class EchoOf(wiring.Component):
     """Stands for a core where only the clock is looked at."""
+
+    def __init__(self):
+        super().__init__({"i": In(stream_of(8, 1)), "o": Out(stream_of(8, 1))})
 
 
 def test_what_a_board_says() -> None:

@@ -1,6 +1,9 @@
 """What connects a core to the pins of a board."""
 
-from .board_top import BoardTop, End, Ends
+from .board_top import BoardTop
+from .clocking import Clocking
+from .frame_bytes import End, Ends
+from .link import HostLink
 from .uart import UartReceiver, UartTransmitter
 
-__all__ = ["BoardTop", "End", "Ends", "UartReceiver", "UartTransmitter"]
+__all__ = ["BoardTop", "Clocking", "End", "Ends", "HostLink", "UartReceiver", "UartTransmitter"]

@@ -1,0 +1,207 @@
+"""Between a core's streams and two streams of bytes: its frames, input after input and output after output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..deep_queue import QueueChoice, make_queue
+from ..streams import Gearbox, link, payload_of, stream_of
+from ..vendor.base import Resources, Technology
+from .uart import BYTE, bytes_of
+
+__all__ = ["End", "Ends", "FrameBytes"]
+
+
+@dataclass(frozen=True)
+class End:
+    """An input or output of a core: beats of `lanes` elements of `width` bits, `elements` in a frame."""
+
+    lanes: int
+    width: int
+    elements: int
+
+    def queue(self, technology: Technology | None) -> QueueChoice:
+        """What holds a whole frame."""
+        return QueueChoice(width=self.lanes * self.width, depth=self.depth, technology=technology)
+
+    @property
+    def depth(self) -> int:
+        return max(2, self.elements // self.lanes)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """All inputs and outputs of a core, in order."""
+
+    inputs: tuple[End, ...]
+    outputs: tuple[End, ...]
+
+    @property
+    def waiting(self) -> tuple[End, ...]:
+        """Those of which a whole frame waits while the line serves the others."""
+        return (*self.inputs[:-1], *self.outputs[1:])
+
+
+class FrameBytes(wiring.Component):
+    """Connects a core, which stands beside it, to streams of bytes.
+
+    One byte is one element of up to 8 bits; wider elements take as many bytes as they need, low first.
+
+    An element is in the low bits of its bytes; on the way out its sign, or zeros, fill them.
+
+    Of a core with several inputs there comes a frame of input 0, then one of input 1, and so on; then the next of
+    input 0.  All but the last input have a queue for a whole frame, since the core may take nothing of one before
+    another has come.  Back go a frame of output 0, then one of output 1, and so on; all but the first have a queue for
+    a whole frame.  Nothing waits in a circle: what a queue at an output has no room for is of a later frame than the
+    bytes are at, and all that this frame needs has passed before it.
+
+    Parameters
+    ----------
+    core
+        A component with streams `i` and `o` whose payloads are arrays of elements of any width; with several, `i0`,
+        `i1`, ... and `o0`, `o1`, ..., as a `Core`.
+    ends
+        The frames of its inputs and outputs.  Without, a core with one of each has frames of one beat.
+    technology
+        What makes the queues for whole frames.
+
+    Attributes
+    ----------
+    i, o : streams of bytes
+    moves : Out(1)
+        The core takes or gives something, or did in the cycle before.
+    """
+
+    def __init__(self, *, core: Any, ends: Ends | None = None, technology: Technology | None = None):
+        self.core = core
+        self.technology = technology
+        self.inputs, self.outputs = streams_of(core, "i"), streams_of(core, "o")
+        self.ends = checked_ends(self.inputs, self.outputs, ends)
+        super().__init__({"i": In(stream_of(BYTE, 1)), "o": Out(stream_of(BYTE, 1)), "moves": Out(1)})
+
+    @staticmethod
+    def cost(ends: Ends, technology: Technology) -> Resources:
+        """Queues for whole frames, and what changes lanes, of more than one input and one output."""
+        total = Resources()
+        for end in ends.waiting:
+            total += end.queue(technology).cost + Resources(lut=40 + 2 * end.lanes * end.width,
+                                                            ff=40 + 2 * end.lanes * end.width)
+        return total
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of all inputs of a frame."""
+        return frame_bytes(self.inputs, self.ends.inputs)
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of all outputs of a frame."""
+        return frame_bytes(self.outputs, self.ends.outputs)
+
+    def elaborate(self, platform):
+        m = Module()
+        turns = self.turns(m, "in", self.inputs, self.i.valid & self.i.ready)
+        readies = [self.gather(m, k, self.i, turn) for k, turn in enumerate(turns)]
+        m.d.comb += self.i.ready.eq(Cat(*readies).any())
+
+        turns = self.turns(m, "out", self.outputs, self.o.valid & self.o.ready)
+        offers = [self.scatter(m, k, self.o, turn) for k, turn in enumerate(turns)]
+        m.d.comb += self.o.valid.eq(Cat(*(valid for valid, _ in offers)).any())
+        for turn, (_, byte) in zip(turns, offers, strict=True):
+            with m.If(turn):
+                m.d.comb += self.o.payload[0].eq(byte)
+        m.d.sync += self.moves.eq(Cat(port.valid & port.ready for port in (*self.inputs, *self.outputs)).any())
+        return m
+
+    def turns(self, m: Module, name: str, streams: Sequence[Any], step: Value) -> list[Value]:
+        """Which of the streams the line serves: each for the bytes of a frame, one for each `step`, in order."""
+        if len(streams) == 1:
+            return [Const(1, 1)]
+        ends = self.ends.inputs if name == "in" else self.ends.outputs
+        last = [end.elements * bytes_of(payload_of(port).elem_shape) - 2
+                for end, port in zip(ends, streams, strict=True)]
+        turn = Signal(len(streams), init=1, name=f"turn_{name}")
+        left = Signal(Shape.cast(range(-1, max(last) + 1)), init=last[0], name=f"left_{name}")  # down to its sign bit
+        with m.If(step):
+            m.d.sync += left.eq(left - 1)
+            with m.If(left[-1]):
+                m.d.sync += turn.eq(turn.rotate_left(1))
+                for k, count in enumerate(last):
+                    with m.If(turn[k - 1]):
+                        m.d.sync += left.eq(count)
+        return list(turn)
+
+    def gather(self, m: Module, k: int, line: Any, turn: Value) -> Value:
+        """Bytes of the line to input k while it is its turn; whether it takes one in this cycle."""
+        port = self.inputs[k]
+        shape, lanes = payload_of(port).elem_shape, payload_of(port).length
+        count, width = bytes_of(shape), Shape.cast(shape).width
+        m.submodules[f"gather{k}"] = gather = Gearbox(shape=BYTE, lanes_in=1, lanes_out=lanes * count)
+        m.d.comb += [gather.i.valid.eq(line.valid & turn), gather.i.payload.eq(line.payload)]
+        sink = port
+        if k < len(self.inputs) - 1:
+            m.submodules[f"frame_in{k}"] = queue = self.frame_queue(port, self.ends.inputs[k])
+            link(m, queue.o, port)
+            sink = queue.i
+        flat = Value.cast(gather.o.payload)
+        m.d.comb += [
+            sink.valid.eq(gather.o.valid), gather.o.ready.eq(sink.ready),
+            Value.cast(sink.payload).eq(Cat(flat.word_select(n, 8 * count)[:width] for n in range(lanes)))]
+        return gather.i.ready & turn
+
+    def scatter(self, m: Module, k: int, line: Any, turn: Value) -> tuple[Value, Value]:
+        """Bytes of output k to the line while it is its turn: whether there is one, and which."""
+        port = self.outputs[k]
+        shape, lanes = payload_of(port).elem_shape, payload_of(port).length
+        count = bytes_of(shape)
+        m.submodules[f"scatter{k}"] = scatter = Gearbox(shape=BYTE, lanes_in=lanes * count, lanes_out=1)
+        source = port
+        if k:
+            m.submodules[f"frame_out{k}"] = queue = self.frame_queue(port, self.ends.outputs[k])
+            link(m, port, queue.i)
+            source = queue.o
+        m.d.comb += [scatter.i.valid.eq(source.valid), source.ready.eq(scatter.i.ready),
+                     scatter.o.ready.eq(line.ready & turn)]
+        for n in range(lanes):
+            element = Signal(Shape(8 * count, signed=Shape.cast(shape).signed), name=f"element{k}_{n}")
+            m.d.comb += [element.eq(source.payload[n]),
+                         Value.cast(scatter.i.payload).word_select(n, 8 * count).eq(element)]
+        return scatter.o.valid & turn, scatter.o.payload[0]
+
+    def frame_queue(self, port: Any, end: End) -> wiring.Component:
+        return make_queue(shape=payload_of(port), depth=end.depth, technology=self.technology)
+
+
+def streams_of(core: Any, letter: str) -> list[Any]:
+    """The inputs `i`, or `i0`, `i1`, ..., of a core, or its outputs."""
+    members = getattr(core, "signature", None)
+    if members is None or letter in members.members:
+        return [getattr(core, letter, None)]
+    count = sum(name.startswith(letter) and name[1:].isdigit() for name in members.members)
+    return [getattr(core, f"{letter}{k}") for k in range(count)]
+
+
+def frame_bytes(ports: Sequence[Any], ends: Sequence[End]) -> int:
+    return sum(end.elements * bytes_of(payload_of(port).elem_shape) for port, end in zip(ports, ends, strict=True))
+
+
+def checked_ends(inputs: Sequence[Any], outputs: Sequence[Any], ends: Ends | None) -> Ends:
+    """`ends`, if they are those of the streams; ValueError if not, or if there are none for several streams."""
+    found = [[(payload_of(port).length, Shape.cast(payload_of(port).elem_shape).width) for port in ports]
+             for ports in (inputs, outputs)]
+    if ends is None:
+        if len(inputs) > 1 or len(outputs) > 1:
+            raise ValueError(f"ends of a BoardTop must be given for a core with {len(inputs)} inputs and "
+                             f"{len(outputs)} outputs")
+        return Ends(*(tuple(End(lanes, width, lanes) for lanes, width in streams) for streams in found))
+    for what, streams, given in (("inputs", found[0], ends.inputs), ("outputs", found[1], ends.outputs)):
+        if [(end.lanes, end.width) for end in given] != streams or any(end.elements % end.lanes for end in given):
+            raise ValueError(f"ends of a BoardTop must be whole beats of the core's {what}, of the lanes and widths "
+                             f"{streams}, not {list(given)}")
+    return ends

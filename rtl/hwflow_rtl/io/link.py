@@ -1,0 +1,91 @@
+"""The board's end of the host link (docs/host-link.md): bytes of the line on one side, bytes of frames on the other."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, ResetInserter
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..streams import link, stream_of
+from ..vendor.base import Resources, Technology
+from .link_bytes import Deframer, Framer
+from .link_queues import ROOM, DataQueue, ResultQueue
+from .link_receiver import PacketReceiver
+from .link_sender import PacketSender
+from .uart import BYTE
+
+__all__ = ["HostLink"]
+
+
+class HostLink(wiring.Component):
+    """Packets with a checksum, so that `data` are exactly what the host sent, and the host gets exactly `results`.
+
+    Parameters
+    ----------
+    technology
+        Makes the RAM of the two queues and the ROM of the identity.
+    identity
+        The 8 bytes that name the design.
+    bytes_in, bytes_out
+        Of all inputs of a frame, and of all outputs.
+
+    Attributes
+    ----------
+    i, o : streams of bytes
+        From the line and to it; what waits at `o` stays through a reset.
+    data : stream of bytes
+        For the core.
+    results : stream of bytes
+        From the core.
+    restart : Out(1)
+        Resets the core and all between it and this; from a register, and set also after the reset of this itself.
+    error : Out(1)
+        A pulse: something came that is no packet.
+
+    `i` takes a byte in 12 cycles; it must not bring them faster for long.
+    """
+
+    def __init__(self, *, technology: Technology, identity: bytes, bytes_in: int, bytes_out: int):
+        results = ResultQueue(frame=bytes_out, technology=technology)
+        self.data_queue, self.result_queue = DataQueue(technology=technology), results
+        self.sender = PacketSender(results=results, identity=identity, bytes_in=bytes_in, technology=technology)
+        super().__init__({
+            "i": In(stream_of(BYTE, 1)), "o": Out(stream_of(BYTE, 1)), "data": Out(stream_of(BYTE, 1)),
+            "results": In(stream_of(BYTE, 1)), "restart": Out(1, init=1), "error": Out(1)})
+
+    @staticmethod
+    def cost(technology: Technology) -> Resources:
+        """LUT and FF as synthesized, RAM exact."""
+        ram = technology.ram_cost(width=8, depth=ROOM).ram
+        return Resources(lut=480, ff=330, ram=2 * ram)
+
+    def elaborate(self, platform):
+        m = Module()
+        data, results, sender = self.data_queue, self.result_queue, self.sender
+        m.submodules.deframer = deframer = Deframer()
+        m.submodules.receiver = receiver = PacketReceiver()
+        m.submodules.framer = framer = Framer()
+        restarted = ResetInserter(receiver.restart)
+        m.submodules.data = restarted(data)
+        m.submodules.results = restarted(results)
+        m.submodules.sender = restarted(sender)
+        link(m, wiring.flipped(self.i), deframer.i)
+        link(m, deframer.o, receiver.i)
+        link(m, data.o, wiring.flipped(self.data))
+        link(m, wiring.flipped(self.results), results.i)
+        link(m, sender.o, framer.i)
+        link(m, framer.o, wiring.flipped(self.o))
+        m.d.comb += [
+            receiver.aborted.eq(deframer.aborted), receiver.room.eq(data.room), data.write.eq(receiver.write),
+            data.byte.eq(deframer.o.payload.byte), data.commit.eq(receiver.commit),
+            data.rollback.eq(receiver.rollback & ~receiver.commit), sender.room.eq(data.room),
+            receiver.identity_sent.eq(sender.identity_sent), self.restart.eq(receiver.restart),
+            self.error.eq(receiver.error),
+        ]
+        for name in ("expected", "wants_status", "repeat", "wants_identity", "sequence", "acknowledged", "acknowledge"):
+            m.d.comb += getattr(sender, name).eq(getattr(receiver, name))
+        for name in ("free", "slot", "place"):
+            m.d.comb += getattr(results, name).eq(getattr(sender, name))
+        for name in ("filled", "byte", "length"):
+            m.d.comb += getattr(sender, name).eq(getattr(results, name))
+        return m

@@ -1,0 +1,160 @@
+"""The two queues of the host link: data that become the core's only when their packet was right, and results that stay
+until the host has them.  Each stands in one RAM of 512 bytes.
+
+The line gives or takes a byte in forty cycles at best, so a byte goes in or out every few cycles only.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from ..streams import stream_of
+from ..vendor.base import Technology
+from .uart import BYTE
+
+__all__ = ["MAX_PAYLOAD", "ROOM", "DataQueue", "ResultQueue"]
+
+#: Bytes of payload in one packet, at most.
+MAX_PAYLOAD = 128
+#: Bytes of each queue: a block of iCE40's RAM, the smallest of the families'.
+ROOM = 512
+
+
+class DataQueue(wiring.Component):
+    """Bytes enter speculatively; `commit` makes them the core's, `rollback` forgets them.
+
+    A `write` must come at least two cycles after the last one, a commit or a rollback two cycles after a write.
+
+    Attributes
+    ----------
+    write, byte : In(1), In(8)
+        Store a byte behind those written since the last commit or rollback.  There must be room for it.
+    commit, rollback : In(1)
+    room : Out(range(ROOM + 1))
+        Bytes that can be written behind the last commit, as of the cycle before.
+    o : stream of bytes
+    """
+
+    def __init__(self, *, technology: Technology):
+        self.technology = technology
+        super().__init__({
+            "write": In(1), "byte": In(8), "commit": In(1), "rollback": In(1), "room": Out(range(ROOM + 1)),
+            "o": Out(stream_of(BYTE, 1)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ram = ram = self.technology.ram(width=8, depth=ROOM)
+        # One bit more than an address has, so that full and empty differ.
+        written, committed, read = (Signal(ceil_log2(ROOM) + 1, name=name) for name in ("written", "committed", "read"))
+        some, valid = Signal(), Signal()
+        fetching = Signal(self.technology.timing.ram)
+        m.d.comb += [
+            ram.write_en.eq(self.write), ram.write_addr.eq(written[:-1]), ram.write_data.eq(self.byte),
+            ram.read_addr.eq(read[:-1]), self.o.payload[0].eq(ram.read_data), self.o.valid.eq(valid),
+        ]
+        m.d.sync += [self.room.eq(read + ROOM - committed), some.eq(committed != read)]
+        with m.If(self.rollback):
+            m.d.sync += written.eq(committed)
+        with m.Else():
+            m.d.sync += written.eq(written + self.write)
+        with m.If(self.commit):
+            m.d.sync += committed.eq(written)
+        with m.If(valid & self.o.ready):
+            m.d.sync += [read.eq(read + 1), valid.eq(0), fetching.eq(-1)]
+        with m.Else():
+            m.d.sync += [fetching.eq(fetching >> 1), valid.eq(some & ~fetching[0])]
+        return m
+
+
+class ResultQueue(wiring.Component):
+    """Bytes of results in slots, each for one packet; a slot is filled, read as often as is needed, and freed in order.
+
+    A packet has `MAX_PAYLOAD` bytes, or fewer where a frame ends.  Slots are as large as the largest packet, rounded up
+    to a power of two; there are as many as fit into the RAM, at most `MOST_SLOTS`.
+
+    Parameters
+    ----------
+    frame
+        Bytes of a frame's results.
+
+    Attributes
+    ----------
+    i : stream of bytes
+    filled : Out(range(slots + 1))
+        Slots that are filled and not yet freed.
+    free : In(1)
+        Free the oldest; there must be one.
+    slot, place : In(range(slots)), In(range(slot size))
+        What to read: slots count round from 0 at reset.
+    byte : Out(8)
+        `latency` cycles later.
+    length : Out(8)
+        Bytes of `slot`, in the same cycle.
+    """
+
+    #: More would hardly shorten the wait for acknowledgements.
+    MOST_SLOTS = 8
+
+    def __init__(self, *, frame: int, technology: Technology):
+        if frame < 1:
+            raise ValueError(f"frame of a ResultQueue must be at least 1 byte, not {frame}")
+        self.frame = frame
+        self.technology = technology
+        self.size = max(1 << ceil_log2(min(frame, MAX_PAYLOAD)), 2)
+        self.slots = min(ROOM // self.size, self.MOST_SLOTS)
+        super().__init__({
+            "i": In(stream_of(BYTE, 1)), "filled": Out(range(self.slots + 1)), "free": In(1),
+            "slot": In(range(self.slots)), "place": In(range(self.size)), "byte": Out(8), "length": Out(8),
+        })
+
+    @property
+    def latency(self) -> int:
+        return self.technology.timing.ram
+
+    @property
+    def packets(self) -> int:
+        """Packets of a frame."""
+        return -(-self.frame // MAX_PAYLOAD)
+
+    @property
+    def last_length(self) -> int:
+        """Bytes of a frame's last packet."""
+        return self.frame - (self.packets - 1) * MAX_PAYLOAD
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ram = ram = self.technology.ram(width=8, depth=self.slots * self.size)
+        slot, place = Signal(range(self.slots)), Signal(range(self.size))
+        opened, complete, wrote, shut = Signal(), Signal(), Signal(), Signal()
+        last_place = self.lengths(m, complete, slot)
+        m.d.comb += [
+            ram.write_en.eq(self.i.valid & opened), ram.write_addr.eq(Cat(place, slot)),
+            ram.write_data.eq(self.i.payload[0]), self.i.ready.eq(opened),
+            ram.read_addr.eq(Cat(self.place, self.slot)), self.byte.eq(ram.read_data),
+            complete.eq(wrote & (place == last_place)),
+        ]
+        # A byte comes in; then its place is counted; then it is known whether there is room for another.
+        m.d.sync += [wrote.eq(ram.write_en), shut.eq(wrote)]
+        m.d.sync += opened.eq(~(ram.write_en | wrote | shut | self.filled[-1]))
+        with m.If(wrote):
+            m.d.sync += place.eq(Mux(complete, 0, place + 1))
+        m.d.sync += [slot.eq(slot + complete), self.filled.eq(self.filled + complete - self.free)]
+        return m
+
+    def lengths(self, m: Module, complete: Signal, slot: Signal):
+        """Says how long the packets in the slots are; gives the last place of the packet that is being written."""
+        if self.packets == 1 or self.last_length == MAX_PAYLOAD:
+            length = min(self.frame, MAX_PAYLOAD)
+            m.d.comb += self.length.eq(length)
+            return length - 1
+        # Down to its sign bit: the packets of the frame that follow this one, less one.
+        left = Signal(range(-1, self.packets - 1), init=self.packets - 2)
+        short = Signal(self.slots)
+        m.d.comb += self.length.eq(Mux(short.bit_select(self.slot, 1), self.last_length, MAX_PAYLOAD))
+        with m.If(complete):
+            m.d.sync += [left.eq(Mux(left[-1], self.packets - 2, left - 1)), short.bit_select(slot, 1).eq(left[-1])]
+        return Mux(left[-1], self.last_length, MAX_PAYLOAD) - 1

@@ -1,0 +1,187 @@
+"""Packets to the host (docs/host-link.md): what it asked for, and the results that it has not acknowledged."""
+
+from __future__ import annotations
+
+import numpy as np
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.lib import enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..vendor.base import Technology
+from .link_bytes import TOKEN, Crc32
+from .link_queues import ROOM, ResultQueue
+from .link_receiver import Kind
+
+__all__ = ["IDENTITY_BYTES", "VERSION", "PacketSender"]
+
+#: Version of the protocol.
+VERSION = 1
+#: Length of what names a design.
+IDENTITY_BYTES = 8
+IDENTITY_LENGTH, STATUS_LENGTH = 1 + IDENTITY_BYTES + 10, 2
+
+
+class State(enum.Enum, shape=3):
+    """Which part of a packet is sent."""
+
+    IDLE = 0
+    OPEN = 1
+    HEADER = 2
+    PAYLOAD = 3
+    CHECK = 4
+    CLOSE = 5
+
+
+class PacketSender(wiring.Component):
+    """Sends one packet after the other: an identity or a status that is wanted, else the next result.
+
+    Between two packets it also frees what is acknowledged and begins anew where results are to be repeated, so that
+    nothing changes under a packet.  An acknowledgement of what was never sent is ignored.
+
+    Parameters
+    ----------
+    results
+        The queue that it reads.
+    identity, bytes_in
+        What names the design; bytes of all inputs of a frame.
+
+    Attributes
+    ----------
+    o : stream of TOKEN
+    expected, room
+        For the host.
+    wants_status, repeat, wants_identity, identity_sent, sequence, acknowledged, acknowledge
+        As in `PacketReceiver`.
+    filled, free, slot, place, byte, length
+        As in `ResultQueue`.
+    """
+
+    def __init__(self, *, results: ResultQueue, identity: bytes, bytes_in: int, technology: Technology):
+        if len(identity) != IDENTITY_BYTES:
+            raise ValueError(f"identity must be {IDENTITY_BYTES} bytes, not {len(identity)}")
+        self.results = results
+        self.identity = identity
+        self.bytes_in = bytes_in
+        self.technology = technology
+        queue = results.signature.members
+        super().__init__({
+            "o": Out(stream.Signature(TOKEN)), "expected": In(8), "room": In(range(ROOM + 1)),
+            "wants_status": In(1), "repeat": In(1), "wants_identity": In(1), "identity_sent": Out(1),
+            "sequence": In(8), "acknowledged": In(1), "acknowledge": In(8),
+            **{name: queue[name].flip() for name in ("filled", "free", "slot", "place", "byte", "length")},
+        })
+
+    @property
+    def settle(self) -> int:
+        """Cycles from the place of a byte to the byte in its register."""
+        return max(self.technology.timing.ram, self.technology.timing.rom) + 1
+
+    def elaborate(self, platform):
+        m = Module()
+        state, place, last, step = Signal(State), Signal(8), Signal(), Signal()
+        identity, status, go, sequence = Signal(), Signal(), Signal(), Signal(8)  # without both it is a result
+        flag = (state == State.OPEN) | (state == State.CLOSE)
+        length = Mux(identity, IDENTITY_LENGTH, Mux(status, STATUS_LENGTH, self.length))
+        m.d.comb += self.place.eq(place)
+        # There are ten cycles from a step to the next.
+        m.d.sync += last.eq(flag | Mux(state == State.PAYLOAD, place + 1 == length, place[:2] == 3))
+        with m.If(go):
+            m.d.sync += state.eq(State.OPEN)
+        with m.If(step):
+            m.d.sync += place.eq(place + 1)
+            with m.If(last):
+                m.d.sync += [place.eq(0), state.eq(Mux(state == State.CLOSE, State.IDLE, state.as_value() + 1))]
+
+        header = Array([
+            Mux(identity, Kind.IDENTITY, Mux(status, Kind.STATUS, Kind.RESULT)),
+            Mux(identity, self.sequence, sequence), self.expected, length])
+        payload = self.payload(m, place, identity, status)
+        m.submodules.crc = crc = Crc32()
+        m.d.comb += [crc.tail.eq(state == State.CHECK), crc.clear.eq(state == State.OPEN)]
+        byte = Mux(state == State.HEADER, header[place[:2]], Mux(state == State.PAYLOAD, payload, crc.octet))
+        closed = step & (state == State.CLOSE)
+        self.offer(m, crc, byte, flag, go | step & ~closed, step)
+        self.choose(m, state, identity, status, go)
+        self.window(m, sequence, closed & ~identity & ~status)
+        m.d.comb += self.identity_sent.eq(closed & identity)
+        return m
+
+    def offer(self, m: Module, crc: Crc32, byte: Value, flag: Value, begin: Value, step: Signal) -> None:
+        """After `begin` a byte settles; then it is offered while its checksum is counted; then comes a `step`."""
+        settling, fresh, offered, counted = Signal(self.settle), Signal(), Signal(), Signal()
+        word = Signal(8)
+        m.d.comb += [
+            self.o.valid.eq(offered), self.o.payload.byte.eq(word), self.o.payload.flag.eq(flag),
+            crc.byte.eq(word), crc.start.eq(fresh), step.eq(counted & ~offered),
+        ]
+        m.d.sync += [settling.eq(Cat(begin, settling)), fresh.eq(settling[-1])]
+        with m.If(settling[-1]):
+            m.d.sync += word.eq(byte)
+        with m.If(fresh):
+            m.d.sync += offered.eq(1)
+        with m.Elif(self.o.ready):
+            m.d.sync += offered.eq(0)
+        m.d.sync += counted.eq(crc.done | counted & ~step)
+
+    def payload(self, m: Module, place: Signal, identity: Signal, status: Signal) -> Value:
+        """The byte at `place` of the payload."""
+        rows = np.frombuffer(self.identity, dtype=np.uint8).reshape(IDENTITY_BYTES, 1)
+        m.submodules.identity = rom = self.technology.rom(width=8, contents=rows, name="identity")
+        m.d.comb += rom.addr.eq(place[:3] - 1)
+        numbers = b"".join(number.to_bytes(size, "little") for number, size in (
+            (self.bytes_in, 4), (self.results.frame, 4), (ROOM, 2)))
+        octet = Signal(8)
+        with m.Switch(place[:5]):
+            with m.Case(0):
+                m.d.comb += octet.eq(VERSION)
+            with m.Case(*range(1, 1 + IDENTITY_BYTES)):
+                m.d.comb += octet.eq(rom.data)
+            for k, number in enumerate(numbers, 1 + IDENTITY_BYTES):
+                with m.Case(k):
+                    m.d.comb += octet.eq(number)
+        room = Signal.like(self.room)  # as it was when its first byte was sent
+        with m.If((place == 0) & status):
+            m.d.sync += room.eq(self.room)
+        return Mux(identity, octet, Mux(status, Mux(place[0], room[8:], room[:8]), self.byte))
+
+    def choose(self, m: Module, state: Signal, identity: Signal, status: Signal, go: Signal) -> None:
+        """Between two packets: every fourth cycle one thing is done."""
+        look, owes_status = Signal(2), Signal()
+        self.acknowledging, self.repeating = Signal(), Signal()
+        self.within, self.unsent, self.act = Signal(), Signal(), Signal()
+        m.d.sync += look.eq(look + 1)
+        with m.If(self.acknowledged | (state != State.IDLE)):
+            m.d.sync += look.eq(0)
+        m.d.comb += self.act.eq((look == 3) & (state == State.IDLE))
+        with m.If(self.act):
+            m.d.sync += [identity.eq(0), status.eq(0)]
+            with m.If(self.acknowledging):
+                m.d.comb += self.free.eq(self.within)
+                m.d.sync += self.acknowledging.eq(self.within)
+            with m.Elif(self.repeating):
+                m.d.sync += self.repeating.eq(0)
+            with m.Elif(self.wants_identity):
+                m.d.comb += go.eq(1)
+                m.d.sync += identity.eq(1)
+            with m.Elif(owes_status):
+                m.d.comb += go.eq(1)
+                m.d.sync += [status.eq(1), owes_status.eq(0)]
+            with m.Else():
+                m.d.comb += go.eq(self.unsent)
+        for pulse, kept in ((self.acknowledged, self.acknowledging), (self.repeat, self.repeating),
+                            (self.wants_status, owes_status)):
+            with m.If(pulse):
+                m.d.sync += kept.eq(1)
+
+    def window(self, m: Module, sequence: Signal, sent_one: Value) -> None:
+        """From the oldest result, of sequence `base`: `sent` are on their way, at most `reached` have ever been."""
+        base, distance = Signal(8), Signal(8)
+        sent, reached = Signal.like(self.filled), Signal.like(self.filled)
+        m.d.comb += [sequence.eq(base + sent), self.slot.eq(sequence), self.unsent.eq(sent != self.filled)]
+        m.d.sync += [distance.eq(self.acknowledge - base), self.within.eq((distance != 0) & (distance <= reached))]
+        with m.If(self.free):
+            m.d.sync += [base.eq(base + 1), reached.eq(reached - 1), sent.eq(sent - (sent != 0))]
+        with m.If(self.act & ~self.acknowledging & self.repeating):
+            m.d.sync += sent.eq(0)
+        with m.If(sent_one):
+            m.d.sync += [sent.eq(sent + 1), reached.eq(reached + (sent == reached))]
