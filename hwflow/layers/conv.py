@@ -15,7 +15,7 @@ from hwflow.layers.matrix import accumulator_format, check_padding, errors_of, r
 from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
 from hwflow.layers.planes import Planes
 from hwflow.layers.product import Product
-from hwflow.layers.rescale import Rescale
+from hwflow.layers.rescale import Rescale, accumulator_of
 from hwflow.layers.window import Window
 
 __all__ = ["Conv"]
@@ -57,8 +57,9 @@ class Conv(MatrixLayer):
 
     @cached_property
     def accumulator(self) -> IntFormat:
-        """Exactly as wide as the worst case of these weights needs, bias included."""
-        return accumulator_format(self.weights, self.requantize.whole_bias, self.input_format)
+        """Exactly as wide as the worst case of these weights needs, bias included, or as wide as there is room."""
+        needed = accumulator_format(self.weights, self.requantize.whole_bias, self.input_format)
+        return accumulator_of(self.requantize, needed)
 
     def output_frame(self, *inputs: Frame) -> Frame:
         (frame,) = inputs

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from hwflow.layers.formats import EqualByValue, IntArray, IntFormat
 
-__all__ = ["MAX_SHIFT", "MULTIPLIER_BITS", "Requantize", "Rescale", "Rounding", "Thresholds", "shift_right"]
+__all__ = [
+    "MAX_SHIFT",
+    "MULTIPLIER_BITS",
+    "Requantize",
+    "Rescale",
+    "RoomyRequantize",
+    "RoomyThresholds",
+    "Rounding",
+    "Thresholds",
+    "accumulator_of",
+    "shift_right",
+]
 
 #: The largest number of significant bits of a requantization multiplier: one port of an 18 x 18 multiplier.
 MULTIPLIER_BITS = 18
@@ -60,6 +71,11 @@ class Requantize(EqualByValue):
         """The bias in whole units of the accumulator, rounded down and up."""
         return self.bias >> self.fraction, -(-self.bias >> self.fraction)
 
+    @property
+    def bias_ends(self) -> tuple[int, int]:
+        """The lowest and the highest bias that the hardware must hold."""
+        return int(self.bias.min()), int(self.bias.max())
+
     def reach(self, accumulator: IntFormat) -> int:
         """No product (a * 2**fraction + bias) * multiplier is larger in magnitude, for `a` inside `accumulator`."""
         largest = max(-accumulator.low, accumulator.high) << self.fraction
@@ -68,10 +84,10 @@ class Requantize(EqualByValue):
 
     def check(self, channels: int, accumulator: IntFormat, output: IntFormat) -> None:
         """ValueError where the fields contradict each other or the formats around them, or int64 could overflow."""
-        for field in ("bias", "multiplier", "shift"):
-            values = getattr(self, field)
+        for name in ("bias", "multiplier", "shift"):
+            values = getattr(self, name)
             if values.dtype != np.int64 or values.shape != (channels,):
-                raise ValueError(f"{field} must be int64 [{channels}], not {values.dtype} {list(values.shape)}")
+                raise ValueError(f"{name} must be int64 [{channels}], not {values.dtype} {list(values.shape)}")
         _inside("multipliers", self.multiplier, 0, (1 << MULTIPLIER_BITS) - 1)
         _inside("shifts", self.shift, 0, MAX_SHIFT)
         _inside("the fraction", self.fraction, 0, MAX_SHIFT)
@@ -121,6 +137,44 @@ class Thresholds(EqualByValue):
         _check_ends(self.low, self.high, output)
         if output.bipolar and not (values.shape[1] == 2 and (values[:, 0] == values[:, 1]).all()):
             raise ValueError("a bipolar output must have two equal thresholds for each channel")
+
+
+@dataclass(frozen=True, eq=False)
+class RoomyRequantize(Requantize):
+    """A Requantize whose hardware has room for other constants, in sums of the format `room`.
+
+    `factor_bits`, `base` and `extra` are those of the hardware's form (`hwflow_rtl.requantize.RequantizerForm`); biases
+    have the bits of `room` and `fraction`.
+    """
+
+    room: IntFormat = field(kw_only=True)
+    factor_bits: int = field(kw_only=True)
+    base: int = field(kw_only=True)
+    extra: int = field(kw_only=True)
+
+    @property
+    def bias_ends(self) -> tuple[int, int]:
+        return self.room.low << self.fraction, ((self.room.high + 1) << self.fraction) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class RoomyThresholds(Thresholds):
+    """Thresholds whose hardware has room for other ones, in sums of the format `room`."""
+
+    room: IntFormat = field(kw_only=True)
+
+
+def accumulator_of(rescale: Requantize | Thresholds, needed: IntFormat) -> IntFormat:
+    """The format of the sums that `rescale` takes: `needed`, or the one that there is room for.
+
+    ValueError where that is too narrow.
+    """
+    if not isinstance(rescale, RoomyRequantize | RoomyThresholds):
+        return needed
+    if not rescale.room.contains(np.array([needed.low, needed.high])):
+        raise ValueError(f"sums must be inside {rescale.room}, not {needed}: {rescale.room.low} to "
+                         f"{rescale.room.high}, not {needed.low} to {needed.high}")
+    return rescale.room
 
 
 #: How a layer's sums become elements.
