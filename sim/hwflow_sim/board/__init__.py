@@ -2,7 +2,8 @@
 
 from .build import BoardDesign, CompiledBoard, compile_board, netlist_design, rtl_design
 from .netlist import FAMILIES, Netlist, read_netlist
+from .port import LinePort
 from .process import LineFacts, SimulatedBoard
 
-__all__ = ["FAMILIES", "BoardDesign", "CompiledBoard", "LineFacts", "Netlist", "SimulatedBoard", "compile_board",
-           "netlist_design", "read_netlist", "rtl_design"]
+__all__ = ["FAMILIES", "BoardDesign", "CompiledBoard", "LineFacts", "LinePort", "Netlist", "SimulatedBoard",
+           "compile_board", "netlist_design", "read_netlist", "rtl_design"]

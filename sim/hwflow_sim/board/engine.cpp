@@ -210,6 +210,15 @@ void exchange() {
     answer();
 }
 
+// Begin to send bytes; until one has come back, or so many cycles have passed.
+void wait() {
+    std::vector<uint8_t> bytes(number<uint64_t>());
+    if (!read_all(bytes.data(), bytes.size())) std::exit(0);
+    sender.bytes.insert(sender.bytes.end(), bytes.begin(), bytes.end());
+    for (auto left = number<uint64_t>(); receiver.bytes.empty() && left > 0; left--) cycle();
+    answer();
+}
+
 // Let the terminal be the other end, until the next command.
 void serve() {
     pollfd ends[] = {{COMMANDS, POLLIN, 0}, {TERMINAL, POLLIN, 0}};
@@ -237,6 +246,8 @@ void obey() {
     while (read_all(&command, 1)) {
         if (command == 'X') {
             exchange();
+        } else if (command == 'W') {
+            wait();
         } else if (command == 'S') {
             serve();
         } else if (command == 'N') {

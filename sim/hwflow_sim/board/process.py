@@ -28,7 +28,7 @@ SECONDS_TO_END = 5.0
 
 @dataclass(frozen=True)
 class LineFacts:
-    """Since the board started: clock cycles, bytes whose stop bit was low, bits flipped on either line; the LEDs now."""
+    """Since the start: clock cycles, bytes whose stop bit was low, bits flipped on either line; and the LEDs now."""
 
     cycles: int = 0
     broken: int = 0
@@ -130,6 +130,14 @@ class SimulatedBoard:
                 break
             got += more
         return got
+
+    def wait(self, data: bytes, cycles: int) -> bytes:
+        """Begin to send bytes; what has come back as soon as there is any, or nothing after so many clock cycles.
+
+        What was not sent by then goes on in the next call.
+        """
+        self._command(b"W" + struct.pack("<Q", len(data)) + data + struct.pack("<Q", cycles))
+        return self._answer()
 
     def pty(self) -> str:
         """The path of a pseudo-terminal behind which the board runs until the next call, or its end."""

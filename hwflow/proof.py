@@ -1,0 +1,152 @@
+"""The proof of a netlist: the cells that go to place and route give the golden model's bytes through a board's pins.
+
+The netlist is simulated cell by cell (`hwflow_sim.board`); the driver that talks to a real board (`hwflow.host`) sends
+it frames over a simulated serial line and takes its results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hwflow_sim.board import LinePort, SimulatedBoard, compile_board, netlist_design, read_netlist
+
+from . import golden
+from .errors import HwflowError
+from .host import LinkFailed, Patience
+from .host.elements import bytes_in, bytes_out, pack
+from .host.link import Link
+from .layers.base import LayerGraph
+from .layers.hardware import codes_of
+from .synth import Board
+
+__all__ = ["NetlistProof", "prove_netlist"]
+
+Frames = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+#: Clock cycles in which a board is left alone at first: its PLL locks, and its reset counts down.
+CYCLES_TO_START = 10_000
+#: Seconds of the line's time until a board is given up: one that says nothing right, one that gives no results (besides
+#: the time of so many frames).
+SILENCE, STALL, FRAMES_OF_PATIENCE = 0.4, 1.0, 30
+
+
+@dataclass(frozen=True)
+class NetlistProof:
+    """What was proved: `digest` is that of the netlist's file, `cells` counts its kinds of cells.
+
+    `difference` says what was not as the golden model has it, None where all was; `cycles` are clock cycles of the
+    board, simulated in `seconds`.
+    """
+
+    netlist: Path
+    board: str
+    digest: str
+    cells: Mapping[str, int]
+    frames: int
+    bytes_compared: int
+    cycles: int
+    seconds: float
+    difference: str | None
+
+    @property
+    def equal(self) -> bool:
+        return self.difference is None
+
+    def facts(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {**asdict(self), "netlist": str(self.netlist), "cells": dict(self.cells), "equal": self.equal}
+
+    def __str__(self) -> str:
+        what = f"netlist {self.digest[:12]} of {self.board}, {sum(self.cells.values())} cells"
+        how = f"{self.frames} frames through its pins, {self.cycles} clock cycles"
+        return f"{'equal' if self.equal else 'not equal'}: {what}, {how}" + (", bit for bit" if self.equal else "")
+
+
+def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames | Mapping[str, Frames], *,
+                  identity: bytes, interval: int, folder: Path, cache: Path,
+                  say: Callable[[str], None] = print) -> NetlistProof:
+    """Play `frames` through the pins of a netlist and compare every byte of the results with `golden`.
+
+    Parameters
+    ----------
+    netlist
+        The JSON file that yosys wrote for place and route, also one whose ROMs have other contents since.
+    frames
+        int64[n, height, width, channels] by input name, or of the only input.
+    identity
+        What the board must say it is: `hwflow.synth.identity`.
+    interval
+        Clock cycles of a frame, for patience with a board that does not answer.
+    folder
+        Where the simulation takes place; `cache` keeps what was compiled.
+
+    A difference is part of the result; so is a board that does not answer as docs/host-link.md says.  Raises
+    HwflowError for a file that is no netlist, MissingTool and ToolFailed.
+    """
+    values = golden.run(graph, frames)
+    expected = {name: element_bytes(values[name], graph, name) for name in graph.outputs}
+    count = len(next(iter(expected.values())))
+    cells = read_netlist(netlist, board.family)
+    compiled = compile_board(netlist_design(cells, reset_active_low=board.reset_active_low), folder=folder, cache=cache,
+                             say=say)
+    began = time.monotonic()
+    with SimulatedBoard(compiled, bit_cycles=board.clock_mhz * 1e6 / board.baud) as simulated:
+        simulated.wait(b"", CYCLES_TO_START)
+        try:
+            data = talk(LinePort(simulated), graph, {name: values[name] for name in graph.inputs}, identity, interval)
+            difference = first_difference(np.concatenate(list(expected.values()), axis=1), data, graph)
+        except LinkFailed as error:
+            difference = str(error)
+        facts = simulated.facts
+    return NetlistProof(netlist, board.name, cells.digest, cells.cells, count, count * bytes_out(graph), facts.cycles,
+                        time.monotonic() - began, difference)
+
+
+def talk(port: LinePort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int) -> bytes:
+    """What the board behind `port` answers to `frames`.  LinkFailed where it is no board with this design."""
+    stall = STALL + FRAMES_OF_PATIENCE * interval / port.cycles(1.0)
+    link = Link(port, patience=Patience(SILENCE, stall), clock=port.clock, seed=1)
+    found = link.reset()
+    wanted = (identity, bytes_in(graph), bytes_out(graph))
+    if (found.design, found.bytes_in, found.bytes_out) != wanted:
+        raise LinkFailed(f"the board must say that it is design {identity.hex()} with {wanted[1]} bytes in and "
+                         f"{wanted[2]} out, not {found.design.hex()} with {found.bytes_in} and {found.bytes_out}")
+    return link.exchange(pack(graph, frames))
+
+
+def element_bytes(values: Frames, graph: LayerGraph, name: str) -> Bytes:
+    """Values [n, height, width, channels] of a tensor as the bytes on the line [n, bytes], low byte first."""
+    tensor = graph.tensors[name]
+    codes = np.ascontiguousarray(codes_of(values, tensor.format), "<i8").reshape(len(values), -1, 1)
+    width = -(-tensor.format.bits // 8)
+    return np.ascontiguousarray(codes.view(np.uint8)[:, :, :width]).reshape(len(values), -1)
+
+
+def first_difference(expected: Bytes, data: bytes, graph: LayerGraph) -> str | None:
+    """Where `data`, all that came, is not `expected` [n, bytes of a frame]."""
+    got = np.frombuffer(data, np.uint8)
+    if len(got) != expected.size:
+        return f"the board must give {expected.size} bytes for {len(expected)} frames, not {len(got)}"
+    unequal = np.flatnonzero(got != expected.ravel())
+    if not len(unequal):
+        return None
+    frame, place = divmod(int(unequal[0]), expected.shape[1])
+    for name in graph.outputs:
+        tensor = graph.tensors[name]
+        width = -(-tensor.format.bits // 8)
+        if place < tensor.frame.elements * width:
+            start = int(unequal[0]) - place % width
+            both = (int.from_bytes(row[start:start + width].tobytes(), "little", signed=tensor.format.signed)
+                    for row in (expected.ravel(), got))
+            wanted, came = both
+            return (f"frame {frame}, output '{name}', element {place // width}: {came} where the golden model has "
+                    f"{wanted}; {len(unequal)} of {expected.size} bytes are others")
+        place -= tensor.frame.elements * width
+    raise HwflowError("a byte of a frame must belong to an output")
