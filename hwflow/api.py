@@ -37,6 +37,7 @@ from .simulation import compile_plan, run_plan
 from .sources import read_text
 from .synth import Board, SynthesisReport, ends_of, load_board
 from .synth import synthesize as synthesize_core
+from .synth.identity import identity
 
 __all__ = ["check", "export_model", "generate", "load", "make_plan", "measure_accuracy", "measure_layers",
            "quantize_model", "read_data", "run_golden", "simulate", "synthesize"]
@@ -130,7 +131,8 @@ def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board =
     """The bitstream for `board` in `folder`, and what it takes of the device."""
     board = as_board(board)
     core = hls.lower(quantized.graph, plan, board.technology())
-    return synthesize_core(core, board, Path(folder), seed=seed, seeds=seeds, jobs=jobs, ends=ends_of(plan), plan=plan)
+    return synthesize_core(core, board, Path(folder), seed=seed, seeds=seeds, jobs=jobs, ends=ends_of(plan), plan=plan,
+                           identity=identity(quantized.graph, plan))
 
 
 def as_board(board: str | Path | Board) -> Board:

@@ -35,7 +35,7 @@ from .quantize.support import operators_without_hardware, require_small_frames
 from .report.console import Console
 from .sources import read_text
 from .synth import Board, SynthesisReport, ends_before_plan, ends_of, load_board, synthesize
-from .synth.identity import DesignFacts
+from .synth.identity import DesignFacts, identity
 from .target import same_file
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class Settings:
     stalls: float = 0.4
     seed: int = 1
     seeds: int = 1
+    clock: float | str | None = None
+    flash: bool = False
     jobs: int | None = None
     waves: bool = False
     strict: bool = False
@@ -277,7 +279,8 @@ class Flow:
         core = hls.lower(self.graph, self.plan, self.board.technology())
         settings, folder = self.settings, self.folder / "synth" / self.board.name
         report = synthesize(core, self.board, folder, seed=settings.seed, seeds=settings.seeds, jobs=settings.jobs,
-                            ends=ends_of(self.plan), plan=self.plan, progress=self.console.progress)
+                            ends=ends_of(self.plan), plan=self.plan, identity=identity(self.graph, self.plan),
+                            progress=self.console.progress)
         DesignFacts.of(self.graph, self.plan, board=self.board.name, baud=self.board.baud,
                        clock_mhz=report.clock_mhz).write(folder)
         return report

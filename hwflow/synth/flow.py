@@ -28,6 +28,7 @@ from . import placement
 from .boards import Board
 from .clock import LAYOUTS, ON_BOARD, clock_facts, goal_pll, set_clock
 from .constraints import constraints
+from .identity import IDENTITY_BYTES
 from .job import Job, Progress, nextpnr_of
 from .limits import LIMITS
 from .paths import shortened
@@ -71,7 +72,7 @@ def ends_before_plan(graph: LayerGraph) -> Ends:
     return Ends(ends(graph.inputs), ends(graph.outputs))
 
 
-def board_top(core: Any, board: Board, ends: Ends | None = None, *, identity: bytes = bytes(8),
+def board_top(core: Any, board: Board, ends: Ends | None = None, *, identity: bytes,
               pll: PllSettings | None = None) -> BoardTop:
     """`core`, a component with streams `i` and `o`, on the pins of `board`.
 
@@ -102,15 +103,16 @@ def design_text(top: BoardTop) -> str:
 
 def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: int = 1, seeds: int = 1,
                jobs: int | None = None, goal_mhz: float | None = None, ends: Ends | None = None,
-               plan: Plan | None = None, clock: float | str | None = None,
+               identity: bytes = bytes(IDENTITY_BYTES), plan: Plan | None = None, clock: float | str | None = None,
                progress: Progress = lambda text: None) -> SynthesisReport:
     """Make the bitstream of `top` for `board` in `folder`.
 
     `top` is a `BoardTop`, its RTLIL text (of all the LEDs that `board_top` uses), or a core, which is put into a
-    `BoardTop`; `ends` as for that.  `seed` starts placement: the same seed and tools give the same result.  Of `seeds`
-    of them, `seed`, `seed + 1` and so on, placed `jobs` at a time (by default as many as cores and free memory allow;
-    one takes up to 2 GB for a large device), the one with the fastest clock is taken.  `goal_mhz` is the clock that
-    place and route aims at, by default more than any design reaches.  `plan` gives the report the names of its stages.
+    `BoardTop`; `ends` and `identity` as for that.  `seed` starts placement: the same seed and tools give the same
+    result.  Of `seeds` of them, `seed`, `seed + 1` and so on, placed `jobs` at a time (by default as many as cores and
+    free memory allow; one takes up to 2 GB for a large device), the one with the fastest clock is taken.  `goal_mhz` is
+    the clock that place and route aims at, by default more than any design reaches.  `plan` gives the report the
+    names of its stages.
     `clock` is the core's clock in MHz, made by a PLL of a core that is put into a `BoardTop`; None takes the highest
     that the routed design bears, "board" the board's oscillator and no PLL.
 
@@ -124,7 +126,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     job = Job(board, folder.absolute(), tools, progress)
     if not isinstance(top, str | BoardTop):
         pll = None if clock == ON_BOARD else goal_pll(board, goal_mhz or GOALS[board.family])
-        top = board_top(top, board, ends, pll=pll)
+        top = board_top(top, board, ends, identity=identity, pll=pll)
     text = design_text(top) if isinstance(top, BoardTop) else top
     with locked(job.folder, progress):
         sweep(job.folder / SEEDS)

@@ -60,7 +60,7 @@ def test_every_board_is_complete(name: str) -> None:
     fast = board.technology().pll_settings(board.clock_mhz, 100)
     assert fast is not None
     assert 95 < fast.output_mhz <= 100
-    assert board_top(EchoOf(), board).divider >= 4
+    assert board_top(EchoOf(), board, identity=bytes(8)).divider >= 4
 
 
 class EchoOf(wiring.Component):
@@ -186,7 +186,7 @@ def test_a_file_without_keys(tmp_path: Path) -> None:
 def test_a_baud_rate_that_the_clock_cannot_give(tmp_path: Path) -> None:
     path = written(tmp_path, content() | {"uart": {"rx": "M1", "tx": "L4", "baud": 9_000_000}})
     with pytest.raises(HwflowError, match=r"mine.yaml': key 'uart.baud': baud rate must be .* not 9000000"):
-        board_top(EchoOf(), load_board(path))
+        board_top(EchoOf(), load_board(path), identity=bytes(8))
 
 
 # Constraint files
