@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,6 +25,8 @@ from hwflow.onnx.model import Array
 from hwflow.synth.identity import DesignFacts
 
 __all__ = ["Board", "open_board"]
+
+Clock = Callable[[], float]
 
 #: The rate of a line where no design says it.
 USUAL_BAUD = 115_200
@@ -105,18 +108,19 @@ class Board:
 
 
 def open_board(port: str | BytePort, *, design: str | Path | None = None, build: str | Path = "build",
-               model: str | None = None, baud: int | None = None, patience: Patience | None = None) -> Board:
+               model: str | None = None, baud: int | None = None, patience: Patience | None = None,
+               clock: Clock = time.monotonic) -> Board:
     """Open the board on `port` (a device, a `socket://` URL, or any `BytePort`) and see that it holds the design.
 
     `design` is a folder that `hwflow synth` filled, build/<model>/synth/<board>; without it the design that the board
     names is looked for below `build`, or below build/<`model`>.  `baud` is the line's rate, by default what the design
-    was made for.  HwflowError where nothing answers, where the board holds another design, or where its design is not
-    found.
+    was made for.  `clock` gives seconds; a port that is simulated has its own.  HwflowError where nothing answers,
+    where the board holds another design, or where its design is not found.
     """
     wanted = load_design(Path(design)) if design is not None else None
     known = find_designs(Path(build), model) if wanted is None else ((wanted.folder, wanted.facts),)
     rates = [baud] if baud is not None else list(dict.fromkeys(facts.baud for _, facts in known)) or [USUAL_BAUD]
-    link, identity, rate = _connect(port, rates, patience)
+    link, identity, rate = _connect(port, rates, patience, clock)
     try:
         place = Path(build) if model is None else Path(build) / model
         found = wanted or _the_one(known, identity, place, link.port.name)
@@ -127,12 +131,12 @@ def open_board(port: str | BytePort, *, design: str | Path | None = None, build:
         raise
 
 
-def _connect(port: str | BytePort, rates: list[int], patience: Patience | None
+def _connect(port: str | BytePort, rates: list[int], patience: Patience | None, clock: Clock
              ) -> tuple[Link, Identity, int]:
     """The link at the first of the rates at which a board answers, and that rate.  LinkFailed where none does."""
     failures = []
     for baud in rates:
-        link = Link(SerialPort(port, baud) if isinstance(port, str) else port, patience=patience)
+        link = Link(SerialPort(port, baud) if isinstance(port, str) else port, patience=patience, clock=clock)
         try:
             return link, link.reset(), baud
         except LinkFailed as error:

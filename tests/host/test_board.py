@@ -30,7 +30,7 @@ SOON = Patience(silence=0.3, stall=0.6)
 
 def open_memory(quantized: Quantized, design: Path, there=None, back=None, **more):
     port = MemoryPort(board_with(quantized, design, **more), there, back)
-    return hwflow.host.open(port, design=design), port
+    return hwflow.host.open(port, design=design, clock=port.clock), port
 
 
 def test_run_gives_what_golden_gives(quantized, design):
@@ -122,7 +122,7 @@ def test_a_board_whose_design_is_nowhere_is_refused(quantized, design, tmp_path)
 def test_a_model_quantized_anew_is_refused(quantized, design):
     other = quantize(small_network(1), rows_for(small_network(1), 20))
     leave_design(other, design.parents[2], "icebreaker")  # overwrites build/small/quantized
-    with pytest.raises(HwflowError, match="must be the integer model of the bitstream .* but it was made anew since"):
+    with pytest.raises(HwflowError, match=r"must be the integer model of the bitstream .* but it was made anew since"):
         open_memory(quantized, design)
 
 

@@ -11,7 +11,8 @@ from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import BIPOLAR, Frame, IntFormat, Tensor
 from tests.host.models import element_bytes
 
-FORMATS = [BIPOLAR, *(IntFormat(bits, signed) for bits in (1, 2, 7, 8, 9, 16, 17, 24, 31, 32) for signed in (False, True))]
+WIDTHS = (1, 2, 7, 8, 9, 16, 17, 24, 31, 32)
+FORMATS = [BIPOLAR, *(IntFormat(bits, signed) for bits in WIDTHS for signed in (False, True))]
 
 
 def graph_of(*formats: IntFormat) -> LayerGraph:
