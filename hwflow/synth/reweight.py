@@ -1,0 +1,140 @@
+"""Other contents for the ROMs of a design that is routed already, and the bitstream of it: seconds in place of minutes.
+
+In: the folder that `synthesize` made, and a design of the same structure.  Out: a folder of the same form.  Nothing is
+placed or routed, so the timing is that of the first design, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..build import cached_step, digest, write_atomically
+from ..errors import AnswerIsNo, HwflowError
+from .boards import Board
+from .clock import LAYOUTS, goal_pll, pll_parameters
+from .contents import Contents, replaced, separated
+from .flow import GOALS, bitstream_path, board_top, design_text, ends_of, make_bitstream
+from .job import Job, Progress
+from .patches import PATCHES
+from .toolchain import tools_of_family, versions
+
+__all__ = ["ReweightReport", "reweight"]
+
+#: nextpnr's netlist of the routed design, where the layout is another file.
+ROUTED = "routed.json"
+#: Parts of a design that a message names.
+MOST_NAMES = 8
+REMEDY = ("place and route anew with `hwflow synth`; with --reweightable its hardware has room for other weights")
+
+
+@dataclass(frozen=True)
+class ReweightReport:
+    """What was replaced: `changed` of `parts` cells that hold ROMs, in `bitstream`.  The clock is the first design's.
+    """
+
+    board: str
+    bitstream: Path
+    base: Path
+    parts: int
+    changed: int
+    clock_mhz: float
+    tools: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self) | {"bitstream": str(self.bitstream), "base": str(self.base)}
+
+
+def reweight(core: Any, plan: Any, identity: bytes, board: Board, base: Path, folder: Path, *,
+             progress: Progress = lambda text: None) -> ReweightReport:
+    """Make the bitstream of `core`, lowered from `plan`, in `folder` out of the routed design in `base`.
+
+    AnswerIsNo where the designs differ in more than contents of ROMs; HwflowError where `base` holds no routed design,
+    or not that of its netlist.
+    """
+    board_files = [base / name for name in ("netlist/top.il", "netlist/netlist.json", "report.json")]
+    layout = base / "layout" / LAYOUTS[board.family]
+    for path in (*board_files, layout):
+        if not path.is_file():
+            raise HwflowError(f"'{base}' must hold a routed design, and lacks {path.relative_to(base)}; "
+                              "run `hwflow synth` first")
+    job = Job(board, folder.absolute(), tools_of_family(board.family), progress)
+    pll = goal_pll(board, GOALS[board.family]) if pll_parameters(board_files[1]) else None
+    progress("the design's text, without place and route")
+    text = design_text(board_top(core, board, ends_of(plan), identity=identity, pll=pll))
+    old_text = board_files[0].read_text(encoding="utf-8")
+    (old_structure, old), (structure, new) = separated(old_text), separated(text)
+    require_same(old_structure, structure, old, new)
+
+    make_netlist(job, base, text, old, new)
+    make_layout(job, base, layout, old, new)
+    make_bitstream(job)
+    first = json.loads(board_files[2].read_text(encoding="utf-8"))
+    report = ReweightReport(
+        board.name, bitstream_path(job), base, len(new), sum(old[place] != new[place] for place in new),
+        float(first["clock_mhz"]), versions(job.tools))
+    write_atomically(job.folder / "report.json", json.dumps(first | {"reweighted": report.to_dict(),
+                                                                     "bitstream": str(report.bitstream)}, indent=1))
+    return report
+
+
+def make_netlist(job: Job, base: Path, text: str, old: Contents, new: Contents) -> None:
+    """netlist/: the first design's with the new contents, as yosys would write it."""
+    source = base / "netlist" / "netlist.json"
+
+    def make(folder: Path) -> None:
+        document = json.loads(source.read_text(encoding="utf-8"))
+        replaced(document, old, new, str(source))
+        (folder / "netlist.json").write_text(json.dumps(document), encoding="utf-8")
+        (folder / "top.il").write_text(text, encoding="utf-8")
+
+    cached_step(job.folder / "netlist", digest(source, text), make)
+
+
+def make_layout(job: Job, base: Path, layout: Path, old: Contents, new: Contents) -> None:
+    """layout/: the routed design with the new contents, and everything beside it as it was."""
+    routed = layout.with_name(ROUTED)
+    netlist = routed if routed.is_file() else layout
+
+    def make(folder: Path) -> None:
+        for path in layout.parent.iterdir():
+            if path.name not in ("step.json", layout.name, ROUTED):
+                shutil.copyfile(path, folder / path.name)
+        job.progress("new contents into the routed design")
+        made = PATCHES[job.board.family](layout.read_text(encoding="utf-8"), netlist.read_text(encoding="utf-8"),
+                                         old, new, str(layout))
+        (folder / layout.name).write_text(made, encoding="utf-8")
+
+    contents = json.dumps([[*place, parameters] for place, parameters in sorted(new.items())])
+    cached_step(job.folder / "layout", digest(layout, netlist, contents), make)
+
+
+def require_same(old: str, new: str, old_contents: Contents, contents: Contents) -> None:
+    """AnswerIsNo with the parts of the design that differ, where they do."""
+    if old == new and {place: set(names) for place, names in old_contents.items()} == {
+            place: set(names) for place, names in contents.items()}:
+        return
+    names = list(dict.fromkeys(differing(old, new)))
+    more = f" and {len(names) - MOST_NAMES} others" if len(names) > MOST_NAMES else ""
+    raise AnswerIsNo(f"the routed design must differ in nothing but the contents of its ROMs, and these parts of it "
+                     f"differ: {', '.join(names[:MOST_NAMES])}{more}; {REMEDY}")
+
+
+def differing(old: str, new: str) -> Iterator[str]:
+    """The modules of a design's structure that are not the same, by their place in the design."""
+    ours, theirs = modules_of(old), modules_of(new)
+    for name in [*ours, *(name for name in theirs if name not in ours)]:
+        if ours.get(name) != theirs.get(name):
+            yield name.removeprefix("top.").removeprefix("core.")
+
+
+def modules_of(text: str) -> dict[str, str]:
+    """The text of each module by its name."""
+    parts = re.split(r"^module \\?(\S+)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
