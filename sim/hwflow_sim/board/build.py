@@ -74,7 +74,7 @@ def rtl_design(top, roms: Mapping) -> BoardDesign:
         text = rtlil.convert(top, name="top", ports=top.pins, emit_src=False)
     ports = {signal.name: len(signal) for signal in top.pins}
     contents = {f"{name}.hex": hex_text(rows) for name, rows in roms.items()}
-    return BoardDesign(to_verilog(text), ports, contents, (ROM_MODULE,), top.reset_active_low)
+    return BoardDesign(to_verilog(text), ports, contents, (ROM_MODULE,), top.clocking.reset_active_low)
 
 
 def wrapper(design: BoardDesign) -> str:
