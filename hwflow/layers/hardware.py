@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from amaranth.hdl import Shape
 from hwflow_rtl.requantize import WIDEST_SUM, Requantization, RequantizerStyle
@@ -13,7 +15,8 @@ from hwflow_rtl.vendor import price as cells
 from hwflow_rtl.window import WindowShape
 
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.rescale import Requantize, Rescale, Thresholds
+from hwflow.layers.rescale import Requantize, Rescale, RoomyThresholds, Thresholds
+from hwflow.layers.room import form_of
 from hwflow.layers.window import Window
 
 __all__ = [
@@ -22,7 +25,7 @@ __all__ = [
 
 #: Stands for the boards where none is known.
 REFERENCE: Technology = ECP5()
-#: Cycles from sum to sum of a stage where its folding is not known: half of what a stage takes if it has the time.
+#: Cycles from sum to sum of a stage where its folding is not known.
 REFERENCE_INTERVAL = 4
 
 
@@ -54,24 +57,35 @@ def price(resources: Resources) -> float:
     return float(cells(resources))
 
 
-def rescaling(rescale: Rescale, accumulator: IntFormat, output: IntFormat, technology: Technology) -> Rescaling:
-    """What makes the hardware of `rescale` between sums of format `accumulator` and elements of format `output`."""
+def rescaling(rescale: Rescale, accumulator: IntFormat, output: IntFormat, technology: Technology,
+              interval: int = 1) -> Rescaling:
+    """What makes the hardware of `rescale` between sums of format `accumulator` and elements of format `output`.
+
+    `interval`: least cycles from sum to sum; with time between them it may be cheaper to multiply in logic.
+    """
     if isinstance(rescale, Thresholds):
+        any_values = isinstance(rescale, RoomyThresholds)
         if output.bipolar:  # the bit says whether the step from -1 to +1 is made
-            return Thresholding(rescale.values[:, 1::2], 0)
-        return Thresholding(rescale.values, rescale.low)
-    return Requantization(
+            return Thresholding(rescale.values[:, 1::2], 0, any_values=any_values)
+        return Thresholding(rescale.values, rescale.low, any_values=any_values)
+    logic = Requantization(
         bias=rescale.bias, multiplier=rescale.multiplier, shift=rescale.shift, zero_point=rescale.zero_point,
-        low=rescale.low, high=rescale.high, style=requantizer_style(rescale, accumulator, technology),
-        fraction=rescale.fraction, rounding=HardwareRounding(rescale.rounding.value))
+        low=rescale.low, high=rescale.high, style=RequantizerStyle.FABRIC, fraction=rescale.fraction,
+        rounding=HardwareRounding(rescale.rounding.value), form=form_of(rescale))
+    if technology.prefers_fabric_requantizer or too_wide_for_blocks(rescale, accumulator):
+        return logic
+    blocks = replace(logic, style=RequantizerStyle.DSP)
+    costs = [made.cost(accumulator=shape_of(accumulator), output=shape_of(output), interval=interval,
+                       technology=technology) for made in (logic, blocks)]
+    in_logic, in_blocks = (cells(replace(cost, dsp=0)) + technology.cells_for_a_multiplier * cost.dsp for cost in costs)
+    return logic if in_logic <= in_blocks else blocks
 
 
-def requantizer_style(rescale: Requantize, accumulator: IntFormat, technology: Technology) -> RequantizerStyle:
-    """Multipliers of the family, or logic where it has too few of them or the sums are too wide for two operands."""
-    low = (accumulator.low << rescale.fraction) + int(rescale.bias.min())
-    high = (accumulator.high << rescale.fraction) + int(rescale.bias.max())
-    wide = IntFormat.covering(min(low, -1), high).bits > WIDEST_SUM
-    return RequantizerStyle.FABRIC if wide or technology.prefers_fabric_requantizer else RequantizerStyle.DSP
+def too_wide_for_blocks(rescale: Requantize, accumulator: IntFormat) -> bool:
+    """Whether sums with their bias are too wide for two operands of multiplier blocks."""
+    least, most = rescale.bias_ends
+    low, high = (accumulator.low << rescale.fraction) + least, (accumulator.high << rescale.fraction) + most
+    return IntFormat.covering(min(low, -1), high).bits > WIDEST_SUM
 
 
 def rescale_problem(rescale: Rescale, output: IntFormat) -> str | None:
@@ -98,7 +112,7 @@ def rescale_cost(rescale: Rescale, accumulator: IntFormat, output: IntFormat,
     problem = rescale_problem(rescale, output)
     if problem:
         raise ValueError(problem)
-    return rescaling(rescale, accumulator, output, technology).cost(
+    return rescaling(rescale, accumulator, output, technology, REFERENCE_INTERVAL).cost(
         accumulator=shape_of(accumulator), output=shape_of(output), interval=REFERENCE_INTERVAL, technology=technology)
 
 

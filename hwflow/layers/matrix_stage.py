@@ -59,7 +59,7 @@ class MatrixHardware:
         self.weight_format = weight_format
         self.accumulator = accumulator
         self.requantize = requantize
-        self.rescalings: dict[Technology, Rescaling] = {}
+        self.rescalings: dict[tuple[Technology, int], Rescaling] = {}
         self.shapes: dict[Folding, MatrixShape] = {}
         #: For rows (1: of one group) and columns: beats, blocks, cycles of the feed, words, lanes of the input.
         self.words_of: dict[tuple[int, int], tuple[int, int, int, int, tuple[int]]] = {}
@@ -199,22 +199,27 @@ class MatrixHardware:
                         lanes_in=lanes_in)
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
-        return MatrixStage.cost(shape=self.shape(folding), rescaling=self.rescaling(technology), technology=technology)
+        shape = self.shape(folding)
+        return MatrixStage.cost(shape=shape, rescaling=self.rescaling(technology, shape.drain_interval),
+                                technology=technology)
 
     def times(self, folding: Folding, technology: Technology, arrivals: Times) -> StageTimes:
-        return MatrixStage.times(
-            arrivals, shape=self.shape(folding), rescaling=self.rescaling(technology), technology=technology)
+        shape = self.shape(folding)
+        return MatrixStage.times(arrivals, shape=shape, rescaling=self.rescaling(technology, shape.drain_interval),
+                                 technology=technology)
 
     def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
+        shape = self.shape(folding)
         return MatrixStage(
-            shape=self.shape(folding), weights=self.weights, pad_value=pad_value(self.x),
-            rescaling=self.rescaling(technology), technology=technology, name=name)
+            shape=shape, weights=self.weights, pad_value=pad_value(self.x),
+            rescaling=self.rescaling(technology, shape.drain_interval), technology=technology, name=name)
 
-    def rescaling(self, technology: Technology) -> Rescaling:
-        found = self.rescalings.get(technology)
+    def rescaling(self, technology: Technology, interval: int) -> Rescaling:
+        """Of results that leave `interval` cycles apart."""
+        found = self.rescalings.get((technology, interval))
         if found is None:
-            found = self.rescalings[technology] = rescaling(
-                self.requantize, self.accumulator, self.y.format, technology)
+            found = self.rescalings[technology, interval] = rescaling(
+                self.requantize, self.accumulator, self.y.format, technology, interval)
         return found
 
 

@@ -27,6 +27,9 @@ __all__ = ["MatrixShape", "paces", "pairs_rows"]
 
 IntArray = npt.NDArray[np.int64]
 
+#: The most cycles from result to result: in so many a requantizer in logic takes one bit of a factor after the other,
+#: 18 significant ones and some that bring the channels' to a common place.  Later results would help nobody.
+SLOWEST_DRAIN = 24
 #: The most rows of a bank: what one activation register drives without limiting the clock.
 BANK_ROWS = 8
 
@@ -38,10 +41,10 @@ def times(count: int, cost: Resources) -> Resources:
 def paces(beats: int, drain: int) -> tuple[int, int]:
     """Least cycles from result to result, and from block to block, of blocks of `beats` beats and `drain` results.
 
-    Results leave as slowly as the blocks allow, up to 8 cycles apart; a block takes its beats, or longer if its results
-    take longer to leave.
+    Results leave as slowly as the blocks allow, up to `SLOWEST_DRAIN` cycles apart; a block takes its beats, or longer
+    if its results take longer to leave.
     """
-    result = min(8, max(1, beats // drain))
+    result = min(SLOWEST_DRAIN, max(1, beats // drain))
     return result, max(beats, drain * result)
 
 

@@ -125,8 +125,10 @@ def test_solvers_do_not_wait() -> None:
     assert (scheduled - start) / len(foldings) < 200e-6
     hardware = layer.hardware(graph)
     shapes = [hardware.shape(folding) for folding in foldings[::20]]
-    rescaling = hardware.rescaling(technology)
+    for shape in shapes:
+        hardware.rescaling(technology, shape.drain_interval)
     start = time.process_time()
     for shape in shapes:
-        MatrixStage.cost(shape=shape, rescaling=rescaling, technology=technology)
+        MatrixStage.cost(shape=shape, rescaling=hardware.rescaling(technology, shape.drain_interval),
+                         technology=technology)
     assert (time.process_time() - start) / len(shapes) < 50e-3

@@ -141,6 +141,8 @@ class Technology(ABC):
     gates_in_chains: bool = False
     #: Requantizers multiply in the fabric: the family's multiplier blocks are few, or too narrow for 18 bits.
     prefers_fabric_requantizer: bool = False
+    #: Tables and flip-flops that a requantizer may take more to do without a multiplier block.
+    cells_for_a_multiplier: int = 0
 
     #: Share of the logic that can be used before place and route has a hard time or fails.
     usable_logic: float = 0.85
