@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from hwflow_rtl.io import BoardTop
+from hwflow_rtl.io import Ends
 
 from ..build import locked
 from .boards import Board
-from .flow import design_text, make_netlist
+from .clock import ON_BOARD, goal_pll
+from .flow import GOALS, board_top, design_text, make_netlist
 from .job import Job, Progress
 from .toolchain import find_tool
 
 __all__ = ["make_netlist_of"]
 
 
-def make_netlist_of(top: BoardTop, board: Board, folder: Path, progress: Progress = lambda text: None) -> Path:
-    """The JSON file of the cells of `top`, in `folder`/netlist: the same that `synthesize` makes there, or has made.
+def make_netlist_of(core: Any, board: Board, folder: Path, *, ends: Ends | None, identity: bytes,
+                    clock: float | str | None = None, progress: Progress = lambda text: None) -> Path:
+    """The JSON file of the cells of `core` on `board`, in `folder`/netlist: the one that `synthesize` with the same
+    arguments makes there, or has made.
 
     Raises MissingTool without yosys, ToolFailed with its message.
     """
     job = Job(board, folder.absolute(), {"yosys": find_tool("yosys")}, progress)
+    pll = None if clock == ON_BOARD else goal_pll(board, GOALS[board.family])
     with locked(job.folder, progress):
-        make_netlist(job, design_text(top))
+        make_netlist(job, design_text(board_top(core, board, ends, identity=identity, pll=pll)))
     return job.folder / "netlist" / "netlist.json"
