@@ -36,10 +36,13 @@ from .report.console import Console
 from .sources import read_text
 from .synth import Board, SynthesisReport, ends_before_plan, ends_of, load_board, synthesize
 from .synth.identity import DesignFacts, identity
+from .synth.netlist import make_netlist_of
 from .target import same_file
 
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
+
+    from .proof import NetlistProof
 
 __all__ = ["Flow", "Settings", "budget_of"]
 
@@ -76,6 +79,7 @@ class Settings:
     flash: bool = False
     jobs: int | None = None
     waves: bool = False
+    netlist: bool = False
     strict: bool = False
     hardware: bool = False
     fits: str | None = None
@@ -273,6 +277,21 @@ class Flow:
             with self.console.step(f"simulate {settings.frames} frames, {name}"):
                 runs[name] = run_plan(simulation, self.graph, self.frames, stalls=pattern, waves=waves)
         return runs
+
+    def prove(self) -> NetlistProof:
+        """The netlist in build/<model>/synth/<board>, made where it is not there, cell by cell against the golden
+        model."""
+        from .proof import prove_netlist
+
+        settings, folder = self.settings, self.folder / "synth" / self.board.name
+        core, design = hls.lower(self.graph, self.plan, self.board.technology()), identity(self.graph, self.plan)
+        netlist = make_netlist_of(core, self.board, folder, ends=ends_of(self.plan), identity=design,
+                                  clock=settings.clock, progress=self.console.progress)
+        with self.console.step(f"simulate {settings.frames} frames through the pins of the netlist"):
+            return prove_netlist(
+                netlist, self.board, self.graph, self.frames, identity=design, interval=self.plan.interval,
+                folder=self.folder / "netlist" / self.board.name, cache=settings.build / ".cache" / "sim",
+                say=self.console.progress)
 
     def synthesize(self) -> SynthesisReport:
         """The bitstream, its report and what a driver must know, in build/<model>/synth/<board>."""

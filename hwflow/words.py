@@ -192,14 +192,16 @@ def build(**options: Any) -> None:
 @quantization_options
 @board_option
 @plan_options
-@click.option("--frames", type=click.IntRange(min=2), default=10, show_default=True, help="Frames to simulate.")
+@click.option("--frames", type=click.IntRange(min=2), help="Frames to simulate; 10, or 3 with --netlist.")
 @click.option("--stalls", type=click.FloatRange(0, 0.98), default=0.4, show_default=True,
               help="Probability of a stall at each end in the second run.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the stalls.")
 @click.option("--waves", is_flag=True, help="Write an FST wave file of each run.")
-def sim(**options: Any) -> None:
+@click.option("--netlist", is_flag=True,
+              help="Simulate what yosys made for the board, cell by cell, and compare what comes out of its pins.")
+def sim(frames: int | None, netlist: bool, **options: Any) -> None:
     """Simulate the RTL of MODEL and compare every stage with the golden model, bit for bit."""
-    run(commands.sim, options)
+    run(commands.sim, {**options, "netlist": netlist, "frames": frames or (3 if netlist else 10)})
 
 
 @cli.command()

@@ -33,7 +33,7 @@ from ..report.places import without_hardware
 from ..report.plan import plan_facts, show_plan, show_simulation, simulation_facts
 from ..report.synthesis import show_synthesis, synthesis_facts
 from ..synth import list_boards, load_board, tool_status
-from ..synth.toolchain import tools_of_family
+from ..synth.toolchain import find_tool, tools_of_family
 from ..target import require_plain_target, same_file
 from .onnx_files import require_apart
 from .widths import quantize_within
@@ -218,8 +218,13 @@ def build(console: Console, settings: Settings) -> Result:
 
 
 def sim(console: Console, settings: Settings) -> Result:
-    """Every stage of the RTL against the golden model, at full speed and stalled at random; exit code 1 if unequal."""
+    """Every stage of the RTL against the golden model, at full speed and stalled at random; exit code 1 if unequal.
+
+    With --netlist the cells that go to place and route instead, from pin to pin.
+    """
     flow = Flow(console, settings)
+    if settings.netlist:
+        return _prove(console, flow)
     flow.prepare(find_tools)
     with locked(flow.folder, console.progress):
         runs = flow.simulate()
@@ -238,6 +243,19 @@ def sim(console: Console, settings: Settings) -> Result:
         console.say(f"equal: {stages}, {settings.frames} frames, {' and '.join(runs)}, bit for bit")
     return {"exit_code": 0 if equal else 1, "equal": equal, "accuracy": accuracy.facts() if accuracy else None,
             **simulation_facts(flow.plan, flow.board, runs)}
+
+
+def _prove(console: Console, flow: Flow) -> Result:
+    if flow.settings.waves:
+        raise HwflowError("--waves must not stand with --netlist, whose wires have no names")
+    flow.prepare(find_tools, lambda: find_tool("yosys"))
+    with locked(flow.folder, console.progress):
+        proof = flow.prove()
+    console.table("netlist", ("cell", "how many"), [(kind, str(count)) for kind, count in proof.cells.items()])
+    if proof.difference is not None:
+        console.fail(proof.difference)
+    console.say(str(proof))
+    return {"exit_code": 0 if proof.equal else 1, **proof.facts()}
 
 
 def synth(console: Console, settings: Settings) -> Result:
