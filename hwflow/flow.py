@@ -25,6 +25,7 @@ from .errors import HwflowError
 from .generation import write_rtl
 from .layers.base import LayerGraph
 from .layers.formats import Tensor
+from .layers.forms import with_room
 from .onnx.inference.static_inputs import sizes_given
 from .onnx.limits import DEFAULT_LIMITS, Limits
 from .onnx.model import Array
@@ -33,6 +34,7 @@ from .quantize.settings import ActivationSettings, LayerSettings, QuantizationSe
 from .quantize.settings_file import settings_from_yaml
 from .quantize.support import operators_without_hardware, require_small_frames
 from .report.console import Console
+from .routed import keep_design
 from .sources import read_text
 from .synth import Board, SynthesisReport, ends_before_plan, ends_of, load_board, synthesize
 from .synth.identity import DesignFacts, identity
@@ -78,6 +80,7 @@ class Settings:
     clock: float | str | None = None
     flash: bool = False
     jobs: int | None = None
+    reweightable: bool = False
     waves: bool = False
     netlist: bool = False
     strict: bool = False
@@ -194,6 +197,11 @@ class Flow:
         return self.quantized.graph
 
     @cached_property
+    def structure(self) -> LayerGraph:
+        """The graph as hardware is made of it: of `reweightable` hardware with room for other weights."""
+        return with_room(self.graph) if self.settings.reweightable else self.graph
+
+    @cached_property
     def board(self) -> Board:
         return load_board(self.settings.board)
 
@@ -217,10 +225,10 @@ class Flow:
         """The user's plan, or the fastest one that fits the board; written to plan.yaml either way."""
         technology = self.board.technology()
         if self.plan_text is None:
-            plan = hls.solve(self.graph, technology, budget_of(self.board, self.graph), interval=self.settings.interval,
+            plan = hls.solve(self.structure, technology, budget_of(self.board, self.graph), interval=self.settings.interval,
                              logic=self.settings.logic_multipliers)
         else:
-            plan = hls.plan_from_yaml(self.plan_text, self.graph, technology, source=str(self.settings.plan))
+            plan = hls.plan_from_yaml(self.plan_text, self.structure, technology, source=str(self.settings.plan))
         write_atomically(self.folder / "plan.yaml", hls.plan_to_yaml(plan))
         return plan
 
@@ -249,13 +257,14 @@ class Flow:
     def generate(self) -> Path:
         """The Verilog, the contents of its ROMs and the ROM module, in build/<model>/rtl."""
         folder = self.folder / "rtl"
-        graph, plan = self.graph, self.plan
+        graph, plan = self.structure, self.plan
 
         def make(place: Path) -> None:
             with self.console.step("generate Verilog"):
                 write_rtl(graph, plan, place)
 
-        cached_step(folder, digest(self.quantize_key, hls.plan_to_yaml(plan), repr(plan.timing)), make)
+        key = digest(self.quantize_key, hls.plan_to_yaml(plan), repr(plan.timing), str(self.settings.reweightable))
+        cached_step(folder, key, make)
         return folder
 
     def simulate(self) -> dict[str, RunResult]:
@@ -268,7 +277,7 @@ class Flow:
         self.generate()
         with self.console.step("compile the simulation"):
             simulation = compile_plan(
-                self.graph, self.plan, folder, settings.build / ".cache" / "sim", waves=settings.waves,
+                self.structure, self.plan, folder, settings.build / ".cache" / "sim", waves=settings.waves,
                 say=self.console.progress)
         runs = {}
         stalls = StallPattern(settings.stalls, settings.stalls, settings.seed)
@@ -295,13 +304,14 @@ class Flow:
 
     def synthesize(self) -> SynthesisReport:
         """The bitstream, its report and what a driver must know, in build/<model>/synth/<board>."""
-        core = hls.lower(self.graph, self.plan, self.board.technology())
+        core = hls.lower(self.structure, self.plan, self.board.technology())
         settings, folder = self.settings, self.folder / "synth" / self.board.name
         report = synthesize(core, self.board, folder, seed=settings.seed, seeds=settings.seeds, jobs=settings.jobs,
                             ends=ends_of(self.plan), plan=self.plan, identity=identity(self.graph, self.plan),
                             progress=self.console.progress)
         DesignFacts.of(self.graph, self.plan, board=self.board.name, baud=self.board.baud,
                        clock_mhz=report.clock_mhz).write(folder)
+        keep_design(self.quantized, self.plan, folder, reweightable=settings.reweightable)
         return report
 
     def accuracy(self) -> Accuracy | None:

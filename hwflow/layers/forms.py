@@ -21,7 +21,7 @@ from hwflow.layers.formats import IntFormat
 from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, Requantize, RoomyRequantize, RoomyThresholds, Thresholds
 from hwflow.layers.room import form_of
 
-__all__ = ["fitted", "with_room"]
+__all__ = ["fitted", "with_rescaling_of", "with_room"]
 
 #: A ratio may be rounded to fewer bits than a multiplier has where no result moves by more than this part of a step.
 SMALLEST_ERROR = Fraction(1, 16)
@@ -37,6 +37,24 @@ def with_room(graph: LayerGraph) -> LayerGraph:
         replace(layer, requantize=roomy(layer.requantize, layer.accumulator)) if isinstance(layer, Conv | Dense)
         else layer for layer in graph.layers)
     return replace(graph, layers=layers)
+
+
+def without_room(rescale: Requantize | Thresholds) -> Requantize | Thresholds:
+    """The same constants, whatever the hardware has room for."""
+    kind = Thresholds if isinstance(rescale, Thresholds) else Requantize
+    return kind(**{f.name: getattr(rescale, f.name) for f in fields(kind)})
+
+
+def with_rescaling_of(source: LayerGraph, graph: LayerGraph) -> LayerGraph:
+    """`graph` with the constants that make elements of sums in `source`, a graph of the same structure."""
+    layers = []
+    for layer, made in zip(graph.layers, source.layers, strict=True):
+        rescale = getattr(made, "requantize", None)
+        if isinstance(rescale, Requantize | Thresholds):
+            layers.append(replace(layer, requantize=without_room(rescale)))  # type: ignore[type-var]
+        else:
+            layers.append(layer)
+    return replace(graph, layers=tuple(layers))
 
 
 def roomy(rescale: Requantize | Thresholds, accumulator: IntFormat) -> Requantize | Thresholds:

@@ -1,0 +1,67 @@
+"""What a routed design was made of, beside it: the integer model, how it was quantized, and the plan."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import hls
+from .build import cached_step, digest
+from .errors import HwflowError
+from .layers.base import LayerGraph
+from .layers.forms import with_room
+from .layers.store import load_graph, save_graph
+from .quantize import Quantized
+from .sources import read_text
+from .synth import Board
+from .synth.identity import identity
+
+__all__ = ["DESIGN", "SETTINGS", "RoutedDesign", "keep_design"]
+
+#: What a routed design was made of, beside it.
+DESIGN, PLAN, SETTINGS, NOTE = "design", "plan.yaml", "quantize.yaml", "design.json"
+
+
+def keep_design(quantized: Quantized, plan: hls.Plan, folder: Path, *, reweightable: bool) -> None:
+    """Write the integer model, its settings and the plan of the routed design in `folder` beside it."""
+    note, text = json.dumps({"reweightable": reweightable}), hls.plan_to_yaml(plan)
+
+    def make(place: Path) -> None:
+        save_graph(quantized.graph, place)
+        (place / PLAN).write_text(text, encoding="utf-8")
+        (place / SETTINGS).write_text(quantized.settings, encoding="utf-8")
+        (place / NOTE).write_text(note, encoding="utf-8")
+
+    cached_step(folder / DESIGN, digest(identity(quantized.graph, plan), text, note, quantized.settings), make)
+
+
+@dataclass(frozen=True)
+class RoutedDesign:
+    """What `keep_design` left: the graph in the form of its hardware, the plan, and the settings ("" of a model that
+    came quantized)."""
+
+    folder: Path
+    graph: LayerGraph
+    plan: hls.Plan
+    settings: str
+    reweightable: bool
+
+    @staticmethod
+    def of(folder: Path, board: Board) -> RoutedDesign:
+        """Read it from the folder of a synthesis.  HwflowError where it is missing or damaged."""
+        place = folder / DESIGN
+        if not place.is_dir():
+            raise HwflowError(f"'{folder}' must hold a routed design and what it was made of; run `hwflow synth "
+                              f"--board {board.name}` for the first model, or name it with --base")
+        graph = load_graph(place)
+        note = read_text(place / NOTE)
+        try:
+            reweightable = bool(json.loads(note)["reweightable"])
+        except (ValueError, KeyError, TypeError):
+            raise HwflowError(f"'{place / NOTE}' must say whether the design is reweightable; run `hwflow synth` "
+                              "again") from None
+        graph = with_room(graph) if reweightable else graph
+        source = place / PLAN
+        plan = hls.plan_from_yaml(read_text(source), graph, board.technology(), source=str(source))
+        return RoutedDesign(folder, graph, plan, read_text(place / SETTINGS), reweightable)
