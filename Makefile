@@ -13,6 +13,8 @@ BITS        ?=
 BOARD       ?=
 PLAN        ?=
 WAVES       ?=
+FLASH       ?=
+CLOCK       ?=
 FRAMES      ?=
 SEED        ?=
 INPUT_SHAPE ?=
@@ -32,7 +34,7 @@ DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,
 BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
-.PHONY: help sim synth check info quantize golden build boards doctor test test-all bench lint docs train wheel clean distclean
+.PHONY: help sim synth program check info quantize golden build boards doctor test test-all bench lint docs train wheel clean distclean
 
 help: ## list the targets
 	@echo 'hwflow: an ONNX model in; bit-exact RTL simulation and a bitstream out.'
@@ -47,6 +49,7 @@ help: ## list the targets
 	@echo '  PLAN=x.yaml    an edited plan instead of the one that hwflow makes'
 	@echo '  INPUT_SHAPE=name=1,3,32,32   fixes a shape that the model leaves open'
 	@echo '  FRAMES=n  SEED=n  WAVES=1    for sim: how many frames, which random stalls, write waves'
+	@echo '  CLOCK=MHz      for synth: the clock of the core, or "board"; FLASH=1 for program: to stay'
 	@echo '  BUILD=dir      where results go (build)      ARGS="..."  further options of the command'
 	@echo '  MODELS=dir     for tests and bench: a folder of third-party models with a manifest.yaml'
 
@@ -54,9 +57,13 @@ sim: ## simulate the RTL of MODEL and compare every stage, bit for bit [DATA BOA
 	$(SETUP) --compiler
 	$(HWFLOW) sim $(BOARD_OPTIONS) $(call option,frames,$(FRAMES)) $(call option,seed,$(SEED)) $(if $(filter-out 0,$(WAVES)),--waves)
 
-synth: ## make the bitstream of MODEL for BOARD [DATA PLAN SEED]
+synth: ## make the bitstream of MODEL for BOARD [DATA PLAN SEED CLOCK]
 	$(SETUP) --extras synth
-	$(HWFLOW) synth $(BOARD_OPTIONS) $(call option,seed,$(SEED))
+	$(HWFLOW) synth $(BOARD_OPTIONS) $(call option,seed,$(SEED)) $(call option,clock,$(CLOCK))
+
+program: ## put the bitstream of MODEL onto BOARD [FLASH=1]
+	$(SETUP) --extras program
+	$(HWFLOW) program '$(or $(MODEL),$(EXAMPLE).onnx)' $(call option,board,$(BOARD)) $(call option,build,$(BUILD)) $(if $(filter-out 0,$(FLASH)),--flash) $(ARGS)
 
 check: ## check MODEL against the ONNX rules
 	$(SETUP)

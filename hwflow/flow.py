@@ -293,7 +293,7 @@ class Flow:
         from .proof import prove_netlist
 
         settings, folder = self.settings, self.folder / "synth" / self.board.name
-        core, design = hls.lower(self.graph, self.plan, self.board.technology()), identity(self.graph, self.plan)
+        core, design = hls.lower(self.structure, self.plan, self.board.technology()), identity(self.graph, self.plan)
         netlist = make_netlist_of(core, self.board, folder, ends=ends_of(self.plan), identity=design,
                                   clock=settings.clock, progress=self.console.progress)
         with self.console.step(f"simulate {settings.frames} frames through the pins of the netlist"):
@@ -307,8 +307,8 @@ class Flow:
         core = hls.lower(self.structure, self.plan, self.board.technology())
         settings, folder = self.settings, self.folder / "synth" / self.board.name
         report = synthesize(core, self.board, folder, seed=settings.seed, seeds=settings.seeds, jobs=settings.jobs,
-                            ends=ends_of(self.plan), plan=self.plan, identity=identity(self.graph, self.plan),
-                            progress=self.console.progress)
+                            clock=settings.clock, ends=ends_of(self.plan), plan=self.plan,
+                            identity=identity(self.graph, self.plan), progress=self.console.progress)
         DesignFacts.of(self.graph, self.plan, board=self.board.name, baud=self.board.baud,
                        clock_mhz=report.clock_mhz).write(folder)
         keep_design(self.quantized, self.plan, folder, reweightable=settings.reweightable)

@@ -16,8 +16,12 @@ from .commands.board import LineSettings
 from .flow import Settings
 from .onnx.limits import parse_limits
 from .report.console import Console
+from .synth.clock import ON_BOARD
 
-__all__ = ["cli", "input_shape", "widths"]
+__all__ = ["cli", "clock", "input_shape", "widths"]
+
+#: No FPGA here is faster.
+MOST_MHZ = 1000.0
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,6 +57,19 @@ def widths(text: str) -> tuple[int, int]:
         raise click.BadParameter(f"{text!r} must be the bits of weights, or of weights and activations, from 1 to 8 "
                                  "each, like 4 or 4,8")
     return bits[0], bits[-1] if len(bits) == 2 else 8
+
+
+def clock(text: str) -> float | str:
+    """`board` as it is, or MHz above 0."""
+    if text == ON_BOARD:
+        return text
+    try:
+        mhz = float(text)
+    except ValueError:
+        mhz = 0.0
+    if not 0 < mhz < MOST_MHZ:
+        raise click.BadParameter(f"{text!r} must be MHz from 0 to {MOST_MHZ:g}, or {ON_BOARD}")
+    return mhz
 
 
 limit_option = click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER",
@@ -214,6 +231,9 @@ def sim(frames: int | None, netlist: bool, **options: Any) -> None:
               help="Place and route from so many seeds, --seed the first of them, and keep the fastest clock.")
 @click.option("--jobs", type=click.IntRange(min=1),
               help="How many of them at a time; else as many as cores and free memory allow (2 GB each).")
+@click.option("--clock", type=clock, metavar="MHZ",
+              help="The core's clock, made by a PLL; without it the highest that the routed design bears.  \"board\": "
+                   "the board's oscillator, without a PLL.")
 def synth(**options: Any) -> None:
     """Make the bitstream of MODEL for a board with yosys and nextpnr.
 
@@ -221,6 +241,21 @@ def synth(**options: Any) -> None:
     code is 1 where the design does not fit or a tool fails.
     """
     run(commands.synth, options)
+
+
+@cli.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@board_option
+@click.option("--flash", is_flag=True, help="Into the memory that the board starts from; else until the power goes.")
+@click.option("--build", "build", type=click.Path(path_type=Path), default=Path("build"), show_default=True,
+              help="Where `hwflow synth` wrote its results.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def program(**options: Any) -> None:
+    """Put the bitstream that `hwflow synth` made of MODEL onto a board.
+
+    Exit codes: 0 written; 1 where the programmer fails, in its own words; 2 where it, or the bitstream, is missing.
+    """
+    run(commands.program, options)
 
 
 @cli.command("run")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from .board import run
 from .hardware import boards, build, check, doctor, golden, info, quantize, sim, synth
 from .onnx_files import convert, diff, rules
+from .programming import program
 
 __all__ = [
     "boards",
@@ -18,6 +19,7 @@ __all__ = [
     "doctor",
     "golden",
     "info",
+    "program",
     "quantize",
     "rules",
     "run",

@@ -139,14 +139,19 @@ def native_tool(name: str, program: Program) -> Tool | None:
         path = shutil.which(candidate)
         if path is None or program.version_flag is None:
             continue
-        try:
-            done = subprocess.run([path, program.version_flag], capture_output=True, text=True, timeout=60, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        version = version_in(done.stdout + done.stderr)
+        version = native_version(path, program.version_flag)
         if version and numbers(version) >= program.oldest:
             return Tool(name, (path,), version, "native")
     return None
+
+
+def native_version(path: str, flag: str) -> str:
+    """The version that a program tells of itself; "" where it does not run."""
+    try:
+        done = subprocess.run([path, flag], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return version_in(done.stdout + done.stderr)
 
 
 def wheel_tool(name: str, program: Program) -> Tool | None:

