@@ -81,6 +81,7 @@ class Settings:
     flash: bool = False
     jobs: int | None = None
     reweightable: bool = False
+    base: Path | None = None
     waves: bool = False
     netlist: bool = False
     strict: bool = False

@@ -134,6 +134,10 @@ def plan_options(command: F) -> F:
     return command
 
 
+reweightable_option = click.option("--reweightable", is_flag=True,
+                                   help="Make hardware that `hwflow reweight` can give the weights of a retrained model.")
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="hwflow")
 def cli() -> None:
@@ -199,6 +203,7 @@ def golden(**options: Any) -> None:
 @quantization_options
 @board_option
 @plan_options
+@reweightable_option
 def build(**options: Any) -> None:
     """Plan the stages of MODEL for a board and generate the Verilog."""
     run(commands.build, options)
@@ -209,6 +214,7 @@ def build(**options: Any) -> None:
 @quantization_options
 @board_option
 @plan_options
+@reweightable_option
 @click.option("--frames", type=click.IntRange(min=2), help="Frames to simulate; 10, or 3 with --netlist.")
 @click.option("--stalls", type=click.FloatRange(0, 0.98), default=0.4, show_default=True,
               help="Probability of a stall at each end in the second run.")
@@ -226,6 +232,7 @@ def sim(frames: int | None, netlist: bool, **options: Any) -> None:
 @quantization_options
 @board_option
 @plan_options
+@reweightable_option
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of place and route.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True,
               help="Place and route from so many seeds, --seed the first of them, and keep the fastest clock.")
@@ -256,6 +263,20 @@ def program(**options: Any) -> None:
     Exit codes: 0 written; 1 where the programmer fails, in its own words; 2 where it, or the bitstream, is missing.
     """
     run(commands.program, options)
+
+
+@cli.command()
+@model_options
+@data_option
+@board_option
+@click.option("--base", type=click.Path(path_type=Path), required=True,
+              help="The first model, which was synthesized, or its build folder.")
+def reweight(**options: Any) -> None:
+    """Put the retrained MODEL into the routed design of the first one: seconds, without place and route.
+
+    Exit codes: 0 done; 1 where the model does not fit the routed hardware, or a tool fails; 2 without a routed design.
+    """
+    run(commands.reweight, options)
 
 
 @cli.command("run")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from .board import run
 from .hardware import boards, build, check, doctor, golden, info, quantize, sim, synth
 from .onnx_files import convert, diff, rules
+from .retraining import reweight
 from .programming import program
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "info",
     "program",
     "quantize",
+    "reweight",
     "rules",
     "run",
     "sim",

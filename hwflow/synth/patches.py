@@ -33,7 +33,7 @@ def permuted(bits: str, inputs: Mapping[int, int]) -> str:
         for word in reversed(range(16)))
 
 
-def swaps(document: Mapping[str, Any], wire: re.Pattern[str]) -> dict[tuple[str, ...], int]:
+def swaps(document: Mapping[str, Any], wire: re.Pattern[str]) -> dict[tuple[str, ...], str]:
     """Which physical input feeds each logical input of tables, by what `wire` finds in the routing of all nets.
 
     The last group of `wire` is the physical input; the others are the table and its logical input.

@@ -1,0 +1,49 @@
+"""The command that puts a retrained model into a design that is routed already."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..build import locked
+from ..errors import HwflowError
+from ..flow import Flow, Settings
+from ..report.accuracy import say_accuracy
+from ..report.console import Console
+from ..retrained import Retrained
+from ..synth.toolchain import tools_of_family
+
+__all__ = ["reweight"]
+
+
+def reweight(console: Console, settings: Settings) -> Mapping[str, Any]:
+    """The bitstream below <base>/reweighted/<model>; exit code 1 where the model does not fit the routed design."""
+    started = time.monotonic()
+    base = base_folder(settings)
+    flow = Flow(console, settings)
+    retrained = Retrained(flow, base)
+    flow.prepare(lambda: tools_of_family(flow.board.family), lambda: retrained.design)
+    with locked(flow.folder, console.progress):
+        report = retrained.reweight()
+        accuracy = flow.accuracy()
+    seconds = time.monotonic() - started
+    say_accuracy(console, accuracy)
+    console.say(f"bitstream: {report.bitstream}; {report.changed} of {report.parts} parts of ROMs are new, all else is "
+                f"the routed design in {report.base}, its clock of {report.clock_mhz:g} MHz included; {seconds:.1f} s")
+    return {**report.to_dict(), "seconds": round(seconds, 2), "accuracy": accuracy.facts() if accuracy else None}
+
+
+def base_folder(settings: Settings) -> Path:
+    """The build folder of the first model, which --base names, or which is that of a model file."""
+    base = settings.base
+    if base is None:
+        raise HwflowError("--base must name the first model, or its build folder")
+    if base.is_dir():
+        return base
+    folder = settings.build / base.stem
+    if not folder.is_dir():
+        raise HwflowError(f"--base '{base}' must be a model that was synthesized, or its build folder: there is no "
+                          f"'{folder}'; run `hwflow synth` for it first")
+    return folder
