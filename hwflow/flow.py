@@ -226,7 +226,8 @@ class Flow:
         """The user's plan, or the fastest one that fits the board; written to plan.yaml either way."""
         technology = self.board.technology()
         if self.plan_text is None:
-            plan = hls.solve(self.structure, technology, budget_of(self.board, self.graph), interval=self.settings.interval,
+            budget = budget_of(self.board, self.graph)
+            plan = hls.solve(self.structure, technology, budget, interval=self.settings.interval,
                              logic=self.settings.logic_multipliers)
         else:
             plan = hls.plan_from_yaml(self.plan_text, self.structure, technology, source=str(self.settings.plan))

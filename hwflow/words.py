@@ -135,7 +135,7 @@ def plan_options(command: F) -> F:
 
 
 reweightable_option = click.option("--reweightable", is_flag=True,
-                                   help="Make hardware that `hwflow reweight` can give the weights of a retrained model.")
+                                   help="Make hardware that `hwflow reweight` can give a retrained model's weights.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
