@@ -26,7 +26,8 @@
 namespace {
 
 constexpr uint64_t NEVER = ~0ULL;
-constexpr int COMMANDS = 0, ANSWERS = 1, TERMINAL = 3;
+constexpr int COMMANDS = 0, ANSWERS = 1;
+int terminal = -1;
 // Bytes that wait to be sent to the board: more stay with the operating system, as a serial adapter leaves them there.
 constexpr size_t WAITING = 256;
 // Bytes from the board that nobody reads: more are lost, as in a serial adapter.
@@ -221,19 +222,19 @@ void wait() {
 
 // Let the terminal be the other end, until the next command.
 void serve() {
-    pollfd ends[] = {{COMMANDS, POLLIN, 0}, {TERMINAL, POLLIN, 0}};
+    pollfd ends[] = {{COMMANDS, POLLIN, 0}, {terminal, POLLIN, 0}};
     while (true) {
         const bool slow = now - last_activity > LONG_QUIET;
         poll(ends, 2, slow ? 1 : 0);
         if (ends[0].revents != 0) break;
         if (ends[1].revents & POLLIN && sender.bytes.size() < WAITING) {
             uint8_t bytes[WAITING];
-            const ssize_t got = read(TERMINAL, bytes, sizeof bytes);
+            const ssize_t got = read(terminal, bytes, sizeof bytes);
             if (got > 0) sender.bytes.insert(sender.bytes.end(), bytes, bytes + got);
         }
         for (uint64_t k = 0; k < BURST; k++) cycle();
         if (!receiver.bytes.empty()) {
-            const ssize_t put = write(TERMINAL, receiver.bytes.data(), receiver.bytes.size());
+            const ssize_t put = write(terminal, receiver.bytes.data(), receiver.bytes.size());
             if (put > 0) receiver.bytes.erase(receiver.bytes.begin(), receiver.bytes.begin() + put);
             if (receiver.bytes.size() > UNREAD) receiver.bytes.clear();
         }
@@ -268,13 +269,14 @@ void obey() {
 
 }  // namespace
 
-// Arguments: clock cycles of a bit on the line, seed of everything that is undefined at first.
+// Arguments: clock cycles of a bit on the line, seed of everything that is undefined at first, file of the terminal.
 int main(int argc, char** argv) {
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // a simulation does not outlive a caller that was killed
 #endif
     signal(SIGPIPE, SIG_IGN);
-    if (argc < 3) return 2;
+    if (argc < 4) return 2;
+    terminal = std::atoi(argv[3]);
     bit_cycles = std::atof(argv[1]);
     const auto context = std::make_unique<VerilatedContext>();
     context->randReset(2);

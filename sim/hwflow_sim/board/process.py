@@ -75,11 +75,9 @@ class SimulatedBoard:
         tty.setraw(slave)  # as a driver opens it: no echo while nobody has
         os.set_blocking(master, False)
         self._terminals = (master, slave)
-        # The child needs the terminal as file 3, whatever its number here.
         with (self.compiled.folder / LOG).open("wb") as log:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", f'exec "$@" 3<&{master} {master}<&-' if master != 3 else 'exec "$@"', "board",
-                 str(self.compiled.executable), repr(float(self.bit_cycles)), str(self.seed)],
+                [self.compiled.executable, repr(float(self.bit_cycles)), str(self.seed), str(master)],
                 cwd=self.compiled.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
                 pass_fds=[master], start_new_session=True)
         self.inject(*self.errors)

@@ -1,0 +1,99 @@
+"""The driver, unchanged, on the RTL of a whole board: host, UART, packets, core, packets, UART, host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hwflow_rtl.io.board_top import BoardTop
+from hwflow_rtl.io.clocking import Clocking
+from hwflow_sim.board import CompiledBoard, LinePort, SimulatedBoard, compile_board, rtl_design
+
+import hwflow.host
+from hwflow import golden, hls
+from hwflow.generation import twin
+from hwflow.host import LinkFailed, Patience
+from hwflow.quantize import Quantized
+from hwflow.synth import ends_of, load_board
+from hwflow.synth.identity import identity
+from tests.e2e.networks import rows_for, small_network
+from tests.host.models import leave_design
+
+#: Clock cycles of a bit: a line much faster than a board's, or the tests would wait for bits.
+DIVIDER = 8
+#: For the simulation, whose seconds are not those of the clock on the wall.
+PATIENCE = Patience(silence=20.0, stall=60.0)
+
+
+@pytest.fixture(scope="module")
+def simulated(quantized: Quantized, tmp_path_factory: pytest.TempPathFactory) -> tuple[CompiledBoard, Path]:
+    """The program that simulates the small network's board, and the folder of its design."""
+    place = tmp_path_factory.mktemp("board")
+    folder = leave_design(quantized, place / "build")
+    graph = quantized.graph
+    foldings = [next(iter(layer.foldings(graph))) for layer in graph.layers]
+    plan = hls.make_plan(graph, foldings, load_board("ulx3s_85f").technology())
+    technology = twin(plan)
+    top = BoardTop(core=hls.lower(graph, plan, technology), ends=ends_of(plan), technology=technology,
+                   clocking=Clocking(technology=technology, board_mhz=25.0, has_reset=True), divider=DIVIDER,
+                   identity=identity(graph, plan))
+    compiled = compile_board(rtl_design(top, technology.roms), folder=place / "board", cache=place / "cache")
+    return compiled, folder
+
+
+@pytest.fixture
+def board(simulated: tuple[CompiledBoard, Path]) -> Iterator[SimulatedBoard]:
+    with SimulatedBoard(simulated[0], bit_cycles=DIVIDER) as board:
+        yield board
+
+
+def require_golden(quantized: Quantized, driver: hwflow.host.Board, rows: int) -> None:
+    inputs = rows_for(small_network(), rows)
+    made = driver.run(inputs)
+    for name, values in golden.predict(quantized, inputs).items():
+        np.testing.assert_array_equal(made[name], values)
+
+
+def test_what_golden_gives(quantized, simulated, board):
+    port = LinePort(board)
+    with hwflow.host.open(port, design=simulated[1], clock=port.clock) as driver:
+        for rows in (1, 30, 7):
+            require_golden(quantized, driver, rows)
+        assert driver.statistics.losses == 0
+        assert driver.statistics.polls == 0
+    assert board.facts.broken == 0
+
+
+def test_a_hundred_frames_with_bit_errors(quantized, simulated, board):
+    """One bit of 10 000 wrong in each direction: no wrong answer, and the losses are reported."""
+    board.inject(1e-4, 5)
+    port = LinePort(board)
+    with hwflow.host.open(port, design=simulated[1], clock=port.clock) as driver:
+        require_golden(quantized, driver, 100)
+        seen = driver.statistics
+    assert board.facts.flipped_to_board > 0
+    assert board.facts.flipped_from_board > 0
+    assert seen.losses > 0
+
+
+def test_a_reset_in_the_middle(quantized, simulated, board):
+    port = LinePort(board)
+    with hwflow.host.open(port, design=simulated[1], clock=port.clock) as driver:
+        with pytest.raises(LinkFailed, match="started anew"):
+            driver.run(rows_for(small_network(), 60), lambda done, total: board.reset() if done == 20 else None)
+        require_golden(quantized, driver, 5)
+
+
+def test_behind_a_pseudo_terminal(quantized, simulated, board):
+    with hwflow.host.open(board.pty(), design=simulated[1], patience=PATIENCE) as driver:
+        require_golden(quantized, driver, 30)
+        assert driver.statistics.losses == 0
+
+
+def test_behind_a_pseudo_terminal_with_bit_errors(quantized, simulated, board):
+    board.inject(1e-4, 9)
+    with hwflow.host.open(board.pty(), design=simulated[1], patience=PATIENCE) as driver:
+        require_golden(quantized, driver, 100)
+        assert driver.statistics.losses > 0
