@@ -10,7 +10,7 @@ from amaranth.sim import Simulator
 from hwflow_rtl.io import HostLink
 from hwflow_rtl.vendor import Generic
 
-from .link_host import DATA, IDENTITY, RESET, RESULT, STATUS, Host, Seen, packet, packets_in
+from .link_host import DATA, IDENTITY, POLL, RESET, RESULT, STATUS, Host, Seen, frame_of, packet, packets_in
 
 DESIGN = bytes(range(0x7A, 0x82))  # with a flag and an escape in it
 #: Cycles of a byte: faster than any line.
@@ -31,12 +31,12 @@ class Bench:
         self.link = HostLink(technology=Generic(), identity=DESIGN, bytes_in=frame, bytes_out=out)
         self.frame, self.out, self.stall = frame, out, stall
         self.noise = random.Random(seed)
-        self.seen, self.came, self.errors, self.restarts = bytearray(), bytearray(), 0, 0
+        self.seen, self.came, self.errors, self.moves = bytearray(), bytearray(), 0, 0
         self.listens = listens
 
     async def core(self, ctx) -> None:
         """The core, and the line, which takes a byte in `PACE` cycles."""
-        link, owes, begun, was, pause = self.link, bytearray(), bytearray(), 0, 0
+        link, owes, begun, pause = self.link, bytearray(), bytearray(), 0
         while True:
             pause -= pause > 0
             ctx.set(link.o.ready, not pause)
@@ -48,12 +48,11 @@ class Bench:
             _, _, offered, byte, taken, restart, error, sends, sent = await ctx.tick().sample(
                 link.data.valid, link.data.payload[0], link.results.ready, link.restart, link.error, link.o.valid,
                 link.o.payload[0])
+            self.errors += error
+            self.moves += (sends and not pause) + (taken and valid) + (offered and ready)
             if sends and not pause:
                 self.came.append(sent)
                 pause = PACE
-            self.errors += error
-            self.restarts += restart and not was
-            was = restart
             if restart:
                 owes.clear()
                 begun.clear()
@@ -77,10 +76,10 @@ class Bench:
             await ctx.tick().repeat(PACE - 14)
 
     async def quiet(self, ctx, cycles: int = 12 * PACE) -> None:
-        """Until nothing has come for so long."""
+        """Until nothing has moved for so long."""
         count = -1
-        while count != len(self.came):
-            count = len(self.came)
+        while count != self.moves:
+            count = self.moves
             await ctx.tick().repeat(cycles)
 
     async def ask(self, ctx, octets: bytes) -> list[Seen]:
@@ -111,6 +110,32 @@ def short(found: list[Seen]) -> list[tuple]:
             else (seen.kind, seen.sequence, seen.acknowledge, seen.payload) for seen in found]
 
 
+class Page:
+    """The board as the page has it, with a core that takes nothing: what it answers to the packets of the host."""
+
+    def __init__(self, frame: int, out: int):
+        self.frame, self.out = frame, out
+        self.awake, self.expected, self.room = False, 0, ROOM
+
+    def answer(self, octets: bytes) -> list[tuple]:
+        answers = []
+        for seen in packets_in(octets)[0]:
+            if seen.kind == RESET and not seen.payload:
+                self.awake, self.expected, self.room = True, 0, ROOM
+                answers.append(identity(seen.sequence, self.frame, self.out))
+            elif (seen.kind, bool(seen.payload)) in ((DATA, True), (POLL, False)):
+                size = len(seen.payload)
+                if size > 128:
+                    continue
+                if not self.awake:
+                    answers.append(identity(seen.sequence, self.frame, self.out))
+                    continue
+                if seen.kind == DATA and seen.sequence == self.expected and size <= self.room:
+                    self.expected, self.room = self.expected + 1 & 255, self.room - size
+                answers.append(Seen(STATUS, 0, self.expected, self.room.to_bytes(2, "little")))
+        return short(answers)
+
+
 def test_a_frame_goes_in_and_its_results_come_back() -> None:
     bench = Bench(frame=5, out=3)
 
@@ -123,6 +148,135 @@ def test_a_frame_goes_in_and_its_results_come_back() -> None:
     bench.run(host)
     assert bench.seen == b"\x7e\x7d\0\xff\x20"
     assert not bench.errors
+
+
+GOOD = packet(DATA, 0, 0, b"abc")
+#: What is no packet with how many errors that are to be seen, and packets that mean nothing.
+WRONG = [
+    (GOOD[:-3] + b"\x7e", 1),  # cut
+    (GOOD[:6] + b"\x7e", 1),  # a flag in the middle
+    (GOOD[:-1] + b"\0\x7e", 1),  # a byte too many
+    (GOOD[:-1] + b"\x7d\x7e", 1),  # an escape before the flag
+    (GOOD.replace(b"b", b"c"), 1),  # a wrong bit
+    (frame_of(bytes([DATA, 0, 0, 4]) + b"abc"), 1),  # too short
+    (frame_of(bytes([DATA, 0, 0, 2]) + b"abc"), 1),
+    (frame_of(bytes([DATA, 0, 0])), 1),
+    (b"\x7e\x7e\x7d\x7e\x7e", 0),  # nothing, and an escape of nothing
+    (packet(DATA, 1, 0, b"abc"), 0),  # not in turn
+    (packet(DATA, 255, 0, b"abc"), 0),
+    (packet(DATA, 0, 0, b""), 0),
+    (packet(RESET, 9, 0, b"x"), 0),
+    (packet(POLL, 9, 0, b"x"), 0),
+    (packet(0x81, 0, 0, b""), 0),
+    (packet(0x12, 0, 0, b"abc"), 0),
+]
+LONG = [
+    (frame_of(bytes([DATA, 0, 0, 129]) + bytes(129)), 1),
+    (frame_of(bytes([DATA, 0, 0, 255]) + bytes(255)), 1),
+    (bytes(range(256)) + b"\x7e", 2),  # with a flag in it
+]
+
+
+@pytest.mark.parametrize("wrong", [WRONG, pytest.param(LONG, marks=pytest.mark.slow)])
+def test_what_is_wrong_is_dropped_and_what_follows_counts(wrong: list[tuple[bytes, int]]) -> None:
+    bench, page = Bench(listens=False), Page(4, 3)
+
+    async def host(ctx):
+        await bench.quiet(ctx, 60)
+        for octets, errors in wrong:
+            bench.errors = 0
+            octets = (b"" if page.awake else packet(RESET, 3)) + octets
+            assert short(await bench.ask(ctx, octets)) == page.answer(octets)
+            assert bench.errors == errors, octets
+        assert page.expected == 0
+        assert short(await bench.ask(ctx, GOOD)) == page.answer(GOOD) == [(STATUS, 1, ROOM - 3)]
+
+    bench.run(host)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_any_packets_are_answered_as_on_the_page(seed: int) -> None:
+    """The core takes nothing, so that the room is known; one packet at a time, so that no answer stands for two."""
+    noise = random.Random(seed)
+    bench, page = Bench(listens=False), Page(4, 3)
+
+    async def host(ctx):
+        for number in range(28):
+            kind = RESET if number in (2, 23) else noise.choice((DATA, DATA, DATA, POLL))
+            size = noise.choice((0, 1, 3, 127, 128)) if kind == DATA else 0
+            sequence = noise.choice((page.expected, page.expected, page.expected + 1, noise.randrange(256))) & 255
+            octets = packet(kind, sequence, noise.choice((0, 0, 1, 200)), noise.randbytes(size))
+            if noise.random() < 0.15:
+                octets = octets[:5] + octets[6:]
+            assert short(await bench.ask(ctx, octets)) == page.answer(octets), number
+
+    bench.run(host)
+
+
+def results_of(found: list[Seen]) -> list[tuple[int, bytes]]:
+    return [(seen.sequence, seen.payload) for seen in found if seen.kind == RESULT]
+
+
+@pytest.mark.slow
+def test_results_are_kept_until_they_are_acknowledged() -> None:
+    """Frames of one byte and results of 200: packets of 128 and 72, four of which wait."""
+    bench = Bench(frame=1, out=200)
+    whole = answers(b"abcd", 1, 200)
+    pieces = [whole[200 * k + a:200 * k + b] for k in range(4) for a, b in ((0, 128), (128, 200))]
+
+    async def host(ctx):
+        await bench.ask(ctx, packet(RESET, 3))
+        kept = list(enumerate(pieces))
+        assert results_of(await bench.ask(ctx, packet(DATA, 0, 0, b"abcd"))) == kept[:4]
+        assert results_of(await bench.ask(ctx, packet(DATA, 0, 0, b"z"))) == []  # not expected
+        assert results_of(await bench.ask(ctx, packet(POLL, 0, 0))) == kept[:4]
+        assert results_of(await bench.ask(ctx, packet(POLL, 0, 1))) == kept[1:5]
+        assert results_of(await bench.ask(ctx, packet(DATA, 9, 3, b"z"))) == kept[5:7]
+        for never in (0, 2, 8, 9, 131, 255):  # freed, or never sent
+            assert results_of(await bench.ask(ctx, packet(DATA, 9, never, b"z"))) == []
+        assert results_of(await bench.ask(ctx, packet(POLL, 0, 7))) == kept[7:]
+        assert results_of(await bench.ask(ctx, packet(POLL, 0, 8))) == []
+
+    bench.run(host)
+
+
+@pytest.mark.slow
+def test_what_was_sent_once_may_be_acknowledged_while_it_is_repeated() -> None:
+    bench = Bench(frame=1, out=100)
+    whole = answers(b"abcdef", 1, 100)
+
+    async def host(ctx):
+        await bench.ask(ctx, packet(RESET, 3))
+        await bench.ask(ctx, packet(DATA, 0, 0, b"abcdef"))
+        # The repetition has just begun when the acknowledgement of all four comes: the packet on its way stays whole.
+        found = await bench.ask(ctx, packet(POLL, 0, 0) + packet(DATA, 9, 4, b"z"))
+        sequences = [sequence for sequence, _ in results_of(found)]
+        assert sequences in ([0, 4, 5], [4, 5])
+        assert all(body == whole[100 * k:100 * k + 100] for k, body in results_of(found))
+
+    bench.run(host)
+
+
+@pytest.mark.parametrize("after", [
+    pytest.param(30, marks=pytest.mark.slow), 700, pytest.param(1500, marks=pytest.mark.slow)])
+def test_a_reset_in_the_middle_of_anything(after: int) -> None:
+    bench = Bench(frame=4, out=100)
+
+    async def host(ctx):
+        await bench.ask(ctx, packet(RESET, 3))
+        await bench.send(ctx, packet(DATA, 0, 0, b"abcdefghijk"))
+        await ctx.tick().repeat(after)
+        await bench.send(ctx, packet(DATA, 1, 0, b"12345")[:-4])
+        bench.came.clear()
+        await bench.send(ctx, packet(RESET, 4))
+        await bench.quiet(ctx)
+        assert packets_in(bench.came)[0][-1] == identity(4, 4, 100)
+        found = await bench.ask(ctx, packet(DATA, 0, 0, b"4321"))
+        assert results_of(found) == [(0, answers(b"4321", 4, 100))]
+        assert bench.seen == b"4321"
+
+    bench.run(host)
 
 
 @pytest.mark.slow

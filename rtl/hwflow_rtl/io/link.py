@@ -78,7 +78,7 @@ class HostLink(wiring.Component):
         m.d.comb += [
             receiver.aborted.eq(deframer.aborted), receiver.room.eq(data.room), data.write.eq(receiver.write),
             data.byte.eq(deframer.o.payload.byte), data.commit.eq(receiver.commit),
-            data.rollback.eq(receiver.rollback & ~receiver.commit), sender.room.eq(data.room),
+            data.rollback.eq(receiver.rollback), sender.room.eq(data.room),
             receiver.identity_sent.eq(sender.identity_sent), self.restart.eq(receiver.restart),
             self.error.eq(receiver.error),
         ]
@@ -86,6 +86,6 @@ class HostLink(wiring.Component):
             m.d.comb += getattr(sender, name).eq(getattr(receiver, name))
         for name in ("free", "slot", "place"):
             m.d.comb += getattr(results, name).eq(getattr(sender, name))
-        for name in ("filled", "byte", "length"):
+        for name in ("filled", "byte", "length", "last"):
             m.d.comb += getattr(sender, name).eq(getattr(results, name))
         return m

@@ -92,8 +92,8 @@ class ResultQueue(wiring.Component):
         What to read: slots count round from 0 at reset.
     byte : Out(8)
         `latency` cycles later.
-    length : Out(8)
-        Bytes of `slot`, in the same cycle.
+    length, last : Out(8), Out(7)
+        Bytes of `slot`, and the place of the last of them, in the same cycle.
     """
 
     #: More would hardly shorten the wait for acknowledgements.
@@ -109,6 +109,7 @@ class ResultQueue(wiring.Component):
         super().__init__({
             "i": In(stream_of(BYTE, 1)), "filled": Out(range(self.slots + 1)), "free": In(1),
             "slot": In(range(self.slots)), "place": In(range(self.size)), "byte": Out(8), "length": Out(8),
+            "last": Out(range(MAX_PAYLOAD)),
         })
 
     @property
@@ -149,12 +150,14 @@ class ResultQueue(wiring.Component):
         """Says how long the packets in the slots are; gives the last place of the packet that is being written."""
         if self.packets == 1 or self.last_length == MAX_PAYLOAD:
             length = min(self.frame, MAX_PAYLOAD)
-            m.d.comb += self.length.eq(length)
+            m.d.comb += [self.length.eq(length), self.last.eq(length - 1)]
             return length - 1
         # Down to its sign bit: the packets of the frame that follow this one, less one.
         left = Signal(range(-1, self.packets - 1), init=self.packets - 2)
         short = Signal(self.slots)
-        m.d.comb += self.length.eq(Mux(short.bit_select(self.slot, 1), self.last_length, MAX_PAYLOAD))
+        is_short = short.bit_select(self.slot, 1)
+        m.d.comb += [self.length.eq(Mux(is_short, self.last_length, MAX_PAYLOAD)),
+                     self.last.eq(Mux(is_short, self.last_length - 1, MAX_PAYLOAD - 1))]
         with m.If(complete):
             m.d.sync += [left.eq(Mux(left[-1], self.packets - 2, left - 1)), short.bit_select(slot, 1).eq(left[-1])]
-        return Mux(left[-1], self.last_length, MAX_PAYLOAD) - 1
+        return Mux(left[-1], self.last_length - 1, MAX_PAYLOAD - 1)

@@ -42,7 +42,7 @@ class State(enum.Enum, shape=3):
 class PacketReceiver(wiring.Component):
     """Takes the tokens of a `Deframer` and says what to do.
 
-    All pulses but `write` come with the flag that ends a packet.  A token takes ten cycles, in which the checksum is
+    All pulses but `write` come one cycle after the flag that ends a packet.  A token takes ten cycles, in which the checksum is
     counted; what is compared with its byte has all that time.
 
     Attributes
@@ -54,7 +54,7 @@ class PacketReceiver(wiring.Component):
     write : Out(1)
         The byte of `i` is payload of DATA that are expected and have room.
     commit, rollback : Out(1)
-        To the data queue: take what was written; forget it, with every flag else.
+        To the data queue: take what was written; forget it, after every flag else.
     expected : Out(8)
         Sequence of the data that are expected.
     wants_status, repeat : Out(1)
@@ -84,17 +84,19 @@ class PacketReceiver(wiring.Component):
         m = Module()
         m.submodules.crc = crc = Crc32()
         byte = self.i.payload.byte
-        started, act, end, taken, accepted = Signal(), Signal(), Signal(), Signal(), Signal()
+        started, act, end, taken, accepted, closed = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
         state, place, left = Signal(State), Signal(2), Signal(range(MAX_PAYLOAD + 1))
         # The checksum runs over a flag as well, which does no harm: the flag clears it.
         m.d.comb += [
             crc.byte.eq(byte), crc.start.eq(self.i.valid & ~started), self.i.ready.eq(crc.done),
             act.eq(crc.done & ~self.i.payload.flag), end.eq(crc.done & self.i.payload.flag), crc.clear.eq(end),
             crc.tail.eq(state == State.CHECK), self.write.eq(act & taken & (state == State.PAYLOAD)),
-            accepted.eq(end & (state == State.END) & crc.good & ~self.aborted),
-            self.error.eq(end & ~accepted & ~((state == State.HEADER) & (place == 0))),
+            self.rollback.eq(closed & ~self.commit),
         ]
-        m.d.sync += started.eq(self.i.valid & ~crc.done)
+        good = (state == State.END) & crc.good & ~self.aborted
+        empty = (state == State.HEADER) & (place == 0)
+        m.d.sync += [started.eq(self.i.valid & ~crc.done), closed.eq(end), accepted.eq(end & good),
+                     self.error.eq(end & ~good & ~empty)]
         with m.If(act):
             m.d.sync += place.eq(place + 1)
             with m.Switch(state):
@@ -115,7 +117,6 @@ class PacketReceiver(wiring.Component):
         with m.If(end):
             m.d.sync += [state.eq(State.HEADER), place.eq(0)]
         self.kinds(m, accepted, taken, [act & (state == State.HEADER) & (place == k) for k in range(4)])
-        m.d.comb += self.rollback.eq(end)
         return m
 
     def kinds(self, m: Module, accepted: Signal, taken: Signal, fields: list[Value]) -> None:

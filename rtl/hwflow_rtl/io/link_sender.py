@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Technology
 from .link_bytes import TOKEN, Crc32
-from .link_queues import ROOM, ResultQueue
+from .link_queues import MAX_PAYLOAD, ROOM, ResultQueue
 from .link_receiver import Kind
 
 __all__ = ["IDENTITY_BYTES", "VERSION", "PacketSender"]
@@ -52,7 +52,7 @@ class PacketSender(wiring.Component):
         For the host.
     wants_status, repeat, wants_identity, identity_sent, sequence, acknowledged, acknowledge
         As in `PacketReceiver`.
-    filled, free, slot, place, byte, length
+    filled, free, slot, place, byte, length, last
         As in `ResultQueue`.
     """
 
@@ -68,23 +68,24 @@ class PacketSender(wiring.Component):
             "o": Out(stream.Signature(TOKEN)), "expected": In(8), "room": In(range(ROOM + 1)),
             "wants_status": In(1), "repeat": In(1), "wants_identity": In(1), "identity_sent": Out(1),
             "sequence": In(8), "acknowledged": In(1), "acknowledge": In(8),
-            **{name: queue[name].flip() for name in ("filled", "free", "slot", "place", "byte", "length")},
+            **{name: queue[name].flip() for name in ("filled", "free", "slot", "place", "byte", "length", "last")},
         })
 
     @property
     def settle(self) -> int:
         """Cycles from the place of a byte to the byte in its register."""
-        return max(self.technology.timing.ram, self.technology.timing.rom) + 1
+        return max(self.technology.timing.ram, self.technology.timing.rom) + 2
 
     def elaborate(self, platform):
         m = Module()
-        state, place, last, step = Signal(State), Signal(8), Signal(), Signal()
+        state, place, last, step = Signal(State), Signal(range(MAX_PAYLOAD)), Signal(), Signal()
         identity, status, go, sequence = Signal(), Signal(), Signal(), Signal(8)  # without both it is a result
         flag = (state == State.OPEN) | (state == State.CLOSE)
         length = Mux(identity, IDENTITY_LENGTH, Mux(status, STATUS_LENGTH, self.length))
         m.d.comb += self.place.eq(place)
         # There are ten cycles from a step to the next.
-        m.d.sync += last.eq(flag | Mux(state == State.PAYLOAD, place + 1 == length, place[:2] == 3))
+        last_place = Mux(identity, IDENTITY_LENGTH - 1, Mux(status, STATUS_LENGTH - 1, self.last))
+        m.d.sync += last.eq(flag | Mux(state == State.PAYLOAD, place == last_place, place[:2] == 3))
         with m.If(go):
             m.d.sync += state.eq(State.OPEN)
         with m.If(step):
@@ -95,10 +96,11 @@ class PacketSender(wiring.Component):
         header = Array([
             Mux(identity, Kind.IDENTITY, Mux(status, Kind.STATUS, Kind.RESULT)),
             Mux(identity, self.sequence, sequence), self.expected, length])
-        payload = self.payload(m, place, identity, status)
+        field, payload = Signal(8), Signal(8)
+        m.d.sync += [field.eq(header[place[:2]]), payload.eq(self.payload(m, place, identity, status))]
         m.submodules.crc = crc = Crc32()
         m.d.comb += [crc.tail.eq(state == State.CHECK), crc.clear.eq(state == State.OPEN)]
-        byte = Mux(state == State.HEADER, header[place[:2]], Mux(state == State.PAYLOAD, payload, crc.octet))
+        byte = Mux(state == State.HEADER, field, Mux(state == State.PAYLOAD, payload, crc.octet))
         closed = step & (state == State.CLOSE)
         self.offer(m, crc, byte, flag, go | step & ~closed, step)
         self.choose(m, state, identity, status, go)
@@ -177,8 +179,8 @@ class PacketSender(wiring.Component):
         """From the oldest result, of sequence `base`: `sent` are on their way, at most `reached` have ever been."""
         base, distance = Signal(8), Signal(8)
         sent, reached = Signal.like(self.filled), Signal.like(self.filled)
-        m.d.comb += [sequence.eq(base + sent), self.slot.eq(sequence), self.unsent.eq(sent != self.filled)]
-        m.d.sync += [distance.eq(self.acknowledge - base), self.within.eq((distance != 0) & (distance <= reached))]
+        m.d.comb += [self.slot.eq(sequence), self.unsent.eq(sent != self.filled)]
+        m.d.sync += [sequence.eq(base + sent), distance.eq(self.acknowledge - base), self.within.eq((distance != 0) & (distance <= reached))]
         with m.If(self.free):
             m.d.sync += [base.eq(base + 1), reached.eq(reached - 1), sent.eq(sent - (sent != 0))]
         with m.If(self.act & ~self.acknowledging & self.repeating):
