@@ -14,8 +14,8 @@ from amaranth.lib.wiring import In, Out
 from .logic_multiplier import LogicMultipliers
 from .pipeline import adder_luts
 from .requantize_numbers import shape_range, union
+from .vendor import pairs
 from .vendor.base import MultiplierStyle, Resources, Technology, gated, product_shape
-from .vendor.pairs import PairMultipliers
 
 __all__ = ["LogicProducts", "MultiplierStyle", "Operand", "ProductShape", "table"]
 
@@ -130,7 +130,7 @@ class ProductShape:
             return 1
         if self.style is MultiplierStyle.LOGIC:
             return LogicMultipliers.latency(self.element.shape, self.weight.shape)
-        return technology.timing.multiply
+        return technology.timing.multiply + (pairs.LATENCY if self.style is MultiplierStyle.PAIRS else 0)
 
     def unit(self, count: int, technology: Technology) -> wiring.Component:
         """`count` products a cycle: p[n] = a[n // sharing] * b[n], `latency` cycles later; a are elements, b weights.
@@ -156,7 +156,7 @@ class ProductShape:
                 return LogicMultipliers.cost(count=count, a=a, b=b, technology=technology)
             if self.style is MultiplierStyle.PAIRS:
                 chain = adder_luts(product_shape(a, b).width, technology)
-                return PairMultipliers.cost(count=count, a=a, b=b, chain=chain)
+                return pairs.PairMultipliers.cost(count=count, a=a, b=b, chain=chain)
             return technology.multipliers_cost(count=count, a=a, b=b)
         width, narrow = self.shape.width, min(self.element, self.weight, key=lambda operand: operand.width)
         gates = max(self.element.width, self.weight.width)  # one for each bit that is taken or not

@@ -66,7 +66,7 @@ class ECP5Multipliers(Multipliers):
 
 
 class ECP5Pairs(PairMultipliers):
-    """Latency 4: the three registers of the MULT18X18D, and the register in the fabric, which the correction is in."""
+    """Latency 5: operands, the three registers of the MULT18X18D, and one in the fabric behind the correction."""
 
     def block(self, m: Module, n: int, a: Value, packed: Value) -> Value:
         product = Signal(36, name=f"product{n}")
