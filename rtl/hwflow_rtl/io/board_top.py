@@ -96,7 +96,10 @@ class BoardTop(wiring.Component):
         m.submodules.link = self.link
         # One register resets the core: what reads it can be placed near a copy of it (hwflow.synth.placement).
         run = m.domains.run = ClockDomain("run")
-        m.d.comb += [run.clk.eq(self.clocking.sync_clk), run.rst.eq(self.link.restart)]
+        # The way from the link to all the copies has a cycle for itself.
+        restart = Signal(init=1)
+        m.d.sync += restart.eq(self.link.restart)
+        m.d.comb += [run.clk.eq(self.clocking.sync_clk), run.rst.eq(restart)]
         in_core = DomainRenamer("run")
         m.submodules.core, m.submodules.frames = in_core(self.core), in_core(self.frames)
         m.d.comb += [receiver.rx.eq(self.rx), self.tx.eq(transmitter.tx)]
