@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import hls
 from .build import cached_step, digest
@@ -23,6 +24,9 @@ from .quantize.settings_file import settings_from_yaml
 from .routed import DESIGN, SETTINGS, RoutedDesign
 from .synth.identity import DesignFacts, identity
 from .synth.reweight import REMEDY, ReweightReport, reweight
+
+if TYPE_CHECKING:
+    from .proof import NetlistProof
 
 __all__ = ["Retrained"]
 
@@ -91,3 +95,16 @@ class Retrained:
                                clock_mhz=report.clock_mhz)
         replace(facts, quantized="../../integers").write(folder)
         return report
+
+    def prove(self) -> NetlistProof:
+        """The netlist with the new contents, cell by cell against the golden model."""
+        from .proof import prove_netlist
+
+        flow, design = self.flow, self.design
+        _, quantized = self.fitted
+        with flow.console.step(f"simulate {flow.settings.frames} frames through the pins of the netlist"):
+            return prove_netlist(
+                flow.folder / "synth" / flow.board.name / "netlist" / "netlist.json", flow.board, quantized.graph,
+                flow.frames, identity=identity(quantized.graph, design.plan), interval=design.plan.interval,
+                folder=flow.folder / "netlist" / flow.board.name, cache=flow.settings.build / ".cache" / "sim",
+                say=flow.console.progress)

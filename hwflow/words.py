@@ -271,10 +271,13 @@ def program(**options: Any) -> None:
 @board_option
 @click.option("--base", type=click.Path(path_type=Path), required=True,
               help="The first model, which was synthesized, or its build folder.")
+@click.option("--netlist", is_flag=True, help="Prove the result: its cells give the golden model's bytes.")
+@click.option("--frames", type=click.IntRange(min=2), default=3, show_default=True, help="Frames of that proof.")
 def reweight(**options: Any) -> None:
     """Put the retrained MODEL into the routed design of the first one: seconds, without place and route.
 
-    Exit codes: 0 done; 1 where the model does not fit the routed hardware, or a tool fails; 2 without a routed design.
+    Exit codes: 0 done; 1 where the model does not fit the routed hardware, the proof fails, or a tool does; 2 without a
+    routed design.
     """
     run(commands.reweight, options)
 

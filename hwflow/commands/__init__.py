@@ -8,8 +8,8 @@ from __future__ import annotations
 from .board import run
 from .hardware import boards, build, check, doctor, golden, info, quantize, sim, synth
 from .onnx_files import convert, diff, rules
-from .retraining import reweight
 from .programming import program
+from .retraining import reweight
 
 __all__ = [
     "boards",

@@ -27,12 +27,18 @@ def reweight(console: Console, settings: Settings) -> Mapping[str, Any]:
     flow.prepare(lambda: tools_of_family(flow.board.family), lambda: retrained.design)
     with locked(flow.folder, console.progress):
         report = retrained.reweight()
+        seconds = time.monotonic() - started
         accuracy = flow.accuracy()
-    seconds = time.monotonic() - started
+        proof = retrained.prove() if settings.netlist else None
     say_accuracy(console, accuracy)
     console.say(f"bitstream: {report.bitstream}; {report.changed} of {report.parts} parts of ROMs are new, all else is "
                 f"the routed design in {report.base}, its clock of {report.clock_mhz:g} MHz included; {seconds:.1f} s")
-    return {**report.to_dict(), "seconds": round(seconds, 2), "accuracy": accuracy.facts() if accuracy else None}
+    if proof is not None:
+        (console.say if proof.equal else console.fail)(str(proof))
+        if proof.difference is not None:
+            console.fail(proof.difference)
+    return {"exit_code": 0 if proof is None or proof.equal else 1, **report.to_dict(), "seconds": round(seconds, 2),
+            "accuracy": accuracy.facts() if accuracy else None, "proof": proof.facts() if proof else None}
 
 
 def base_folder(settings: Settings) -> Path:

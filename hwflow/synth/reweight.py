@@ -30,7 +30,8 @@ __all__ = ["ReweightReport", "reweight"]
 ROUTED = "routed.json"
 #: Parts of a design that a message names.
 MOST_NAMES = 8
-REMEDY = ("place and route anew with `hwflow synth`; with --reweightable its hardware has room for other weights")
+REMEDY = "place and route anew with `hwflow synth`; with --reweightable its hardware has room for other weights"
+ALSO = "an hwflow that changed since, or a board file, makes other hardware, too"
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def require_same(old: str, new: str, old_contents: Contents, contents: Contents)
     names = list(dict.fromkeys(differing(old, new)))
     more = f" and {len(names) - MOST_NAMES} others" if len(names) > MOST_NAMES else ""
     raise AnswerIsNo(f"the routed design must differ in nothing but the contents of its ROMs, and these parts of it "
-                     f"differ: {', '.join(names[:MOST_NAMES])}{more}; {REMEDY}")
+                     f"differ: {', '.join(names[:MOST_NAMES])}{more}; {REMEDY}; {ALSO}")
 
 
 def differing(old: str, new: str) -> Iterator[str]:
