@@ -42,8 +42,8 @@ class State(enum.Enum, shape=3):
 class PacketReceiver(wiring.Component):
     """Takes the tokens of a `Deframer` and says what to do.
 
-    All pulses but `write` come one cycle after the flag that ends a packet.  A token takes ten cycles, in which the checksum is
-    counted; what is compared with its byte has all that time.
+    All pulses but `write` come one cycle after the flag that ends a packet.  A token takes ten cycles, in which the
+    checksum is counted; what is compared with its byte has all that time.
 
     Attributes
     ----------
@@ -84,19 +84,20 @@ class PacketReceiver(wiring.Component):
         m = Module()
         m.submodules.crc = crc = Crc32()
         byte = self.i.payload.byte
-        started, act, end, taken, accepted, closed = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
+        started, act, end, closed = Signal(), Signal(), Signal(), Signal()
+        taken, writes, accepted = Signal(), Signal(), Signal()
         state, place, left = Signal(State), Signal(2), Signal(range(MAX_PAYLOAD + 1))
         # The checksum runs over a flag as well, which does no harm: the flag clears it.
         m.d.comb += [
             crc.byte.eq(byte), crc.start.eq(self.i.valid & ~started), self.i.ready.eq(crc.done),
             act.eq(crc.done & ~self.i.payload.flag), end.eq(crc.done & self.i.payload.flag), crc.clear.eq(end),
-            crc.tail.eq(state == State.CHECK), self.write.eq(act & taken & (state == State.PAYLOAD)),
+            crc.tail.eq(state == State.CHECK), self.write.eq(act & writes),
             self.rollback.eq(closed & ~self.commit),
         ]
         good = (state == State.END) & crc.good & ~self.aborted
         empty = (state == State.HEADER) & (place == 0)
         m.d.sync += [started.eq(self.i.valid & ~crc.done), closed.eq(end), accepted.eq(end & good),
-                     self.error.eq(end & ~good & ~empty)]
+                     self.error.eq(end & ~good & ~empty), writes.eq(taken & (state == State.PAYLOAD))]
         with m.If(act):
             m.d.sync += place.eq(place + 1)
             with m.Switch(state):

@@ -104,8 +104,9 @@ class PacketSender(wiring.Component):
         closed = step & (state == State.CLOSE)
         self.offer(m, crc, byte, flag, go | step & ~closed, step)
         self.choose(m, state, identity, status, go)
-        self.window(m, sequence, closed & ~identity & ~status)
-        m.d.comb += self.identity_sent.eq(closed & identity)
+        sent_one = Signal()
+        m.d.sync += [sent_one.eq(closed & ~identity & ~status), self.identity_sent.eq(closed & identity)]
+        self.window(m, sequence, sent_one)
         return m
 
     def offer(self, m: Module, crc: Crc32, byte: Value, flag: Value, begin: Value, step: Signal) -> None:
@@ -180,7 +181,8 @@ class PacketSender(wiring.Component):
         base, distance = Signal(8), Signal(8)
         sent, reached = Signal.like(self.filled), Signal.like(self.filled)
         m.d.comb += [self.slot.eq(sequence), self.unsent.eq(sent != self.filled)]
-        m.d.sync += [sequence.eq(base + sent), distance.eq(self.acknowledge - base), self.within.eq((distance != 0) & (distance <= reached))]
+        m.d.sync += [sequence.eq(base + sent), distance.eq(self.acknowledge - base),
+                     self.within.eq((distance != 0) & (distance <= reached))]
         with m.If(self.free):
             m.d.sync += [base.eq(base + 1), reached.eq(reached - 1), sent.eq(sent - (sent != 0))]
         with m.If(self.act & ~self.acknowledging & self.repeating):
