@@ -67,12 +67,13 @@ class ConcatStage(wiring.Component):
     def cost(*, element: Shape, lanes: int, words: Sequence[int]) -> Resources:
         """LUT and FF estimated; there is nothing else."""
         width, count = lanes * Shape.cast(element).width, len(words)
-        pair = Resources(lut=width + 6, ff=2 * width + 4)
+        pair = Resources(ff=2 * width + 4)
         if count == 1:
-            return pair
+            return pair + Resources(lut=width + 6)
         bits = (max(words) - 1).bit_length() + 1
-        # A multiplexer of three words is a table of five inputs, made of two; each further word is one more.
-        return pair + Resources(lut=width * (count - 1) + 3 * count + 2 * bits + 20, ff=count + bits)
+        # A multiplexer of three words is a table of five inputs, made of two; each further word is one more.  What the
+        # queue holds back is in the same tables.
+        return pair + Resources(lut=width * (count - 1) + 3 * count + bits, ff=count + bits)
 
     def model(self, *inputs: IntArray) -> IntArray:
         """Codes [beats, lanes] of each input to [beats, lanes] of the output."""

@@ -155,9 +155,9 @@ class Queue(wiring.Component):
         """`stored` counts the words in the memory; `some` and `self.i.ready` are its comparisons, one cycle ahead."""
         m = Module()
         places = 1 << ceil_log2(self.depth)
-        tables = self.technology is not None and has_tables(self.technology)
-        m.submodules.ring = ring = memory.Memory(
-            shape=self.shape, depth=places, init=[], attrs={"ram_style": "distributed"} if tables else {})
+        style = {} if self.technology is None else {
+            "ram_style": "distributed" if has_tables(self.technology) else "block"}
+        m.submodules.ring = ring = memory.Memory(shape=self.shape, depth=places, init=[], attrs=style)
         write, read = ring.write_port(), ring.read_port(domain="comb")
         stored, some, space = Signal(range(self.depth + 1)), Signal(), Signal(init=1)
         word, full = Signal(self.shape, reset_less=True), Signal()

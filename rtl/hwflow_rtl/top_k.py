@@ -106,7 +106,7 @@ class TopKStage(wiring.Component):
         index = adder_luts(base, technology) if lane else 0
         width = k * Shape.cast(output).width
         return results_of(channels, lanes, technology).cost(width) + Resources(
-            lut=matches * (compare + bits + lane) + k * (compare + 2 * carried + 2) + k * index + 3 * base + 4,
+            lut=matches * (compare + bits + lane) + k * compare + (k - 1) * 2 * carried + k * index + base,
             ff=matches * (bits + lane) + levels * (base + 3) + k * (carried + 1) + width + 2 * base + 4)
 
     def model(self, frames: IntArray) -> IntArray:

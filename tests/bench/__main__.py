@@ -14,14 +14,17 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.bench.estimates import ESTIMATE_SECTIONS
 from tests.bench.networks import NETWORK_SECTIONS
 from tests.bench.onnx_sections import ONNX_SECTIONS
 from tests.bench.quantization_sections import QUANTIZATION_SECTIONS
+from tests.bench.routes import ROUTE_SECTIONS
 from tests.bench.sections import SECTIONS as HARDWARE_SECTIONS
 from tests.bench.sections import Bench
 
 DOCS = Path(__file__).parents[2] / "docs"
-SECTIONS = {**HARDWARE_SECTIONS, **NETWORK_SECTIONS, **QUANTIZATION_SECTIONS, **ONNX_SECTIONS}
+SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **NETWORK_SECTIONS, **QUANTIZATION_SECTIONS,
+            **ONNX_SECTIONS}
 
 
 def report_of(section: str) -> Path:
@@ -45,6 +48,8 @@ def main() -> int:
                         help="folder of third-party models with a manifest.yaml (default: $HWFLOW_MODELS)")
     parser.add_argument("--report", type=Path, help="the file to write into (default: the section's page in docs/)")
     parser.add_argument("--folder", type=Path, help="where results of the tools are kept, so that a run can go on")
+    parser.add_argument("--only", metavar="NAME", help="of the section routes, the one design to route")
+    parser.add_argument("--seeds", type=int, default=1, help="of the section routes, seeds of place and route")
     parser.add_argument("--list", action="store_true", help="list the sections")
     options = parser.parse_args()
     if options.list:
@@ -58,7 +63,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hwflow-bench-") as temporary:
         folder = (options.folder or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        bench = Bench(Path(options.models) if options.models else None, folder)
+        bench = Bench(Path(options.models) if options.models else None, folder, options.folder is not None,
+                      options.only, options.seeds)
         for name in options.sections or SECTIONS:
             print(f"== {name}", file=sys.stderr, flush=True)
             text = SECTIONS[name](bench)

@@ -159,4 +159,5 @@ def test_queue_with_a_technology_is_the_same_queue(family):
     assert traces["o"].span == 200
     cost = Queue.cost(width=8, depth=20, technology=family())
     assert cost.ram == (family().ram_cost(width=8, depth=32).ram if family is ICE40 else 0)
-    assert ("ram_style" in emit_rtlil(queue, name="queue")) == (family is not ICE40)
+    style = '"block"' if family is ICE40 else '"distributed"'
+    assert f"ram_style {style}" in emit_rtlil(queue, name="queue")
