@@ -7,7 +7,7 @@ from dataclasses import dataclass
 __all__ = ["Pace", "Patience"]
 
 #: The shortest time before the host asks again, in seconds: what an operating system takes now and then.
-SHORTEST = 0.02
+SHORTEST = 0.05
 #: Round trips of the first, short packets that the first answer to a long one may take.
 FIRST = 8.0
 #: Weights of the newest sample and factor of the deviation, of RFC 6298 (retransmission timer of TCP).

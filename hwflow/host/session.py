@@ -18,14 +18,16 @@ Progress = Callable[[int, int], None]
 
 #: Packets that are written before the host looks what came.
 BURST = 8
+#: Packets of results that are acknowledged by themselves where data, whose answer lets more data go, are on their way.
+PATIENT = 4
 
 
 class Session:
     """What host and board have of each other since a RESET.
 
-    A STATUS that brings nothing new means that the board dropped data, and they are sent again; but not if it answers
-    something that could bring nothing new (an acknowledgement alone, data for the second time), or data would be
-    repeated for ever.  `idle_answers` counts those that are on their way.
+    Each packet of data, acknowledgement and question is answered by one STATUS, in their order, where neither was lost.
+    So a STATUS that brings nothing new means that data were dropped where the oldest packet without an answer is data
+    that the board has not got; and nothing where that is another one, or data would be repeated for ever.
     """
 
     def __init__(self, wire: Wire, identity: Identity, patience: Patience, round_trip: float) -> None:
@@ -37,13 +39,13 @@ class Session:
         self.progress: Progress | None = None
         #: When something right came, when something new came, since when an answer is waited for.
         self.heard = self.moved = self.timer = self.clock()
-        self.polled = False
         self.unanswered = 0
-        self.idle_answers = 0
+        #: What is on the line and was not answered, in order: which packet of data, or None for others.
+        self.unsettled: deque[int | None] = deque()
         #: The packet of results that was missing when the host last asked for it.
         self.gap: int | None = None
-        #: Whether results came that the board does not know to have arrived.
-        self.owed = False
+        #: Packets of results that came and that the board does not know to have arrived.
+        self.owed = 0
         #: When the packets from `outbox.base` on were sent; None for those sent again.
         self.sent: deque[float | None] = deque()
 
@@ -81,26 +83,28 @@ class Session:
                 self.statistics.resent += 1
             else:
                 self.sent.append(self.clock())
+            self.unsettled.append(self.outbox.cursor - 1)
             packets.append(Packet(Kind.DATA, found[0], self.collector.acknowledge, found[1]))
         if packets:
             if not waiting:
                 self.timer = self.clock()
-            self.owed = False
+            self.owed = 0
             self.wire.send(*packets)
-        elif self.owed:
+        elif self.owed and (not self.outbox.in_flight or self.owed >= PATIENT):
             self.acknowledge()
         return len(packets) == BURST
 
     def acknowledge(self) -> None:
         """Tell the board which results have come where there are no data to say it with."""
         self.wire.send(Packet(Kind.DATA, self.outbox.unexpected(), self.collector.acknowledge, b"\0"))
-        self.idle_answers += 1
-        self.owed = False
+        self.unsettled.append(None)
+        self.owed = 0
 
     def poll(self) -> None:
         self.wire.send(Packet(Kind.POLL, 0, self.collector.acknowledge))
+        self.unsettled.append(None)
         self.timer = self.clock()
-        self.owed = False
+        self.owed = 0
 
     def look_at_the_clock(self) -> None:
         """Ask where an answer is late; give up where too many are."""
@@ -114,7 +118,6 @@ class Session:
         if now >= self.timer + self.pace.wait:
             self.pace.asked()
             self.unanswered += 1
-            self.idle_answers, self.polled = 0, True
             self.poll()
 
     def take(self, packet: Packet) -> None:
@@ -136,13 +139,21 @@ class Session:
                 begun = self.sent.popleft()
                 if begun is not None:
                     self.pace.sample(self.clock() - begun)
+            self.settle(self.outbox.base - 1)
             self.progressed()
-        elif self.polled or not self.idle_answers:
-            self.polled = False
-            self.idle_answers += self.outbox.in_flight
+        elif self.unsettled and (oldest := self.unsettled.popleft()) is not None and oldest >= self.outbox.base:
+            if self.unsettled:  # what this answers; what stands behind it brings nothing new any more
+                self.unsettled.popleft()
+            self.unsettled = deque([None] * len(self.unsettled))
             self.outbox.go_back()
-        else:
-            self.idle_answers -= 1
+
+    def settle(self, packet: int) -> None:
+        """All before this packet of data are answered, or their answers are lost."""
+        if packet in self.unsettled:
+            while self.unsettled.popleft() != packet:
+                pass
+        elif self.unsettled:
+            self.unsettled.popleft()
 
     def take_result(self, packet: Packet) -> None:
         arrival = self.collector.take(packet.sequence, packet.payload)
@@ -150,14 +161,13 @@ class Session:
             self.statistics.repeated += 1
         elif arrival is Arrival.NEXT:
             self.check(len(packet.payload))
-            self.owed = True
+            self.owed += 1
             self.progressed()
             if self.progress is not None:
                 self.progress(len(self.collector.data), self.wanted)
         elif self.gap != self.collector.expected:  # once; where the answer is lost, the clock asks again
             self.gap = self.collector.expected
             self.statistics.gaps += 1
-            self.idle_answers += 1
             self.poll()
 
     def check(self, length: int) -> None:
@@ -171,8 +181,6 @@ class Session:
     def progressed(self) -> None:
         self.moved = self.timer = self.clock()
         self.pace.answered()
-        self.idle_answers += self.polled  # the answer to the question is still to come
-        self.polled = False
 
     def lost(self, what: str) -> NoReturn:
         raise LinkFailed(f"the board on {self.wire.name} {what}; it was reset, or another program uses the port: no "

@@ -21,6 +21,8 @@ from hwflow.synth.identity import identity
 from tests.e2e.networks import rows_for, small_network
 from tests.host.models import leave_design
 
+pytestmark = pytest.mark.slow  # Verilator and a compiler
+
 #: Clock cycles of a bit: a line much faster than a board's, or the tests would wait for bits.
 DIVIDER = 8
 #: For the simulation, whose seconds are not those of the clock on the wall.
