@@ -15,6 +15,7 @@ PLAN        ?=
 WAVES       ?=
 FLASH       ?=
 CLOCK       ?=
+BASE        ?=
 FRAMES      ?=
 SEED        ?=
 INPUT_SHAPE ?=
@@ -34,7 +35,7 @@ DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,
 BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
-.PHONY: help sim synth program check info quantize golden build boards doctor test test-all bench lint docs train wheel clean distclean
+.PHONY: help sim synth reweight program check info quantize golden build boards doctor test test-all bench lint docs train wheel clean distclean
 
 help: ## list the targets
 	@echo 'hwflow: an ONNX model in; bit-exact RTL simulation and a bitstream out.'
@@ -60,6 +61,10 @@ sim: ## simulate the RTL of MODEL and compare every stage, bit for bit [DATA BOA
 synth: ## make the bitstream of MODEL for BOARD [DATA PLAN SEED CLOCK]
 	$(SETUP) --extras synth
 	$(HWFLOW) synth $(BOARD_OPTIONS) $(call option,seed,$(SEED)) $(call option,clock,$(CLOCK))
+
+reweight: ## put the retrained MODEL into the routed design of BASE [DATA BOARD]
+	$(SETUP) --extras synth
+	$(HWFLOW) reweight $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,base,$(BASE))
 
 program: ## put the bitstream of MODEL onto BOARD [FLASH=1]
 	$(SETUP) --extras program
