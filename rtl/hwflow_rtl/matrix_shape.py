@@ -275,11 +275,13 @@ class MatrixShape:
 
         RAM blocks and multipliers of an ECP5 stand in rows of their own, up to 4 ns from each other, and what chooses
         between the blocks of a deep ROM stands behind their registers: without this one, 191 MHz at best for 8 x 8
-        multipliers, and 147 MHz behind four banks.
+        multipliers, and 147 MHz behind four banks.  Multipliers in logic have this register, pairs one behind a table.
         """
-        if technology.name != "ecp5" or self.word_delay(technology) + technology.timing.ram < technology.timing.rom:
+        late = self.word_delay(technology) + technology.timing.ram < technology.timing.rom
+        if technology.name != "ecp5" or late or self.style is MultiplierStyle.LOGIC:
             return False
-        return technology.rom_cost(width=bank * self.cols * self.weight.width, depth=self.rom_depth).ram > 0
+        rom = technology.rom_cost(width=bank * self.cols * self.weight.width, depth=self.rom_depth)
+        return rom.ram > 0 and (rom.lut > 0 or self.style is not MultiplierStyle.PAIRS)
 
     def bank_rows(self, technology: Technology) -> int:
         """Rows per bank: as few as need no more multiplier blocks, and an eighth more RAM blocks, than the best choice.
