@@ -64,7 +64,7 @@ synth: ## make the bitstream of MODEL for BOARD [DATA PLAN SEED CLOCK]
 
 reweight: ## put the retrained MODEL into the routed design of BASE [DATA BOARD]
 	$(SETUP) --extras synth
-	$(HWFLOW) reweight $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,base,$(BASE))
+	$(HWFLOW) reweight $(MODEL_OPTIONS) $(call option,data,$(DATA)) $(call option,board,$(BOARD)) $(call option,base,$(BASE))
 
 program: ## put the bitstream of MODEL onto BOARD [FLASH=1]
 	$(SETUP) --extras program
