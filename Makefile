@@ -11,6 +11,7 @@ DATA        ?=
 SETTINGS    ?=
 BITS        ?=
 BOARD       ?=
+PORT        ?=
 PLAN        ?=
 WAVES       ?=
 FLASH       ?=
@@ -35,7 +36,7 @@ DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,
 BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
-.PHONY: help sim synth reweight program check info quantize golden build boards doctor test test-all bench lint docs train wheel clean distclean
+.PHONY: help sim synth reweight program run check info quantize golden build boards doctor test test-all bench lint docs train wheel clean distclean
 
 help: ## list the targets
 	@echo 'hwflow: an ONNX model in; bit-exact RTL simulation and a bitstream out.'
@@ -48,6 +49,7 @@ help: ## list the targets
 	@echo '  BITS=w or w,a  bits of all weights and activations, 1 to 8; SETTINGS=x.yaml has them by layer'
 	@echo '  BOARD=name     see `make boards`'
 	@echo '  PLAN=x.yaml    an edited plan instead of the one that hwflow makes'
+	@echo '  PORT=/dev/ttyUSB0   for run: the serial port of the board'
 	@echo '  INPUT_SHAPE=name=1,3,32,32   fixes a shape that the model leaves open'
 	@echo '  FRAMES=n  SEED=n  WAVES=1    for sim: how many frames, which random stalls, write waves'
 	@echo '  CLOCK=MHz      for synth: the clock of the core, or "board"; FLASH=1 for program: to stay'
@@ -69,6 +71,10 @@ reweight: ## put the retrained MODEL into the routed design of BASE [DATA BOARD]
 program: ## put the bitstream of MODEL onto BOARD [FLASH=1]
 	$(SETUP) --extras program
 	$(HWFLOW) program '$(or $(MODEL),$(EXAMPLE).onnx)' $(call option,board,$(BOARD)) $(call option,build,$(BUILD)) $(if $(filter-out 0,$(FLASH)),--flash) $(ARGS)
+
+run: ## run DATA through MODEL on the board at PORT, against the golden model [BOARD]
+	$(SETUP)
+	$(HWFLOW) run $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,$(EXAMPLE).npz))) $(call option,port,$(PORT)) $(call option,board,$(BOARD))
 
 check: ## check MODEL against the ONNX rules
 	$(SETUP)

@@ -56,7 +56,8 @@ def test_equal(cli, terminal, more):
     assert re.search(r"  [\d.,]+ frames/s measured, the serial line included; that carries at most [\d,]+ frames/s, "
                      r"the core alone computes [\d,]+ at 25 MHz\n", done.out)
     # How many results come twice is a matter of this machine's load: a slow answer is asked for again.
-    assert re.search(r"  link: \d+ packets sent, 0 of them again; \d+ received, \d+ of them again; 0 dropped\n", done.out)
+    assert re.search(r"  link: \d+ packets sent, 0 of them again; \d+ received, \d+ of them again; 0 dropped\n",
+                     done.out)
     assert done.out.endswith("equal: 30 frames, every output of the board is that of the golden model, bit for bit\n")
 
 
