@@ -177,8 +177,9 @@ def test_frames_that_wait_are_paid_for() -> None:
     waiting = [technology.ram_cost(width=width, depth=2048 - 4).ram for width in (16, 16, 16, 18)]
     assert several.ram - plain.ram == sum(waiting)
     assert several.lut > plain.lut
-    one = Ends((End(2, 8, 4096),), (End(2, 8, 4096),))
-    assert BoardTop.cost(technology, one) == plain
+    bytewise, wide = (Ends((End(lanes, 8, 4096),), (End(lanes, 8, 4096),)) for lanes in (1, 4))
+    assert BoardTop.cost(technology, bytewise) == plain
+    assert BoardTop.cost(technology, wide).ff > plain.ff
 
 
 def test_several_streams_need_their_frames() -> None:

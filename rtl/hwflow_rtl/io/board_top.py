@@ -69,11 +69,12 @@ class BoardTop(wiring.Component):
 
     @staticmethod
     def cost(technology: Technology, ends: Ends | None = None) -> Resources:
-        """What stands around the core: RAM exact, LUT and FF as synthesized for one input and output of bytes.
+        """What stands around the core: RAM exact, LUT and FF as synthesized; without `ends` for streams of bytes.
 
         Of a core with several inputs or outputs a whole frame of all but one input and one output waits in a queue.
         """
-        around = HostLink.cost(technology) + Clocking.cost() + Resources(lut=150, ff=140)
+        lines_and_leds = Resources(lut=135, ff=108)
+        around = HostLink.cost(technology) + Clocking.cost() + lines_and_leds
         return around if ends is None else around + FrameBytes.cost(ends, technology)
 
     @property

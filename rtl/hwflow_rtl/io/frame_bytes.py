@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -87,11 +87,12 @@ class FrameBytes(wiring.Component):
 
     @staticmethod
     def cost(ends: Ends, technology: Technology) -> Resources:
-        """Queues for whole frames, and what changes lanes, of more than one input and one output."""
+        """What changes lanes, and queues for whole frames of more than one input and one output."""
         total = Resources()
+        for end in (*ends.inputs, *ends.outputs):
+            total += Gearbox.cost(width=8, lanes_in=1, lanes_out=end.lanes * bytes_of(unsigned(end.width)))
         for end in ends.waiting:
-            total += end.queue(technology).cost + Resources(lut=40 + 2 * end.lanes * end.width,
-                                                            ff=40 + 2 * end.lanes * end.width)
+            total += end.queue(technology).cost + Resources(lut=25, ff=8)  # whose turn it is
         return total
 
     @property

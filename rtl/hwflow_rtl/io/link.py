@@ -57,7 +57,7 @@ class HostLink(wiring.Component):
     def cost(technology: Technology) -> Resources:
         """LUT and FF as synthesized, RAM exact."""
         ram = technology.ram_cost(width=8, depth=ROOM).ram
-        return Resources(lut=480, ff=330, ram=2 * ram)
+        return Resources(lut=500, ff=330, ram=2 * ram)
 
     def elaborate(self, platform):
         m = Module()

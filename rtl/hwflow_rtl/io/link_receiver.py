@@ -85,7 +85,7 @@ class PacketReceiver(wiring.Component):
         m.submodules.crc = crc = Crc32()
         byte = self.i.payload.byte
         started, act, end, closed = Signal(), Signal(), Signal(), Signal()
-        taken, writes, accepted = Signal(), Signal(), Signal()
+        taken, writes, accepted, last = Signal(), Signal(), Signal(), Signal()
         state, place, left = Signal(State), Signal(2), Signal(range(MAX_PAYLOAD + 1))
         # The checksum runs over a flag as well, which does no harm: the flag clears it.
         m.d.comb += [
@@ -97,7 +97,8 @@ class PacketReceiver(wiring.Component):
         good = (state == State.END) & crc.good & ~self.aborted
         empty = (state == State.HEADER) & (place == 0)
         m.d.sync += [started.eq(self.i.valid & ~crc.done), closed.eq(end), accepted.eq(end & good),
-                     self.error.eq(end & ~good & ~empty), writes.eq(taken & (state == State.PAYLOAD))]
+                     self.error.eq(end & ~good & ~empty), writes.eq(taken & (state == State.PAYLOAD)),
+                     last.eq(left == 1)]
         with m.If(act):
             m.d.sync += place.eq(place + 1)
             with m.Switch(state):
@@ -109,7 +110,7 @@ class PacketReceiver(wiring.Component):
                         m.d.sync += state.eq(State.DROP)
                 with m.Case(State.PAYLOAD):
                     m.d.sync += [left.eq(left - 1), place.eq(0)]
-                    with m.If(left == 1):
+                    with m.If(last):
                         m.d.sync += state.eq(State.CHECK)
                 with m.Case(State.CHECK), m.If(place == 3):
                     m.d.sync += state.eq(State.END)

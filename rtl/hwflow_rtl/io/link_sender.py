@@ -97,7 +97,7 @@ class PacketSender(wiring.Component):
             Mux(identity, Kind.IDENTITY, Mux(status, Kind.STATUS, Kind.RESULT)),
             Mux(identity, self.sequence, sequence), self.expected, length])
         field, payload = Signal(8), Signal(8)
-        m.d.sync += [field.eq(header[place[:2]]), payload.eq(self.payload(m, place, identity, status))]
+        m.d.sync += [field.eq(header[place[:2]]), payload.eq(self.payload(m, state, place, identity, status))]
         m.submodules.crc = crc = Crc32()
         m.d.comb += [crc.tail.eq(state == State.CHECK), crc.clear.eq(state == State.OPEN)]
         byte = Mux(state == State.HEADER, field, Mux(state == State.PAYLOAD, payload, crc.octet))
@@ -126,7 +126,7 @@ class PacketSender(wiring.Component):
             m.d.sync += offered.eq(0)
         m.d.sync += counted.eq(crc.done | counted & ~step)
 
-    def payload(self, m: Module, place: Signal, identity: Signal, status: Signal) -> Value:
+    def payload(self, m: Module, state: Signal, place: Signal, identity: Signal, status: Signal) -> Value:
         """The byte at `place` of the payload."""
         rows = np.frombuffer(self.identity, dtype=np.uint8).reshape(IDENTITY_BYTES, 1)
         m.submodules.identity = rom = self.technology.rom(width=8, contents=rows, name="identity")
@@ -142,8 +142,9 @@ class PacketSender(wiring.Component):
             for k, number in enumerate(numbers, 1 + IDENTITY_BYTES):
                 with m.Case(k):
                     m.d.comb += octet.eq(number)
-        room = Signal.like(self.room)  # as it was when its first byte was sent
-        with m.If((place == 0) & status):
+        # Both bytes of one moment, which is not before that of `expected`: data are not taken for room.
+        room = Signal.like(self.room)
+        with m.If((state == State.HEADER) & (place[:2] == 3)):
             m.d.sync += room.eq(self.room)
         return Mux(identity, octet, Mux(status, Mux(place[0], room[8:], room[:8]), self.byte))
 
