@@ -112,9 +112,9 @@ def contents_of(cell: Mapping[str, Any]) -> str | None:
 
 def header(ports: Mapping[str, Any]) -> str:
     for name, port in ports.items():
-        if not re.fullmatch(r"[A-Za-z]\w*", name) or port["direction"] not in ("input", "output"):
-            raise ValueError(f"port '{name}' must be an input or output with a plain name")
-    declared = (f"{port['direction']} [{len(port['bits']) - 1}:0] {name}" for name, port in ports.items())
+        if port["direction"] not in ("input", "output"):
+            raise ValueError(f"port '{name}' must be an input or output, not {port['direction']}")
+    declared = (f"{port['direction']} [{len(port['bits']) - 1}:0] {plain(name)}" for name, port in ports.items())
     return f"module {TOP} ({', '.join(declared)});"
 
 
@@ -131,13 +131,20 @@ def wires(module: Mapping[str, Any]) -> Iterator[str]:
 
 
 def instance(number: int, cell: Mapping[str, Any], file: str | None) -> str:
-    values = [f".{name}({constant(value)})" for name, value in sorted(cell["parameters"].items())
+    values = [f".{plain(name)}({constant(value)})" for name, value in sorted(cell["parameters"].items())
               if cell["type"] not in BLOCKS or not CONTENTS.fullmatch(name)]
     if file is not None:
         values.append(f'.FILE("{file}")')
-    pins = [f".{name}({concatenated(bits)})" for name, bits in sorted(cell["connections"].items()) if bits]
+    pins = [f".{plain(name)}({concatenated(bits)})" for name, bits in sorted(cell["connections"].items()) if bits]
     parameters = f" #({', '.join(values)})" if values else ""
     return f"{cell['type']}{parameters} u{number} ({', '.join(pins)});"
+
+
+def plain(name: str) -> str:
+    """A name that needs no quotes in Verilog."""
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
+        raise ValueError(f"the name of a port or parameter must be a plain name, not {name!r}")
+    return name
 
 
 def concatenated(bits: list[int | str]) -> str:
@@ -150,6 +157,8 @@ def constant(value: str | int) -> str:
     """A parameter in yosys' JSON: bits where it looks like them, else text, which then ends in a blank."""
     if isinstance(value, int):
         return str(value)
+    if not isinstance(value, str):
+        raise TypeError(f"a parameter must be bits or plain text, not {value!r}")
     if re.fullmatch(r"[01xz]+", value):
         return f"{len(value)}'b{value}"
     text = value[:-1] if re.fullmatch(r"[01xz]* +", value) else value

@@ -70,8 +70,8 @@ endmodule
 
 // 1024 halves of 18 bits.  A port of 1, 2 or 4 bits uses 8 of every 9; one of 18 or 36 has byte enables in the lowest
 // address pins of a write.  36 bits wide, port A writes {DIB, DIA} and port B reads {DOB, DOA}, as yosys' map for such
-// memories has it (techlibs/lattice/brams_map_16kd.v).  What is read at the edge that writes it through the other port
-// is undefined: random.
+// memories has it (techlibs/lattice/brams_map_16kd.v).  Bits that are read at the edge that writes them through the
+// other port are undefined: random.
 module DP16KD (
   input ADA0, ADA1, ADA2, ADA3, ADA4, ADA5, ADA6, ADA7, ADA8, ADA9, ADA10, ADA11, ADA12, ADA13, DIA0, DIA1, DIA2,
   DIA3, DIA4, DIA5, DIA6, DIA7, DIA8, DIA9, DIA10, DIA11, DIA12, DIA13, DIA14, DIA15, DIA16, DIA17, CSA0, CSA1,
@@ -154,24 +154,30 @@ module DP16KD (
     always @(posedge CLKB) if (writes_b) halves[row_b] <= (halves[row_b] & ~mask_b) | (word_b & mask_b);
   end endgenerate
 
-  wire near = DATA_WIDTH_A == 36 || DATA_WIDTH_B == 36 ? row_a[9:1] == row_b[9:1] : row_a == row_b;
+  // Bits of a half that one port writes at this edge.
+  function [17:0] written_a(input [9:0] row);
+    written_a = !writes_a ? 18'd0 : row == row_a ? mask_a : row == row_high && DATA_WIDTH_A == 36 ? mask_high : 18'd0;
+  endfunction
+  function [17:0] written_b(input [9:0] row);
+    written_b = writes_b && row == row_b ? mask_b : 18'd0;
+  endfunction
   reg [17:0] read_a, read_b, kept_a, kept_b;
   wire port_b_reads_a = DATA_WIDTH_B == 36;
   wire clock_a = port_b_reads_a ? CLKB : CLKA;
   wire [9:0] from_a = port_b_reads_a ? row_b : row_a;
   wire [9:0] from_b = port_b_reads_a ? row_b | 10'd1 : row_b;
+  wire [17:0] lost_a = port_b_reads_a ? written_a(from_a) : written_b(from_a), lost_b = written_a(from_b);
+  wire [17:0] half_a = (halves[from_a] & ~lost_a), half_b = (halves[from_b] & ~lost_b);
   always @(posedge clock_a)
     if (port_b_reads_a ? RSTB : RSTA) read_a <= 0;
-    else if (port_b_reads_a ? CEB && selected_b && !WEB : CEA && selected_a && !WEA && DATA_WIDTH_A != 36) begin
-      read_a <= (halves[from_a] >> place(DATA_WIDTH_A, address_a[3:0])) & ones(DATA_WIDTH_A);
-      if (near && (port_b_reads_a ? writes_a : writes_b)) read_a <= $urandom;
-    end
+    else if (port_b_reads_a ? CEB && selected_b && !WEB : CEA && selected_a && !WEA && DATA_WIDTH_A != 36)
+      read_a <= ((half_a | (|lost_a ? $urandom & lost_a : 18'd0)) >> place(DATA_WIDTH_A, address_a[3:0])) &
+                ones(DATA_WIDTH_A);
   always @(posedge CLKB)
     if (RSTB) read_b <= 0;
-    else if (CEB && selected_b && !WEB) begin
-      read_b <= (halves[from_b] >> place(DATA_WIDTH_B, address_b[3:0])) & ones(DATA_WIDTH_B);
-      if (near && writes_a) read_b <= $urandom;
-    end
+    else if (CEB && selected_b && !WEB)
+      read_b <= ((half_b | (|lost_b ? $urandom & lost_b : 18'd0)) >> place(DATA_WIDTH_B, address_b[3:0])) &
+                ones(DATA_WIDTH_B);
   always @(posedge clock_a)
     if (port_b_reads_a ? RSTB : RSTA) kept_a <= 0;
     else if (port_b_reads_a ? OCEB : OCEA) kept_a <= read_a;

@@ -143,7 +143,7 @@ endmodule
 
 // A block RAM that one port writes and another reads: 512 rows of 4 bytes of BYTE bits.  The words of a port lie one
 // after the other from the lowest bits of a row on; the lowest address pins are byte enables of a write of more than
-// one byte.  What is read at the edge that writes it is undefined: random.
+// one byte.  Bits that are read at the edge that writes them are undefined: random.
 module hwflow_bsram (write_clock, writes, write_address, data, read_clock, reads, keeps, reset, read_address, out);
   parameter BYTE = 8, WRITE_WIDTH = 32, READ_WIDTH = 32, OUTPUT_REGISTER = 0;
   parameter FILE = "";
@@ -182,13 +182,13 @@ module hwflow_bsram (write_clock, writes, write_address, data, read_clock, reads
   always @(posedge write_clock)
     if (writes) rows[write_address[13:5]] <= (rows[write_address[13:5]] & ~change) | (word & change);
 
+  wire [ROW-1:0] lost = writes && write_address[13:5] == read_address[13:5] ? change : 0;
   reg [ROW-1:0] read, kept;
   always @(posedge read_clock)
     if (reset) read <= 0;
-    else if (reads) begin
-      read <= (rows[read_address[13:5]] >> read_place) & ones(READ_WIDTH);
-      if (writes && write_address[13:5] == read_address[13:5]) read <= {$urandom, $urandom} & ones(READ_WIDTH);
-    end
+    else if (reads)
+      read <= (((rows[read_address[13:5]] & ~lost) | (|lost ? {$urandom, $urandom} & lost : 0)) >> read_place) &
+              ones(READ_WIDTH);
   always @(posedge read_clock)
     if (reset) kept <= 0;
     else if (keeps) kept <= read;

