@@ -49,8 +49,8 @@ def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[s
 
 
 def rates(plan: Plan, board: Board, report: SynthesisReport) -> Mapping[str, float]:
-    """Frames a second: with the board's own clock, at the clock that was reached, and through the serial line."""
-    found = {"board_clock": board.clock_mhz * 1e6 / plan.interval, "serial_line": line_rate(plan, board)}
+    """Frames a second: at the clock that drives the stages, at the one that was reached, and through the serial line."""
+    found = {"clock": report.clock_mhz * 1e6 / plan.interval, "serial_line": line_rate(plan, board)}
     if report.usable_mhz is not None:
         found["usable_clock"] = report.usable_mhz * 1e6 / plan.interval
     return found
@@ -72,8 +72,9 @@ def show_synthesis(console: Console, plan: Plan, board: Board, report: Synthesis
     show_seeds(console, report)
     show_clocks(console, report)
     if report.usable_mhz is not None:
-        for text, mhz in ((f"at {board.clock_mhz:g} MHz, the clock of {board.name}", board.clock_mhz),
-                          (f"at {report.usable_mhz:.1f} MHz", report.usable_mhz)):
+        source = f"the PLL's clock on {board.name}" if report.pll else f"the clock of {board.name}"
+        for text, mhz in ((f"at {report.clock_mhz:.6g} MHz, {source}", report.clock_mhz),
+                          (f"at {report.usable_mhz:.1f} MHz, all that the layout bears", report.usable_mhz)):
             console.say(f"  {mhz * 1e6 / plan.interval:,.0f} frames/s {text}")
     console.say(f"  the serial line ({board.baud} baud) carries {line_rate(plan, board):,.0f} frames/s")
     console.say(f"  tools: {', '.join(report.tools.values())}")
@@ -96,7 +97,9 @@ def show_clocks(console: Console, report: SynthesisReport) -> None:
     if report.usable_mhz is not None:
         against = "enough for" if report.meets_clock else "TOO SLOW for"
         console.say(f"  clock: routed {report.routed_mhz:.1f} MHz, usable {report.usable_mhz:.1f} MHz "
-                    f"({against} the board's {report.clock_mhz:g} MHz)")
+                    f"({against} the {report.clock_mhz:.6g} MHz it is driven with)")
+        if report.pll is not None:
+            console.say(f"  PLL: {report.pll['text']}")
         console.say(f"  limit of the device: {report.limit.mhz:g} MHz for {report.limit.what}; {report.limit.source}")
     for clock in report.clocks:
         if not clock.is_core and clock.routed_mhz is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 
 from amaranth.hdl import Const, Instance, Module
 
@@ -46,10 +47,12 @@ def candidates(given: Fraction, wanted: Fraction) -> Iterator[tuple[Fraction, Fr
         pfd = given / into
         if not PFD_MHZ[0] <= pfd <= PFD_MHZ[1]:
             continue
+        fed_back = -(-FEEDBACK_MHZ[0] // pfd), min(MOST_FEEDBACK, int(FEEDBACK_MHZ[1] // pfd))
         for out in range(1, MOST + 1):
             multiple = int(min(Fraction(VCO_MHZ[1]), wanted * out, Fraction(OUTPUT_MHZ[1] * out)) / pfd)
-            while multiple * pfd >= max(VCO_MHZ[0], OUTPUT_MHZ[0] * out):
-                if split := feedback_split(multiple, pfd):
+            least = int(-(-max(VCO_MHZ[0], OUTPUT_MHZ[0] * out) // pfd))
+            while multiple >= least:
+                if split := feedback_split(multiple, *fed_back):
                     vco = multiple * pfd
                     yield vco / out, pfd, vco, Divided(
                         CLKI_DIV=into, CLKFB_DIV=split[0], CLKOP_DIV=split[1], CLKOS_DIV=out)
@@ -57,11 +60,13 @@ def candidates(given: Fraction, wanted: Fraction) -> Iterator[tuple[Fraction, Fr
                 multiple -= 1
 
 
-def feedback_split(multiple: int, pfd: Fraction) -> tuple[int, int] | None:
-    """`multiple` as divider of the feedback and divider of the output that is fed back, the latter the smallest."""
+@cache
+def feedback_split(multiple: int, least: int, most: int) -> tuple[int, int] | None:
+    """`multiple` as divider of the feedback, between `least` and `most`, and divider of the output that is fed back,
+    the latter the smallest."""
     for out in range(1, MOST + 1):
         feedback, rest = divmod(multiple, out)
-        if not rest and 1 <= feedback <= MOST_FEEDBACK and FEEDBACK_MHZ[0] <= feedback * pfd <= FEEDBACK_MHZ[1]:
+        if not rest and least <= feedback <= most:
             return feedback, out
     return None
 
