@@ -26,12 +26,12 @@ class Design:
 
 
 def find_designs(build: Path, model: str | None = None) -> tuple[tuple[Path, DesignFacts], ...]:
-    """The designs below `build` (as build/<model>/synth/<board>), or of one model there, the newest first.
-
-    What cannot be read is none.
+    """The designs below `build`, or of one model there, the newest first: <model>/synth/<board>, and what has got new
+    weights since, <first model>/reweighted/<model>/synth/<board>.  What cannot be read is none.
     """
     found = []
-    for path in build.glob(f"*/synth/*/{IDENTITY_FILE}"):
+    places = (f"*/synth/*/{IDENTITY_FILE}", f"*/reweighted/*/synth/*/{IDENTITY_FILE}")
+    for path in (path for place in places for path in build.glob(place)):
         if model is not None and path.parts[-4] != model:
             continue
         try:

@@ -17,6 +17,7 @@ import hwflow.host
 from hwflow import golden
 from hwflow.errors import HwflowError
 from hwflow.host import LinkFailed, Patience
+from hwflow.host.design import load_design
 from hwflow.host.port import SerialPort, why_not_opened
 from hwflow.quantize import Quantized, quantize
 from hwflow.synth.identity import DesignFacts
@@ -96,6 +97,9 @@ def test_the_design_is_found_by_its_identity(quantized, tmp_path, monkeypatch):
     folder = leave_design(other, Path("build"))
     (Path("build") / "broken" / "synth" / "x").mkdir(parents=True)
     (Path("build") / "broken" / "synth" / "x" / "identity.json").write_text("{")
+    again = leave_design(quantize(residual(), rows_for(residual(), 30, seed=4)), Path("build/small/reweighted"))
+    board = hwflow.host.open(MemoryPort(board_with(load_design(again).quantized, again)))
+    assert board.design.folder == again
     board = hwflow.host.open(MemoryPort(board_with(other, folder)))
     assert board.design.folder == folder
     board = hwflow.host.open(MemoryPort(board_with(quantized, there)), build="build")
