@@ -321,9 +321,9 @@ class Join(wiring.Component):
             m.d.sync += full.eq(self.i.valid & place[-1])
         with m.If(self.i.ready & self.i.valid):
             m.d.sync += place.eq(place.rotate_left(1))
-            for k, part in enumerate(parts):
-                with m.If(place[k]):
-                    m.d.sync += part.eq(Value.cast(self.i.payload))
+        for k, part in enumerate(parts):
+            with m.If(self.i.ready & place[k]):  # valid or not: what comes at last stays
+                m.d.sync += part.eq(Value.cast(self.i.payload))
         return m
 
 

@@ -100,8 +100,8 @@ class WordJoin(wiring.Component):
             m.d.sync += place.eq(place.rotate_left(1))
             with m.If(complete):
                 m.d.sync += place.eq(1)
-            for k, word in enumerate(words):
-                with m.If(place[k]):
-                    m.d.sync += word.eq(Value.cast(self.i.payload))
+        for k, word in enumerate(words):
+            with m.If(self.i.ready & place[k]):  # valid or not: what comes at last stays
+                m.d.sync += word.eq(Value.cast(self.i.payload))
         chunk.advance(self.i.ready & self.i.valid)
         return m
