@@ -49,7 +49,7 @@ def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[s
 
 
 def rates(plan: Plan, board: Board, report: SynthesisReport) -> Mapping[str, float]:
-    """Frames a second: at the clock that drives the stages, at the one that was reached, and through the serial line."""
+    """Frames a second: at the clock that drives the stages, at the one that was reached, and on the serial line."""
     found = {"clock": report.clock_mhz * 1e6 / plan.interval, "serial_line": line_rate(plan, board)}
     if report.usable_mhz is not None:
         found["usable_clock"] = report.usable_mhz * 1e6 / plan.interval

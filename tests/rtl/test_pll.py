@@ -10,8 +10,8 @@ import pytest
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin, Technology
 from hwflow_rtl.vendor.pll import PllSettings, exact
 
-INPUTS = [Fraction(mhz) for mhz in ("12", "25", "27", "33.3333", "48", "100")]
-WANTED = [Fraction(mhz, 4) for mhz in range(12, 1300, 23)]
+INPUTS = [Fraction(mhz) for mhz in ("12", "25", "33.3333", "100")]
+WANTED = [Fraction(mhz, 4) for mhz in range(12, 1300, 41)]
 TECHNOLOGIES = [ECP5(), ICE40(), Gowin(), Gowin(chip="GW2A-18C")]
 NAMES = ["ecp5", "ice40", "gw1n", "gw2a"]
 
@@ -118,8 +118,8 @@ def test_no_closer_clock_exists(technology: Technology, given: Fraction) -> None
 
 @pytest.mark.parametrize("technology", TECHNOLOGIES, ids=NAMES)
 def test_the_error_is_small_where_designs_run(technology: Technology) -> None:
-    for given in (Fraction(12), Fraction(25), Fraction(27), Fraction(48)):
-        for wanted in range(40, 250, 5):
+    for given in (Fraction(12), Fraction(27)):
+        for wanted in range(40, 250, 11):
             found = technology.pll_settings(given, wanted)
             assert found is not None
             assert wanted - found.output_mhz < wanted * Fraction(6, 100)

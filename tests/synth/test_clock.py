@@ -1,0 +1,90 @@
+"""New dividers in a routed design are those of a design that was routed with them."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from hwflow.errors import HwflowError, MissingTool
+from hwflow.synth import load_board, synthesize
+from hwflow.synth.boards import Board, list_boards
+from hwflow.synth.clock import LAYOUTS, goal_pll, output_of, pll_parameters, retuned
+from hwflow.synth.report import SynthesisReport
+from hwflow.synth.toolchain import tools_of_family
+from tests.synth.blinky import blinky_text
+
+GOAL = {"ecp5": 200.0, "ice40": 99.0, "gowin": 200.0}
+#: Clocks whose dividers all differ from the goal's.
+OTHER = {"ecp5": 147.3, "ice40": 41.0, "gowin": 151.0}
+
+
+def routed(board: Board, folder: Path, mhz: float, **options: object) -> SynthesisReport:
+    try:
+        tools_of_family(board.family)
+    except MissingTool as error:
+        pytest.skip(str(error))
+    return synthesize(blinky_text(board, goal_pll(board, mhz)), board, folder, **options)
+
+
+@pytest.mark.parametrize("name", [
+    "icebreaker",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("ulx3s_25f", "ice40hx8k", "upduino3", "tangnano9k"))])
+def test_the_same_bitstream_as_routed_with_the_new_dividers(name: str, tmp_path: Path) -> None:
+    board = load_board(name)
+    goal, other = GOAL[board.family], OTHER[board.family]
+    tuned = routed(board, tmp_path / "tuned", goal, clock=other)
+    direct = routed(board, tmp_path / "direct", other, clock=other)
+    assert tuned.bitstream.read_bytes() == direct.bitstream.read_bytes()
+    assert tuned.clock_mhz == direct.clock_mhz <= other
+    assert tuned.pll == direct.pll is not None
+    untouched = tmp_path / "tuned" / "seeds" / "seed1" / LAYOUTS[board.family]
+    assert untouched.read_bytes() != (tmp_path / "tuned" / "layout" / LAYOUTS[board.family]).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list_boards())
+def test_every_board_is_routed_and_gets_the_clock_that_it_bears(name: str, tmp_path: Path) -> None:
+    board = load_board(name)
+    report = routed(board, tmp_path, GOAL[board.family])
+    assert report.usable_mhz is not None
+    assert report.pll is not None
+    assert 0 <= report.usable_mhz - report.clock_mhz < 0.06 * report.usable_mhz
+    assert report.meets_clock
+    assert Fraction(report.clock_mhz).limit_denominator(10**6) == output_of(board, report.pll["parameters"])
+    assert report.bitstream.stat().st_size > 50_000
+
+
+def test_a_layout_that_was_not_made_with_these_dividers_is_left_alone(tmp_path: Path) -> None:
+    board = load_board("icebreaker")
+    routed(board, tmp_path, 99)
+    layout = (tmp_path / "layout" / "layout.asc").read_text()
+    old = pll_parameters(tmp_path / "netlist" / "netlist.json")
+    assert old is not None
+    new = goal_pll(board, 50)
+    for text in (layout.replace(".device 5k", ".device 1k"), layout):
+        with pytest.raises(HwflowError, match=r"here: dividers of the PLL must be what was synthesized; delete the"):
+            retuned("ice40", text, old | {"DIVF": 1}, new, "here")
+    empty = json.dumps({"modules": {"top": {"cells": {}}}})
+    with pytest.raises(HwflowError, match="here: cell of the PLL must be what was synthesized"):
+        retuned("gowin", empty, {}, new, "here")
+    with pytest.raises(HwflowError, match="here: CLKI_DIV of the PLL must be what was synthesized"):
+        retuned("ecp5", "word: CLKFB_DIV 0000000", {"CLKI_DIV": 1}, goal_pll(load_board("ulx3s_85f"), 100), "here")
+
+
+def test_a_clock_that_no_pll_makes() -> None:
+    with pytest.raises(HwflowError) as caught:
+        goal_pll(load_board("icebreaker"), 3)
+    assert str(caught.value) == (
+        "the clock must be one that the PLL of up5k can make of 12 MHz, not 3 MHz or less; choose another with "
+        "--clock, or run on the oscillator with --clock board")
+
+
+def test_two_plls_are_one_too_many(tmp_path: Path) -> None:
+    path = tmp_path / "netlist.json"
+    cell = {"type": "rPLL", "parameters": {}}
+    path.write_text(json.dumps({"modules": {"top": {"cells": {"a": cell, "b": cell}}}}))
+    with pytest.raises(HwflowError, match="the design must have one PLL at most, not 2"):
+        pll_parameters(path)
