@@ -118,14 +118,15 @@ def test_the_cheapest_is_chosen(technology: Technology, interval: int) -> None:
 
 
 def test_what_does_not_fit_is_explained(graph: LayerGraph, technology: Technology) -> None:
-    small = Resources(lut=300, ff=10**6, dsp=1, ram=99)
+    small = Resources(lut=300, ff=400, dsp=1, ram=99)
     with pytest.raises(AnswerIsNo) as caught:
         hls.solve(graph, technology, Budget("tiny", small, NOTHING, usable_logic=0.5))
     message = str(caught.value)
     assert caught.value.exit_code == 1
     assert message.startswith("'small' does not fit tiny, not even with its smallest folding: ")
     assert " logic cells needed, 150 usable (most in 2_fc " in message
-    assert " multipliers needed, 1 usable (most in " in message
+    assert " flip-flops needed, 200 usable (most in " in message
+    assert "multipliers" not in message, "logic multiplies where blocks are short"
     assert "block RAMs" not in message, "only what is short is named"
     assert message.endswith("Fewer channels or layers, fewer bits, or a larger board would help "
                             "(`hwflow boards` lists them)")
