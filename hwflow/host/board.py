@@ -28,9 +28,6 @@ __all__ = ["Board", "open_board"]
 
 Clock = Callable[[], float]
 
-#: The rate of a line where no design says it.
-USUAL_BAUD = 115_200
-
 
 class Board:
     """The model `design` on the board behind `link`, whose line has `baud` bits a second.
@@ -119,7 +116,10 @@ def open_board(port: str | BytePort, *, design: str | Path | None = None, build:
     """
     wanted = load_design(Path(design)) if design is not None else None
     known = find_designs(Path(build), model) if wanted is None else ((wanted.folder, wanted.facts),)
-    rates = [baud] if baud is not None else list(dict.fromkeys(facts.baud for _, facts in known)) or [USUAL_BAUD]
+    if not known:
+        raise HwflowError(f"there must be a design below '{build}', but there is none; make one with `hwflow synth`, "
+                          "or name the folder of one")
+    rates = [baud] if baud is not None else list(dict.fromkeys(facts.baud for _, facts in known))
     link, identity, rate = _connect(port, rates, patience, clock)
     try:
         place = Path(build) if model is None else Path(build) / model

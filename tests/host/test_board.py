@@ -123,6 +123,11 @@ def test_a_board_whose_design_is_nowhere_is_refused(quantized, design, tmp_path)
     assert port.closed
 
 
+def test_without_any_design_there_is_nothing_to_open(tmp_path):
+    with pytest.raises(HwflowError, match=r"there must be a design below '.*/nothing', but there is none; make one"):
+        hwflow.host.open("/dev/no_such_port", build=tmp_path / "nothing")
+
+
 def test_a_model_quantized_anew_is_refused(quantized, design):
     other = quantize(small_network(1), rows_for(small_network(1), 20))
     leave_design(other, design.parents[2], "icebreaker")  # overwrites build/small/quantized

@@ -10,13 +10,17 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import serial.tools.list_ports
 
-from hwflow import onnx
+from hwflow import flow, onnx
+from hwflow.host.design import load_design
 from hwflow.quantize import Quantized
+from hwflow.report.console import Console
+from hwflow.synth import load_board
 from tests.e2e.command import Cli, environment
 from tests.e2e.networks import small_network, write_data
 from tests.host.board import Line
@@ -138,6 +142,32 @@ def test_another_design(cli, quantized, place):
                         r"them, or name the folder of its design", message)
     assert "must hold the design" in named
     assert "not 1111111111111111" in named
+
+
+def test_synthesis_leaves_what_run_needs(cli, tmp_path, monkeypatch):
+    """The identity in the bitstream is the one in the file beside it, and a driver reads both folders."""
+    monkeypatch.chdir(tmp_path)
+    model, made = small_network(), {}
+    onnx.save(model, "small.onnx")
+    write_data(Path("small.npz"), model, rows=8)
+
+    def synthesize(core: object, board: object, folder: Path, **more: object) -> SimpleNamespace:
+        folder.mkdir(parents=True)
+        made.update(more)
+        return SimpleNamespace(clock_mhz=62.5)
+
+    monkeypatch.setattr(flow, "synthesize", synthesize)
+    settings = flow.Settings(model=Path("small.onnx"), data=Path("small.npz"), board="icebreaker")
+    flow.Flow(Console(quiet=True), settings).synthesize()
+    folder = Path("build/small/synth/icebreaker")
+    design = load_design(folder)
+    assert design.facts.identity == made["identity"]
+    assert design.facts.baud == load_board("icebreaker").baud
+    assert (design.facts.clock_mhz, design.facts.board) == (62.5, "icebreaker")
+    with Terminal(board_with(design.quantized, folder)) as terminal:
+        facts = cli(*RUN, "--port", terminal.port, "--board", "icebreaker", "--json").json
+    assert facts["equal"]
+    assert facts["core_frames_per_second"] == 62.5e6 / design.facts.interval
 
 
 def test_ctrl_c(quantized, place, terminal):
