@@ -87,7 +87,7 @@ class Board:
     def technology(self) -> Technology:
         """The device's way of making multipliers, memories and PLLs; a new object each time."""
         if self.family == "ice40":
-            return ICE40(clock_at_pll_pad=self.pll_pad)
+            return ICE40(clock_at_pll_pad=self.pll_pad, has_multipliers=self.resources.dsp > 0)
         if self.family == "gowin":
             return Gowin(chip=str(self.chip))
         return ECP5()

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from amaranth.hdl import Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.streams import stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources
+from hwflow_rtl.vendor.base import MultiplierStyle
 
 from hwflow.errors import HwflowError
 from hwflow.synth import boards as boards_module
@@ -91,7 +93,9 @@ def test_devices_of_one_family_differ() -> None:
     assert load_board("icebreaker").technology().clock_at_pll_pad
     assert not load_board("upduino3").technology().clock_at_pll_pad
     assert load_board("tangprimer20k").technology().chip == "GW2A-18C"
-    assert load_board("ice40hx8k").resources.dsp == 0
+    byte = Shape(8, signed=True)
+    assert MultiplierStyle.BLOCKS in load_board("icebreaker").technology().styles(byte, byte)
+    assert load_board("ice40hx8k").technology().styles(byte, byte) == (MultiplierStyle.LOGIC,)
 
 
 def test_a_file_of_the_users_own(tmp_path: Path) -> None:

@@ -160,7 +160,8 @@ class ICE40Ram(BlockRam):
 
 
 class ICE40(Technology):
-    """UP5K.  Tables and flip-flops share logic cells here: `lut` counts cells, whichever half of them is used."""
+    """UP5K and, without multiplier blocks, HX8K.  Tables and flip-flops share logic cells here: `lut` counts cells,
+    whichever half of them is used."""
 
     name = "ice40"
     timing = Timing(multiply=3, rom=2, ram=2)
@@ -168,9 +169,12 @@ class ICE40(Technology):
     prefers_fabric_requantizer = True
     usable_logic = 0.75
 
-    def __init__(self, *, clock_at_pll_pad: bool = False):
-        """`clock_at_pll_pad`: the board's oscillator is at the pad that only the PLL can use while it runs."""
+    def __init__(self, *, clock_at_pll_pad: bool = False, has_multipliers: bool = True):
+        """`clock_at_pll_pad`: the board's oscillator is at the pad that only the PLL can use while it runs.  Without
+        multipliers every operand is too wide for them."""
         self.clock_at_pll_pad = clock_at_pll_pad
+        if not has_multipliers:
+            self.operand_bits = 0
 
     def placed(self, resources: Resources) -> Resources:
         """A logic cell has a table and a flip-flop behind it; about three flip-flops in ten find no table to follow.
