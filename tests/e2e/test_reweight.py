@@ -1,0 +1,109 @@
+"""A retrained model for a routed design: what is kept beside the design, what fits it, and the whole way once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hwflow import golden, onnx
+from hwflow.commands import reweight, synth
+from hwflow.errors import AnswerIsNo, HwflowError, MissingTool
+from hwflow.flow import Flow, Settings
+from hwflow.report.console import Console
+from hwflow.retrained import Retrained
+from hwflow.routed import RoutedDesign, keep_design
+from hwflow.synth.toolchain import tools_of_family
+
+MODELS = Path(__file__).parents[2] / "models"
+FIRST, DATA = MODELS / "digits_mlp.onnx", MODELS / "digits_mlp.npz"
+
+
+def retrained(path: Path, spread: float = 0.05, seed: int = 1) -> Path:
+    """The first model with every number changed by about `spread` of it."""
+    model, random = onnx.load(FIRST), np.random.default_rng(seed)
+    changed = {name: (array * (1 + spread * random.standard_normal(array.shape))).astype(array.dtype)
+               if array.dtype.kind == "f" else array for name, array in model.graph.initializers.items()}
+    onnx.save(replace(model, graph=replace(model.graph, initializers=changed)), path)
+    return path
+
+
+def settings_of(model: Path, build: Path, **more: object) -> Settings:
+    return Settings(**{"model": model, "data": DATA, "board": "icebreaker", "interval": 2200, "build": build,
+                       "reweightable": True, **more})
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build folder with what a routed design was made of, but without the design."""
+    build = tmp_path_factory.mktemp("build")
+    flow = Flow(Console(quiet=True), settings_of(FIRST, build))
+    keep_design(flow.quantized, flow.plan, flow.folder / "synth" / "icebreaker", reweightable=True)
+    return build
+
+
+def of(model: Path, build: Path) -> Retrained:
+    flow = Flow(Console(quiet=True), settings_of(model, build, reweightable=False))
+    return Retrained(flow, build / FIRST.stem)
+
+
+def test_what_was_kept_is_the_same_plan(first: Path) -> None:
+    flow = Flow(Console(quiet=True), settings_of(FIRST, first))
+    design = RoutedDesign.of(flow.folder / "synth" / "icebreaker", flow.board)
+    assert design.reweightable
+    assert design.plan == flow.plan
+    assert design.graph == flow.structure
+    assert "range" in design.settings
+
+
+def test_the_retrained_model_has_its_own_weights_and_the_first_ones_scales(first: Path, tmp_path: Path) -> None:
+    other = of(retrained(tmp_path / "retrained.onnx"), first)
+    graph, quantized = other.fitted
+    base = other.design.graph
+    assert [t.scale for t in graph.tensors.values()] == [t.scale for t in base.tensors.values()]
+    assert not np.array_equal(graph.layers[0].weights, base.layers[0].weights)
+    data = np.load(DATA)
+    frames = golden.before(quantized, {name[3:]: data[name][:20] for name in data.files if name.startswith("in_")})
+    expected, found = (golden.run(g, frames)[g.outputs[0]] for g in (quantized.graph, graph))
+    assert np.array_equal(expected, found)
+
+
+def test_a_model_that_does_not_fit_is_refused_with_its_layers(first: Path, tmp_path: Path) -> None:
+    other = of(retrained(tmp_path / "wild.onnx", spread=30.0), first)
+    with pytest.raises(AnswerIsNo, match=r"fit the routed design(.|\n)*layer 'dense1': ratios must(.|\n)*route anew"):
+        _ = other.fitted
+
+
+def test_without_a_routed_design_nothing_starts(tmp_path: Path) -> None:
+    with pytest.raises(HwflowError, match=r"--base '.*digits_mlp\.onnx' must be a model that was synthesized"):
+        reweight(Console(quiet=True), settings_of(FIRST, tmp_path, base=FIRST))
+    (tmp_path / FIRST.stem).mkdir()
+    with pytest.raises(HwflowError, match="must hold a routed design and what it was made of; run `hwflow synth"):
+        reweight(Console(quiet=True), settings_of(FIRST, tmp_path, base=FIRST))
+
+
+@pytest.mark.slow
+def test_the_whole_way(tmp_path: Path) -> None:
+    """The netlist with the new weights gives the retrained model's bytes through the pins of the board."""
+    try:
+        tools_of_family("ice40")
+    except MissingTool as error:
+        pytest.skip(str(error))
+    build = tmp_path / "build"
+    synth(Console(quiet=True), settings_of(FIRST, build))
+    model = retrained(tmp_path / "retrained.onnx")
+    result = reweight(Console(quiet=True), settings_of(model, build, base=FIRST, netlist=True, frames=2))
+    assert result["exit_code"] == 0
+    assert result["proof"]["equal"]
+    assert result["changed"] > 20
+    first, second = (json.loads((build / FIRST.stem / place / "synth" / "icebreaker" / "identity.json").read_text())
+                     for place in (".", "reweighted/retrained"))
+    assert first["identity"] != second["identity"]
+    assert {**first, "identity": 0, "quantized": 0} == {**second, "identity": 0, "quantized": 0}
+    bitstreams = [(build / FIRST.stem / place / "synth" / "icebreaker" / "bitstream" / "top.bin").read_bytes()
+                  for place in (".", "reweighted/retrained")]
+    assert len(bitstreams[0]) == len(bitstreams[1])
+    assert bitstreams[0] != bitstreams[1]
