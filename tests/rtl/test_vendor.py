@@ -1,6 +1,6 @@
 """The families' multipliers and memories: tilings, counts as estimated, refusals, and the values of what is in tables.
 
-Contents and wiring of the blocks: tests/synth/test_wiring.py.  Values of netlists: tests/synth/test_ice40_netlist.py.
+Contents and wiring of the blocks: tests/synth/test_wiring.py.  Values of netlists: tests/synth/test_unit_netlists.py.
 """
 
 from __future__ import annotations

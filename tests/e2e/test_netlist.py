@@ -1,0 +1,62 @@
+"""`hwflow sim --netlist`: the cells for place and route give the golden model's bytes, and broken ones do not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hwflow.flow import Flow, Settings
+from hwflow.proof import prove_netlist
+from hwflow.report.console import Console
+from hwflow.synth.identity import identity
+from tests.e2e.command import Cli
+from tests.e2e.conftest import SIM
+from tests.project.tree import ROOT
+
+MODEL, DATA = ROOT / "models" / "digits_mlp.onnx", ROOT / "models" / "digits_mlp.npz"
+#: The lowest bit of the first word of a ROM, in each family's parameters.
+FIRST_BIT = {"ice40": "INIT_0", "ecp5": "INITVAL_00", "gowin": "INIT_RAM_00"}
+
+
+def test_waves_are_of_the_rtl_alone(cli: Cli) -> None:
+    done = cli(*SIM, "--netlist", "--waves")
+    assert done.code == 2
+    assert done.message == "--waves must not stand with --netlist, whose wires have no names"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", ["icebreaker", "tangnano9k", "ulx3s_85f"])
+def test_a_netlist_equals_the_golden_model(board: str, cli: Cli, tmp_path: Path) -> None:
+    done = cli("sim", str(MODEL), "--data", str(DATA), "--netlist", "--board", board, "--build", str(tmp_path),
+               "--json")
+    assert done.code == 0, done
+    proof = done.json
+    assert proof["equal"]
+    assert proof["difference"] is None
+    assert (proof["frames"], proof["bytes_compared"]) == (3, 30)
+    assert sum(proof["cells"].values()) > 4000
+
+    flow = Flow(Console(quiet=True), Settings(model=MODEL, data=DATA, board=board, build=tmp_path, frames=3))
+    broken = tmp_path / "broken.json"
+    broken.write_text(with_other_weights(Path(proof["netlist"]), FIRST_BIT[flow.board.family]))
+    again = prove_netlist(
+        broken, flow.board, flow.graph, flow.frames, identity=identity(flow.graph, flow.plan),
+        interval=flow.plan.interval, folder=tmp_path / "broken", cache=tmp_path / ".cache" / "sim")
+    assert not again.equal
+    assert "where the golden model has" in str(again.difference)
+    assert again.digest != proof["digest"]
+
+
+def with_other_weights(netlist: Path, parameter: str) -> str:
+    """The highest bit of the first weight of every ROM of weights the other way round."""
+    text = json.loads(netlist.read_text())
+    cells = [cell for name, cell in text["modules"]["top"]["cells"].items()
+             if "weights" in name and parameter in cell["parameters"]]
+    assert cells
+    for cell in cells:
+        bits = list(cell["parameters"][parameter])
+        bits[~7] = "10"[int(bits[~7])]
+        cell["parameters"][parameter] = "".join(bits)
+    return json.dumps(text)
