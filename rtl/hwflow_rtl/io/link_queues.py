@@ -128,7 +128,7 @@ class ResultQueue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.ram = ram = self.technology.ram(width=8, depth=self.slots * self.size)
+        m.submodules.ram = ram = self.technology.ram(width=8, depth=ROOM)
         slot, place = Signal(range(self.slots)), Signal(range(self.size))
         opened, complete, wrote, shut = Signal(), Signal(), Signal(), Signal()
         last_place = self.lengths(m, complete, slot)
