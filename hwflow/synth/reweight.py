@@ -17,7 +17,7 @@ from typing import Any
 from ..build import cached_step, digest, write_atomically
 from ..errors import AnswerIsNo, HwflowError
 from .boards import Board
-from .clock import LAYOUTS, goal_pll, pll_parameters
+from .clock import LAYOUTS, PRIMITIVES, goal_pll
 from .contents import Contents, replaced, separated
 from .flow import GOALS, bitstream_path, board_top, design_text, ends_of, make_bitstream
 from .job import Job, Progress
@@ -66,10 +66,11 @@ def reweight(core: Any, plan: Any, identity: bytes, board: Board, base: Path, fo
             raise HwflowError(f"'{base}' must hold a routed design, and lacks {path.relative_to(base)}; "
                               "run `hwflow synth` first")
     job = Job(board, folder.absolute(), tools_of_family(board.family), progress)
-    pll = goal_pll(board, GOALS[board.family]) if pll_parameters(board_files[1]) else None
+    old_text = board_files[0].read_text(encoding="utf-8")
+    has_pll = any(f"cell \\{kind} " in old_text for kind in PRIMITIVES)
+    pll = goal_pll(board, GOALS[board.family]) if has_pll else None
     progress("the design's text, without place and route")
     text = design_text(board_top(core, board, ends_of(plan), identity=identity, pll=pll))
-    old_text = board_files[0].read_text(encoding="utf-8")
     (old_structure, old), (structure, new) = separated(old_text), separated(text)
     require_same(old_structure, structure, old, new)
 
