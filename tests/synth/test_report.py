@@ -67,7 +67,7 @@ def test_cells_are_counted_in_the_units_of_the_board(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("board", "cells", "routed", "usable"), [
-    ("icebreaker", {"ICESTORM_DSP": 1}, 79.0, 50.0),
+    ("icebreaker", {"ICESTORM_DSP": 1}, 90.0, 80.0),
     ("icebreaker", {"ICESTORM_RAM": 1}, 200.0, 150.0),
     ("icebreaker", {"ICESTORM_RAM": 1}, 70.0, 70.0),
     ("tangnano9k", {"MULT18X18": 1}, 795.0, 150.0),
