@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jsonschema
@@ -89,10 +89,18 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
                           f"{', '.join(names)}")
     foldings = [folding_of(given[name]) for name in names]
     for name, layer, folding in zip(names, hardware_layers(graph), foldings, strict=True):
-        problem = layer.folding_problem(graph, folding)
+        problem = layer.folding_problem(graph, folding) or style_problem(layer.styles(graph, technology), folding,
+                                                                         technology)
         if problem:
             raise HwflowError(f"plan {source}, stage '{name}': {problem}")
     return make_plan(graph, foldings, technology)
+
+
+def style_problem(styles: Sequence[MultiplierStyle], folding: Folding, technology: Technology) -> str | None:
+    if folding.style in styles:
+        return None
+    named = ", ".join(style.value for style in styles)
+    return f"style must be one of {named} on {technology.name}, not {folding.style.value}"
 
 
 def folding_of(row: Mapping[str, Any]) -> Folding:

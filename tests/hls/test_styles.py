@@ -10,7 +10,7 @@ from hwflow_rtl.products import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls
-from hwflow.errors import AnswerIsNo
+from hwflow.errors import AnswerIsNo, HwflowError
 from hwflow.hls.styles import Option, cheapest_options
 from hwflow.layers.base import LayerGraph
 from hwflow.quantize import quantize
@@ -99,3 +99,12 @@ def test_nothing_but_the_named_resources(technology: Technology) -> None:
     plan = hls.solve(graph_of(8), technology, budget(dsp=8), logic=True)
     stages = sum((stage.resources for stage in plan.stages), Resources())
     assert plan.resources.dsp == stages.dsp
+
+
+def test_a_style_that_the_family_lacks_is_named(technology: Technology) -> None:
+    graph = graph_of(4)
+    text = hls.plan_to_yaml(hls.solve(graph, technology, budget(dsp=8)))
+    assert "style: pairs" in text
+    with pytest.raises(HwflowError, match=r"^plan mine\.yaml, stage '0_conv': style must be one of blocks, logic on "
+                                          r"ice40, not pairs$"):
+        hls.plan_from_yaml(text, graph, load_board("icebreaker").technology(), source="mine.yaml")
