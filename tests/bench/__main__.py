@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.bench.boards import BOARD_SECTIONS
 from tests.bench.estimates import ESTIMATE_SECTIONS
 from tests.bench.networks import NETWORK_SECTIONS
 from tests.bench.onnx_sections import ONNX_SECTIONS
@@ -23,8 +24,8 @@ from tests.bench.sections import SECTIONS as HARDWARE_SECTIONS
 from tests.bench.sections import Bench
 
 DOCS = Path(__file__).parents[2] / "docs"
-SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **NETWORK_SECTIONS, **QUANTIZATION_SECTIONS,
-            **ONNX_SECTIONS}
+SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **BOARD_SECTIONS, **NETWORK_SECTIONS,
+            **QUANTIZATION_SECTIONS, **ONNX_SECTIONS}
 
 
 def report_of(section: str) -> Path:

@@ -44,11 +44,12 @@ STAGE_CYCLES = 36_864
 ROWS = (
     Row("resnet8", "tiny_resnet8_int8"),
     Row("resnet8_w4", "tiny_resnet8_float", options=("--bits", "4")),
+    Row("resnet8_logic", "tiny_resnet8_int8", options=("--interval", "49152")),
     Row("kws", "tiny_kws_dscnn_int8"),
     Row("autoencoder", "tiny_ad_autoencoder_int8"),
     Row("conv_stage", "conv", options=("--interval", str(STAGE_CYCLES))),
     Row("digits_up5k", "digits_cnn (shipped)", "icebreaker"),
-    Row("digits_gw1n", "digits_cnn (shipped)", "tangnano9k"),
+    Row("mnist_gw1n", "mnist_cntk", "tangnano9k"),
 )
 
 

@@ -21,8 +21,6 @@ EXAMPLES = ("digits_cnn", "digits_mlp")
 #: Third-party models that are simulated: plain chains of layers.
 CHAINS = ("digits_mlp", "digits_cnn", "digits_cnn_legacy", "digits_cnn_int8_qdq", "mnist_cntk", "motions_conv1d",
           "tiny_ad_autoencoder_float", "tiny_ad_autoencoder_int8")  # fmt: skip
-ROUTED = (("digits_cnn", ("ulx3s_85f", "icebreaker", "tangnano9k")), ("mnist_cntk", ("ulx3s_85f",)),
-          ("tiny_ad_autoencoder_int8", ("ulx3s_85f",)))  # fmt: skip
 GENERATE = """
 import sys, time
 from pathlib import Path
@@ -141,31 +139,6 @@ def generate(bench: Bench) -> str:
     return table(("model", "time"), rows)
 
 
-def synthesis(bench: Bench) -> str:
-    """Bitstreams: what they use, the clock that was reached, frames a second."""
-    found = {subject.name.partition(" ")[0]: subject for subject in bench.subjects([n for n, _ in ROUTED])}
-    rows = []
-    for name, boards in ROUTED:
-        for board in boards if name in found else ():
-            answer = bench.hwflow("synth", found[name], "--board", board)
-            rows.append([found[name].name, board, *synthesis_cells(answer)])
-    header = ("model", "board", "planned for the core: LUT, DSP, RAM", "LUT", "FF", "DSP", "RAM", "board's clock",
-              "routed", "within the device's limits",
-              "frames/s at the board's clock", "within the limits", "bitstream", "time")  # fmt: skip
-    return table(header, rows)
-
-
-def synthesis_cells(answer: dict[str, Any]) -> list[str]:
-    if "error" in answer:
-        return [f"failed: {answer['error']}", *[""] * 11]
-    planned = ", ".join(str(answer["resources"][kind]) for kind in ("lut", "dsp", "ram"))
-    usage = [f"{answer[kind]['used']} of {answer[kind]['available']}" for kind in ("lut", "ff", "dsp", "ram")]
-    clocks = [f"{answer[kind] or 0:.0f} MHz" for kind in ("clock_mhz", "routed_mhz", "usable_mhz")]
-    rates = [f"{(answer[kind] or 0) * 1e6 / answer['interval']:,.0f}" for kind in ("clock_mhz", "usable_mhz")]
-    seconds = sum(answer["seconds"].values())  # of the tools, also where an earlier run's result was taken
-    return [planned, *usage, *clocks, *rates, f"{Path(answer['bitstream']).stat().st_size} bytes", f"{seconds:.0f} s"]
-
-
 def fresh(bench: Bench) -> str:
     """`make sim` on a copy of the files that has nothing installed, then again with nothing changed."""
     copy = bench.folder / "fresh"
@@ -190,5 +163,5 @@ def fresh(bench: Bench) -> str:
 
 
 SECTIONS: dict[str, Callable[[Bench], str]] = {
-    section.__name__: section for section in (simulation, generate, speed, synthesis, fresh)
+    section.__name__: section for section in (simulation, generate, speed, fresh)
 }
