@@ -22,7 +22,7 @@ from .accuracy import Accuracy, LayerNoise, compare, float_outputs, layer_noise,
 from .build import cached_step, digest, write_atomically
 from .dataset import Dataset, load_dataset
 from .errors import HwflowError
-from .generation import write_rtl
+from .generation import generate, generate_axi_stream
 from .layers.base import LayerGraph
 from .layers.formats import Tensor
 from .layers.forms import with_room
@@ -81,6 +81,7 @@ class Settings:
     flash: bool = False
     jobs: int | None = None
     reweightable: bool = False
+    axi_stream: bool = False
     base: Path | None = None
     waves: bool = False
     netlist: bool = False
@@ -256,18 +257,11 @@ class Flow:
         random = np.random.default_rng(self.settings.seed)
         return {name: noise(self.graph.tensors[name], count, random) for name in self.graph.inputs}
 
-    def generate(self) -> Path:
-        """The Verilog, the contents of its ROMs and the ROM module, in build/<model>/rtl."""
-        folder = self.folder / "rtl"
-        graph, plan = self.structure, self.plan
-
-        def make(place: Path) -> None:
-            with self.console.step("generate Verilog"):
-                write_rtl(graph, plan, place)
-
-        key = digest(self.quantize_key, hls.plan_to_yaml(plan), repr(plan.timing), str(self.settings.reweightable))
-        cached_step(folder, key, make)
-        return folder
+    def generate(self, *, axi_stream: bool = False) -> Path:
+        """The Verilog, the contents of its ROMs and the ROM module, in build/<model>/rtl; or a top beside them."""
+        make = generate_axi_stream if axi_stream else generate
+        key = digest(self.quantize_key, str(self.settings.reweightable))
+        return make(self.structure, self.plan, self.folder, key, self.console.step)
 
     def simulate(self) -> dict[str, RunResult]:
         """Both runs, by name: at full speed, and with random stalls on both ends."""

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from amaranth.back.verilog import YosysError
+from amaranth.lib.wiring import Component
 from hwflow_rtl.emit import emit
+from hwflow_rtl.io import AxiStreamTop
 from hwflow_rtl.vendor import FAMILIES, Generic
 from hwflow_sim.rom import ROM_MODULE, write_roms
 
 from . import hls
+from .build import cached_step, digest, write_atomically
 from .errors import ToolFailed
 from .layers.base import LayerGraph
+from .synth import ends_of
 
-__all__ = ["twin", "write_rtl"]
+__all__ = ["AXI_STREAM", "generate", "generate_axi_stream", "twin", "write_axi_stream", "write_rtl"]
+
+#: Shows what is done meanwhile.
+Step = Callable[[str], AbstractContextManager[object]]
 
 #: The top module of every design.
 TOP = "hwflow_core"
+#: The same with AXI4-Stream ports, on demand.
+AXI_STREAM = "hwflow_axi_stream"
 
 
 def twin(plan: hls.Plan) -> Generic:
@@ -29,12 +40,52 @@ def twin(plan: hls.Plan) -> Generic:
 def write_rtl(graph: LayerGraph, plan: hls.Plan, folder: Path) -> None:
     """Write `hwflow_core.v`, the module of its ROMs, and a hex file for each ROM, into `folder`."""
     technology = twin(plan)
-    core = hls.lower(graph, plan, technology)
+    (folder / f"{TOP}.v").write_text(verilog_of(hls.lower(graph, plan, technology), TOP))
+    shutil.copyfile(ROM_MODULE, folder / ROM_MODULE.name)
+    write_roms(technology.roms, folder)
+
+
+def write_axi_stream(graph: LayerGraph, plan: hls.Plan, folder: Path) -> None:
+    """Write `hwflow_axi_stream.v` into `folder`: the whole design with AXI4-Stream ports (docs/embedding.md).
+
+    It wants the module of the ROMs and their files, which `write_rtl` makes of the same graph and plan, and not
+    `hwflow_core.v`.
+    """
+    top = AxiStreamTop(core=hls.lower(graph, plan, twin(plan)), ends=ends_of(plan))
+    (folder / f"{AXI_STREAM}.v").write_text(verilog_of(top, AXI_STREAM))
+
+
+def verilog_of(component: Component, name: str) -> str:
+    """Its text.  ToolFailed with what yosys says."""
     try:
-        verilog = emit(core, name=TOP)
+        return emit(component, name=name)
     except YosysError as error:
         reason = str(error).strip().splitlines()[-1:]
         raise ToolFailed(f"Amaranth's own yosys could not write the Verilog: {' '.join(reason)}") from None
-    (folder / f"{TOP}.v").write_text(verilog)
-    shutil.copyfile(ROM_MODULE, folder / ROM_MODULE.name)
-    write_roms(technology.roms, folder)
+
+
+def generate(graph: LayerGraph, plan: hls.Plan, folder: Path, key: str, step: Step) -> Path:
+    """What `write_rtl` makes, in `folder`/rtl, unless it is there; `key` says where the graph comes from."""
+    def make(place: Path) -> None:
+        with step("generate Verilog"):
+            write_rtl(graph, plan, place)
+
+    cached_step(folder / "rtl", key_of(plan, key), make)
+    return folder / "rtl"
+
+
+def generate_axi_stream(graph: LayerGraph, plan: hls.Plan, folder: Path, key: str, step: Step) -> Path:
+    """What `write_axi_stream` makes, in `folder`/rtl beside what `generate` made, and gone with that."""
+    name = f"{AXI_STREAM}.v"
+
+    def make(place: Path) -> None:
+        with step("generate Verilog with AXI4-Stream ports"):
+            write_axi_stream(graph, plan, place)
+
+    cached_step(folder / "axi_stream", key_of(plan, key), make)
+    write_atomically(folder / "rtl" / name, (folder / "axi_stream" / name).read_text())
+    return folder / "rtl" / name
+
+
+def key_of(plan: hls.Plan, key: str) -> str:
+    return digest(key, hls.plan_to_yaml(plan), repr(plan.timing))

@@ -204,6 +204,8 @@ def golden(**options: Any) -> None:
 @board_option
 @plan_options
 @reweightable_option
+@click.option("--axi-stream", is_flag=True,
+              help="Also write hwflow_axi_stream.v, the design with AXI4-Stream ports (docs/embedding.md).")
 def build(**options: Any) -> None:
     """Plan the stages of MODEL for a board and generate the Verilog."""
     run(commands.build, options)

@@ -211,10 +211,14 @@ def build(console: Console, settings: Settings) -> Result:
     flow.prepare()
     with locked(flow.folder, console.progress):
         folder = flow.generate()
+        axi_stream = flow.generate(axi_stream=True) if settings.axi_stream else None
     rings = ring_bytes(flow.graph, flow.plan, flow.board.technology())
     show_plan(console, flow.plan, flow.board, rings)
     console.say(f"plan: {flow.folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
-    return {"plan": str(flow.folder / "plan.yaml"), "rtl": str(folder), **plan_facts(flow.plan, flow.board, rings)}
+    if axi_stream is not None:
+        console.say(f"with AXI4-Stream ports: {axi_stream}")
+    return {"plan": str(flow.folder / "plan.yaml"), "rtl": str(folder),
+            "axi_stream": None if axi_stream is None else str(axi_stream), **plan_facts(flow.plan, flow.board, rings)}
 
 
 def sim(console: Console, settings: Settings) -> Result:

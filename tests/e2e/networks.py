@@ -10,7 +10,7 @@ from hwflow import onnx
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 
-__all__ = ["random_network", "residual", "rows_for", "small_network", "write_data"]
+__all__ = ["random_network", "residual", "rows_for", "small_network", "two_by_two", "write_data"]
 
 
 def write_data(path: Path, model: Model, rows: int = 6, seed: int = 0, **more: np.ndarray) -> Path:
@@ -47,6 +47,19 @@ def residual() -> Model:
     x = b.node("Add", before, x, name="add", output="sum")
     weights = b.constant("fc.w", rng.standard_normal((3, 32)).astype(np.float32) / 4)
     b.output(b.node("Gemm", b.node("Flatten", x, name="flat"), weights, name="fc", output="y", transB=1))
+    return onnx.infer(b.model(opset=20))
+
+
+def two_by_two() -> Model:
+    """Of inputs `left` and `right`, of other sizes: their sum behind a convolution and a matrix, and `right` pooled."""
+    rng, b = np.random.default_rng(3), Builder("two_by_two")
+    left, right = b.input("left", np.float32, (1, 4, 2, 3)), b.input("right", np.float32, (1, 2, 4, 6))
+    weights = b.constant("pick.w", rng.standard_normal((4, 2, 2, 2)).astype(np.float32) / 4)
+    made = b.node("Conv", right, weights, name="pick", output="picked", strides=(2, 2))
+    both = b.node("Flatten", b.node("Add", left, made, name="add", output="sum"), name="flat")
+    weights = b.constant("fc.w", rng.standard_normal((5, 24)).astype(np.float32) / 4)
+    b.output(b.node("Gemm", both, weights, name="fc", output="scores", transB=1))
+    b.output(b.node("MaxPool", right, name="pool", output="pooled", kernel_shape=(2, 2), strides=(2, 2)))
     return onnx.infer(b.model(opset=20))
 
 

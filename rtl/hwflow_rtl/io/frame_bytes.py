@@ -198,11 +198,11 @@ def checked_ends(inputs: Sequence[Any], outputs: Sequence[Any], ends: Ends | Non
              for ports in (inputs, outputs)]
     if ends is None:
         if len(inputs) > 1 or len(outputs) > 1:
-            raise ValueError(f"ends of a BoardTop must be given for a core with {len(inputs)} inputs and "
+            raise ValueError(f"ends must be given for a core with {len(inputs)} inputs and "
                              f"{len(outputs)} outputs")
         return Ends(*(tuple(End(lanes, width, lanes) for lanes, width in streams) for streams in found))
     for what, streams, given in (("inputs", found[0], ends.inputs), ("outputs", found[1], ends.outputs)):
         if [(end.lanes, end.width) for end in given] != streams or any(end.elements % end.lanes for end in given):
-            raise ValueError(f"ends of a BoardTop must be whole beats of the core's {what}, of the lanes and widths "
+            raise ValueError(f"ends must be whole beats of the core's {what}, of the lanes and widths "
                              f"{streams}, not {list(given)}")
     return ends
