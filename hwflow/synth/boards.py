@@ -10,6 +10,7 @@ import difflib
 import importlib.resources
 import importlib.util
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -191,6 +192,8 @@ def device_violations(content: dict[str, Any]) -> Iterator[str]:
         yield f"key 'device' must be one of {', '.join(known)}, not {content['device']!r}"
     if content["family"] == "gowin" and content["chip"] not in GOWIN_CHIPS:
         yield f"key 'chip' must be one of {', '.join(GOWIN_CHIPS)}, not {content['chip']!r}"
+    if math.isnan(content["clock"]["mhz"]):  # which no limit of the schema keeps out
+        yield "key 'clock.mhz' must be a number, not .nan"
     if content["clock"].get("pll_pad") and content["family"] != "ice40":
         yield "key 'clock.pll_pad' must stand with family ice40 only: no other PLL takes a pad for itself"
     pins = [content["clock"]["pin"], content["uart"]["rx"], content["uart"]["tx"], *content["leds"]["pins"]]

@@ -141,3 +141,9 @@ def test_without_a_pll_both_domains_run_on_the_oscillator() -> None:
 def test_settings_for_another_oscillator_are_refused() -> None:
     with pytest.raises(ValueError, match=r"pll must have settings for the oscillator's 25 MHz, not for 48 MHz"):
         Clocking(technology=ECP5(), board_mhz=25, pll=ECP5().pll_settings(48, 100))
+
+
+def test_an_oscillator_whose_mhz_no_float_holds() -> None:
+    settings = ECP5().pll_settings(33.3333, 100)
+    assert settings is not None
+    assert Clocking(technology=ECP5(), board_mhz=33.3333, pll=settings).sync_mhz == float(settings.output_mhz)

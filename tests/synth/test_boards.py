@@ -147,6 +147,7 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
     ({"clock": {"pin": "G2"}}, "key 'clock.mhz' must be given"),
     ({"clock": {"pin": "G2", "mhz": 0}}, "key 'clock.mhz' must not break this rule: 0 is less than or equal to the "
                                          "minimum of 0"),
+    ({"clock": {"pin": "G2", "mhz": float("nan")}}, "key 'clock.mhz' must be a number, not .nan"),
     ({"clock": {"pin": "G2", "mhz": 25, "io_standart": "x"}}, "key 'clock.io_standart' must be one of pin, mhz, "
                                                               "io_standard, pll_pad; did you mean 'io_standard'?"),
     ({"leds": {"pins": ["B2", 3], "active": "high"}}, "key 'leds.pins.1' must be a string, not 3; put it in quotes"),

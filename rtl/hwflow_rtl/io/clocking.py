@@ -8,7 +8,7 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources, Technology
-from ..vendor.pll import PllSettings, Wire
+from ..vendor.pll import PllSettings, Wire, exact
 
 __all__ = ["RESET_CYCLES", "Clocking"]
 
@@ -47,7 +47,7 @@ class Clocking(wiring.Component):
 
     def __init__(self, *, technology: Technology, board_mhz: float, pll: PllSettings | None = None,
                  has_reset: bool = False, reset_active_low: bool = False):
-        if pll is not None and pll.input_mhz != board_mhz:
+        if pll is not None and pll.input_mhz != exact(board_mhz):
             raise ValueError(f"pll must have settings for the oscillator's {board_mhz:g} MHz, not for "
                              f"{float(pll.input_mhz):g} MHz")
         self.technology = technology
