@@ -100,8 +100,22 @@ class Board:
                 wanted = ", ".join(["n", *map(str, shape)])
                 raise HwflowError(f"x for the input '{value.name}' must be {dtype} [{wanted}], not {array.dtype} "
                                   f"{list(array.shape)}")
-            rows[value.name] = array.astype(dtype)
+            rows[value.name] = _fitting(value.name, array, dtype)
         return rows
+
+
+def _fitting(name: str, array: Array, dtype: np.dtype[np.generic]) -> Array:
+    """Rows of an input in its type.  HwflowError where that has no room for them."""
+    with np.errstate(over="ignore"):  # looked for below
+        converted = array.astype(dtype)
+    if dtype.kind in "iu":
+        lost = bool((converted != array).any())
+    else:
+        lost = bool((~np.isfinite(converted) & np.isfinite(array)).any())
+    if lost:
+        raise HwflowError(f"x for the input '{name}' must fit {dtype}, not hold values from {array.min()} to "
+                          f"{array.max()}")
+    return converted
 
 
 def open_board(port: str | BytePort, *, design: str | Path | None = None, build: str | Path = "build",

@@ -8,6 +8,7 @@ import signal
 import stat
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 import hwflow.host
 from hwflow import golden
 from hwflow.errors import HwflowError
-from hwflow.host import LinkFailed, Patience
+from hwflow.host import Board, LinkFailed, Patience
 from hwflow.host.design import load_design
 from hwflow.host.port import SerialPort, why_not_opened
 from hwflow.quantize import Quantized, quantize
@@ -76,6 +77,19 @@ def test_a_residual_network(tmp_path):
     made = board.run(rows)
     for name, values in golden.predict(quantized, rows).items():
         np.testing.assert_array_equal(made[name], values)
+
+
+def test_numbers_that_the_inputs_type_does_not_hold_are_refused(quantized, design):
+    board, _ = open_memory(quantized, design)
+    with pytest.raises(HwflowError, match=r"x for the input 'x' must fit float32, not hold values from 0\.0 to 1e\+39"):
+        board.run(np.array([0.0, 1e39] * 16).reshape(1, 1, 2, 4, 4))
+    prologue = quantized.prologue
+    (value,) = prologue.graph.inputs
+    narrow = replace(value, type=replace(value.tensor, dtype=np.dtype(np.int8)))
+    whole = replace(quantized, prologue=replace(prologue, graph=replace(prologue.graph, inputs=(narrow,))))
+    board = Board(board.link, replace(board.design, quantized=whole), board.baud)
+    with pytest.raises(HwflowError, match=r"x for the input 'x' must fit int8, not hold values from 0 to 300"):
+        board.run(np.array([0, 300] * 16).reshape(1, 1, 2, 4, 4))
 
 
 @pytest.mark.parametrize("x, message", [
