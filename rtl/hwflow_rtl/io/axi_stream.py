@@ -87,8 +87,8 @@ class AxiStreamTop(wiring.Component):
     def clocks(self, m: Module) -> None:
         """`sync` for the core, whose reset is a register; `ends` for the ports, which are quiet in the first cycle."""
         start = m.domains.start = ClockDomain("start", reset_less=True, local=True)
-        ends = m.domains.ends = ClockDomain("ends")
-        sync = m.domains.sync = ClockDomain("sync")
+        ends = m.domains.ends = ClockDomain("ends", local=True)
+        sync = m.domains.sync = ClockDomain("sync", local=True)
         left = Signal(range(-1, RESTART_CYCLES), init=RESTART_CYCLES - 1)  # down to its sign bit
         restart = Signal(init=1)
         m.d.start += [restart.eq(~left[-1] | ~self.aresetn), left.eq(left - ~left[-1])]
