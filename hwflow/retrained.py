@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Retrained"]
 
+
 class Retrained:
     """The retrained model of `flow` for the first model's routed design in `base`, a build folder.
 
@@ -86,8 +87,7 @@ class Retrained:
         graph, quantized = self.fitted
         flow.quantized = quantized
         name = identity(quantized.graph, design.plan)
-        cached_step(flow.folder / "integers", digest(name),
-                    lambda place: save_quantized(quantized, place))
+        self.keep_integers()
         folder = flow.folder / "synth" / flow.board.name
         core = hls.lower(graph, design.plan, flow.board.technology())
         report = reweight(core, design.plan, name, flow.board, design.folder, folder, progress=flow.console.progress)
@@ -95,6 +95,15 @@ class Retrained:
                                clock_mhz=report.clock_mhz)
         replace(facts, quantized="../../integers").write(folder)
         return report
+
+    def keep_integers(self) -> Path:
+        """The integer model with its host programs, for a driver: in integers/ of the flow's folder."""
+        _, quantized = self.fitted
+        # The identity is that of the integer graph alone; the host programs are the model's, which the other key names.
+        key = digest(self.flow.quantize_key, identity(quantized.graph, self.design.plan))
+        folder = self.flow.folder / "integers"
+        cached_step(folder, key, lambda place: save_quantized(quantized, place))
+        return folder
 
     def prove(self) -> NetlistProof:
         """The netlist with the new contents, cell by cell against the golden model."""

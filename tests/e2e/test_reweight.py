@@ -13,6 +13,7 @@ from hwflow import golden, onnx
 from hwflow.commands import reweight, synth
 from hwflow.errors import AnswerIsNo, HwflowError, MissingTool
 from hwflow.flow import Flow, Settings
+from hwflow.quantize import load_quantized
 from hwflow.report.console import Console
 from hwflow.retrained import Retrained
 from hwflow.routed import RoutedDesign, keep_design
@@ -69,6 +70,18 @@ def test_the_retrained_model_has_its_own_weights_and_the_first_ones_scales(first
     frames = golden.before(quantized, {name[3:]: data[name][:20] for name in data.files if name.startswith("in_")})
     expected, found = (golden.run(g, frames)[g.outputs[0]] for g in (quantized.graph, graph))
     assert np.array_equal(expected, found)
+
+
+def test_another_host_program_behind_the_same_integers_is_kept(first: Path, tmp_path: Path) -> None:
+    path = retrained(tmp_path / "retrained.onnx")
+    graph = (model := onnx.load(path)).graph
+    (name,) = (output.name for output in graph.outputs)
+    nodes = [replace(node, outputs=tuple("sums" if o == name else o for o in node.outputs)) for node in graph.nodes]
+    for operator in ("Softmax", "LogSoftmax"):
+        last = replace(nodes[-1], op_type=operator, name="", inputs=("sums",), outputs=(name,), attributes={})
+        onnx.save(replace(model, graph=replace(graph, nodes=(*nodes, last))), path)
+        kept = load_quantized(of(path, first).keep_integers())
+        assert operator in {node.op_type for node in kept.epilogue.graph.nodes}
 
 
 def test_a_model_that_does_not_fit_is_refused_with_its_layers(first: Path, tmp_path: Path) -> None:
