@@ -103,6 +103,9 @@ def explain(error: BaseException) -> tuple[str, int]:
         number = error.signal if isinstance(error, Interrupted) else signal.SIGINT
         how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
         return f"{how}; nothing is half-written, and the next run continues", 128 + number
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("hwflow"):
+        return (f"the Python package of '{error.name}' must be installed with hwflow, and is not: run `pip install "
+                "hwflow` again (in a checkout: `make doctor`)"), 2
     if isinstance(error, MemoryError):
         return "the model needs more memory than this machine has", 2
     if isinstance(error, OSError):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from . import commands
 from .commands.board import LineSettings
@@ -22,6 +24,10 @@ __all__ = ["cli", "clock", "input_shape", "widths"]
 
 #: No FPGA here is faster.
 MOST_MHZ = 1000.0
+#: A board cannot answer sooner, seconds.
+SHORTEST = 0.01
+#: Seeds are 32 bits wide, and nobody waits for more of them.
+LAST_SEED, MOST_SEEDS = 2**32 - 1, 1000
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,6 +76,17 @@ def clock(text: str) -> float | str:
     if not 0 < mhz < MOST_MHZ:
         raise click.BadParameter(f"{text!r} must be MHz from 0 to {MOST_MHZ:g}, or {ON_BOARD}")
     return mhz
+
+
+def seconds(text: str) -> float:
+    """A time above 0 that ends."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not SHORTEST <= value < math.inf:
+        raise click.BadParameter(f"{text!r} must be seconds, at least {SHORTEST:g}")
+    return value
 
 
 limit_option = click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER",
@@ -226,6 +243,9 @@ def build(**options: Any) -> None:
               help="Simulate what yosys made for the board, cell by cell, and compare what comes out of its pins.")
 def sim(frames: int | None, netlist: bool, **options: Any) -> None:
     """Simulate the RTL of MODEL and compare every stage with the golden model, bit for bit."""
+    if netlist and click.get_current_context().get_parameter_source("stalls") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--stalls must not stand with --netlist, where the serial line alone makes stalls",
+                               click.get_current_context())
     run(commands.sim, {**options, "netlist": netlist, "frames": frames or (3 if netlist else 10)})
 
 
@@ -235,8 +255,9 @@ def sim(frames: int | None, netlist: bool, **options: Any) -> None:
 @board_option
 @plan_options
 @reweightable_option
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of place and route.")
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True,
+@click.option("--seed", type=click.IntRange(0, LAST_SEED - MOST_SEEDS), default=1, show_default=True,
+              help="Seed of place and route.")
+@click.option("--seeds", type=click.IntRange(1, MOST_SEEDS), default=1, show_default=True,
               help="Place and route from so many seeds, --seed the first of them, and keep the fastest clock.")
 @click.option("--jobs", type=click.IntRange(min=1),
               help="How many of them at a time; else as many as cores and free memory allow (2 GB each).")
@@ -294,7 +315,7 @@ def reweight(**options: Any) -> None:
 @click.option("--board", help="The board whose design must be the one; without it, whichever design of MODEL the board "
                               "holds.")
 @click.option("--rows", type=click.IntRange(min=1), help="Run the first rows of the data alone.")
-@click.option("--patience", type=click.FloatRange(min=0.01), default=LineSettings.patience, show_default=True,
+@click.option("--patience", type=seconds, default=LineSettings.patience, show_default=True,
               metavar="SECONDS", help="How long the board may be silent; simulated boards need more.")
 def run_on_board(as_json: bool, **options: Any) -> None:
     """Run MODEL on a board that holds its bitstream: every row of the data, against the golden model, bit for bit.

@@ -31,7 +31,7 @@ from ..report.model import show_model
 from ..report.picture import svg
 from ..report.places import without_hardware
 from ..report.plan import plan_facts, show_plan, show_simulation, simulation_facts
-from ..report.synthesis import show_synthesis, synthesis_facts
+from ..report.synthesis import show_synthesis, synthesis_facts, too_slow
 from ..synth import list_boards, load_board, tool_status
 from ..synth.program import programmer_status
 from ..synth.toolchain import find_tool, tools_of_family
@@ -270,7 +270,11 @@ def synth(console: Console, settings: Settings) -> Result:
     with locked(flow.folder, console.progress):
         report = flow.synthesize()
     show_synthesis(console, flow.plan, flow.board, report)
-    return {**synthesis_facts(flow.plan, flow.board, report), **plan_facts(flow.plan, flow.board)}
+    slow = too_slow(report, settings.clock)
+    if slow:
+        console.fail(slow)
+    return {"exit_code": 1 if slow else 0, **synthesis_facts(flow.plan, flow.board, report),
+            **plan_facts(flow.plan, flow.board)}
 
 
 def boards(console: Console, settings: Settings) -> Result:

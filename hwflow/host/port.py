@@ -23,8 +23,11 @@ __all__ = ["PortInfo", "SerialPort", "found_ports", "ports_text"]
 WRITE_TIMEOUT = 10.0
 #: Bytes that one read takes at most.
 PIECE = 1 << 16
+#: How the name of a board behind a network begins.
+SOCKET = "socket://"
 #: What errors of opening a port mean.
 BUSY = (errno.EBUSY, errno.EAGAIN)
+NO_LINE = (errno.ENOTTY, errno.EISDIR, errno.EINVAL)
 FORBIDDEN = (errno.EACCES, errno.EPERM)
 MISSING = (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.EIO)
 
@@ -58,6 +61,8 @@ class SerialPort:
     def __init__(self, name: str, baud: int) -> None:
         self.name = name
         self._open = True
+        if "://" in name and not name.startswith(SOCKET):  # pyserial knows more, of which some write files
+            raise LinkFailed(f"the port '{name}' must be a device or {SOCKET}HOST:PORT; name another one with --port")
         try:
             self._serial = serial.serial_for_url(name, baudrate=baud, exclusive=True, timeout=0,
                                                  write_timeout=WRITE_TIMEOUT)
@@ -67,8 +72,8 @@ class SerialPort:
             self._file = self._serial.fileno()
         except (OSError, AttributeError):
             self._serial.close()
-            raise LinkFailed(f"the port '{name}' must be a device or socket://host:port, which can be waited for; name "
-                             "another one with --port") from None
+            raise LinkFailed(f"the port '{name}' must be one that can be waited for; name another one with --port"
+                             ) from None
         with contextlib.suppress(OSError, ValueError, AttributeError, NotImplementedError):
             # Adapters of FTDI else keep answers for 16 ms (AN232B-04); others, and terminals, know nothing of it.
             self._serial.set_low_latency_mode(True)
@@ -118,9 +123,13 @@ def why_not_opened(name: str, baud: int, error: Exception) -> str:
     if number in BUSY:
         return f"the port '{name}' must be free, but another program uses it; end that (a terminal, another run) first"
     text = (str(error).splitlines() or [type(error).__name__])[0]
-    if isinstance(error, ValueError | OverflowError) and "://" not in name:
+    if name.startswith(SOCKET):
+        return f"the port '{name}' must be {SOCKET}HOST:PORT where a serial line is served, which it is not ({text})"
+    if number in NO_LINE or "Inappropriate ioctl" in text:  # pyserial wraps that one without its number
+        return f"the port '{name}' must be a serial port, not a file, a folder or another device; {ports_text()}"
+    if isinstance(error, ValueError | OverflowError):
         return f"the port '{name}' must know {baud} baud, which it does not ({text}); name another rate with --baud"
-    return f"the port '{name}' must be a serial port or socket://host:port, which it is not ({text}); {ports_text()}"
+    return f"the port '{name}' must be a serial port, which it is not ({text}); {ports_text()}"
 
 
 def group_of(name: str) -> str:

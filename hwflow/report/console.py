@@ -88,7 +88,7 @@ class Console:
         for k, column in enumerate(columns):
             number = all(is_number(row[k]) for row in rows)
             table.add_column(column, justify="right" if number else "left", no_wrap=column != wrapped,
-                             overflow="fold" if column == wrapped else None,
+                             overflow="fold" if column == wrapped else "ellipsis",
                              min_width=None if not wrapped or column == wrapped else max(len(r[k]) for r in rows))
         for row in rows:
             table.add_row(*(rich.markup.escape(cell) for cell in row))

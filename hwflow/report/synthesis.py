@@ -16,7 +16,7 @@ from ..synth.parts import LINKS, title_of
 from .console import Console
 from .numbers import number, percent
 
-__all__ = ["line_rate", "planned_and_used", "show_synthesis", "synthesis_facts"]
+__all__ = ["line_rate", "planned_and_used", "show_synthesis", "synthesis_facts", "too_slow"]
 
 #: Parts of the design whose longest path is shown; --json has all.
 MOST_DELAYS = 8
@@ -110,6 +110,16 @@ def show_clocks(console: Console, report: SynthesisReport) -> None:
         console.table("longest path into each part", ("part", "ns", "MHz", "into", "from"), [
             (delay.part, f"{delay.ns:.2f}", f"{1e3 / delay.ns:.0f}", delay.end, delay.before)
             for delay in report.part_delays[:MOST_DELAYS]])
+
+
+def too_slow(report: SynthesisReport, wanted: float | str | None) -> str:
+    """Why the design must not run at its clock, with what to do; "" where it bears it.  `wanted` is --clock."""
+    if report.meets_clock:
+        return ""
+    why = f"the {wanted:g} MHz of --clock" if isinstance(wanted, float) else "the board's oscillator"
+    return (f"the core must run at no more than the {report.usable_mhz:.1f} MHz that the routed design bears, not at "
+            f"{report.clock_mhz:.6g} MHz ({why}): on the board its numbers may be wrong; choose a slower clock with "
+            "--clock, or leave it out for the fastest that is safe")
 
 
 def line_rate(plan: Plan, board: Board) -> float:

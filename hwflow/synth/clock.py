@@ -23,7 +23,7 @@ from ..errors import HwflowError
 from .boards import Board
 from .report import read_nextpnr_report
 
-__all__ = ["LAYOUTS", "ON_BOARD", "clock_facts", "goal_pll", "retuned", "set_clock"]
+__all__ = ["LAYOUTS", "ON_BOARD", "clock_facts", "goal_pll", "retuned", "set_clock", "unreachable"]
 
 #: What stands for the board's oscillator in place of MHz.
 ON_BOARD = "board"

@@ -26,7 +26,7 @@ from ..hls import Plan
 from ..layers.base import LayerGraph
 from . import placement
 from .boards import Board
-from .clock import LAYOUTS, ON_BOARD, clock_facts, goal_pll, set_clock
+from .clock import LAYOUTS, ON_BOARD, clock_facts, goal_pll, set_clock, unreachable
 from .constraints import constraints
 from .identity import IDENTITY_BYTES
 from .job import Job, Progress, nextpnr_of
@@ -122,6 +122,8 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     """
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise HwflowError(f"seeds and jobs must be at least 1, not {seeds} and {jobs}")
+    if isinstance(clock, float) and board.technology().pll_settings(board.clock_mhz, clock) is None:
+        raise unreachable(board, clock)  # before place and route, which take minutes
     tools = tools_of_family(board.family)
     job = Job(board, folder.absolute(), tools, progress)
     if not isinstance(top, str | BoardTop):

@@ -24,6 +24,9 @@ def test_waves_are_of_the_rtl_alone(cli: Cli) -> None:
     done = cli(*SIM, "--netlist", "--waves")
     assert done.code == 2
     assert done.message == "--waves must not stand with --netlist, whose wires have no names"
+    done = cli(*SIM, "--netlist", "--stalls", "0.5")
+    assert done.code == 2
+    assert done.message.startswith("--stalls must not stand with --netlist, where the serial line alone makes stalls")
 
 
 @pytest.mark.slow

@@ -158,6 +158,13 @@ def test_a_mistake_in_hwflow_is_said_to_be_one() -> None:
     report.unlink()
 
 
+def test_a_package_that_is_not_installed() -> None:
+    """After an update, for example, that needs one more."""
+    message, code = explain(ModuleNotFoundError("No module named 'serial'", name="serial"))
+    assert (message, code) == ("the Python package of 'serial' must be installed with hwflow, and is not: run `pip "
+                               "install hwflow` again (in a checkout: `make doctor`)", 2)
+
+
 USAGE = {
     ("sim",): "Missing argument 'MODEL'; see `hwflow sim --help`",
     ("frobnicate",): "No such command 'frobnicate'; see `hwflow --help`",
@@ -165,6 +172,14 @@ USAGE = {
                                        "--help`",
     ("sim", "m.onnx", "--stalls", "1.5"): "Invalid value for '--stalls': 1.5 is not in the range 0<=x<=0.98; see "
                                          "`hwflow sim --help`",
+    ("run", "m.onnx", "--patience", "nan"): "Invalid value for '--patience': 'nan' must be seconds, at least 0.01; see "
+                                           "`hwflow run --help`",
+    ("synth", "m.onnx", "--clock", "nan"): "Invalid value for '--clock': 'nan' must be MHz from 0 to 1000, or board; "
+                                           "see `hwflow synth --help`",
+    ("synth", "m.onnx", "--seeds", "1000000"): "Invalid value for '--seeds': 1000000 is not in the range 1<=x<=1000; "
+                                               "see `hwflow synth --help`",
+    ("synth", "m.onnx", "--jobs", "-1"): "Invalid value for '--jobs': -1 is not in the range x>=1; see `hwflow synth "
+                                         "--help`",
     ("check", "m.onnx", "--frames", "3"): "No such option '--frames'; see `hwflow check --help`",
     ("check", "m.onnx", "more"): "Got unexpected extra argument (more); see `hwflow check --help`",
 }

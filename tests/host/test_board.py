@@ -250,10 +250,12 @@ def test_a_silent_port(design):
 
 @pytest.mark.parametrize("name, message", [
     ("/dev/no_such_port", "the port '/dev/no_such_port' must be one of this machine; this machine has "),
-    ("/dev/null", "must be a serial port or socket://host:port, which it is not"),
-    ("nonsense://x", "must be a serial port or socket://host:port, which it is not"),
-    ("loop://", "must be a device or socket://host:port, which can be waited for"),
-    ("socket://localhost:1", "must be a serial port or socket://host:port, which it is not .*[Rr]efused"),
+    ("/dev/null", "must be a serial port, not a file, a folder or another device; this machine has "),
+    ("/dev", "must be a serial port, not a file, a folder or another device; this machine has "),
+    ("nonsense://x", "must be a device or socket://HOST:PORT; name another one with --port"),
+    ("spy:///dev/null?file=x", "must be a device or socket://HOST:PORT; name another one with --port"),
+    ("socket://", "must be socket://HOST:PORT where a serial line is served, which it is not"),
+    ("socket://localhost:1", "must be socket://HOST:PORT where a serial line is served, which it is not .*[Rr]efused"),
 ])
 def test_a_port_that_does_not_open(name, message, design):
     with pytest.raises(LinkFailed, match=message):

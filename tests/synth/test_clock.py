@@ -15,6 +15,7 @@ from hwflow.synth.clock import LAYOUTS, goal_pll, output_of, pll_parameters, ret
 from hwflow.synth.report import SynthesisReport
 from hwflow.synth.toolchain import tools_of_family
 from tests.synth.blinky import blinky_text
+from tests.synth.small_core import SmallCore
 
 GOAL = {"ecp5": 200.0, "ice40": 99.0, "gowin": 200.0}
 #: Clocks whose dividers all differ from the goal's.
@@ -88,6 +89,13 @@ def test_a_layout_that_was_not_made_with_these_dividers_is_left_alone(tuned: tup
         retuned("gowin", empty, {}, new, "here")
     with pytest.raises(HwflowError, match="here: CLKI_DIV of the PLL must be what was synthesized"):
         retuned("ecp5", "word: CLKFB_DIV 0000000", {"CLKI_DIV": 1}, goal_pll(load_board("ulx3s_85f"), 100), "here")
+
+
+def test_a_clock_that_no_pll_makes_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    board = load_board("icebreaker")
+    with pytest.raises(HwflowError, match=r"can make of 12 MHz, not 0.001 MHz or less; choose another with --clock"):
+        synthesize(SmallCore(board.technology()), board, tmp_path / "out", clock=0.001)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_clock_that_no_pll_makes() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hwflow.report.synthesis import too_slow
 from hwflow.synth.boards import load_board
 from hwflow.synth.limits import LIMITS, binding_limit
 from hwflow.synth.paths import clocks_of
@@ -92,6 +93,11 @@ def test_a_report_as_plain_data(tmp_path: Path) -> None:
         routed_mhz=20.0, usable_mhz=20.0, limit=LIMITS["ecp5"][0], critical_path="", bitstream=tmp_path / "top.bit",
         seed=1, tools={"yosys": "1"}, logs={"synthesis": tmp_path / "log"}, seconds={"synthesis": 1.0})
     assert not report.meets_clock
+    assert too_slow(report, "board").startswith(
+        "the core must run at no more than the 20.0 MHz that the routed design bears, not at 25 MHz (the board's "
+        "oscillator): on the board its numbers may be wrong; choose a slower clock with --clock")
+    assert "not at 25 MHz (the 26 MHz of --clock)" in too_slow(report, 26.0)
+    assert too_slow(replace(report, usable_mhz=25.0), 25.0) == ""
     assert replace(report, usable_mhz=25.0).meets_clock
     assert replace(report, usable_mhz=None).meets_clock
     plain = json.loads(json.dumps(report.to_dict()))
