@@ -23,6 +23,7 @@ from ..onnx.container.files import read
 from ..onnx.rewrite.passes import remove_unused
 from ..report import tables
 from ..report.accuracy import say_accuracy, show_accuracy, show_layers
+from ..report.axi_stream import port_facts, show_ports
 from ..report.console import Console
 from ..report.hardware import hardware_facts, show_hardware, show_weights, weights_facts
 from ..report.info import describe_model
@@ -216,10 +217,12 @@ def build(console: Console, settings: Settings) -> Result:
     rings = ring_bytes(flow.graph, flow.plan, flow.board.technology())
     show_plan(console, flow.plan, flow.board, rings)
     console.say(f"plan: {flow.folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
+    facts = {"plan": str(flow.folder / "plan.yaml"), "rtl": str(folder), **plan_facts(flow.plan, flow.board, rings)}
     if axi_stream is not None:
+        facts |= {"axi_stream": str(axi_stream), "ports": port_facts(flow.graph, flow.plan)}
+        show_ports(console, facts["ports"])
         console.say(f"with AXI4-Stream ports: {axi_stream}")
-    return {"plan": str(flow.folder / "plan.yaml"), "rtl": str(folder),
-            "axi_stream": None if axi_stream is None else str(axi_stream), **plan_facts(flow.plan, flow.board, rings)}
+    return facts
 
 
 def sim(console: Console, settings: Settings) -> Result:

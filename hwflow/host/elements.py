@@ -12,7 +12,7 @@ from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
 from hwflow.synth.identity import frame_bytes
 
-__all__ = ["bytes_in", "bytes_out", "pack", "unpack"]
+__all__ = ["bytes_in", "bytes_out", "from_bytes", "pack", "to_bytes", "unpack"]
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -32,7 +32,7 @@ def bytes_out(graph: LayerGraph) -> int:
 
 def pack(graph: LayerGraph, frames: Mapping[str, IntArray]) -> bytes:
     """Frames [n, height, width, channels] by input name, inside their formats, as the bytes for the board."""
-    parts = [_bytes_of(frames[name], graph.tensors[name].format) for name in graph.inputs]
+    parts = [to_bytes(frames[name], graph.tensors[name].format) for name in graph.inputs]
     return np.concatenate(parts, axis=1).tobytes()
 
 
@@ -46,14 +46,19 @@ def unpack(graph: LayerGraph, data: bytes) -> dict[str, IntArray]:
     for name in graph.outputs:
         tensor = graph.tensors[name]
         end = start + _size(tensor)
-        values = _values_of(rows[:, start:end].reshape(len(rows), tensor.frame.elements, _width(tensor.format)),
-                            tensor.format)
+        values = frames[name] = from_bytes(rows[:, start:end], tensor)
         if not tensor.format.contains(values):
             raise HwflowError(f"output '{name}' of the board must be inside {tensor.format}, not from {values.min()} "
                               f"to {values.max()}; load the bitstream again")
-        frames[name] = values.reshape(len(rows), tensor.frame.height, tensor.frame.width, tensor.frame.channels)
         start = end
     return frames
+
+
+def from_bytes(rows: Bytes, tensor: Tensor) -> IntArray:
+    """[n, bytes of a frame] as int64 [n, height, width, channels]; what is outside of the format stays so."""
+    frame = tensor.frame
+    values = _values_of(rows.reshape(len(rows), frame.elements, _width(tensor.format)), tensor.format)
+    return values.reshape(len(rows), frame.height, frame.width, frame.channels)
 
 
 def _width(format: IntFormat) -> int:
@@ -65,8 +70,8 @@ def _size(tensor: Tensor) -> int:
     return tensor.frame.elements * _width(tensor.format)
 
 
-def _bytes_of(values: IntArray, format: IntFormat) -> Bytes:
-    """[n, height, width, channels] to [n, bytes]; the bit of a bipolar element is set for +1."""
+def to_bytes(values: IntArray, format: IntFormat) -> Bytes:
+    """[n, height, width, channels] to [n, bytes of a frame]; the bit of a bipolar element is set for +1."""
     codes = (values > 0).astype(np.int64) if format.bipolar else values
     count, width = int(np.prod(values.shape[1:])), _width(format)
     whole = np.ascontiguousarray(codes, "<i8").view(np.uint8).reshape(len(values), count, WHOLE)

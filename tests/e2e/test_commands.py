@@ -76,6 +76,23 @@ def test_build(cli: Cli, board: str) -> None:
     assert Path(result["plan"]).is_file()
 
 
+def test_build_with_axi_stream_ports(cli: Cli) -> None:
+    done = cli("build", *SMALL, "--axi-stream")
+    assert done.code == 0
+    assert "AXI4-Stream ports" in done.out
+    result = cli("build", *SMALL, "--axi-stream", "--json").json
+    top = Path(result["axi_stream"])
+    assert "module hwflow_axi_stream(" in top.read_text()
+    ends = [(port["port"], port["elements_of_beat"] * port["beats_of_frame"]) for port in result["ports"]]
+    assert ends == [("s_axis", 32), ("m_axis", 3)]
+    assert all(port["tdata_bits"] == 8 * port["elements_of_beat"] for port in result["ports"])
+    without = cli("build", *SMALL, "--json").json  # the same plan: it may stay
+    assert "axi_stream" not in without
+    assert top.is_file()
+    assert cli("build", *SMALL, "--interval", "5000").code == 0  # another one: it would be stale
+    assert not top.exists()
+
+
 def test_the_same_model_gives_the_same_bytes(cli: Cli, tmp_path: Path) -> None:
     for build in ("one", "two"):
         assert cli("build", *SMALL, "--build", tmp_path / build).code == 0

@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 from hwflow_rtl.vendor import Generic
 
+from hwflow import golden, onnx
+from hwflow.quantize import quantize, save_quantized
+from tests.e2e.networks import rows_for, small_network
 from tests.project.tree import ROOT, project_files
 from tests.rtl.harness import simulate
 
@@ -88,6 +91,26 @@ def test_the_example_of_a_layer_kind(tmp_path, monkeypatch):
 def test_the_example_of_a_layer_kind_is_simulated(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "result" in run_example("add-a-layer.md", monkeypatch, slice(None))  # which ends with its own assertions
+
+
+def test_the_example_of_embedding(tmp_path, monkeypatch):
+    """Bytes for the ports and back give what the golden model gives."""
+    model, rows = small_network(), rows_for(small_network(), 7)
+    (name, values), = rows.items()
+    quantized = quantize(onnx.simplify(model), rows)
+    (tmp_path / "build" / "mymodel" / "quantized").mkdir(parents=True)
+    save_quantized(quantized, tmp_path / "build" / "mymodel" / "quantized")
+    np.savez(tmp_path / "mydata.npz", **{f"in_{name}": values})
+    monkeypatch.chdir(tmp_path)
+    block = re.search(r"^```python\n(.*?)^```", (ROOT / "docs" / "embedding.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert block is not None
+    names: dict[str, Any] = {}
+    example = block.group(1).replace('"x"', f'"{name}"').replace("in_x", f"in_{name}")
+    exec(compile(example, "embedding.md", "exec"), names)
+    assert [data.shape for data in names["sent"].values()] == [(7, 32)]
+    expected = golden.predict(quantized, rows)
+    assert names["scores"].keys() == expected.keys()
+    assert all(np.array_equal(names["scores"][key], expected[key]) for key in expected)
 
 
 def test_the_table_of_operators_is_that_of_the_code():

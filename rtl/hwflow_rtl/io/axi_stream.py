@@ -42,7 +42,7 @@ class AxiStreamTop(wiring.Component):
     ----------
     aclk, aresetn : In(1)
         The clock of all, and its reset: active low, synchronous, one cycle or more.  TREADY and TVALID are low from the
-        first edge in reset until the core's pipelines have run dry, `RESTART_CYCLES` cycles after the last one.
+        first edge in reset until the core's pipelines have run dry, `RESTART_CYCLES` + 2 cycles after the last one.
     s_axis_tdata, s_axis_tvalid, s_axis_tready, s_axis_tlast
         The input; of several, `s0_axis_...`, `s1_axis_...`.
     m_axis_tdata, m_axis_tvalid, m_axis_tready, m_axis_tlast
