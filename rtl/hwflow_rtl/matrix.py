@@ -17,7 +17,7 @@ from .pipeline import delay
 from .rescaling import Rescaling
 from .row_patch import PatchTimes, RowPatch
 from .streams import CreditCounter, Queue, link, stream_of
-from .times import StageTimes, Times
+from .times import StageTimes, Times, in_turn
 from .vendor.base import Resources, Technology
 from .window import Window
 from .word_join import WordJoin, spaced
@@ -185,7 +185,9 @@ def front_times(arrivals: Times, shape: MatrixShape) -> tuple[Times, Times]:
 
         def windows(room: Times | None) -> tuple[Times, ...]:
             given = patch.play(room)
-            return given, given if room is None else np.maximum(given, room), patch.words.reshape(-1), patch.fillers
+            taken = in_turn(given if room is None else np.maximum(given, room))
+            there = np.maximum(given, np.append(given[:1], taken[:-1] + 1))
+            return there, taken, patch.words.reshape(-1), patch.fillers
 
         starts, (_, _, taken, _) = shape.played.play(windows, frames, shape.block_interval, shape.feed)
     return starts, WordJoin.taken(arrivals, taken, spacing) if shape.joins else taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from .vendor.base import Technology
 
@@ -75,13 +75,28 @@ class Nest:
 
     def advance(self, enable: Value) -> None:
         """Take a step in every cycle with `enable`."""
-        for count, left, last in zip(self.counts, self.left, self.last, strict=True):
-            if left is not None:
-                with self.m.If(enable & last):
-                    self.m.d.sync += left.eq(count - 2)
-                with self.m.Elif(enable):
-                    self.m.d.sync += left.eq(left - 1)
-                enable = enable & last
+        running = [k for k, left in enumerate(self.left) if left is not None]
+        inner: Value = Const(1)  # all loops inside this one are in their last iterations: a register
+        for position, k in enumerate(running):
+            left = self.left[k]
+            assert left is not None
+            with self.m.If(enable & inner):
+                self.m.d.sync += left.eq(Mux(self.last[k], self.counts[k] - 2, left - 1))
+            if position + 1 < len(running):
+                inner = self.last[k] if position == 0 else self.ending(running[:position + 1], enable)
+
+    def ending(self, loops: Sequence[int], enable: Value) -> Signal:
+        """A register that says that these loops, innermost first, are in their last iterations.
+
+        The step with which the innermost comes to its last iteration leaves the others where they are.
+        """
+        innermost, others = self.left[loops[0]], [self.last[k] for k in loops[1:]]
+        assert innermost is not None
+        all_last = Signal(init=all(left.init == -1 for k in loops if (left := self.left[k]) is not None),
+                          name=f"{innermost.name}_to_{loops[-1]}")
+        with self.m.If(enable):
+            self.m.d.sync += all_last.eq((innermost == 0) & Cat(*others).all())
+        return all_last
 
     def at(self, loop: int, indices: Iterable[int]) -> Value:
         """Whether the iteration of `loop` is one of `indices`."""

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from .pipeline import Nest, prefetched
-from .streams import has_tables, stream_of
+from .streams import Queue, has_tables, link, payload_of, stream_of
 from .times import Times
 from .vendor.base import Resources, Technology
 from .vendor.blocks import lut_ram_cost
@@ -47,6 +47,8 @@ class RowPatch(wiring.Component):
     SHIFT_DEPTH = 4
     #: The deepest delay in tables: 64 places of 4 bits take as much logic as two registers of 16 bits.
     TABLE_DEPTH = 64
+    #: Windows that wait for their reader while words go in: with one the reader's ready would go on to the source.
+    WAITING = 2
 
     def __init__(self, *, shape: WindowShape, element: Shape, lanes: int, pad_value: int,
                  technology: Technology):
@@ -94,7 +96,8 @@ class RowPatch(wiring.Component):
         """For words of `width` bits: LUT and FF estimated; RAM exact."""
         masked = sum(bool(((taps < 0) | (taps >= shape.width)).any()) for taps in shape.columns_at().T)
         counters = 3 * shape.width.bit_length() + 3 * (shape.words - 1).bit_length()
-        total = Resources(lut=counters + 3 * masked + 36, ff=shape.kernel[1] * width + counters + 8)
+        total = Queue.cost(width=shape.kernel[1] * width, depth=RowPatch.WAITING) + Resources(
+            lut=counters + 3 * masked + 36, ff=counters + 8)
         places, bits = shape.dilation[1] * shape.words, (shape.kernel[1] - 1) * width
         if places <= RowPatch.shift_depth(technology) or not bits:
             return total + Resources(ff=places * bits)
@@ -212,13 +215,13 @@ class RowPatch(wiring.Component):
         return prefetched(m, shift, read.data, words)
 
     def outputs(self, m: Module, windows: Nest, taps: list[Value], emit: Signal, free: Signal) -> None:
-        """The output register with the padding put in."""
+        """The queue at the output, and the padding put in; `free` is a register."""
         width = len(taps[0])
         padding = Cat(*(Const(self.pad_value, self.element) for _ in range(self.lanes)))
-        valid, patch = Signal(), Signal(width * len(taps), reset_less=True)
-        m.d.comb += [free.eq(~valid | self.o.ready), self.o.valid.eq(valid), Value.cast(self.o.payload).eq(patch)]
-        with m.If(free):
-            m.d.sync += valid.eq(emit)
+        m.submodules.waiting = waiting = Queue(shape=payload_of(self.o), depth=self.WAITING)
+        patch = Value.cast(waiting.i.payload)
+        m.d.comb += [free.eq(waiting.i.ready), waiting.i.valid.eq(emit)]
+        link(m, waiting.o, wiring.flipped(self.o))
         columns = self.shape.columns_at()
         for k, outside in enumerate(((columns < 0) | (columns >= self.shape.width)).T):
             masked = Signal(init=int(outside[0]), name=f"outside_{k}")
@@ -227,8 +230,7 @@ class RowPatch(wiring.Component):
             elif outside.any():
                 with m.If(emit):
                     m.d.sync += masked.eq(windows.at(1, (int(i) for i in np.flatnonzero(outside))))
-            with m.If(free):
-                m.d.sync += patch.word_select(k, width).eq(Mux(masked, padding, taps[k]))
+            m.d.comb += patch.word_select(k, width).eq(Mux(masked, padding, taps[k]))
 
 
 class PatchTimes:
@@ -256,7 +258,7 @@ class PatchTimes:
 
     def play(self, room: Times | None) -> Times:
         """When windows are given, if window j can be taken from cycle `room[j]` on."""
-        waits = None if room is None else room.reshape(self.rows, -1)
+        waits = None if room is None else np.append(0, room[:-1] + 1).reshape(self.rows, -1)
         words = self.earliest.shape[1]
         bound, spacing = np.zeros((self.rows, self.row), dtype=np.int64), np.ones((self.rows, self.row), dtype=np.int64)
         bound[:, :words], spacing[:, :words] = self.earliest, self.spacing
@@ -275,7 +277,7 @@ class PatchTimes:
         return given.reshape(-1) + 1
 
     def wait(self, bound: Times, waits: Times) -> None:
-        """Nothing moves from when a window is given to when it is taken."""
+        """Behind a window nothing moves before a place is free: a cycle after the window before it is taken."""
         after = self.at + 1
         inside = after < self.row
         bound[:, after[inside]] = np.maximum(bound[:, after[inside]], waits[:, inside])
