@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +12,14 @@ from hwflow_rtl.io.clocking import Clocking
 from hwflow_sim.board import CompiledBoard, LinePort, SimulatedBoard, compile_board, rtl_design
 
 import hwflow.host
-from hwflow import golden, hls
+from hwflow import golden, hls, onnx
 from hwflow.generation import twin
 from hwflow.host import LinkFailed, Patience
-from hwflow.quantize import Quantized
+from hwflow.onnx.model import Model
+from hwflow.quantize import Quantized, quantize
 from hwflow.synth import ends_of, load_board
 from hwflow.synth.identity import identity
-from tests.e2e.networks import rows_for, small_network
+from tests.e2e.networks import rows_for, small_network, two_by_two
 from tests.host.models import leave_design
 
 pytestmark = pytest.mark.slow  # Verilator and a compiler
@@ -32,7 +33,18 @@ PATIENCE = Patience(silence=20.0, stall=60.0)
 @pytest.fixture(scope="module")
 def simulated(quantized: Quantized, tmp_path_factory: pytest.TempPathFactory) -> tuple[CompiledBoard, Path]:
     """The program that simulates the small network's board, and the folder of its design."""
-    place = tmp_path_factory.mktemp("board")
+    return simulated_board(quantized, tmp_path_factory.mktemp("board"))
+
+
+@pytest.fixture(scope="module")
+def branching(tmp_path_factory: pytest.TempPathFactory) -> tuple[Quantized, CompiledBoard, Path]:
+    """A network of two inputs and two outputs, and the same of it."""
+    model = two_by_two()
+    quantized = quantize(onnx.simplify(model), rows_for(model, 20))
+    return quantized, *simulated_board(quantized, tmp_path_factory.mktemp("branching"))
+
+
+def simulated_board(quantized: Quantized, place: Path) -> tuple[CompiledBoard, Path]:
     folder = leave_design(quantized, place / "build")
     graph = quantized.graph
     foldings = [next(iter(layer.foldings(graph))) for layer in graph.layers]
@@ -51,8 +63,9 @@ def board(simulated: tuple[CompiledBoard, Path]) -> Iterator[SimulatedBoard]:
         yield board
 
 
-def require_golden(quantized: Quantized, driver: hwflow.host.Board, rows: int) -> None:
-    inputs = rows_for(small_network(), rows)
+def require_golden(quantized: Quantized, driver: hwflow.host.Board, rows: int,
+                   network: Callable[[], Model] = small_network) -> None:
+    inputs = rows_for(network(), rows)
     made = driver.run(inputs)
     for name, values in golden.predict(quantized, inputs).items():
         np.testing.assert_array_equal(made[name], values)
@@ -99,3 +112,19 @@ def test_behind_a_pseudo_terminal_with_bit_errors(quantized, simulated, board):
     with hwflow.host.open(board.pty(), design=simulated[1], patience=PATIENCE) as driver:
         require_golden(quantized, driver, 100)
         assert driver.statistics.losses > 0
+
+
+@pytest.mark.parametrize("rate", [0.0, 3e-4])
+def test_two_inputs_and_two_outputs(branching, rate):
+    """Inputs follow each other on the line, and so do outputs, whatever the core takes and gives first."""
+    quantized, compiled, folder = branching
+    assert (len(quantized.graph.inputs), len(quantized.graph.outputs)) == (2, 2)
+    with SimulatedBoard(compiled, bit_cycles=DIVIDER, error_rate=rate, error_seed=3) as board:
+        port = LinePort(board)
+        with hwflow.host.open(port, design=folder, clock=port.clock) as driver:
+            for rows in (1, 25, 4):
+                require_golden(quantized, driver, rows, two_by_two)
+            assert (driver.statistics.losses > 0) == (rate > 0)
+            with pytest.raises(LinkFailed, match="started anew"):
+                driver.run(rows_for(two_by_two(), 60), lambda done, total: board.reset() if done == 20 else None)
+            require_golden(quantized, driver, 5, two_by_two)
