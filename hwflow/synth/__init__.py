@@ -1,9 +1,10 @@
 """Synthesis, place and route: a core and a board in, a bitstream and its report out."""
 
 from .boards import Board, list_boards, load_board
-from .flow import board_top, ends_before_plan, ends_of, synthesize
+from .flow import synthesize
 from .report import SynthesisReport, Usage
 from .toolchain import ToolStatus, tool_status
+from .top import board_top, ends_before_plan, ends_of
 
 __all__ = [
     "Board", "SynthesisReport", "ToolStatus", "Usage", "board_top", "ends_before_plan", "ends_of", "list_boards",

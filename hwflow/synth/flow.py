@@ -13,92 +13,33 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from amaranth.back import rtlil
-from hwflow_rtl.emit import without_collector
-from hwflow_rtl.io import BoardTop, Clocking, End, Ends
-from hwflow_rtl.io.uart import divider_for
+from hwflow_rtl.io import BoardTop, Ends
 from hwflow_rtl.vendor import Resources
-from hwflow_rtl.vendor.pll import PllSettings
 
 from ..build import MANIFEST, cached_step, digest, locked, sweep, write_atomically
 from ..errors import HwflowError, ToolFailed
 from ..hls import Plan
-from ..layers.base import LayerGraph
-from . import placement
 from .boards import Board
-from .clock import LAYOUTS, ON_BOARD, clock_facts, goal_pll, set_clock, unreachable
+from .clock import LAYOUTS, ON_BOARD, clock_facts, set_clock, unreachable
 from .constraints import constraints
 from .identity import IDENTITY_BYTES
 from .job import Job, Progress, nextpnr_of
 from .limits import LIMITS
+from .netlist import make_netlist, yosys_script
 from .paths import shortened
 from .report import SynthesisReport, read_nextpnr_report
 from .seeds import Attempt, Listener, default_jobs, from_seeds
 from .toolchain import tools_of_family, versions
+from .top import GOALS, clocked_top, design_text, leds_of
 from .usage import read_parts
 
-__all__ = ["board_top", "design_text", "ends_before_plan", "ends_of", "synthesize"]
+__all__ = ["synthesize"]
 
 #: The step of nextpnr, and the folder of what comes of each seed.
 PLACE, SEEDS = "place and route", "seeds"
 #: Resources in words.
 NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "ram": "block RAMs"}
-#: LEDs that `BoardTop` has a use for.
-MOST_LEDS = 3
-#: What place and route aims at, MHz.  It stops to improve a design that meets its goal, so this is above what any
-#: design reaches; whether the board's own clock is met is judged afterwards.
-GOALS = {"ecp5": 250.0, "ice40": 100.0, "gowin": 250.0}
 BITSTREAM_SUFFIX = {"ecp5": "bit", "ice40": "bin", "gowin": "fs"}
-
-
-def ends_of(plan: Plan) -> Ends:
-    """The inputs and outputs of the core that `plan` becomes."""
-    def end(number: int, *, source: bool) -> End:
-        found = next(link for link in plan.links if (link.source if source else link.sink) == number)
-        return End(found.lanes_out, found.bits, found.elements)
-
-    inputs = {link.source for link in plan.links if link.source < 0}
-    outputs = {link.sink for link in plan.links if link.sink < 0}
-    return Ends(tuple(end(~k, source=True) for k in range(len(inputs))),
-                tuple(end(~k, source=False) for k in range(len(outputs))))
-
-
-def ends_before_plan(graph: LayerGraph) -> Ends:
-    """As `ends_of`, one element a beat: what is known of a graph before its folding is."""
-    def ends(names: tuple[str, ...]) -> tuple[End, ...]:
-        found = [graph.tensors[name] for name in names]
-        return tuple(End(1, tensor.format.bits, tensor.frame.elements) for tensor in found)
-
-    return Ends(ends(graph.inputs), ends(graph.outputs))
-
-
-def board_top(core: Any, board: Board, ends: Ends | None = None, *, identity: bytes,
-              pll: PllSettings | None = None) -> BoardTop:
-    """`core`, a component with streams `i` and `o`, on the pins of `board`.
-
-    `ends` says how long the frames of its streams are (without, one beat); `identity` names the design to the host
-    (docs/host-link.md); `pll` makes the core's clock of the board's, without it they are the same.
-    """
-    try:
-        divider = divider_for(board.clock_mhz * 1e6, board.baud)
-    except ValueError as error:
-        raise HwflowError(f"the board file '{board.path}': key 'uart.baud': {error}") from None
-    technology = board.technology()
-    clocking = Clocking(technology=technology, board_mhz=board.clock_mhz, pll=pll, has_reset=board.reset is not None,
-                        reset_active_low=board.reset_active_low)
-    return BoardTop(core=core, ends=ends, clocking=clocking, divider=divider, identity=identity, technology=technology,
-                    leds=leds_of(board), leds_active_low=board.leds_active_low)
-
-
-def leds_of(board: Board) -> int:
-    return min(MOST_LEDS, len(board.leds))
-
-
-def design_text(top: BoardTop) -> str:
-    """RTLIL of a top: the same design gives the same bytes."""
-    with without_collector():
-        text: str = rtlil.convert(top, name="top", ports=top.pins, emit_src=False)
-    return text
 
 
 def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: int = 1, seeds: int = 1,
@@ -127,8 +68,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     tools = tools_of_family(board.family)
     job = Job(board, folder.absolute(), tools, progress)
     if not isinstance(top, str | BoardTop):
-        pll = None if clock == ON_BOARD else goal_pll(board, goal_mhz or GOALS[board.family])
-        top = board_top(top, board, ends, identity=identity, pll=pll)
+        top = clocked_top(top, board, ends, identity=identity, clock=clock, goal_mhz=goal_mhz)
     text = design_text(top) if isinstance(top, BoardTop) else top
     with locked(job.folder, progress):
         sweep(job.folder / SEEDS)
@@ -142,39 +82,6 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
         report = collect(job, attempts, plan)
         write_atomically(job.folder / "report.json", json.dumps(report.to_dict(), indent=1))
     return report
-
-
-def yosys_script(board: Board) -> str:
-    """The commands for yosys.
-
-    Multipliers and RAM blocks are taken where the design asks for them and nowhere else, so that their number is the
-    planned one: yosys would put a wide queue into a RAM block without output register, which is slow.
-    abc9 of yosys 0.70 can die of an assertion on names of wide wires (YosysHQ/yosys issue 4349); `splitnets` before
-    it avoids that.
-    """
-    command = {
-        "ecp5": "synth_ecp5 -nodsp -nobram",
-        "ice40": f"synth_ice40 -device {'u' if board.device == 'up5k' else 'hx'}",
-        "gowin": "synth_gowin -nodsp -nobram",
-    }[board.family]
-    return (f"read_rtlil top.il\n{command} -top top -run begin:map_luts\nsplitnets\n{command} -top top -run map_luts:\n"
-            f"tee -q -o stat.json stat -json\nwrite_json netlist.json\n")
-
-
-def make_netlist(job: Job, text: str) -> None:
-    """netlist/: the design in the cells of the device, and how many of what each part of it takes."""
-    script = yosys_script(job.board)
-
-    def make(folder: Path) -> None:
-        (folder / "top.il").write_text(text)
-        (folder / "synth.ys").write_text(script)
-        job.progress("synthesis with yosys")
-        job.run("yosys", ["-q", "-s", "synth.ys"], folder, "synthesis")
-        netlist = folder / "netlist.json"
-        netlist.write_text(placement.prepared(netlist.read_text(encoding="utf-8"), job.board), encoding="utf-8")
-
-    key = digest(text, script, str(job.tools["yosys"]), placement.RULES, job.board.device)
-    cached_step(job.folder / "netlist", key, make, with_code=False)
 
 
 def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: float,

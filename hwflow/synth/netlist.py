@@ -1,4 +1,7 @@
-"""The first step of synthesis alone: the netlist that goes to place and route, for those who only simulate it."""
+"""The first step of synthesis: yosys makes the netlist that goes to place and route.
+
+In: the design as RTLIL.  Out: netlist.json, and how many of which cells each part of it takes.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from typing import Any
 
 from hwflow_rtl.io import Ends
 
-from ..build import locked
+from ..build import cached_step, digest, locked
+from . import placement
 from .boards import Board
-from .clock import ON_BOARD, goal_pll
-from .flow import GOALS, board_top, design_text, make_netlist
 from .job import Job, Progress
 from .toolchain import find_tool
+from .top import clocked_top, design_text
 
-__all__ = ["make_netlist_of"]
+__all__ = ["make_netlist", "make_netlist_of", "yosys_script"]
 
 
 def make_netlist_of(core: Any, board: Board, folder: Path, *, ends: Ends | None, identity: bytes,
@@ -25,7 +28,40 @@ def make_netlist_of(core: Any, board: Board, folder: Path, *, ends: Ends | None,
     Raises MissingTool without yosys, ToolFailed with its message.
     """
     job = Job(board, folder.absolute(), {"yosys": find_tool("yosys")}, progress)
-    pll = None if clock == ON_BOARD else goal_pll(board, GOALS[board.family])
+    text = design_text(clocked_top(core, board, ends, identity=identity, clock=clock))
     with locked(job.folder, progress):
-        make_netlist(job, design_text(board_top(core, board, ends, identity=identity, pll=pll)))
+        make_netlist(job, text)
     return job.folder / "netlist" / "netlist.json"
+
+
+def yosys_script(board: Board) -> str:
+    """The commands for yosys.
+
+    Multipliers and RAM blocks are taken where the design asks for them and nowhere else, so that their number is the
+    planned one: yosys would put a wide queue into a RAM block without output register, which is slow.
+    abc9 of yosys 0.70 can die of an assertion on names of wide wires (YosysHQ/yosys issue 4349); `splitnets` before
+    it avoids that.
+    """
+    command = {
+        "ecp5": "synth_ecp5 -nodsp -nobram",
+        "ice40": f"synth_ice40 -device {'u' if board.device == 'up5k' else 'hx'}",
+        "gowin": "synth_gowin -nodsp -nobram",
+    }[board.family]
+    return (f"read_rtlil top.il\n{command} -top top -run begin:map_luts\nsplitnets\n{command} -top top -run map_luts:\n"
+            f"tee -q -o stat.json stat -json\nwrite_json netlist.json\n")
+
+
+def make_netlist(job: Job, text: str) -> None:
+    """netlist/: the design in the cells of the device, and how many of what each part of it takes."""
+    script = yosys_script(job.board)
+
+    def make(folder: Path) -> None:
+        (folder / "top.il").write_text(text)
+        (folder / "synth.ys").write_text(script)
+        job.progress("synthesis with yosys")
+        job.run("yosys", ["-q", "-s", "synth.ys"], folder, "synthesis")
+        netlist = folder / "netlist.json"
+        netlist.write_text(placement.prepared(netlist.read_text(encoding="utf-8"), job.board), encoding="utf-8")
+
+    key = digest(text, script, str(job.tools["yosys"]), placement.RULES, job.board.device)
+    cached_step(job.folder / "netlist", key, make, with_code=False)

@@ -14,15 +14,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..build import cached_step, digest, write_atomically
+from ..build import MANIFEST, cached_step, digest, write_atomically
 from ..errors import AnswerIsNo, HwflowError
 from .boards import Board
-from .clock import LAYOUTS, PRIMITIVES, goal_pll
+from .clock import LAYOUTS, ON_BOARD, PRIMITIVES
 from .contents import Contents, replaced, separated
-from .flow import GOALS, bitstream_path, board_top, design_text, ends_of, make_bitstream
+from .flow import bitstream_path, make_bitstream
 from .job import Job, Progress
 from .patches import PATCHES
 from .toolchain import tools_of_family, versions
+from .top import clocked_top, design_text, ends_of
 
 __all__ = ["ReweightReport", "reweight"]
 
@@ -59,36 +60,42 @@ def reweight(core: Any, plan: Any, identity: bytes, board: Board, base: Path, fo
     AnswerIsNo where the designs differ in more than contents of ROMs; HwflowError where `base` holds no routed design,
     or not that of its netlist.
     """
-    board_files = [base / name for name in ("netlist/top.il", "netlist/netlist.json", "report.json")]
+    design, netlist, first = (base / name for name in ("netlist/top.il", "netlist/netlist.json", "report.json"))
     layout = base / "layout" / LAYOUTS[board.family]
-    for path in (*board_files, layout):
+    for path in (design, netlist, first, layout):
         if not path.is_file():
             raise HwflowError(f"'{base}' must hold a routed design, and lacks {path.relative_to(base)}; "
                               "run `hwflow synth` first")
+    facts, clock_mhz = facts_of(first)
     job = Job(board, folder.absolute(), tools_of_family(board.family), progress)
-    old_text = board_files[0].read_text(encoding="utf-8")
+    old_text = design.read_text(encoding="utf-8")
     has_pll = any(f"cell \\{kind} " in old_text for kind in PRIMITIVES)
-    pll = goal_pll(board, GOALS[board.family]) if has_pll else None
     progress("the design's text, without place and route")
-    text = design_text(board_top(core, board, ends_of(plan), identity=identity, pll=pll))
+    text = design_text(clocked_top(core, board, ends_of(plan), identity=identity, clock=None if has_pll else ON_BOARD))
     (old_structure, old), (structure, new) = separated(old_text), separated(text)
     require_same(old_structure, structure, old, new)
 
-    make_netlist(job, base, text, old, new)
-    make_layout(job, base, layout, old, new)
+    patch_netlist(job, netlist, text, old, new)
+    patch_layout(job, layout, old, new)
     make_bitstream(job)
-    first = json.loads(board_files[2].read_text(encoding="utf-8"))
-    report = ReweightReport(
-        board.name, bitstream_path(job), base, len(new), sum(old[place] != new[place] for place in new),
-        float(first["clock_mhz"]), versions(job.tools))
-    write_atomically(job.folder / "report.json", json.dumps(first | {"reweighted": report.to_dict(),
-                                                                     "bitstream": str(report.bitstream)}, indent=1))
+    changed = sum(old[place] != new[place] for place in new)
+    report = ReweightReport(board.name, bitstream_path(job), base, len(new), changed, clock_mhz, versions(job.tools))
+    write_atomically(job.folder / "report.json", json.dumps(
+        facts | {"reweighted": report.to_dict(), "bitstream": str(report.bitstream)}, indent=1))
     return report
 
 
-def make_netlist(job: Job, base: Path, text: str, old: Contents, new: Contents) -> None:
+def facts_of(path: Path) -> tuple[dict[str, Any], float]:
+    """What the first design's report says, and the clock in it, MHz.  HwflowError where it is no report."""
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        return facts, float(facts["clock_mhz"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise HwflowError(f"'{path}' must be the report of a routed design; run `hwflow synth` again") from None
+
+
+def patch_netlist(job: Job, source: Path, text: str, old: Contents, new: Contents) -> None:
     """netlist/: the first design's with the new contents, as yosys would write it."""
-    source = base / "netlist" / "netlist.json"
 
     def make(folder: Path) -> None:
         document = json.loads(source.read_text(encoding="utf-8"))
@@ -99,14 +106,14 @@ def make_netlist(job: Job, base: Path, text: str, old: Contents, new: Contents) 
     cached_step(job.folder / "netlist", digest(source, text), make)
 
 
-def make_layout(job: Job, base: Path, layout: Path, old: Contents, new: Contents) -> None:
+def patch_layout(job: Job, layout: Path, old: Contents, new: Contents) -> None:
     """layout/: the routed design with the new contents, and everything beside it as it was."""
     routed = layout.with_name(ROUTED)
     netlist = routed if routed.is_file() else layout
 
     def make(folder: Path) -> None:
         for path in layout.parent.iterdir():
-            if path.name not in ("step.json", layout.name, ROUTED):
+            if path.name not in (MANIFEST, layout.name, ROUTED):
                 shutil.copyfile(path, folder / path.name)
         job.progress("new contents into the routed design")
         made = PATCHES[job.board.family](layout.read_text(encoding="utf-8"), netlist.read_text(encoding="utf-8"),

@@ -18,7 +18,8 @@ from hwflow.layers import Concat, Frame, IntFormat, Layer, LayerGraph, Multiply,
 from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.rearrange import depth_to_space, transposed
 from hwflow.synth import Board
-from hwflow.synth.flow import Job, make_netlist
+from hwflow.synth.job import Job
+from hwflow.synth.netlist import make_netlist
 from hwflow.synth.parts import LINKS
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.usage import read_parts

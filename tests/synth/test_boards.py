@@ -17,7 +17,7 @@ from hwflow.errors import HwflowError
 from hwflow.synth import boards as boards_module
 from hwflow.synth.boards import Board, Pin, Programmer, boards_folder, list_boards, load_board
 from hwflow.synth.constraints import constraints
-from hwflow.synth.flow import board_top
+from hwflow.synth.top import board_top
 
 
 def content(name: str = "ulx3s_85f") -> dict:

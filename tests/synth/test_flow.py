@@ -11,8 +11,9 @@ from hwflow_rtl.io import BoardTop
 from hwflow.errors import MissingTool, ToolFailed
 from hwflow.synth import SynthesisReport, board_top, load_board, synthesize
 from hwflow.synth.clock import goal_pll
-from hwflow.synth.flow import GOALS, design_text, yosys_script
+from hwflow.synth.netlist import yosys_script
 from hwflow.synth.toolchain import tools_of_family
+from hwflow.synth.top import GOALS, design_text
 from tests.synth.small_core import SmallCore
 
 BOARDS = ("icebreaker", "tangnano9k", "ulx3s_25f")

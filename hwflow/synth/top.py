@@ -1,0 +1,90 @@
+"""The design on a board before synthesis: a core behind its serial line, with its clocks, as text.
+
+In: a core, a board, what names the design.  Out: a `BoardTop`, or its RTLIL.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.back import rtlil
+from hwflow_rtl.emit import without_collector
+from hwflow_rtl.io import BoardTop, Clocking, End, Ends
+from hwflow_rtl.io.uart import divider_for
+from hwflow_rtl.vendor.pll import PllSettings
+
+from ..errors import HwflowError
+from ..hls import Plan
+from ..layers.base import LayerGraph
+from .boards import Board
+from .clock import ON_BOARD, goal_pll
+
+__all__ = ["GOALS", "board_top", "clocked_top", "design_text", "ends_before_plan", "ends_of", "leds_of"]
+
+#: LEDs that `BoardTop` has a use for.
+MOST_LEDS = 3
+#: What place and route aims at, MHz.  It stops to improve a design that meets its goal, so this is above what any
+#: design reaches; whether the board's own clock is met is judged afterwards.
+GOALS = {"ecp5": 250.0, "ice40": 100.0, "gowin": 250.0}
+
+
+def ends_of(plan: Plan) -> Ends:
+    """The inputs and outputs of the core that `plan` becomes."""
+    def end(number: int, *, source: bool) -> End:
+        found = next(link for link in plan.links if (link.source if source else link.sink) == number)
+        return End(found.lanes_out, found.bits, found.elements)
+
+    inputs = {link.source for link in plan.links if link.source < 0}
+    outputs = {link.sink for link in plan.links if link.sink < 0}
+    return Ends(tuple(end(~k, source=True) for k in range(len(inputs))),
+                tuple(end(~k, source=False) for k in range(len(outputs))))
+
+
+def ends_before_plan(graph: LayerGraph) -> Ends:
+    """As `ends_of`, one element a beat: what is known of a graph before its folding is."""
+    def ends(names: tuple[str, ...]) -> tuple[End, ...]:
+        found = [graph.tensors[name] for name in names]
+        return tuple(End(1, tensor.format.bits, tensor.frame.elements) for tensor in found)
+
+    return Ends(ends(graph.inputs), ends(graph.outputs))
+
+
+def board_top(core: Any, board: Board, ends: Ends | None = None, *, identity: bytes,
+              pll: PllSettings | None = None) -> BoardTop:
+    """`core`, a component with streams `i` and `o`, on the pins of `board`.
+
+    `ends` says how long the frames of its streams are (without, one beat); `identity` names the design to the host
+    (docs/host-link.md); `pll` makes the core's clock of the board's, without it they are the same.
+    """
+    try:
+        divider = divider_for(board.clock_mhz * 1e6, board.baud)
+    except ValueError as error:
+        raise HwflowError(f"the board file '{board.path}': key 'uart.baud': {error}") from None
+    technology = board.technology()
+    clocking = Clocking(technology=technology, board_mhz=board.clock_mhz, pll=pll, has_reset=board.reset is not None,
+                        reset_active_low=board.reset_active_low)
+    return BoardTop(core=core, ends=ends, clocking=clocking, divider=divider, identity=identity, technology=technology,
+                    leds=leds_of(board), leds_active_low=board.leds_active_low)
+
+
+def clocked_top(core: Any, board: Board, ends: Ends | None, *, identity: bytes, clock: float | str | None = None,
+                goal_mhz: float | None = None) -> BoardTop:
+    """As `board_top`, with the PLL that place and route starts from: its dividers are set anew when the routed clock is
+    known (`clock.set_clock`).
+
+    `clock` is "board" for the oscillator and no PLL; MHz, or None, change nothing here.  `goal_mhz` is what place and
+    route aims at, by default that of the family.
+    """
+    pll = None if clock == ON_BOARD else goal_pll(board, goal_mhz or GOALS[board.family])
+    return board_top(core, board, ends, identity=identity, pll=pll)
+
+
+def leds_of(board: Board) -> int:
+    return min(MOST_LEDS, len(board.leds))
+
+
+def design_text(top: BoardTop) -> str:
+    """RTLIL of a top: the same design gives the same bytes."""
+    with without_collector():
+        text: str = rtlil.convert(top, name="top", ports=top.pins, emit_src=False)
+    return text
