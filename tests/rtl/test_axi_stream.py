@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from hwflow_rtl.emit import emit
 from hwflow_rtl.io import AxiStreamTop, End, Ends
-from hwflow_rtl.io.link_receiver import RESTART_CYCLES
+from hwflow_rtl.io.core_crossing import RESTART_CYCLES
 from hwflow_rtl.streams import Queue, link, payload_of, stream_of
 
 LANES = 2

@@ -40,6 +40,7 @@ class Bench:
         while True:
             pause -= pause > 0
             ctx.set(link.o.ready, not pause)
+            ctx.set(link.stopped, ctx.get(link.restart))  # a cycle later
             ready = len(owes) < 2 * self.out and self.listens and self.noise.random() >= self.stall
             valid = bool(owes) and self.noise.random() >= self.stall
             ctx.set(link.data.ready, ready)

@@ -138,7 +138,7 @@ def test_bytes_cross_between_any_clocks(source: float, target: float, stall: flo
 
 
 class Loop(wiring.Component):
-    """From the line through both crossings back to the line, as in a board's top, without packets."""
+    """From the line through both crossings back to the line, without packets."""
 
     def __init__(self, divider: int):
         self.divider = divider

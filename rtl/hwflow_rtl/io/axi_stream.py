@@ -11,8 +11,8 @@ from amaranth.lib.wiring import In, Out
 from ..core import port_names
 from ..streams import payload_of
 from ..vendor.base import Resources
+from .core_crossing import RESTART_CYCLES
 from .frame_bytes import End, Ends, checked_ends, streams_of
-from .link_receiver import RESTART_CYCLES
 from .uart import bytes_of
 
 __all__ = ["AxiStreamTop", "RegisterSlice"]

@@ -14,18 +14,19 @@ from amaranth.lib.wiring import In, Out
 from ..streams import link
 from ..vendor.base import Resources, Technology
 from .clocking import Clocking
+from .core_crossing import CoreCrossing
 from .frame_bytes import End, Ends, FrameBytes
 from .link import HostLink
-from .link_bytes import ByteCrossing
 from .uart import UartReceiver, UartTransmitter
 
 __all__ = ["BoardTop", "End", "Ends"]
 
 
 class BoardTop(wiring.Component):
-    """A core, `FrameBytes` and a `HostLink`.  Bits of the line and nothing else run in the domain `line`.
+    """A core with `FrameBytes`, and a `HostLink`.
 
-    The core runs in the domain `run`: that is `sync` with a reset of its own.
+    The link runs in the domain `line`, at the clock of the board's oscillator, so that it never limits the core's.
+    The core runs in the domain `run`: that is `sync` with a reset of its own.  Between them stands a `CoreCrossing`.
 
     Parameters
     ----------
@@ -40,8 +41,8 @@ class BoardTop(wiring.Component):
     identity
         The 8 bytes that name the design to the host.
     leds, leds_active_low
-        How many LEDs the board has, and their polarity: the first blinks, the second is lit while the core takes or
-        gives data, the third stays lit from an error on the line to the host's next RESET.
+        How many LEDs the board has, and their polarity: the first blinks, the second is lit while data or
+        results pass, the third stays lit from an error on the line to the host's next RESET.
 
     Attributes
     ----------
@@ -73,8 +74,8 @@ class BoardTop(wiring.Component):
 
         Of a core with several inputs or outputs a whole frame of all but one input and one output waits in a queue.
         """
-        lines_and_leds = Resources(lut=135, ff=108)
-        around = HostLink.cost(technology) + Clocking.cost() + lines_and_leds
+        lines_and_leds = Resources(lut=111, ff=80)
+        around = HostLink.cost(technology) + CoreCrossing.cost() + Clocking.cost() + lines_and_leds
         return around if ends is None else around + FrameBytes.cost(ends, technology)
 
     @property
@@ -92,40 +93,35 @@ class BoardTop(wiring.Component):
         on_line = DomainRenamer("line")
         receiver, transmitter = UartReceiver(divider=self.divider), UartTransmitter(divider=self.divider)
         m.submodules.receiver, m.submodules.transmitter = on_line(receiver), on_line(transmitter)
-        m.submodules.arriving = arriving = ByteCrossing(source="line", target="sync")
-        m.submodules.leaving = leaving = ByteCrossing(source="sync", target="line")
-        m.submodules.link = self.link
+        m.submodules.link = on_line(self.link)
+        m.submodules.crossing = crossing = CoreCrossing()
         # One register resets the core: what reads it can be placed near a copy of it (hwflow.synth.placement).
         run = m.domains.run = ClockDomain("run")
-        # The way from the link to all the copies has a cycle for itself.
-        restart = Signal(init=1)
-        m.d.sync += restart.eq(self.link.restart)
-        m.d.comb += [run.clk.eq(self.clocking.sync_clk), run.rst.eq(restart)]
+        m.d.comb += [run.clk.eq(self.clocking.sync_clk), run.rst.eq(crossing.reset)]
         in_core = DomainRenamer("run")
         m.submodules.core, m.submodules.frames = in_core(self.core), in_core(self.frames)
-        m.d.comb += [receiver.rx.eq(self.rx), self.tx.eq(transmitter.tx)]
-        link(m, receiver.o, arriving.i)
-        link(m, arriving.o, self.link.i)
-        link(m, self.link.data, self.frames.i)
-        link(m, self.frames.o, self.link.results)
-        link(m, self.link.o, leaving.i)
-        link(m, leaving.o, transmitter.i)
+        m.d.comb += [receiver.rx.eq(self.rx), self.tx.eq(transmitter.tx),
+                     crossing.restart.eq(self.link.restart), self.link.stopped.eq(crossing.stopped)]
+        link(m, receiver.o, self.link.i)
+        link(m, self.link.data, crossing.data)
+        link(m, crossing.core_data, self.frames.i)
+        link(m, self.frames.o, crossing.core_results)
+        link(m, crossing.results, self.link.results)
+        link(m, self.link.o, transmitter.i)
         if self.leds:
             self.lights(m)
         return m
 
     def lights(self, m: Module) -> None:
-        # Short counters behind a registered carry, so that a lamp never limits the clock.
-        cycle = Signal(12)
-        carry = Signal()
-        beat = Signal(12)
-        idle = Signal(8, init=1 << 7)
-        error = Signal()
-        m.d.sync += [Cat(cycle, carry).eq(cycle + 1), beat.eq(beat + carry),
+        # Each second of the oscillator has a few ticks.
+        cycle, tick = Signal(20), Signal()
+        beat, recent, error = Signal(4), Signal(2), Signal()
+        data, results = self.link.data, self.link.results
+        m.d.line += [Cat(cycle, tick).eq(cycle + 1), beat.eq(beat + tick),
                      error.eq((error | self.link.error) & ~self.link.restart)]
-        with m.If(self.frames.moves):
-            m.d.sync += idle.eq(0)
-        with m.Elif(~idle[-1]):
-            m.d.sync += idle.eq(idle + carry)
+        with m.If(data.valid & data.ready | results.valid & results.ready):
+            m.d.line += recent.eq(-1)
+        with m.Elif(tick):
+            m.d.line += recent.eq(recent >> 1)
         wide = Signal(self.leds)
-        m.d.comb += [wide.eq(Cat(beat[-1], ~idle[-1], error)), self.led.eq(~wide if self.leds_active_low else wide)]
+        m.d.comb += [wide.eq(Cat(beat[-1], recent[0], error)), self.led.eq(~wide if self.leds_active_low else wide)]

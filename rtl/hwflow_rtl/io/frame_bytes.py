@@ -74,8 +74,6 @@ class FrameBytes(wiring.Component):
     Attributes
     ----------
     i, o : streams of bytes
-    moves : Out(1)
-        The core takes or gives something, or did in the cycle before.
     """
 
     def __init__(self, *, core: Any, ends: Ends | None = None, technology: Technology | None = None):
@@ -83,7 +81,7 @@ class FrameBytes(wiring.Component):
         self.technology = technology
         self.inputs, self.outputs = streams_of(core, "i"), streams_of(core, "o")
         self.ends = checked_ends(self.inputs, self.outputs, ends)
-        super().__init__({"i": In(stream_of(BYTE, 1)), "o": Out(stream_of(BYTE, 1)), "moves": Out(1)})
+        super().__init__({"i": In(stream_of(BYTE, 1)), "o": Out(stream_of(BYTE, 1))})
 
     @staticmethod
     def cost(ends: Ends, technology: Technology) -> Resources:
@@ -117,7 +115,6 @@ class FrameBytes(wiring.Component):
         for turn, (_, byte) in zip(turns, offers, strict=True):
             with m.If(turn):
                 m.d.comb += self.o.payload[0].eq(byte)
-        m.d.sync += self.moves.eq(Cat(port.valid & port.ready for port in (*self.inputs, *self.outputs)).any())
         return m
 
     def turns(self, m: Module, name: str, streams: Sequence[Any], step: Value) -> list[Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, ResetInserter
+from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -37,12 +37,13 @@ class HostLink(wiring.Component):
         For the core.
     results : stream of bytes
         From the core.
-    restart : Out(1)
-        Resets the core and all between it and this; from a register, and set also after the reset of this itself.
+    restart, stopped : Out(1), In(1)
+        As in `CoreCrossing`; a restart follows also the reset of this itself.
     error : Out(1)
         A pulse: something came that is no packet.
 
-    `i` takes a byte in 12 cycles; it must not bring them faster for long.
+    `i` takes a byte in 12 cycles; it must not bring them faster for long.  All of it is in one clock domain, which may
+    be another than the core's.
     """
 
     def __init__(self, *, technology: Technology, identity: bytes, bytes_in: int, bytes_out: int):
@@ -51,7 +52,8 @@ class HostLink(wiring.Component):
         self.sender = PacketSender(results=results, identity=identity, bytes_in=bytes_in, technology=technology)
         super().__init__({
             "i": In(stream_of(BYTE, 1)), "o": Out(stream_of(BYTE, 1)), "data": Out(stream_of(BYTE, 1)),
-            "results": In(stream_of(BYTE, 1)), "restart": Out(1, init=1), "error": Out(1)})
+            "results": In(stream_of(BYTE, 1)), "restart": Out(1, init=1), "stopped": In(1),
+            "error": Out(1)})
 
     @staticmethod
     def cost(technology: Technology) -> Resources:
@@ -65,7 +67,9 @@ class HostLink(wiring.Component):
         m.submodules.deframer = deframer = Deframer()
         m.submodules.receiver = receiver = PacketReceiver()
         m.submodules.framer = framer = Framer()
-        restarted = ResetInserter(receiver.restart)
+        restarting = Signal()
+        m.d.comb += restarting.eq(self.restart | self.stopped)
+        restarted = ResetInserter(restarting)
         m.submodules.data = restarted(data)
         m.submodules.results = restarted(results)
         m.submodules.sender = restarted(sender)
@@ -80,7 +84,7 @@ class HostLink(wiring.Component):
             data.byte.eq(deframer.o.payload.byte), data.commit.eq(receiver.commit),
             data.rollback.eq(receiver.rollback), sender.room.eq(data.room),
             receiver.identity_sent.eq(sender.identity_sent), self.restart.eq(receiver.restart),
-            self.error.eq(receiver.error),
+            receiver.stopped.eq(self.stopped), self.error.eq(receiver.error),
         ]
         for name in ("expected", "wants_status", "repeat", "wants_identity", "sequence", "acknowledged", "acknowledge"):
             m.d.comb += getattr(sender, name).eq(getattr(receiver, name))

@@ -36,12 +36,19 @@ class ByteCrossing(wiring.Component):
     reset.  The toggles have no reset: a reset of one side alone loses at most the byte on its way.
 
     One byte takes about three cycles of each clock.
+
+    Attributes
+    ----------
+    i, o : streams of bytes
+        In `source` and in `target`.
+    busy : Out(1)
+        In `source`, from a register: a byte is on its way, and is not known to have been taken.
     """
 
     def __init__(self, *, source: str, target: str):
         self.source = source
         self.target = target
-        super().__init__({"i": In(stream_of(BYTE, 1)), "o": Out(stream_of(BYTE, 1))})
+        super().__init__({"i": In(stream_of(BYTE, 1)), "o": Out(stream_of(BYTE, 1)), "busy": Out(1)})
 
     @staticmethod
     def model(octets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -55,7 +62,7 @@ class ByteCrossing(wiring.Component):
         m.submodules.to_target = FFSynchronizer(asked, seen_asked, o_domain=self.target)
         m.submodules.to_source = FFSynchronizer(taken, seen_taken, o_domain=self.source)
 
-        m.d.comb += self.i.ready.eq(waiting & (asked == seen_taken))
+        m.d.comb += [self.i.ready.eq(waiting & (asked == seen_taken)), self.busy.eq(waiting)]
         with m.If(~waiting):
             m.d[self.source] += [asked.eq(asked ^ self.i.valid), waiting.eq(self.i.valid)]
         with m.Elif(self.i.ready):

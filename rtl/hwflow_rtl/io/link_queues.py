@@ -36,6 +36,7 @@ class DataQueue(wiring.Component):
     room : Out(range(ROOM + 1))
         Bytes that can be written behind the last commit, as of the cycle before.
     o : stream of bytes
+        The payload from a register without reset.
     """
 
     def __init__(self, *, technology: Technology):
@@ -50,11 +51,11 @@ class DataQueue(wiring.Component):
         m.submodules.ram = ram = self.technology.ram(width=8, depth=ROOM)
         # One bit more than an address has, so that full and empty differ.
         written, committed, read = (Signal(ceil_log2(ROOM) + 1, name=name) for name in ("written", "committed", "read"))
-        some, valid = Signal(), Signal()
+        some, valid, word = Signal(), Signal(), Signal(8, reset_less=True)
         fetching = Signal(self.technology.timing.ram)
         m.d.comb += [
             ram.write_en.eq(self.write), ram.write_addr.eq(written[:-1]), ram.write_data.eq(self.byte),
-            ram.read_addr.eq(read[:-1]), self.o.payload[0].eq(ram.read_data), self.o.valid.eq(valid),
+            ram.read_addr.eq(read[:-1]), self.o.payload[0].eq(word), self.o.valid.eq(valid),
         ]
         m.d.sync += [self.room.eq(read + ROOM - committed), some.eq(committed != read)]
         with m.If(self.rollback):
@@ -67,6 +68,8 @@ class DataQueue(wiring.Component):
             m.d.sync += [read.eq(read + 1), valid.eq(0), fetching.eq(-1)]
         with m.Else():
             m.d.sync += [fetching.eq(fetching >> 1), valid.eq(some & ~fetching[0])]
+        with m.If(~valid):
+            m.d.sync += word.eq(ram.read_data)
         return m
 
 

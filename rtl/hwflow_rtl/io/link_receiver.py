@@ -11,10 +11,7 @@ from amaranth.lib.wiring import In, Out
 from .link_bytes import TOKEN, Crc32
 from .link_queues import MAX_PAYLOAD, ROOM
 
-__all__ = ["RESTART_CYCLES", "Kind", "PacketReceiver"]
-
-#: Cycles in which a RESET keeps the core in reset: more than its longest pipeline without reset.
-RESTART_CYCLES = 32
+__all__ = ["Kind", "PacketReceiver"]
 
 
 class Kind(IntEnum):
@@ -65,8 +62,8 @@ class PacketReceiver(wiring.Component):
         It has.
     acknowledged, acknowledge : Out(1), Out(8)
         A pulse, and in the cycles behind it the sequence of results that the host expects.
-    restart : Out(1)
-        Resets all that is not a packet on its way, for `RESTART_CYCLES`, from a register.
+    restart, stopped : Out(1), In(1)
+        As in `CoreCrossing`; while one of them is high, DATA are dropped.
     error : Out(1)
         A pulse: what stood between two flags was no packet.
     """
@@ -77,7 +74,8 @@ class PacketReceiver(wiring.Component):
             "write": Out(1), "commit": Out(1), "rollback": Out(1), "expected": Out(8),
             "wants_status": Out(1), "repeat": Out(1),
             "wants_identity": Out(1), "sequence": Out(8), "identity_sent": In(1),
-            "acknowledged": Out(1), "acknowledge": Out(8), "restart": Out(1, init=1), "error": Out(1),
+            "acknowledged": Out(1), "acknowledge": Out(8), "restart": Out(1, init=1), "stopped": In(1),
+            "error": Out(1),
         })
 
     def elaborate(self, platform):
@@ -125,9 +123,8 @@ class PacketReceiver(wiring.Component):
         """Keep the four fields of the header, and do what an accepted packet says.  `taken`: DATA that can be used."""
         byte = self.i.payload.byte
         is_reset, is_data, is_poll, in_turn = Signal(), Signal(), Signal(), Signal()
-        awake, empty, resets = Signal(), Signal(), Signal()
+        awake, ready, empty, resets = Signal(), Signal(), Signal(), Signal()
         given_sequence, acknowledge = Signal(8), Signal(8)
-        restart_left = Signal(range(-1, RESTART_CYCLES), init=RESTART_CYCLES - 1)  # down to its sign bit
         kind, sequence, ack, length = fields
         with m.If(kind):
             m.d.sync += [is_reset.eq(byte == Kind.RESET), is_data.eq(byte == Kind.DATA), is_poll.eq(byte == Kind.POLL)]
@@ -135,10 +132,10 @@ class PacketReceiver(wiring.Component):
             m.d.sync += [given_sequence.eq(byte), in_turn.eq(byte == self.expected)]
         with m.If(ack):
             m.d.sync += acknowledge.eq(byte)
-        m.d.comb += empty.eq(byte == 0)
+        m.d.comb += [empty.eq(byte == 0), ready.eq(~self.restart & ~self.stopped)]
         with m.If(length):
             m.d.sync += [is_reset.eq(is_reset & empty), is_data.eq(is_data & ~empty), is_poll.eq(is_poll & empty),
-                         taken.eq(is_data & in_turn & awake & (self.room >= byte))]
+                         taken.eq(is_data & in_turn & awake & ready & (self.room >= byte))]
 
         asks = Signal()
         m.d.comb += [
@@ -146,7 +143,6 @@ class PacketReceiver(wiring.Component):
             self.commit.eq(accepted & is_data & taken), self.acknowledged.eq(asks), self.wants_status.eq(asks & awake),
             self.repeat.eq(accepted & is_poll),
         ]
-        m.d.sync += self.restart.eq(~restart_left[-1])
         with m.If(asks):
             m.d.sync += self.acknowledge.eq(acknowledge)
         m.d.sync += self.expected.eq(self.expected + self.commit)
@@ -155,6 +151,6 @@ class PacketReceiver(wiring.Component):
         with m.If(resets | asks & ~awake):
             m.d.sync += [self.wants_identity.eq(1), self.sequence.eq(given_sequence)]
         with m.If(resets):
-            m.d.sync += [awake.eq(1), self.expected.eq(0), restart_left.eq(RESTART_CYCLES - 1)]
-        with m.Elif(~restart_left[-1]):
-            m.d.sync += restart_left.eq(restart_left - 1)
+            m.d.sync += [awake.eq(1), self.expected.eq(0)]
+        # A RESET at the end of a restart finds everything new.
+        m.d.sync += self.restart.eq((self.restart | resets) & ~self.stopped)

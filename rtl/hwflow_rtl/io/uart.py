@@ -59,8 +59,7 @@ class UartReceiver(wiring.Component):
         # Down to its sign bit; the middle of the first data bit is one and a half bits after the edge.
         first = self.divider + self.divider // 2 - 2
         timer = Signal(Shape.cast(range(-1, first + 1)), init=first)
-        place = Signal(9, init=1)  # which bit comes next; the ninth is the stop bit
-        shift = Signal(8, reset_less=True)
+        shift = Signal(9, reset_less=True)  # a one goes before the data; where it is the last, the stop bit is next
         word = Signal(8, reset_less=True)
         active = Signal()
         low = Signal()
@@ -71,12 +70,12 @@ class UartReceiver(wiring.Component):
 
         m.d.sync += [done.eq(0), low.eq(low & ~rx)]
         with m.If(~active):
-            m.d.sync += [timer.eq(first), place.eq(1), active.eq(~rx & ~low)]
+            m.d.sync += [timer.eq(first), shift.eq(1 << 8), active.eq(~rx & ~low)]
         with m.Elif(~timer[-1]):
             m.d.sync += timer.eq(timer - 1)
         with m.Else():
-            m.d.sync += [timer.eq(self.divider - 2), place.eq(place << 1)]
-            with m.If(place[-1]):
+            m.d.sync += timer.eq(self.divider - 2)
+            with m.If(shift[0]):
                 # After a stop bit that is low the line has to come back to idle first.
                 m.d.sync += [active.eq(0), done.eq(1), good.eq(rx), low.eq(~rx)]
             with m.Else():
@@ -84,7 +83,7 @@ class UartReceiver(wiring.Component):
 
         m.d.sync += [self.broken.eq(done & ~good), self.overrun.eq(done & good & full & ~self.o.ready)]
         with m.If(done & good & (~full | self.o.ready)):
-            m.d.sync += [word.eq(shift), full.eq(1)]
+            m.d.sync += [word.eq(shift[1:]), full.eq(1)]
         with m.Elif(self.o.ready):
             m.d.sync += full.eq(0)
         return m
@@ -113,20 +112,18 @@ class UartTransmitter(wiring.Component):
         m = Module()
         last = self.divider - 2
         timer = Signal(Shape.cast(range(-1, last + 1)), init=last)
-        place = Signal(10, init=1)
-        shift = Signal(9, init=0x1ff)
-        busy = Signal()
+        shift = Signal(9, reset_less=True)  # the stop bit goes last: behind it there are zeros
+        busy, sent = Signal(), Signal()
         line = Signal(init=1)
-        m.d.comb += [self.tx.eq(line), self.i.ready.eq(~busy)]
+        m.d.comb += [self.tx.eq(line), self.i.ready.eq(~busy), sent.eq(shift == 0)]
         with m.If(~busy):
-            m.d.sync += [timer.eq(last), place.eq(1)]
+            m.d.sync += timer.eq(last)
             with m.If(self.i.valid):
                 m.d.sync += [line.eq(0), shift.eq(Cat(self.i.payload[0], 1)), busy.eq(1)]
         with m.Elif(~timer[-1]):
             m.d.sync += timer.eq(timer - 1)
         with m.Else():
-            m.d.sync += [timer.eq(last), place.eq(place << 1), busy.eq(~place[-1]),
-                         line.eq(shift[0]), shift.eq(Cat(shift[1:], 1))]
+            m.d.sync += [timer.eq(last), busy.eq(~sent), line.eq(shift[0] | sent), shift.eq(shift >> 1)]
         return m
 
 
