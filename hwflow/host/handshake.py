@@ -17,8 +17,9 @@ FIRST_ANSWER, LONGER = 0.15, 1.6
 class Handshake:
     """RESET until the board answers, for at most `seconds`.
 
-    `chance` makes the sequences of the questions.  The board is asked twice: an answer may be left over from another
-    session, which has the right sequence once in 256 times.
+    `chance` makes the sequences of the questions, none of which was sent lately: late answers to earlier questions, and
+    those with which a board that started anew answers data, have another one.  The board is asked twice, because an
+    answer that is left over from another process has the right sequence once in 256 times.
     """
 
     def __init__(self, wire: Wire, seconds: float, chance: random.Random) -> None:
@@ -46,7 +47,7 @@ class Handshake:
         """One answer to one question, which is asked again, with another sequence, where none comes."""
         wait, clock = FIRST_ANSWER, self.wire.clock
         while (asked := clock()) < end:
-            sequence = self.chance.randrange(256)
+            sequence = self.chance.choice(sorted(set(range(256)).difference(self.wire.recent)))
             self.wire.send(Packet(Kind.RESET, sequence))
             while (left := min(asked + wait, end) - clock()) > 0:
                 for packet in self.wire.receive(left):

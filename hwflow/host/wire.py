@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hwflow.errors import HwflowError
 from hwflow.host.packets import Decoder, Drop, Kind, Packet, encode
+
+#: Packets whose sequences are remembered: more than are ever on their way, and fewer than there are sequences.
+REMEMBERED = 160
 
 __all__ = ["BytePort", "LinkFailed", "Statistics", "Wire"]
 
@@ -83,6 +86,8 @@ class Wire:
         self.statistics = Statistics()
         self._decoder = Decoder()
         self.statistics.drops = self._decoder.drops
+        #: Sequences of what was sent last, which late answers may have.
+        self.recent: deque[int] = deque(maxlen=REMEMBERED)
 
     @property
     def name(self) -> str:
@@ -90,6 +95,7 @@ class Wire:
 
     def send(self, *packets: Packet) -> None:
         data = b"".join(map(encode, packets))
+        self.recent.extend(packet.sequence for packet in packets)
         self.statistics.packets_sent += len(packets)
         self.statistics.polls += sum(packet.kind == Kind.POLL for packet in packets)
         self.statistics.bytes_sent += len(data)
