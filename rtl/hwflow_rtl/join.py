@@ -187,7 +187,7 @@ class JoinStage(wiring.Component):
         inner = lane_latency(function, technology)
         depth = queue_depth(inner)
         queue = Queue.cost(width=shape.lanes * function.output.width, depth=depth, technology=technology)
-        return total + queue + Resources(lut=2 * depth.bit_length() + 4, ff=depth.bit_length() + 1 + inner)
+        return total + queue + Resources(lut=2 * depth.bit_length() + 4, ff=depth.bit_length() + 2 + inner)
 
     def model(self, *inputs: IntArray) -> IntArray:
         """Codes of whole frames, [beats, lanes] of each input, to [beats, lanes] of the output."""
@@ -214,7 +214,8 @@ class JoinStage(wiring.Component):
         taken = Signal()
         m.d.comb += [
             taken.eq(Cat(stream.valid for stream in streams).all() & credit.credit), credit.taken.eq(taken),
-            self.busy.eq(taken), credit.given.eq(queue.o.valid & queue.o.ready),
+            self.busy.eq(taken),
+            credit.given.eq(delay(m, queue.o.valid & queue.o.ready, 1, "given", reset_less=False)),
             queue.i.valid.eq(delay(m, taken, inner, "valid", reset_less=False)),
         ]
         for stream in streams:
@@ -239,6 +240,6 @@ def lane_latency(function: JoinFunction, technology: Technology) -> int:
 
 
 def queue_depth(latency: int) -> int:
-    """Words for a beat in every cycle: the lanes, the queue, and the cycle in which the credit comes back."""
-    return next(depth for depth in range(2, 256) if depth > latency + Queue.latency_of(depth))
+    """Words for a beat in every cycle: the lanes, the queue, and the two cycles in which the credit comes back."""
+    return next(depth for depth in range(2, 256) if depth > latency + Queue.latency_of(depth) + 1)
 

@@ -33,21 +33,23 @@ class Results:
     def depth(self) -> int:
         """So many words that blocks never wait while the words leave at once.
 
-        A block's credit is back after its latency, the queue's (2 at most) and the counter's; until then further
-        blocks start.
+        A block's credit is back after its latency, the queue's (2 at most), that of the register of what leaves and
+        the counter's; until then further blocks start.
         """
-        return max(2, self.words * (-(-(self.latency + 3) // self.interval) + 1))
+        return max(2, self.words * (-(-(self.latency + 4) // self.interval) + 1))
 
     def cost(self, width: int) -> Resources:
         bits = self.depth.bit_length() + 1
-        return Queue.cost(width=width, depth=self.depth, technology=self.technology) + Resources(lut=2 * bits, ff=bits)
+        queue = Queue.cost(width=width, depth=self.depth, technology=self.technology)
+        return queue + Resources(lut=2 * bits, ff=bits + 1)
 
     def build(self, m: Module, start: Value, valid: Value, word: Value, sink, shape: data.Layout) -> Value:
         """Blocks begin with `start`, and only where the credit that is returned (a register) allows one."""
         m.submodules.queue = queue = Queue(shape=shape, depth=self.depth, technology=self.technology)
         m.submodules.credit = credit = CreditCounter(words=self.depth, take=self.words)
         m.d.comb += [
-            credit.taken.eq(start), credit.given.eq(queue.o.valid & queue.o.ready),
+            credit.taken.eq(start),
+            credit.given.eq(delay(m, queue.o.valid & queue.o.ready, 1, "given", reset_less=False)),
             queue.i.valid.eq(valid), Value.cast(queue.i.payload).eq(word),
         ]
         link(m, queue.o, sink)

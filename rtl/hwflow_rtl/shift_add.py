@@ -122,15 +122,15 @@ class ShiftAdd(wiring.Component):
 
     def stage(self, m: Module, state: _State, place: int, suffix: str) -> _State:
         """One bit of the factor in one pipeline stage."""
-        if self.zeros & place:
-            addend: Value = Const(0, 1)
-        elif self.ones & place:
-            addend = state.value
-        else:
-            addend = Mux(state.factor[0], state.value, 0)
-        after = registers(step(state, addend), suffix)
+        total, added = state.total, state.total + state.value
+        if self.ones & place:
+            total = added
+        elif not self.zeros & place:  # the selection behind the carries: the factor's bit has far to go, to all bits
+            total = Mux(state.factor[0], added, total)
+        made = step(state, total)
+        after = registers(made, suffix)
         valid = Signal(name=f"valid{suffix}")
-        m.d.sync += [valid.eq(state.valid), *assign(after, step(state, addend))]
+        m.d.sync += [valid.eq(state.valid), *assign(after, made)]
         return replace(after, valid=valid)
 
     def loop(self, m: Module, state: _State, steps: int, suffix: str) -> _State:
@@ -142,7 +142,7 @@ class ShiftAdd(wiring.Component):
         with m.If(state.valid):
             m.d.sync += [left.eq(steps - 1), *assign(held, state)]
         with m.Elif(~left[-1]):
-            m.d.sync += [left.eq(left - 1), *assign(held, step(held, Mux(held.factor[0], held.value, 0)))]
+            m.d.sync += [left.eq(left - 1), *assign(held, step(held, held.total + Mux(held.factor[0], held.value, 0)))]
         return replace(held, valid=done, factor=held.factor[:max(0, len(held.factor) - steps)])
 
 
@@ -150,8 +150,9 @@ def latency(steps: Sequence[int]) -> int:
     return sum(n if n == 1 else n + 1 for n in steps)
 
 
-def step(state: _State, addend: Value) -> _State:
-    total = state.total + addend
+def step(state: _State, total: Value) -> _State:
+    """One bit of the factor further; `total` has its addition in it."""
+    total = Cat(total, total[-1]) if len(total) == len(state.total) else total
     out = Cat(state.kept, total[0])
     return replace(state, total=total[1:1 + len(state.total)].as_signed(), kept=out[1:],
                    sticky=state.sticky | out[0], factor=state.factor[1:])

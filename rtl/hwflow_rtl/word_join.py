@@ -9,13 +9,18 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .pipeline import Nest
-from .streams import stream_of
-from .times import Times
+from .streams import Queue, link, payload_of, stream_of
+from .times import Times, in_turn
 from .vendor.base import Resources
 
 __all__ = ["WordJoin", "spaced"]
 
 IntArray = npt.NDArray[np.int64]
+
+#: Beats that wait in front: the reader's ready ends there.
+SKID = 2
+#: Of a beat's way through them.
+QUEUE = Queue.latency_of(SKID)
 
 
 def spaced(earliest: Times, spacing: IntArray) -> Times:
@@ -31,7 +36,7 @@ class WordJoin(wiring.Component):
     The last word of a chunk is whatever fills it, and then anything: its reader multiplies that by 0, or drops the
     product.  A word needs no beat of the next chunk.
 
-    Latency from a word's last beat to the word: 1 cycle.  One beat in every cycle.
+    Latency from a word's last beat to the word: 2 cycles.  One beat in every cycle.
     """
 
     def __init__(self, *, element: Shape, lanes_in: int, lanes: int, chunk: int):
@@ -61,21 +66,24 @@ class WordJoin(wiring.Component):
         spacing = np.tile(beats, len(arrivals) // int(beats.sum()))
         ends = np.cumsum(spacing)
         behind = np.repeat(ends, spacing) - np.arange(len(arrivals))  # beats of the word from this one on
-        return np.maximum.reduceat(arrivals + behind, ends - spacing), spacing
+        return np.maximum.reduceat(arrivals + QUEUE + behind, ends - spacing), spacing
 
     @staticmethod
     def taken(arrivals: Times, words: Times, spacing: IntArray) -> Times:
         """When beats are taken, if words are taken as `words` says."""
-        ready = arrivals.copy()
+        ready = arrivals + QUEUE
         first = np.cumsum(spacing)[:-1]
         ready[first] = np.maximum(ready[first], words[:-1])
-        return spaced(ready, np.ones_like(ready))
+        left, entered = in_turn(ready), arrivals.copy()
+        entered[SKID:] = np.maximum(entered[SKID:], left[:-SKID] + 1)
+        return in_turn(entered)
 
     @staticmethod
     def cost(*, width: int, lanes_in: int, lanes: int, chunk: int) -> Resources:
         """Estimate for elements of `width` bits."""
         parts, count = lanes // lanes_in, (chunk // lanes_in).bit_length()
-        return Resources(lut=parts + count + 6, ff=lanes * width + parts + count + 1)
+        skid = Queue.cost(width=lanes_in * width, depth=SKID)
+        return skid + Resources(lut=parts + count + 6, ff=lanes * width + parts + count + 1)
 
     @staticmethod
     def model(frames: IntArray, *, lanes: int, chunk: int) -> IntArray:
@@ -87,21 +95,24 @@ class WordJoin(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         parts = self.lanes // self.lanes_in
+        m.submodules.skid = skid = Queue(shape=payload_of(self.i), depth=SKID)
+        link(m, wiring.flipped(self.i), skid.i)
+        beat = Value.cast(skid.o.payload)
         place, full = Signal(parts, init=1), Signal()
-        words = [Signal(len(Value.cast(self.i.payload)), name=f"part{k}", reset_less=True) for k in range(parts)]
+        words = [Signal(len(beat), name=f"part{k}", reset_less=True) for k in range(parts)]
         chunk = Nest(m, (self.chunk // self.lanes_in,), name="beat")
         complete = place[-1] | chunk.last[0]
         m.d.comb += [
-            self.i.ready.eq(~full | self.o.ready), self.o.valid.eq(full), Value.cast(self.o.payload).eq(Cat(*words)),
+            skid.o.ready.eq(~full | self.o.ready), self.o.valid.eq(full), Value.cast(self.o.payload).eq(Cat(*words)),
         ]
-        with m.If(self.i.ready):
-            m.d.sync += full.eq(self.i.valid & complete)
-        with m.If(self.i.ready & self.i.valid):
+        with m.If(skid.o.ready):
+            m.d.sync += full.eq(skid.o.valid & complete)
+        with m.If(skid.o.ready & skid.o.valid):
             m.d.sync += place.eq(place.rotate_left(1))
             with m.If(complete):
                 m.d.sync += place.eq(1)
         for k, word in enumerate(words):
-            with m.If(self.i.ready & place[k]):  # valid or not: what comes at last stays
-                m.d.sync += word.eq(Value.cast(self.i.payload))
-        chunk.advance(self.i.ready & self.i.valid)
+            with m.If(skid.o.ready & place[k]):  # valid or not: what comes at last stays
+                m.d.sync += word.eq(beat)
+        chunk.advance(skid.o.ready & skid.o.valid)
         return m
