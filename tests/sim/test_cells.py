@@ -176,7 +176,7 @@ def models_of_yosys(family: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("family, cells", [
-    ("ecp5", ecp5), ("gowin", gowin), pytest.param("ice40", ice40, marks=pytest.mark.slow)])
+    ("ecp5", ecp5), *(pytest.param(*case, marks=pytest.mark.slow) for case in (("gowin", gowin), ("ice40", ice40)))])
 def test_cells_are_those_of_yosys(family: str, cells, tmp_path: Path, cache: Path) -> None:
     verilog, contents = bench(cells())
     ports = {"clk": 1, "rx": 1, "tx": 1, "led": 1}

@@ -141,6 +141,7 @@ def test_no_seeds(tmp_path: Path) -> None:
         synthesize("", ICEBREAKER, tmp_path, seeds=0)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bitstream_alone_or_among_others(tmp_path: Path) -> None:
     need("ice40")
     text = blinky_text(ICEBREAKER, None)
