@@ -151,6 +151,10 @@ def plan_options(command: F) -> F:
     return command
 
 
+clock_option = click.option(
+    "--clock", type=clock, metavar="MHZ",
+    help="The core's clock, made by a PLL; without it the highest that the routed design bears.  \"board\": the "
+         "board's oscillator, without a PLL.")
 reweightable_option = click.option("--reweightable", is_flag=True,
                                    help="Make hardware that `hwflow reweight` can give a retrained model's weights.")
 
@@ -241,11 +245,14 @@ def build(**options: Any) -> None:
 @click.option("--waves", is_flag=True, help="Write an FST wave file of each run.")
 @click.option("--netlist", is_flag=True,
               help="Simulate what yosys made for the board, cell by cell, and compare what comes out of its pins.")
+@clock_option
 def sim(frames: int | None, netlist: bool, **options: Any) -> None:
     """Simulate the RTL of MODEL and compare every stage with the golden model, bit for bit."""
-    if netlist and click.get_current_context().get_parameter_source("stalls") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--stalls must not stand with --netlist, where the serial line alone makes stalls",
-                               click.get_current_context())
+    context = click.get_current_context()
+    if netlist and context.get_parameter_source("stalls") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--stalls must not stand with --netlist, where the line alone makes stalls", context)
+    if options["clock"] is not None and not netlist:
+        raise click.UsageError("--clock must stand with --netlist, whose cells have a PLL or none", context)
     run(commands.sim, {**options, "netlist": netlist, "frames": frames or (3 if netlist else 10)})
 
 
@@ -261,9 +268,7 @@ def sim(frames: int | None, netlist: bool, **options: Any) -> None:
               help="Place and route from so many seeds, --seed the first of them, and keep the fastest clock.")
 @click.option("--jobs", type=click.IntRange(min=1),
               help="How many of them at a time; else as many as cores and free memory allow (2 GB each).")
-@click.option("--clock", type=clock, metavar="MHZ",
-              help="The core's clock, made by a PLL; without it the highest that the routed design bears.  \"board\": "
-                   "the board's oscillator, without a PLL.")
+@clock_option
 def synth(**options: Any) -> None:
     """Make the bitstream of MODEL for a board with yosys and nextpnr.
 

@@ -26,7 +26,24 @@ def test_waves_are_of_the_rtl_alone(cli: Cli) -> None:
     assert done.message == "--waves must not stand with --netlist, whose wires have no names"
     done = cli(*SIM, "--netlist", "--stalls", "0.5")
     assert done.code == 2
-    assert done.message.startswith("--stalls must not stand with --netlist, where the serial line alone makes stalls")
+    assert done.message.startswith("--stalls must not stand with --netlist, where the line alone makes stalls")
+    done = cli(*SIM, "--clock", "board")
+    assert done.code == 2
+    assert done.message.startswith("--clock must stand with --netlist, whose cells have a PLL or none")
+
+
+@pytest.mark.slow
+def test_a_board_whose_oscillator_no_pll_takes(cli: Cli, tmp_path: Path) -> None:
+    board = tmp_path / "slow.yaml"
+    board.write_text((ROOT / "boards" / "icebreaker.yaml").read_text().replace("mhz: 12", "mhz: 8"))
+    arguments = ("sim", str(MODEL), "--data", str(DATA), "--netlist", "--board", str(board), "--build", str(tmp_path))
+    done = cli(*arguments)
+    assert done.code == 2
+    assert "run on the oscillator with --clock board" in done.message
+    done = cli(*arguments, "--clock", "board", "--json")
+    assert done.code == 0, done
+    assert done.json["equal"]
+    assert not {"SB_PLL40_CORE", "SB_PLL40_2_PAD"} & set(done.json["cells"])
 
 
 @pytest.mark.slow
