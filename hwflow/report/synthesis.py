@@ -95,7 +95,7 @@ def show_seeds(console: Console, report: SynthesisReport) -> None:
 def show_clocks(console: Console, report: SynthesisReport) -> None:
     """Each clock with its longest path, the limits of the device, and which parts are the slowest."""
     if report.usable_mhz is not None:
-        against = "enough for" if report.meets_clock else "TOO SLOW for"
+        against = "enough for" if report.core_meets_clock else "TOO SLOW for"
         console.say(f"  clock: routed {report.routed_mhz:.1f} MHz, usable {report.usable_mhz:.1f} MHz "
                     f"({against} the {report.clock_mhz:.6g} MHz it is driven with)")
         if report.pll is not None:
@@ -103,7 +103,9 @@ def show_clocks(console: Console, report: SynthesisReport) -> None:
         console.say(f"  limit of the device: {report.limit.mhz:g} MHz for {report.limit.what}; {report.limit.source}")
     for clock in report.clocks:
         if not clock.is_core and clock.routed_mhz is not None:
-            console.say(f"  another clock, '{clock.net}': routed {clock.routed_mhz:.1f} MHz")
+            against = "TOO SLOW for" if clock in report.slow_clocks else "enough for"
+            console.say(f"  another clock, '{clock.net}': routed {clock.routed_mhz:.1f} MHz ({against} the "
+                        f"{report.board_mhz:g} MHz it is driven with)")
         if clock.path is not None:
             console.say(f"  its longest path: {clock.path}")
     if report.part_delays:
@@ -116,6 +118,11 @@ def too_slow(report: SynthesisReport, wanted: float | str | None) -> str:
     """Why the design must not run at its clock, with what to do; "" where it bears it.  `wanted` is --clock."""
     if report.meets_clock:
         return ""
+    if report.core_meets_clock:
+        slow = report.slow_clocks[0]
+        return (f"the clock '{slow.net}' must run at no more than the {slow.routed_mhz:.1f} MHz that the routed design "
+                f"bears, not at the {report.board_mhz:g} MHz of the board's oscillator: on the board nothing may "
+                "answer; take another --seed, or several with --seeds")
     why = f"the {wanted:g} MHz of --clock" if isinstance(wanted, float) else "the board's oscillator"
     return (f"the core must run at no more than the {report.usable_mhz:.1f} MHz that the routed design bears, not at "
             f"{report.clock_mhz:.6g} MHz ({why}): on the board its numbers may be wrong; choose a slower clock with "

@@ -23,7 +23,7 @@ from ..errors import HwflowError
 from .boards import Board
 from .report import read_nextpnr_report
 
-__all__ = ["LAYOUTS", "ON_BOARD", "clock_facts", "goal_pll", "retuned", "set_clock", "unreachable"]
+__all__ = ["LAYOUTS", "ON_BOARD", "clock_facts", "goal_pll", "has_pll", "require_reachable", "retuned", "set_clock"]
 
 #: What stands for the board's oscillator in place of MHz.
 ON_BOARD = "board"
@@ -48,6 +48,20 @@ def unreachable(board: Board, mhz: float | Fraction) -> HwflowError:
     return HwflowError(f"the clock must be one that the PLL of {board.device} can make of {board.clock_mhz:g} MHz, not "
                        f"{float(mhz):g} MHz or less; choose another with --clock, or run on the oscillator with "
                        f"--clock {ON_BOARD}")
+
+
+def has_pll(text: str) -> bool:
+    """Whether a PLL makes the core's clock in a design in RTLIL."""
+    return any(f"cell \\{kind} " in text for kind in PRIMITIVES)
+
+
+def require_reachable(board: Board, text: str, mhz: float) -> None:
+    """HwflowError where the design `text` cannot have a core of `mhz`: before place and route, which take minutes."""
+    if not has_pll(text):
+        raise HwflowError(f"the clock of a design without a PLL must be the oscillator's {board.clock_mhz:g} MHz, not "
+                          f"{mhz:g} MHz; give it a PLL, or leave the clock out")
+    if board.technology().pll_settings(board.clock_mhz, mhz) is None:
+        raise unreachable(board, mhz)
 
 
 def set_clock(folder: Path, board: Board, netlist: Path, wanted_mhz: float | None) -> None:

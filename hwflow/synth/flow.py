@@ -20,11 +20,10 @@ from ..build import MANIFEST, cached_step, digest, locked, sweep, write_atomical
 from ..errors import HwflowError, ToolFailed
 from ..hls import Plan
 from .boards import Board
-from .clock import LAYOUTS, ON_BOARD, clock_facts, set_clock, unreachable
+from .clock import LAYOUTS, ON_BOARD, clock_facts, require_reachable, set_clock
 from .constraints import constraints
 from .identity import IDENTITY_BYTES
 from .job import Job, Progress, nextpnr_of
-from .limits import LIMITS
 from .netlist import make_netlist, yosys_script
 from .paths import shortened
 from .report import SynthesisReport, read_nextpnr_report
@@ -67,19 +66,19 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     """
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise HwflowError(f"seeds and jobs must be at least 1, not {seeds} and {jobs}")
-    if isinstance(clock, float) and board.technology().pll_settings(board.clock_mhz, clock) is None:
-        raise unreachable(board, clock)  # before place and route, which take minutes
     tools = tools_of_family(board.family)
     job = Job(board, folder.absolute(), tools, progress)
     if not isinstance(top, str | BoardTop):
         top = clocked_top(top, board, ends, identity=identity, clock=clock, goal_mhz=goal_mhz)
     text = design_text(top) if isinstance(top, BoardTop) else top
+    clock_mhz = None if clock is None or clock == ON_BOARD else float(clock)
+    if clock_mhz is not None:
+        require_reachable(board, text, clock_mhz)
     with locked(job.folder, progress):
         sweep(job.folder / SEEDS)
         make_netlist(job, text)
         try:
-            attempts = make_layout(job, range(seed, seed + seeds), jobs, goal_mhz or GOALS[board.family],
-                                   None if clock is None or clock == ON_BOARD else float(clock))
+            attempts = make_layout(job, range(seed, seed + seeds), jobs, goal_mhz or GOALS[board.family], clock_mhz)
         except ToolFailed as error:
             raise ToolFailed(f"{error}{remedies(job)}") from None
         make_bitstream(job)
@@ -117,8 +116,8 @@ def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: floa
         copy_results(best, folder)
         set_clock(folder, job.board, netlist, clock_mhz)
 
-    key = digest(key, str(best_of(attempts).seed), best / MANIFEST, str(clock_mhz), repr(LIMITS[job.board.family]))
-    cached_step(job.folder / "layout", key, make_best, with_code=False)
+    key = digest(key, str(best_of(attempts).seed), best / MANIFEST, str(clock_mhz), repr(job.board.clock_mhz))
+    cached_step(job.folder / "layout", key, make_best)
     return attempts
 
 
@@ -208,7 +207,8 @@ def collect(job: Job, attempts: Sequence[Attempt], plan: Plan | None) -> Synthes
     fields = read_nextpnr_report(job.folder / "layout" / "report.json", job.board,
                                  flip_flops=sum(part.ff for part in parts.values()), plan=plan)
     return SynthesisReport(
-        **fields, board=job.board.name, device=job.board.device, clock_mhz=clock["mhz"], pll=clock["pll"],
+        **fields, board=job.board.name, device=job.board.device, board_mhz=job.board.clock_mhz,
+        clock_mhz=clock["mhz"], pll=clock["pll"],
         bitstream=bitstream_path(job), seed=best_of(attempts).seed, seeds=tuple(attempts),
         tools=versions(job.tools), options=options_of(job), parts=parts,
         logs={"synthesis": job.log("synthesis"), PLACE: job.folder / "layout" / "nextpnr.log",

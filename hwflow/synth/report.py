@@ -44,11 +44,12 @@ class SynthesisReport:
     """The routed design.
 
     `routed_mhz` is what nextpnr says of the clock of the stages; `usable_mhz` is the same under the device's limits
-    (`limit` says which one is the lowest, and its source).  Both are None for a design without a path from register to
+    (`limit` says which one is the lowest, and its source). Both are None for a design without a path from register to
     register.  `clock_mhz` is what drives the stages on the board, made by `pll`, or the oscillator where that is None:
-    the figure to compute frame rates from.  `seed` is the one of `seeds` that was taken.  `clocks` are all clocks with
-    their longest paths, that of the stages first; `part_delays` the longest path into each part of the design, the
-    slowest first; `parts` what each part takes.  `options` are the words that yosys and nextpnr were run with.
+    the figure to compute frame rates from.  `board_mhz`, the oscillator, drives all other clocks.  `seed` is the one of
+    `seeds` that was taken.  `clocks` are all clocks with their longest paths, that of the stages first; `part_delays`
+    the longest path into each part of the design, the slowest first; `parts` what each part takes.  `options` are the
+    words that yosys and nextpnr were run with.
     """
 
     board: str
@@ -57,6 +58,7 @@ class SynthesisReport:
     ff: Usage
     dsp: Usage
     ram: Usage
+    board_mhz: float
     clock_mhz: float
     routed_mhz: float | None
     usable_mhz: float | None
@@ -76,8 +78,18 @@ class SynthesisReport:
 
     @property
     def meets_clock(self) -> bool:
-        """Whether the clock that drives it is slow enough for this design."""
+        """Whether every clock that drives it is slow enough for this design."""
+        return self.core_meets_clock and not self.slow_clocks
+
+    @property
+    def core_meets_clock(self) -> bool:
         return self.usable_mhz is None or self.usable_mhz >= self.clock_mhz
+
+    @property
+    def slow_clocks(self) -> tuple[Clock, ...]:
+        """Those beside the core's whose paths are too long for the oscillator."""
+        return tuple(clock for clock in self.clocks if not clock.is_core and clock.routed_mhz is not None
+                     and clock.routed_mhz < self.board_mhz)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -17,7 +17,7 @@ from typing import Any
 from ..build import MANIFEST, cached_step, digest, write_atomically
 from ..errors import AnswerIsNo, HwflowError
 from .boards import Board
-from .clock import LAYOUTS, ON_BOARD, PRIMITIVES
+from .clock import LAYOUTS, ON_BOARD, has_pll
 from .contents import Contents, replaced, separated
 from .flow import bitstream_path, make_bitstream
 from .job import Job, Progress
@@ -69,9 +69,9 @@ def reweight(core: Any, plan: Any, identity: bytes, board: Board, base: Path, fo
     facts, clock_mhz = facts_of(first)
     job = Job(board, folder.absolute(), tools_of_family(board.family), progress)
     old_text = design.read_text(encoding="utf-8")
-    has_pll = any(f"cell \\{kind} " in old_text for kind in PRIMITIVES)
     progress("the design's text, without place and route")
-    text = design_text(clocked_top(core, board, ends_of(plan), identity=identity, clock=None if has_pll else ON_BOARD))
+    clock = None if has_pll(old_text) else ON_BOARD
+    text = design_text(clocked_top(core, board, ends_of(plan), identity=identity, clock=clock))
     (old_structure, old), (structure, new) = separated(old_text), separated(text)
     require_same(old_structure, structure, old, new)
 

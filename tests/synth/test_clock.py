@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -96,6 +97,22 @@ def test_a_clock_that_no_pll_makes_is_refused_before_anything_starts(tmp_path: P
     with pytest.raises(HwflowError, match=r"can make of 12 MHz, not 0.001 MHz or less; choose another with --clock"):
         synthesize(SmallCore(board.technology()), board, tmp_path / "out", clock=0.001)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_clock_for_a_design_without_a_pll_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    board = load_board("icebreaker")
+    with pytest.raises(HwflowError, match=r"a design without a PLL must be the oscillator's 12 MHz, not 40 MHz; give"):
+        synthesize(blinky_text(board, None), board, tmp_path / "out", clock=40)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_another_oscillator_changes_what_is_said_of_the_same_layout(tmp_path: Path) -> None:
+    """A change too small for any divider, and for the constraints of a Gowin, which do not name it."""
+    board = load_board("tangnano9k")
+    text = blinky_text(board, None)
+    for mhz in (27.0, 27.001):
+        assert synthesize(text, replace(board, clock_mhz=mhz), tmp_path).clock_mhz == mhz
 
 
 def test_a_clock_that_no_pll_makes() -> None:

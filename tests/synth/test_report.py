@@ -11,7 +11,7 @@ import pytest
 from hwflow.report.synthesis import too_slow
 from hwflow.synth.boards import load_board
 from hwflow.synth.limits import LIMITS, binding_limit
-from hwflow.synth.paths import clocks_of
+from hwflow.synth.paths import Clock, clocks_of
 from hwflow.synth.report import SynthesisReport, Usage, path_text, read_nextpnr_report
 
 
@@ -89,9 +89,10 @@ def test_every_limit_says_where_it_comes_from() -> None:
 
 def test_a_report_as_plain_data(tmp_path: Path) -> None:
     report = SynthesisReport(
-        board="b", device="d", lut=Usage(1, 2), ff=Usage(1, 2), dsp=Usage(0, 2), ram=Usage(0, 2), clock_mhz=25.0,
-        routed_mhz=20.0, usable_mhz=20.0, limit=LIMITS["ecp5"][0], critical_path="", bitstream=tmp_path / "top.bit",
-        seed=1, tools={"yosys": "1"}, logs={"synthesis": tmp_path / "log"}, seconds={"synthesis": 1.0})
+        board="b", device="d", lut=Usage(1, 2), ff=Usage(1, 2), dsp=Usage(0, 2), ram=Usage(0, 2), board_mhz=25.0,
+        clock_mhz=25.0, routed_mhz=20.0, usable_mhz=20.0, limit=LIMITS["ecp5"][0], critical_path="",
+        bitstream=tmp_path / "top.bit", seed=1, tools={"yosys": "1"}, logs={"synthesis": tmp_path / "log"},
+        seconds={"synthesis": 1.0})
     assert not report.meets_clock
     assert too_slow(report, "board").startswith(
         "the core must run at no more than the 20.0 MHz that the routed design bears, not at 25 MHz (the board's "
@@ -99,6 +100,13 @@ def test_a_report_as_plain_data(tmp_path: Path) -> None:
     assert "not at 25 MHz (the 26 MHz of --clock)" in too_slow(report, 26.0)
     assert too_slow(replace(report, usable_mhz=25.0), 25.0) == ""
     assert replace(report, usable_mhz=25.0).meets_clock
+    line, core = Clock("line", 24.0, False, None), Clock("core", 20.0, True, None)
+    slow = replace(report, usable_mhz=25.0, clocks=(core, line))
+    assert not slow.meets_clock
+    assert too_slow(slow, None).startswith(
+        "the clock 'line' must run at no more than the 24.0 MHz that the routed design bears, not at the 25 MHz of the "
+        "board's oscillator: on the board nothing may answer")
+    assert replace(slow, clocks=(core, replace(line, routed_mhz=25.0))).meets_clock
     assert replace(report, usable_mhz=None).meets_clock
     plain = json.loads(json.dumps(report.to_dict()))
     assert plain["lut"] == {"used": 1, "available": 2}
