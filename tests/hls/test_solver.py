@@ -13,7 +13,8 @@ from hwflow.errors import AnswerIsNo
 from hwflow.hls import Budget
 from hwflow.layers.base import LayerGraph
 from hwflow.quantize import quantize
-from hwflow.synth import list_boards, load_board
+from hwflow.synth import load_board
+from tests.boards import BOARDS
 from tests.e2e.networks import random_network, rows_for, small_network
 
 PLENTY = Resources(lut=10**6, ff=10**6, dsp=10**4, ram=10**4)
@@ -41,7 +42,7 @@ def budget(**limits: int) -> Budget:
 
 
 @pytest.mark.parametrize("seed", SEEDS[1:])  # the first one is too large for an iCE40
-@pytest.mark.parametrize("board", list_boards())
+@pytest.mark.parametrize("board", BOARDS)
 def test_the_budget_of_a_board_is_respected(board: str, seed: int) -> None:
     b = load_board(board)
     limits = Budget(b.name, b.resources, Resources(lut=250, ff=200), usable_logic=0.8)
