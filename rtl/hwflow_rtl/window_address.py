@@ -116,9 +116,9 @@ class BeatWalker(wiring.Component):
         row_step = (shape.dilation[0] * shape.width - shape.reach[1]) * shape.words - (shape.group_words - 1)
         one, tap, row = (Const(step % self.depth, len(self.addr)) for step in (1, tap_step, row_step))
         addr = Signal(self.addr.shape(), reset_less=True)
-        # The selections stand side by side before the carry chain: nothing follows it.
-        step = Mux(self.start, 0, Mux(word_last, Mux(column_last, row, tap), one))
-        m.d.sync += addr.eq(Mux(self.start, self.base, addr) + step)
+        # Only what is at hand stands before the carry chain; `start` has far to go, and is chosen behind it.
+        step = Mux(word_last, Mux(column_last, row, tap), one)
+        m.d.sync += addr.eq(Mux(self.start, self.base, addr + step))
         m.d.comb += self.addr.eq(addr)
 
         # The flags of the tap that plays stand at bit 0; after a whole row (kernel) they are back where they were.
