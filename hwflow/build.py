@@ -19,6 +19,7 @@ from pathlib import Path
 import filelock
 
 from .errors import HwflowError
+from .sources import open_plain
 from .target import require_plain_target
 
 __all__ = ["MANIFEST", "cached_step", "code_fingerprint", "digest", "locked", "sweep", "write_atomically"]
@@ -73,11 +74,19 @@ def cached_step(folder: Path, key: str, make: Callable[[Path], None], *, with_co
 def is_intact(folder: Path, key: str) -> bool:
     """True where `folder` holds the result for `key` and every file is as it was written."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_text())
+        with open_plain(folder / MANIFEST) as file:
+            manifest = json.load(file)
         return bool(manifest["key"] == key
-                    and all(digest(folder / name) == value for name, value in manifest["files"].items()))
+                    and all(is_plain(folder / name) and digest(folder / name) == value
+                            for name, value in manifest["files"].items()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
+
+
+def is_plain(path: Path) -> bool:
+    """Whether `path` can be read to its end: a pipe or a device in a build folder would block, or never end."""
+    with open_plain(path):
+        return True
 
 
 def replace_folder(new: Path, old: Path) -> None:

@@ -18,9 +18,9 @@ from .flow import Flow
 from .layers.base import LayerGraph
 from .layers.forms import fitted, with_rescaling_of
 from .layers.rescale import Requantize, Thresholds
-from .quantize import Quantized, save_quantized
+from .quantize import Quantized, comes_quantized, save_quantized
 from .quantize.settings import OutputStage, QuantizationSettings
-from .quantize.settings_file import settings_from_yaml
+from .quantize.settings_file import UnknownName, settings_from_yaml
 from .routed import DESIGN, SETTINGS, RoutedDesign
 from .synth.identity import DesignFacts, identity
 from .synth.reweight import REMEDY, ReweightReport, reweight
@@ -55,7 +55,11 @@ class Retrained:
         if not design.settings:
             return QuantizationSettings()
         source = design.folder / DESIGN / SETTINGS
-        choices = settings_from_yaml(design.settings, str(source), self.flow.model)
+        try:
+            choices = settings_from_yaml(design.settings, str(source), self.flow.model)
+        except UnknownName as error:
+            raise AnswerIsNo(f"'{self.flow.settings.model}' must have the layers of the first model: {error}; {REMEDY}"
+                             ) from None
         stages = {layer.name: OutputStage.THRESHOLDS if isinstance(found, Thresholds) else OutputStage.MULTIPLY
                   for layer in design.graph.layers
                   if isinstance(found := getattr(layer, "requantize", None), Requantize | Thresholds)}
@@ -69,12 +73,13 @@ class Retrained:
         AnswerIsNo with every stage and constant that does not fit.
         """
         flow, design = self.flow, self.design
+        wanted, comes = not design.settings, comes_quantized(flow.model)
+        if wanted != comes:
+            came = {True: "quantized", False: "with real numbers"}
+            raise AnswerIsNo(f"'{flow.settings.model}' must come {came[wanted]}, as the first model did, not "
+                             f"{came[comes]}; {REMEDY}")
         flow.choices = self.choices()
         quantized = flow.quantized
-        if bool(design.settings) != bool(quantized.settings):
-            came = {False: "quantized", True: "with real numbers"}
-            raise AnswerIsNo(f"'{flow.settings.model}' must come {came[bool(design.settings)]}, as the first model "
-                             f"did, not {came[bool(quantized.settings)]}; {REMEDY}")
         graph, problems = fitted(quantized.graph, design.graph)
         if problems:
             lines = "".join(f"\n  {problem}" for problem in problems)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ..flow import Settings
+from ..host.design import find_designs
 from ..report.console import Console
 from ..synth import load_board
 from ..synth.flow import BITSTREAM_SUFFIX
@@ -18,13 +20,22 @@ LASTS = {"sram": "until the power goes; --flash keeps it", "flash": "for good"}
 
 
 def program(console: Console, settings: Settings) -> Mapping[str, Any]:
-    """The bitstream that `hwflow synth` left below build/<model>/synth/<board>, into the board's SRAM or flash."""
+    """The bitstream that `hwflow synth` or `reweight` left for the model, into the board's SRAM or flash."""
     board = load_board(settings.board)
-    folder = settings.build / settings.model.stem / "synth" / board.name / "bitstream"
-    bitstream = folder / f"top.{BITSTREAM_SUFFIX[board.family]}"
+    folder = design_folder(console, settings, board.name)
+    bitstream = folder / "bitstream" / f"top.{BITSTREAM_SUFFIX[board.family]}"
     done = put(board, bitstream, flash=settings.flash, progress=console.progress)
     if done.memory == "flash" and not settings.flash:
         console.say(f"{board.name} takes bitstreams into its flash only")
     console.say(f"{board.name} runs {bitstream}: in its {done.memory}, {LASTS[done.memory]}")
     return {"board": board.name, "bitstream": str(bitstream), "memory": done.memory, "tool": done.tool,
             "version": done.version, "command": list(done.command)}
+
+
+def design_folder(console: Console, settings: Settings, board: str) -> Path:
+    """build/<model>/synth/<board>, or where `hwflow reweight` put the model; of both the newer one."""
+    name = settings.model.stem
+    found = [folder for folder, _ in find_designs(settings.build, name) if folder.name == board]
+    if len(found) > 1:
+        console.say(f"{name} has {len(found)} designs for {board}; the newest one is taken")
+    return found[0] if found else settings.build / name / "synth" / board

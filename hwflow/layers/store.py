@@ -19,6 +19,7 @@ from hwflow.layers import KINDS
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Rescale, Rounding, Thresholds
+from hwflow.sources import open_plain
 
 __all__ = ["load_graph", "save_graph"]
 
@@ -46,8 +47,9 @@ def save_graph(graph: LayerGraph, folder: Path) -> None:
 def load_graph(folder: Path) -> LayerGraph:
     """Read what `save_graph` wrote.  HwflowError where the files are missing, damaged, or contradict each other."""
     try:
-        text = yaml.safe_load((folder / GRAPH).read_text())
-        with (folder / ARRAYS).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with open_plain(folder / GRAPH) as file:
+            text = yaml.safe_load(file.read().decode("utf-8"))
+        with open_plain(folder / ARRAYS) as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         graph = _graph(text, arrays)
         graph.check()

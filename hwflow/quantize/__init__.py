@@ -39,6 +39,7 @@ __all__ = [
     "QDQ_PASSES",
     "Pass",
     "Quantized",
+    "comes_quantized",
     "load_quantized",
     "quantize",
     "save_quantized",
@@ -123,6 +124,13 @@ def _require_values(model: Model) -> None:
 
 def _is_quantized(model: Model) -> bool:
     return any(node.op_type in operators.QUANTIZERS for node in model.graph.nodes)
+
+
+def comes_quantized(model: Model) -> bool:
+    """Whether `model`, with every shape known, has integers of its own (QDQ, QOperator, QCDQ, QONNX)."""
+    for step in DIALECT_PASSES:
+        model = step.run(model)
+    return _is_quantized(model)
 
 
 def _require_no_widths(settings: QuantizationSettings) -> None:

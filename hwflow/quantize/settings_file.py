@@ -48,6 +48,10 @@ _HEADER = """\
 """
 
 
+class UnknownName(HwflowError):
+    """A layer or an input that the model has not."""
+
+
 def settings_from_yaml(text: str, source: str, model: Model) -> QuantizationSettings:
     """Read `text`, which stands in the file `source` (for messages), as settings for `model`.
 
@@ -67,7 +71,7 @@ def settings_from_yaml(text: str, source: str, model: Model) -> QuantizationSett
             if name not in there and not any(name.startswith(f"{known}.") for known in there):  # a pass made it of that
                 kind = "an input" if section == "inputs" else "a node"
                 near = nearest_name(name, there)
-                raise HwflowError(f"settings {source}: {section}/{_short(name)} must name {kind} of the model{near}")
+                raise UnknownName(f"settings {source}: {section}/{_short(name)} must name {kind} of the model{near}")
     default = _layer(document.get("default", {}), LayerSettings())
     equalize = document.get("equalize", "auto")
     return QuantizationSettings(

@@ -13,6 +13,7 @@ from hwflow.errors import HwflowError
 from hwflow.layers.store import load_graph, save_graph
 from hwflow.onnx import load, save
 from hwflow.quantize.quantized import Quantized, View
+from hwflow.sources import open_plain
 
 __all__ = ["load_quantized", "save_quantized"]
 
@@ -36,9 +37,11 @@ def load_quantized(folder: Path) -> Quantized:
     graph = load_graph(folder)
     prologue, epilogue, qdq, twin = (load(folder / f"{name}.onnx") for name in _MODELS)
     try:
-        notes = (folder / _NOTES).read_text(encoding="utf-8").splitlines()
-        settings = (folder / _SETTINGS).read_text(encoding="utf-8")
-        with np.load(folder / _VIEWS, allow_pickle=False) as archive:
+        with open_plain(folder / _NOTES) as file:
+            notes = file.read().decode("utf-8").splitlines()
+        with open_plain(folder / _SETTINGS) as file:
+            settings = file.read().decode("utf-8")
+        with open_plain(folder / _VIEWS) as file, np.load(file, allow_pickle=False) as archive:
             views = _views({name: archive[name] for name in archive.files})
     except (OSError, ValueError, KeyError, UnicodeDecodeError, zipfile.BadZipFile) as error:
         raise HwflowError(

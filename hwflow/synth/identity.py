@@ -21,6 +21,7 @@ from ..build import write_atomically
 from ..errors import HwflowError
 from ..hls.plan import Plan
 from ..layers.base import Folding, LayerGraph
+from ..sources import open_plain
 
 __all__ = ["IDENTITY_BYTES", "IDENTITY_FILE", "DesignFacts", "frame_bytes", "identity", "identity_of"]
 
@@ -83,6 +84,15 @@ def frame_bytes(graph: LayerGraph, names: Sequence[str]) -> int:
     return sum(tensor.frame.elements * -(-tensor.format.bits // 8) for tensor in tensors)
 
 
+#: Bytes of an identity file that are read; one of a design with thousands of stages is shorter.
+LONGEST = 1 << 24
+
+
+def no_number(text: str) -> float:
+    """Refuse NaN and Infinity, which Python's JSON has and no clock is."""
+    raise ValueError(f"{text} is no number")
+
+
 COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
 POSITIVE: Mapping[str, Any] = {"type": "number", "exclusiveMinimum": 0}
 TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1}
@@ -141,7 +151,8 @@ class DesignFacts:
         """What `write` wrote.  HwflowError where it is missing or damaged."""
         path, remedy = folder / IDENTITY_FILE, "make it with `hwflow synth`"
         try:
-            text = json.loads(path.read_text(encoding="utf-8"))
+            with open_plain(path) as file:
+                text = json.loads(file.read(LONGEST).decode("utf-8"), parse_constant=no_number)
             jsonschema.validate(text, SCHEMA, jsonschema.Draft202012Validator)
         except OSError as error:
             raise HwflowError(f"'{path}' must describe the design on the board: {error.strerror}; {remedy}") from None

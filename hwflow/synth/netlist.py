@@ -13,22 +13,40 @@ from hwflow_rtl.io import Ends
 from ..build import cached_step, digest, locked
 from . import placement
 from .boards import Board
+from .clock import ON_BOARD
 from .job import Job, Progress
 from .toolchain import find_tool
 from .top import clocked_top, design_text
 
 __all__ = ["make_netlist", "make_netlist_of", "yosys_script"]
 
+#: The design as yosys reads it, beside the netlist.
+TEXT = "top.il"
+
 
 def make_netlist_of(core: Any, board: Board, folder: Path, *, ends: Ends | None, identity: bytes,
-                    clock: float | str | None = None, progress: Progress = lambda text: None) -> Path:
+                    apart: Path | None = None, progress: Progress = lambda text: None) -> Path:
     """The JSON file of the cells of `core` on `board`, in `folder`/netlist: the one that `synthesize` with the same
-    arguments makes there, or has made.
+    arguments makes there, or has made, with a PLL or on the oscillator.
 
+    Where another design is routed in `folder`, that one stays as it is, and the netlist is made in `apart`/netlist.
     Raises MissingTool without yosys, ToolFailed with its message.
     """
-    job = Job(board, folder.absolute(), {"yosys": find_tool("yosys")}, progress)
-    text = design_text(clocked_top(core, board, ends, identity=identity, clock=clock))
+    tools = {"yosys": find_tool("yosys")}
+
+    def text_of(clock: str | None) -> str:
+        return design_text(clocked_top(core, board, ends, identity=identity, clock=clock))
+
+    text, there = text_of(None), folder / "netlist" / TEXT
+    if apart and (folder / "layout").is_dir() and there.is_file():
+        routed = there.read_text(encoding="utf-8")
+        if routed != text and routed == (slower := text_of(ON_BOARD)):
+            text = slower
+        elif routed != text:
+            progress(f"'{folder}' holds another design (of other options, or of a model that changed) and stays as it "
+                     f"is; this one's netlist is made in '{apart}'")
+            folder = apart
+    job = Job(board, folder.absolute(), tools, progress)
     with locked(job.folder, progress):
         make_netlist(job, text)
     return job.folder / "netlist" / "netlist.json"
@@ -56,7 +74,7 @@ def make_netlist(job: Job, text: str) -> None:
     script = yosys_script(job.board)
 
     def make(folder: Path) -> None:
-        (folder / "top.il").write_text(text)
+        (folder / TEXT).write_text(text)
         (folder / "synth.ys").write_text(script)
         job.progress("synthesis with yosys")
         job.run("yosys", ["-q", "-s", "synth.ys"], folder, "synthesis")

@@ -90,6 +90,20 @@ def test_a_model_that_does_not_fit_is_refused_with_its_layers(first: Path, tmp_p
         _ = other.fitted
 
 
+def test_another_architecture_is_the_answer_no(first: Path) -> None:
+    with pytest.raises(AnswerIsNo, match=r"digits_cnn.onnx' must have the layers of the first model: .*dense1 must "
+                                         r"name a node(.|\n)*route anew"):
+        _ = of(MODELS / "digits_cnn.onnx", first).fitted
+
+
+def test_a_quantized_model_for_a_design_of_real_numbers(first: Path, tmp_path: Path) -> None:
+    path = tmp_path / "integers.onnx"
+    flow = Flow(Console(quiet=True), settings_of(FIRST, first))
+    onnx.save(flow.quantized.qdq, path)
+    with pytest.raises(AnswerIsNo, match=r"must come with real numbers, as the first model did, not quantized; place"):
+        _ = of(path, first).fitted
+
+
 def test_without_a_routed_design_nothing_starts(tmp_path: Path) -> None:
     with pytest.raises(HwflowError, match=r"--base '.*digits_mlp\.onnx' must be a model that was synthesized"):
         reweight(Console(quiet=True), settings_of(FIRST, tmp_path, base=FIRST))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,12 @@ def truncate(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
+def pipe(file: Path) -> None:
+    """One that would wait for ever."""
+    file.unlink()
+    os.mkfifo(file)
+
+
 @pytest.mark.parametrize(
     ("file", "damage"),
     [
@@ -101,6 +108,8 @@ def truncate(file: Path) -> None:
         ("graph.yaml", lambda f: f.write_text(f.read_text().replace("strides: [1, 1]", "strides: [0, 1]"))),
         ("arrays.npz", Path.unlink),
         ("arrays.npz", truncate),
+        ("arrays.npz", pipe),
+        ("graph.yaml", pipe),
     ],
 )
 def test_damage_is_refused(tmp_path: Path, file: str, damage) -> None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import hwflow
 from hwflow import hls
+from hwflow.errors import HwflowError
 from hwflow.hls.plan import Plan
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.store import load_graph, save_graph
 from hwflow.quantize import Quantized
 from hwflow.synth.boards import load_board
-from hwflow.synth.identity import IDENTITY_BYTES, identity
+from hwflow.synth.identity import IDENTITY_BYTES, DesignFacts, identity
 from tests.project.tree import ROOT
 
 BOARD = "ulx3s_85f"
@@ -92,3 +96,37 @@ def test_values_that_are_no_plain_data_are_refused(design):
     graph, plan = design
     with pytest.raises(TypeError, match="a value of an identity must be plain data, not object"):
         identity(replace(graph, name=object()), plan)
+
+
+def swap(old: str, new: str) -> Callable[[Path], None]:
+    return lambda path: path.write_text(path.read_text().replace(old, new))
+
+
+def endless(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def silent(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(("damage", "message"), [
+    (Path.unlink, "must describe the design on the board: No such file"),
+    (silent, "must describe the design on the board: it is a pipe or a device"),
+    (endless, "must describe the design on the board: it is a pipe or a device"),
+    (swap("{", ""), "must be JSON, which it is not"),
+    (swap("25.0", "NaN"), "must be JSON, which it is not \\(NaN is no number\\)"),
+    (swap("25.0", "-1"), "clock_mhz: -1 is less than or equal to the minimum of 0"),
+    (swap("115200", "1e999"), "baud: inf is not of type 'integer'"),
+    (swap('"interval"', '"rest"'), "the top level: "),
+])
+def test_a_damaged_file_is_refused(design, tmp_path, damage: Callable[[Path], None], message: str) -> None:
+    graph, plan = design
+    facts = DesignFacts.of(graph, plan, board=BOARD, baud=115200, clock_mhz=25.0)
+    path = facts.write(tmp_path)
+    assert DesignFacts.read(tmp_path) == facts
+    damage(path)
+    with pytest.raises(HwflowError, match=f"{message}.*; make it with `hwflow synth`"):
+        DesignFacts.read(tmp_path)

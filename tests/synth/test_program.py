@@ -12,9 +12,11 @@ import yaml
 from click.testing import CliRunner
 
 from hwflow.errors import HwflowError, MissingTool, ToolFailed
+from hwflow.layers.base import Folding
 from hwflow.synth import load_board
 from hwflow.synth import program as programming
 from hwflow.synth.boards import boards_folder
+from hwflow.synth.identity import DesignFacts
 from hwflow.synth.program import find_programmer, program, programmer_status
 from hwflow.words import cli
 
@@ -193,3 +195,16 @@ def test_the_command(bin_folder: Path, tmp_path: Path) -> None:
     assert asked(bin_folder) == ["--board", "ice40_generic", "--write-flash", str(bitstream)]
     facts = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
     assert (facts["memory"], facts["tool"], facts["version"]) == ("flash", "openFPGALoader", "0.13.1")
+
+
+def test_a_reweighted_model_is_found(bin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake(bin_folder)
+    monkeypatch.chdir(tmp_path)
+    folder = Path("build/first/reweighted/second/synth/ulx3s_85f")
+    (folder / "bitstream").mkdir(parents=True)
+    (folder / "bitstream" / "top.bit").write_bytes(b"bits")
+    facts = DesignFacts(bytes(8), "second", "ulx3s_85f", 115200, 25.0, 10, 4, 4, (Folding(1, 1, 1),))
+    facts.write(folder)
+    done = CliRunner().invoke(cli, ["program", "second.onnx", "--board", "ulx3s_85f"])
+    assert done.exit_code == 0, done.output
+    assert asked(bin_folder)[-1] == str((folder / "bitstream" / "top.bit").absolute())

@@ -1,0 +1,52 @@
+"""Where the netlist of `hwflow sim --netlist` is made: never over that of another design that is routed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hwflow.synth import load_board
+from hwflow.synth import netlist as module
+from hwflow.synth.boards import Board
+from hwflow.synth.clock import ON_BOARD
+from hwflow.synth.job import Job
+from hwflow.synth.netlist import TEXT, make_netlist_of
+from hwflow.synth.toolchain import Tool
+from hwflow.synth.top import clocked_top, design_text
+from tests.synth.small_core import SmallCore
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, str]]:
+    """The folders in which yosys would make netlists, and of what text."""
+    calls: list[tuple[Path, str]] = []
+
+    def make(job: Job, text: str) -> None:
+        calls.append((job.folder, text))
+
+    monkeypatch.setattr(module, "make_netlist", make)
+    monkeypatch.setattr(module, "find_tool", lambda name: Tool(name, (name,), "1", "native"))
+    return calls
+
+
+def text_of(board: Board, clock: str | None) -> str:
+    return design_text(clocked_top(SmallCore(board.technology()), board, None, identity=bytes(8), clock=clock))
+
+
+@pytest.mark.parametrize("routed", [None, "the same", "on the oscillator", "another"])
+def test_another_routed_design_stays(made: list[tuple[Path, str]], tmp_path: Path, routed: str | None) -> None:
+    board, said = load_board("icebreaker"), []
+    folder, apart = tmp_path / "synth", tmp_path / "proof"
+    texts = {None: "", "the same": text_of(board, None), "on the oscillator": text_of(board, ON_BOARD), "another": "x"}
+    (folder / "netlist").mkdir(parents=True)
+    (folder / "netlist" / TEXT).write_text(texts[routed])
+    if routed:
+        (folder / "layout").mkdir()
+    path = make_netlist_of(SmallCore(board.technology()), board, folder, ends=None, identity=bytes(8), apart=apart,
+                           progress=said.append)
+    (place, text), = made
+    assert place == (apart if routed == "another" else folder)
+    assert path == place / "netlist" / "netlist.json"
+    assert text == texts["on the oscillator" if routed == "on the oscillator" else "the same"]
+    assert [line.startswith(f"'{folder}' holds another design") for line in said] == [True] * (routed == "another")
