@@ -243,6 +243,35 @@ def test_results_are_kept_until_they_are_acknowledged() -> None:
 
 
 @pytest.mark.slow
+def test_what_was_acknowledged_before_a_reset_is_not_after_it() -> None:
+    """Results, acknowledgements and the expected sequence of one session mean nothing to the next."""
+    bench = Bench(frame=1, out=100)
+
+    async def host(ctx):
+        await bench.ask(ctx, packet(RESET, 3))
+        assert len(results_of(await bench.ask(ctx, packet(DATA, 0, 0, b"abcdef")))) == 4
+        whole = answers(b"xyz", 1, 100)
+        pieces = [(k, whole[100 * k:100 * k + 100]) for k in range(3)]
+        # The acknowledgement of the four comes right behind the RESET, when none of the new results was sent.
+        found = await bench.ask(ctx, packet(RESET, 9) + packet(DATA, 1, 4, b"old") + packet(DATA, 0, 4, b"xyz"))
+        assert [(seen.kind, seen.sequence) for seen in found if seen.kind == IDENTITY] == [(IDENTITY, 9)]
+        assert results_of(found) == pieces
+        assert results_of(await bench.ask(ctx, packet(DATA, 0, 4, b"xyz"))) == []  # doubled, and never sent
+        assert results_of(await bench.ask(ctx, packet(POLL, 0, 0))) == pieces
+        # Two at once: the answer to the first one is cut.
+        bench.came.clear()
+        await bench.send(ctx, packet(RESET, 20) + packet(RESET, 21) + packet(DATA, 0, 0, b"x"))
+        await bench.quiet(ctx)
+        found, wrong, rest = packets_in(bench.came)
+        assert (wrong <= 1, rest) == (True, b"")
+        assert [seen.sequence for seen in found if seen.kind == IDENTITY][-1] == 21
+        assert results_of(found) == pieces[:1]
+
+    bench.run(host)
+    assert bench.seen == b"x"
+
+
+@pytest.mark.slow
 def test_what_was_sent_once_may_be_acknowledged_while_it_is_repeated() -> None:
     bench = Bench(frame=1, out=100)
     whole = answers(b"abcdef", 1, 100)

@@ -94,6 +94,17 @@ def test_no_wrong_answer_over_a_bad_line(small: CompiledBoard, frames: int, rate
         assert link.statistics.losses >= seen
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [0.0, 5e-4])
+def test_sequences_of_the_board_go_round(small: CompiledBoard, rate: float) -> None:
+    """A packet of data and one of results for each byte, more of them than there are sequences."""
+    data = noise(290)
+    with SimulatedBoard(small, bit_cycles=DIVIDER, error_rate=rate, error_seed=8) as board:
+        link = linked(board, Patience(20.0, 20.0))
+        assert b"".join(link.exchange(data[k:k + 1]) for k in range(len(data))) == answers(data)
+        assert (link.statistics.losses > 0) == (rate > 0)
+
+
 def test_a_driver_talks_to_the_terminal(small: CompiledBoard) -> None:
     with SimulatedBoard(small, bit_cycles=DIVIDER) as board:
         board.wait(b"", 10_000)
