@@ -19,11 +19,11 @@ from hwflow_sim.board import LinePort, SimulatedBoard, compile_board, netlist_de
 from . import golden
 from .errors import HwflowError
 from .host import LinkFailed, Patience
-from .host.elements import bytes_in, bytes_out, pack
+from .host.elements import bytes_in, bytes_out, from_bytes, pack, to_bytes
 from .host.link import Link
 from .layers.base import LayerGraph
-from .layers.hardware import codes_of
 from .synth import Board
+from .synth.identity import element_bytes
 
 __all__ = ["NetlistProof", "prove_netlist"]
 
@@ -91,7 +91,7 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     HwflowError for a file that is no netlist, MissingTool and ToolFailed.
     """
     values = golden.run(graph, frames)
-    expected = {name: element_bytes(values[name], graph, name) for name in graph.outputs}
+    expected = {name: to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs}
     count = len(next(iter(expected.values())))
     cells = read_netlist(netlist, board.family)
     compiled = compile_board(netlist_design(cells, reset_active_low=board.reset_active_low), folder=folder, cache=cache,
@@ -121,14 +121,6 @@ def talk(port: LinePort, graph: LayerGraph, frames: Mapping[str, Frames], identi
     return link.exchange(pack(graph, frames))
 
 
-def element_bytes(values: Frames, graph: LayerGraph, name: str) -> Bytes:
-    """Values [n, height, width, channels] of a tensor as the bytes on the line [n, bytes], low byte first."""
-    tensor = graph.tensors[name]
-    codes = np.ascontiguousarray(codes_of(values, tensor.format), "<i8").reshape(len(values), -1, 1)
-    width = -(-tensor.format.bits // 8)
-    return np.ascontiguousarray(codes.view(np.uint8)[:, :, :width]).reshape(len(values), -1)
-
-
 def first_difference(expected: Bytes, data: bytes, graph: LayerGraph) -> str | None:
     """Where `data`, all that came, is not `expected` [n, bytes of a frame]."""
     got = np.frombuffer(data, np.uint8)
@@ -140,13 +132,13 @@ def first_difference(expected: Bytes, data: bytes, graph: LayerGraph) -> str | N
     frame, place = divmod(int(unequal[0]), expected.shape[1])
     for name in graph.outputs:
         tensor = graph.tensors[name]
-        width = -(-tensor.format.bits // 8)
-        if place < tensor.frame.elements * width:
-            start = int(unequal[0]) - place % width
-            both = (int.from_bytes(row[start:start + width].tobytes(), "little", signed=tensor.format.signed)
-                    for row in (expected.ravel(), got))
-            wanted, came = both
+        width = element_bytes(tensor.format.bits)
+        size = tensor.frame.elements * width
+        if place < size:
+            begin = int(unequal[0]) - place
+            wanted, came = (int(from_bytes(row[begin:begin + size].reshape(1, size), tensor).flat[place // width])
+                            for row in (expected.ravel(), got))
             return (f"frame {frame}, output '{name}', element {place // width}: {came} where the golden model has "
                     f"{wanted}; {len(unequal)} of {expected.size} bytes are others")
-        place -= tensor.frame.elements * width
+        place -= size
     raise HwflowError("a byte of a frame must belong to an output")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hwflow.errors import HwflowError
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
-from hwflow.synth.identity import frame_bytes
+from hwflow.synth.identity import element_bytes, frame_bytes
 
 __all__ = ["bytes_in", "bytes_out", "from_bytes", "pack", "to_bytes", "unpack"]
 
@@ -57,23 +57,18 @@ def unpack(graph: LayerGraph, data: bytes) -> dict[str, IntArray]:
 def from_bytes(rows: Bytes, tensor: Tensor) -> IntArray:
     """[n, bytes of a frame] as int64 [n, height, width, channels]; what is outside of the format stays so."""
     frame = tensor.frame
-    values = _values_of(rows.reshape(len(rows), frame.elements, _width(tensor.format)), tensor.format)
+    values = _values_of(rows.reshape(len(rows), frame.elements, element_bytes(tensor.format.bits)), tensor.format)
     return values.reshape(len(rows), frame.height, frame.width, frame.channels)
 
 
-def _width(format: IntFormat) -> int:
-    """Bytes of one element."""
-    return -(-format.bits // 8)
-
-
 def _size(tensor: Tensor) -> int:
-    return tensor.frame.elements * _width(tensor.format)
+    return tensor.frame.elements * element_bytes(tensor.format.bits)
 
 
 def to_bytes(values: IntArray, format: IntFormat) -> Bytes:
     """[n, height, width, channels] to [n, bytes of a frame]; the bit of a bipolar element is set for +1."""
     codes = (values > 0).astype(np.int64) if format.bipolar else values
-    count, width = int(np.prod(values.shape[1:])), _width(format)
+    count, width = int(np.prod(values.shape[1:])), element_bytes(format.bits)
     whole = np.ascontiguousarray(codes, "<i8").view(np.uint8).reshape(len(values), count, WHOLE)
     return np.ascontiguousarray(whole[:, :, :width]).reshape(len(values), count * width)
 

@@ -12,6 +12,7 @@ from hwflow_rtl.vendor import Resources
 from ..hls.links import links_cost
 from ..hls.plan import Plan
 from ..synth import Board, SynthesisReport, ends_of
+from ..synth.identity import element_bytes
 from ..synth.parts import LINKS, title_of
 from .console import Console
 from .numbers import number, percent
@@ -134,6 +135,6 @@ def line_rate(plan: Plan, board: Board) -> float:
 
     An element takes as many bytes as it needs, and a tensor that has several readers goes over the line once.
     """
-    entering = {link.source: link.elements * -(-link.bits // 8) for link in plan.links if link.source < 0}
-    leaving = [link.elements * -(-link.bits // 8) for link in plan.links if link.sink < 0]
+    entering = {link.source: link.elements * element_bytes(link.bits) for link in plan.links if link.source < 0}
+    leaving = [link.elements * element_bytes(link.bits) for link in plan.links if link.sink < 0]
     return board.baud / 10 / max(sum(entering.values()), sum(leaving))

@@ -23,7 +23,8 @@ from ..hls.plan import Plan
 from ..layers.base import Folding, LayerGraph
 from ..sources import open_plain
 
-__all__ = ["IDENTITY_BYTES", "IDENTITY_FILE", "DesignFacts", "frame_bytes", "identity", "identity_of"]
+__all__ = ["IDENTITY_BYTES", "IDENTITY_FILE", "DesignFacts", "element_bytes", "frame_bytes", "identity",
+           "identity_of"]
 
 #: Length of an identity (docs/host-link.md).
 IDENTITY_BYTES = 8
@@ -81,7 +82,12 @@ def _plain(value: object) -> bytes:
 def frame_bytes(graph: LayerGraph, names: Sequence[str]) -> int:
     """Bytes on the line of one frame of these tensors: an element takes as many whole bytes as it needs."""
     tensors = [graph.tensors[name] for name in names]
-    return sum(tensor.frame.elements * -(-tensor.format.bits // 8) for tensor in tensors)
+    return sum(tensor.frame.elements * element_bytes(tensor.format.bits) for tensor in tensors)
+
+
+def element_bytes(bits: int) -> int:
+    """Whole bytes on the line of an element of so many bits."""
+    return -(-bits // 8)
 
 
 #: Bytes of an identity file that are read; one of a design with thousands of stages is shorter.

@@ -9,6 +9,7 @@ from hwflow.errors import HwflowError
 from hwflow.host.elements import bytes_in, bytes_out, pack, unpack
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import BIPOLAR, Frame, IntFormat, Tensor
+from hwflow.proof import first_difference
 from tests.host.models import element_bytes
 
 WIDTHS = (1, 2, 7, 8, 9, 16, 17, 24, 31, 32)
@@ -65,3 +66,18 @@ def test_bytes_outside_the_format_are_refused(format, data, message):
     graph = graph_of(format)
     with pytest.raises(HwflowError, match=message):
         unpack(graph, data + bytes(bytes_out(graph) - len(data)))
+
+
+def test_the_first_byte_that_differs_is_told_as_its_element() -> None:
+    graph = graph_of(BIPOLAR, IntFormat(12, True))
+    frames = {name: noise(graph.tensors[name], 2) for name in graph.outputs}
+    expected = np.frombuffer(pack(graph, frames), np.uint8).reshape(2, -1)
+    assert first_difference(expected, expected.tobytes(), graph) is None
+    for place, name, element in ((3, "t0", 3), (expected.shape[1] - 1, "t1", 11)):
+        other = expected.copy()
+        other[1, place] ^= 1 if name == "t0" else 15
+        wanted = int(frames[name].reshape(2, -1)[1, element])
+        came = -wanted if name == "t0" else int.from_bytes(other[1, place - 1:].tobytes(), "little", signed=True)
+        assert first_difference(expected, other.tobytes(), graph) == (
+            f"frame 1, output '{name}', element {element}: {came} where the golden model has {wanted}; 1 of "
+            f"{expected.size} bytes are others")
