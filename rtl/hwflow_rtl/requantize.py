@@ -13,7 +13,6 @@ from .pipeline import delay
 from .requantize_numbers import RequantizerForm, Rounding
 from .requantize_plan import LOW_PART, SHIFT_BITS, WIDEST_SUM, RequantizerPlan, RequantizerStyle, ShiftAddArguments
 from .rescaling import Order, Rescaling, RescalingUnit, count_channels
-from .shift_add import ShiftAdd
 from .vendor.base import Resources, Technology
 
 __all__ = ["WIDEST_SUM", "Requantization", "Requantizer", "RequantizerForm", "RequantizerStyle", "Rounding"]
@@ -140,7 +139,7 @@ class Requantizer(RescalingUnit):
         total = Signal(numbers.sum_shape, name="sum", reset_less=True)
         factor = Signal(unsigned(numbers.factor_bits), reset_less=True)
         extra = Signal(constants["extra"].shape(), reset_less=True)
-        with m.If(valid):
+        with m.If(valid | (plan.passes == 1)):  # the second pass wants the same sum; else no enable: they part tiles
             m.d.sync += [total.eq(biased(value, constants["bias"], numbers.fraction)), factor.eq(constants["factor"]),
                          extra.eq(constants["extra"])]
         valid = delay(m, valid, 1, "sum_valid", reset_less=False)
@@ -202,7 +201,7 @@ class Requantizer(RescalingUnit):
 
     def shift_add(self, m: Module, valid: Value, total: Value, factor: Value, extra: Value):
         arguments = self.plan.multiplier
-        m.submodules.multiplier = unit = ShiftAdd(**arguments)
+        m.submodules.multiplier = unit = self.plan.shift_add(**arguments)
         m.d.comb += [unit.i_valid.eq(valid), unit.i_value.eq(total), unit.i_factor.eq(factor), unit.i_tag.eq(extra)]
         return unit.o_valid, unit.o_product, unit.o_sticky, unit.o_tag
 

@@ -10,6 +10,7 @@ from amaranth.hdl import Shape, signed, unsigned
 
 from .requantize_numbers import RequantizerNumbers
 from .shift_add import ShiftAdd
+from .shift_add_digits import DigitShiftAdd
 from .vendor.base import Resources, Technology
 
 __all__ = [
@@ -38,6 +39,10 @@ class ShiftAddArguments(dict):
     """Arguments of `ShiftAdd`."""
 
 
+def shift_add_of(technology: Technology) -> type[ShiftAdd]:
+    return DigitShiftAdd if technology.multiplies_by_digits else ShiftAdd
+
+
 @dataclass(frozen=True, eq=False)
 class RequantizerPlan:
     """What multiplies, in how many cycles, and the stages of the pipeline behind it."""
@@ -56,8 +61,9 @@ class RequantizerPlan:
         if style is RequantizerStyle.DSP:
             align = numbers.multiplies and aligned.factor_bits <= OPERAND
         else:
-            align = numbers.multiplies and len(ShiftAdd.split(aligned.factor_bits, interval)) == len(
-                ShiftAdd.split(numbers.factor_bits, interval))
+            split = shift_add_of(technology).split
+            align = numbers.multiplies and len(split(aligned.factor_bits, interval)) == len(
+                split(numbers.factor_bits, interval))
         return RequantizerPlan(aligned if align else numbers, interval, style, technology)
 
     @property
@@ -97,11 +103,16 @@ class RequantizerPlan:
             tag_bits=numbers.fields["extra"][0].width if "extra" in numbers.stored else 0, ones=ones, zeros=zeros)
 
     @property
+    def shift_add(self) -> type[ShiftAdd]:
+        """What multiplies in the fabric."""
+        return shift_add_of(self.technology)
+
+    @property
     def multiply_latency(self) -> int:
         if self.multiplier is None:
             return 0
         if isinstance(self.multiplier, ShiftAddArguments):
-            return ShiftAdd.latency_for(self.multiplier["factor_bits"], self.multiplier["interval"])
+            return self.shift_add.latency_for(self.multiplier["factor_bits"], self.multiplier["interval"])
         return self.technology.timing.multiply + 2 * (self.passes - 1) + self.split
 
     @property
@@ -170,7 +181,7 @@ class RequantizerPlan:
             width = numbers.halves_after((number + 1) * SHIFT_BITS).width
             resources += Resources(lut=2 * width + 4, ff=width + extra + 1)
         if isinstance(self.multiplier, ShiftAddArguments):
-            resources += ShiftAdd.cost(**self.multiplier)
+            resources += self.shift_add.cost(**self.multiplier)
         elif self.multiplier is not None:
             resources += technology.multipliers_cost(**self.multiplier)
             high = numbers.product_shape.width - LOW_PART

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import wiring
@@ -11,11 +12,13 @@ from amaranth.lib.wiring import In, Out
 
 from .vendor.base import Resources
 
-__all__ = ["ShiftAdd"]
+__all__ = ["ShiftAdd", "State", "assign", "latency", "registers"]
+
+Kind = TypeVar("Kind", bound="State")
 
 
 @dataclass(frozen=True)
-class _State:
+class State:
     """What travels from segment to segment: value * (bits of the factor so far) = Cat(dropped, kept, total)."""
 
     valid: Value
@@ -105,7 +108,7 @@ class ShiftAdd(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         zero = Const(0, signed(self.value.width))
-        state = _State(self.i_valid, self.i_value, self.i_factor, zero, Const(0, self.factor_bits - self.dropped),
+        state = State(self.i_valid, self.i_value, self.i_factor, zero, Const(0, self.factor_bits - self.dropped),
                        Const(0, 1), self.i_tag)
         place = 0
         for number, steps in enumerate(self.segments):
@@ -120,7 +123,7 @@ class ShiftAdd(wiring.Component):
         ]
         return m
 
-    def stage(self, m: Module, state: _State, place: int, suffix: str) -> _State:
+    def stage(self, m: Module, state: State, place: int, suffix: str) -> State:
         """One bit of the factor in one pipeline stage."""
         total, added = state.total, state.total + state.value
         if self.ones & place:
@@ -133,7 +136,7 @@ class ShiftAdd(wiring.Component):
         m.d.sync += [valid.eq(state.valid), *assign(after, made)]
         return replace(after, valid=valid)
 
-    def loop(self, m: Module, state: _State, steps: int, suffix: str) -> _State:
+    def loop(self, m: Module, state: State, steps: int, suffix: str) -> State:
         """`steps` bits of the factor, one a cycle, after a cycle that loads."""
         held = registers(state, suffix)
         left = Signal(Shape.cast(range(-1, steps)), init=-1, name=f"left{suffix}")
@@ -150,7 +153,7 @@ def latency(steps: Sequence[int]) -> int:
     return sum(n if n == 1 else n + 1 for n in steps)
 
 
-def step(state: _State, total: Value) -> _State:
+def step(state: State, total: Value) -> State:
     """One bit of the factor further; `total` has its addition in it."""
     total = Cat(total, total[-1]) if len(total) == len(state.total) else total
     out = Cat(state.kept, total[0])
@@ -158,11 +161,11 @@ def step(state: _State, total: Value) -> _State:
                    sticky=state.sticky | out[0], factor=state.factor[1:])
 
 
-def registers(state: _State, suffix: str) -> _State:
+def registers(state: Kind, suffix: str) -> Kind:
     data = {name: Signal(value.shape(), name=f"{name}{suffix}", reset_less=True)
             for name, value in state.data().items()}
     return replace(state, **data)
 
 
-def assign(target: _State, source: _State) -> list:
+def assign(target: State, source: State) -> list:
     return [ours.eq(theirs) for ours, theirs in zip(target.data().values(), source.data().values(), strict=True)]

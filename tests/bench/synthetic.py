@@ -78,9 +78,17 @@ def transposed_autoencoder() -> Model:
     return n.model(n.node("Sigmoid", n.conv(x, 1, (3, 3))))
 
 
+def colors_cnn() -> Model:
+    """Two convolutions of 5 x 5 on 32 x 32 pixels, for an iCE40 UP5K: 6 and 10 of its 16 multipliers are all busy."""
+    n = Net((3, 32, 32))
+    x = n.node("MaxPool", n.relu(n.conv(n.x, 8, (5, 5))), kernel_shape=(2, 2), strides=(2, 2))
+    return n.model(n.flatten(n.node("GlobalAveragePool", n.relu(n.conv(x, 20, (5, 5))))))
+
+
 #: Name to what makes it.
 SYNTHETIC: dict[str, Callable[[], Model]] = {
-    make.__name__: make for make in (mobilenet_v1_96, resnet20, squeeze_excite, dilated_1d, transposed_autoencoder)}
+    make.__name__: make for make in (
+        mobilenet_v1_96, resnet20, squeeze_excite, dilated_1d, transposed_autoencoder, colors_cnn)}
 
 
 def write(name: str, folder: Path) -> tuple[Path, Path]:

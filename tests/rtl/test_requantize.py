@@ -8,11 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
+from amaranth.sim import Simulator
 from hwflow_rtl.emit import emit
 from hwflow_rtl.requantize import Requantization, Requantizer, RequantizerStyle, Rounding
 from hwflow_rtl.requantize_numbers import shape_range
 from hwflow_rtl.shift_add import ShiftAdd
-from hwflow_rtl.vendor import ECP5, Generic, Timing
+from hwflow_rtl.shift_add_digits import DigitShiftAdd
+from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology, Timing
 
 from tests.rtl.harness import play
 
@@ -36,11 +38,11 @@ def exact(value: int, bias: int, multiplier: int, shift: int, numbers) -> int:
 
 def make(*, interval: int, style: RequantizerStyle, accumulator=INT6, bias=(0,), multiplier=(1,), shift=(0,),
          zero_point: int = 0, low: int = -8, high: int = 7, output=INT4, timing=TIMING, fraction: int = 0,
-         rounding: Rounding = Rounding.HALF_EVEN) -> Requantizer:
+         rounding: Rounding = Rounding.HALF_EVEN, like: Technology | None = None) -> Requantizer:
     return Requantizer(
         accumulator=accumulator, bias=np.array(bias), multiplier=np.array(multiplier), shift=np.array(shift),
         zero_point=zero_point, low=low, high=high, output=output, interval=interval, style=style,
-        technology=Generic(timing=timing), name="constants", fraction=fraction, rounding=rounding)
+        technology=Generic(timing=timing, like=like), name="constants", fraction=fraction, rounding=rounding)
 
 
 def check(unit: Requantizer, values: list[int], interval: int, seed: int | None = None) -> None:
@@ -259,3 +261,52 @@ def test_shift_add_keeps_pace(bits, interval):
     steps = ShiftAdd.split(bits, interval)
     assert sum(steps) == bits
     assert all(n == 1 or n + 1 <= interval for n in steps)
+
+
+@pytest.mark.parametrize("bits, interval, digits", [
+    (1, 1, 1), (2, 1, 2), (17, 1, 10), (18, 1, 10), (18, 2, 10), (18, 3, 10), (18, 7, 10), (22, 30, 12)])
+def test_digits_keep_pace(bits, interval, digits):
+    steps = DigitShiftAdd.split(bits, interval)
+    assert sum(steps) == digits
+    assert all(n == 1 or n + 1 <= interval for n in steps)
+
+
+@pytest.mark.parametrize("kind", [ShiftAdd, DigitShiftAdd])
+@pytest.mark.parametrize("factor", [None, 0, 1, 0x1AAAB, 0x1FFFF])
+@pytest.mark.parametrize("bits, drop, interval", [
+    (1, 0, 1), (3, 1, 1), (4, 9, 3), (17, 3, 6), (17, 30, 20), (18, 18, 4)])
+def test_shift_add_multiplies(kind, bits, drop, interval, factor):
+    rng = np.random.default_rng(bits)
+    mask = (1 << bits) - 1
+    known = {} if factor is None else {"ones": factor & mask, "zeros": ~factor & mask}
+    unit = kind(value=signed(9), factor_bits=bits, drop=drop, interval=interval, **known)
+    values = [-256, 255, *rng.integers(-256, 256, 20).tolist()]
+    factors = [mask, *rng.integers(0, 1 << bits, 21).tolist()] if factor is None else [factor & mask] * 22
+    products = [a * b for a, b in zip(values, factors, strict=True)]
+    got = []
+
+    async def bench(ctx):
+        for cycle in range(len(values) * interval + unit.latency):
+            here, late = divmod(cycle, interval)
+            ctx.set(unit.i_valid, late == 0 and here < len(values))
+            if late == 0 and here < len(values):
+                ctx.set(unit.i_value, values[here])
+                ctx.set(unit.i_factor, factors[here])
+            await ctx.tick()
+            if ctx.get(unit.o_valid):
+                got.append((ctx.get(unit.o_product), ctx.get(unit.o_sticky)))
+
+    simulator = Simulator(unit)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert got == [(p >> unit.dropped, int(p % (1 << unit.dropped) > 0)) for p in products]
+
+
+@pytest.mark.parametrize("interval", [1, 4, 12])
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_a_requantizer_takes_digits_where_the_family_wants_them(name, interval):
+    bias, multiplier, shift = CONSTANTS[name]
+    unit = make(bias=bias, multiplier=multiplier, shift=shift, interval=interval, style=FABRIC, like=ICE40())
+    assert unit.plan.shift_add is DigitShiftAdd
+    check(unit, list(range(-32, 32)), interval)

@@ -143,6 +143,8 @@ class Technology(ABC):
     prefers_fabric_requantizer: bool = False
     #: Tables and flip-flops that a requantizer may take more to do without a multiplier block.
     cells_for_a_multiplier: int = 0
+    #: Multipliers in the fabric take two bits of a factor in a step: a clock is slow enough for it, and cells are few.
+    multiplies_by_digits: bool = False
 
     #: Share of the logic that can be used before place and route has a hard time or fails.
     usable_logic: float = 0.85

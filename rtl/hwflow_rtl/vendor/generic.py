@@ -113,6 +113,7 @@ class Generic(Technology):
             self.name, self.prefers_fabric_requantizer = like.name, like.prefers_fabric_requantizer
             self.operand_bits, self.gates_in_chains = like.operand_bits, like.gates_in_chains
             self.cells_for_a_multiplier = like.cells_for_a_multiplier
+            self.multiplies_by_digits = like.multiplies_by_digits
         self.roms: dict[str, npt.NDArray[np.uint8]] = {}
 
     def pll_settings(self, input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:

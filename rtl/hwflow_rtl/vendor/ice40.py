@@ -40,7 +40,10 @@ LUTS_FOR_A_BLOCK = 64
 
 
 class ICE40Multipliers(Multipliers):
-    """Latency 3: 8 x 8: operand and product registers and one in the fabric; 16 x 16: operand, partial, product."""
+    """Latency 2: operand and product registers inside the block, none for the partial products of 16 x 16.
+
+    The blocks are slow (`hwflow.synth.limits`): a third register would be for clocks that they never see.
+    """
 
     @property
     def are_narrow(self) -> bool:
@@ -62,20 +65,18 @@ class ICE40Multipliers(Multipliers):
                 p_MODE_8x8=1, p_TOP_8x8_MULT_REG=1, p_BOT_8x8_MULT_REG=1, p_PIPELINE_16x16_MULT_REG1=1,
                 p_PIPELINE_16x16_MULT_REG2=0, p_TOPOUTPUT_SELECT=2, p_BOTOUTPUT_SELECT=2)
             for k in places:
-                register = Signal(len(Value.cast(self.p[k])), name=f"register{k}", reset_less=True)
-                m.d.sync += register.eq(out.word_select(k - n, 16))
-                m.d.comb += Value.cast(self.p[k]).eq(register)
+                m.d.comb += Value.cast(self.p[k]).eq(out.word_select(k - n, 16))
         return m
 
     def singles(self) -> Module:
-        """One product a block, with both pipeline registers inside it."""
+        """One product a block."""
         m = Module()
         for n in range(self.count):
             out = Signal(32, name=f"product{n}")
             m.submodules[f"multiplier{n}"] = sb_mac16(
                 extended(self.a[n], 16), extended(self.b[n], 16), out,
                 signs=[port.shape().elem_shape.signed for port in (self.a, self.b)],
-                p_MODE_8x8=0, p_TOP_8x8_MULT_REG=1, p_BOT_8x8_MULT_REG=1, p_PIPELINE_16x16_MULT_REG1=1,
+                p_MODE_8x8=0, p_TOP_8x8_MULT_REG=0, p_BOT_8x8_MULT_REG=0, p_PIPELINE_16x16_MULT_REG1=0,
                 p_PIPELINE_16x16_MULT_REG2=1, p_TOPOUTPUT_SELECT=3, p_BOTOUTPUT_SELECT=3)
             m.d.comb += Value.cast(self.p[n]).eq(out)
         return m
@@ -164,9 +165,10 @@ class ICE40(Technology):
     whichever half of them is used."""
 
     name = "ice40"
-    timing = Timing(multiply=3, rom=2, ram=2)
+    timing = Timing(multiply=2, rom=2, ram=2)
     operand_bits = 16
     prefers_fabric_requantizer = True
+    multiplies_by_digits = True
     usable_logic = 0.75
 
     def __init__(self, *, clock_at_pll_pad: bool = False, has_multipliers: bool = True):
@@ -203,10 +205,7 @@ class ICE40(Technology):
 
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
         self.check_operands(a, b)
-        if are_narrow(a, b):
-            bits = count * (a.width + b.width)
-            return Resources(dsp=-(-count // 2), lut=bits, ff=bits)
-        return Resources(dsp=count)
+        return Resources(dsp=-(-count // 2) if are_narrow(a, b) else count)
 
     def rom_cost(self, *, width: int, depth: int) -> Resources:
         tables, tiling = lut_rom_cost(width, depth), tile_rom(width, depth, SHAPES)
