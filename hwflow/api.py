@@ -16,12 +16,14 @@ go by their names in the model, however many there are: `hwflow.run_golden(quant
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from hwflow_sim import RunResult, StallPattern
 
 from . import golden, hls, onnx
 from .accuracy import Accuracy, LayerNoise, layer_noise, measure
+from .build import cached_step, digest
 from .dataset import Dataset, load_dataset
 from .errors import HwflowError
 from .flow import budget_of, settings_of_bits
@@ -30,17 +32,20 @@ from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
 from .onnx.rewrite.passes import remove_unused
-from .quantize import Quantized, quantize
+from .quantize import Quantized, quantize, save_quantized
 from .quantize.settings import QuantizationSettings
 from .quantize.settings_file import settings_from_yaml
 from .simulation import compile_plan, run_plan
 from .sources import read_text
 from .synth import Board, SynthesisReport, ends_of, load_board
 from .synth import synthesize as synthesize_core
-from .synth.identity import identity
+from .synth.identity import DesignFacts, identity
 
 __all__ = ["check", "export_model", "generate", "load", "make_plan", "measure_accuracy", "measure_layers",
            "quantize_model", "read_data", "run_golden", "simulate", "synthesize"]
+
+#: The integer model of a bitstream, in its folder.
+QUANTIZED = "quantized"
 
 
 def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
@@ -126,13 +131,22 @@ def simulate(quantized: Quantized, plan: hls.Plan, inputs: Dataset | Mapping[str
 
 
 def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board = "ulx3s_85f",
-               folder: str | Path = "build/synthesis", seed: int = 1, seeds: int = 1,
-              jobs: int | None = None) -> SynthesisReport:
-    """The bitstream for `board` in `folder`, and what it takes of the device."""
-    board = as_board(board)
-    core = hls.lower(quantized.graph, plan, board.technology())
-    return synthesize_core(core, board, Path(folder), seed=seed, seeds=seeds, jobs=jobs, ends=ends_of(plan), plan=plan,
-                           identity=identity(quantized.graph, plan))
+               folder: str | Path = "build/synthesis", seed: int = 1, seeds: int = 1, jobs: int | None = None, *,
+               clock: float | str | None = None) -> SynthesisReport:
+    """The bitstream for `board` in `folder`, and what it takes of the device.
+
+    The fastest of `seeds` placements, `jobs` at a time.  `clock` is the core's in MHz, None for the highest that the
+    routed design bears, "board" for the oscillator's.  `hwflow.host.open(port, design=folder)` finds the rest there.
+    """
+    board, place = as_board(board), Path(folder)
+    core, design = hls.lower(quantized.graph, plan, board.technology()), identity(quantized.graph, plan)
+    report = synthesize_core(core, board, place, seed=seed, seeds=seeds, jobs=jobs, clock=clock, ends=ends_of(plan),
+                             plan=plan, identity=design)
+    key = digest(design, onnx.dumps(quantized.prologue), onnx.dumps(quantized.epilogue))
+    cached_step(place / QUANTIZED, key, lambda working: save_quantized(quantized, working))
+    facts = DesignFacts.of(quantized.graph, plan, board=board.name, baud=board.baud, clock_mhz=report.clock_mhz)
+    replace(facts, quantized=QUANTIZED).write(place)
+    return report
 
 
 def as_board(board: str | Path | Board) -> Board:

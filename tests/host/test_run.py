@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,13 +17,14 @@ import numpy as np
 import pytest
 import serial.tools.list_ports
 
-from hwflow import flow, onnx
+import hwflow.host
+from hwflow import api, flow, golden, onnx
 from hwflow.host.design import load_design
-from hwflow.quantize import Quantized
+from hwflow.quantize import Quantized, quantize
 from hwflow.report.console import Console
 from hwflow.synth import load_board
 from tests.e2e.command import Cli, environment
-from tests.e2e.networks import small_network, write_data
+from tests.e2e.networks import rows_for, small_network, write_data
 from tests.host.board import Line
 from tests.host.models import Terminal, board_with, leave_design
 
@@ -168,6 +170,23 @@ def test_synthesis_leaves_what_run_needs(cli, tmp_path, monkeypatch):
         facts = cli(*RUN, "--port", terminal.port, "--board", "icebreaker", "--json").json
     assert facts["equal"]
     assert facts["core_frames_per_second"] == 62.5e6 / design.facts.interval
+
+
+def test_synthesis_from_python_leaves_what_open_needs(tmp_path, monkeypatch):
+    """Also where only the host programs differ from those of the run before."""
+    model, folder = small_network(), tmp_path / "synthesis"
+    quantized = quantize(model, rows_for(model, 20))
+    plan = hwflow.make_plan(quantized, "icebreaker")
+    monkeypatch.setattr(api, "synthesize_core", lambda *_, **more: SimpleNamespace(clock_mhz=40.0))
+    renamed = replace(quantized, epilogue=replace(quantized.epilogue, doc_string="another"))
+    for made in (quantized, renamed):
+        hwflow.synthesize(made, plan, "icebreaker", folder, clock=40.0)
+        with Terminal(board_with(made, folder)) as terminal, hwflow.host.open(terminal.port, design=folder) as board:
+            found = board.run(rows_for(model, 3))
+        for name, values in golden.predict(made, rows_for(model, 3)).items():
+            np.testing.assert_array_equal(found[name], values)
+        assert board.design.quantized.epilogue.doc_string == made.epilogue.doc_string
+        assert board.design.facts.clock_mhz == 40.0
 
 
 def test_ctrl_c(quantized, place, terminal):
