@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_rtl.vendor import Technology
 from hwflow_sim import StallPattern
 
 from hwflow import golden, hls, onnx
@@ -46,10 +47,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("simulations")
 
 
-def any_foldings(graph: LayerGraph, seed: int) -> Sequence[Folding]:
-    """For each layer any of its foldings."""
+def any_foldings(graph: LayerGraph, technology: Technology, seed: int) -> Sequence[Folding]:
+    """For each layer any of its foldings that `technology` has multipliers for."""
     random = np.random.default_rng(seed)
-    options = [list(layer.foldings(graph)) for layer in graph.layers]
+    options = [[folding for folding in layer.foldings(graph) if folding.style in layer.styles(graph, technology)]
+               for layer in graph.layers]
     return [found[random.integers(len(found))] for found in options]
 
 
@@ -75,7 +77,8 @@ def prove(quantized: Quantized, plan: hls.Plan, rows: dict[str, np.ndarray], see
 @pytest.mark.parametrize("seed", [*QUICK, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW)])
 def test_any_folding_computes_the_same(seed: int, tmp_path: Path, cache: Path) -> None:
     quantized, rows = integers_of(seed, 4)
-    plan = hls.make_plan(quantized.graph, any_foldings(quantized.graph, seed), board_of(seed).technology())
+    technology = board_of(seed).technology()
+    plan = hls.make_plan(quantized.graph, any_foldings(quantized.graph, technology, seed), technology)
     prove(quantized, plan, rows, seed, tmp_path, cache)
 
 

@@ -59,4 +59,4 @@ def test_a_model_that_does_not_fit(models_dir: Path, tmp_path: Path) -> None:
     assert done.code == 1
     assert done.json["error"] == done.message
     assert " does not fit icebreaker, not even with its smallest folding: " in done.message
-    assert " block RAMs needed, 30 usable (most in " in done.message
+    assert " block RAMs needed, 28 usable (most in " in done.message

@@ -37,11 +37,17 @@ def conv(weights: IntFormat, x: IntFormat, *, cout: int = 8, groups: int = 1) ->
     return layer, graph_of(layer, frame, x, bits(8), 1)
 
 
-@pytest.mark.parametrize("style", MultiplierStyle, ids=lambda style: style.value)
-@pytest.mark.parametrize(("weights", "x"), [(bits(4), bits(8)), (bits(4), bits(8, False)), (bits(3), bits(4, False))],
-                         ids=str)
-def test_every_style_is_golden_and_says_when_its_beats_move(style: MultiplierStyle, weights: IntFormat,
-                                                            x: IntFormat) -> None:
+#: All styles once, and those that care about signs and narrow elements with these; the others are slow tests.
+QUICK = ((bits(4), bits(8), BLOCKS), (bits(4), bits(8), PAIRS), (bits(4), bits(8), LOGIC),
+         (bits(4), bits(8, False), PAIRS), (bits(3), bits(4, False), LOGIC))
+
+
+@pytest.mark.parametrize(("weights", "x", "style"), [
+    pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow])
+    for operands in ((bits(4), bits(8)), (bits(4), bits(8, False)), (bits(3), bits(4, False)))
+    for case in ((*operands, style) for style in MultiplierStyle)], ids=str)
+def test_every_style_is_golden_and_says_when_its_beats_move(weights: IntFormat, x: IntFormat,
+                                                            style: MultiplierStyle) -> None:
     layer, graph = conv(weights, x)
     folding, rng = Folding(4, 2, 2, style), np.random.default_rng(1)
     frames = frames_of(x, graph.tensors["x"].frame, rng)

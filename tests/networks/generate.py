@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from hwflow_rtl.vendor import Technology
 
 from hwflow.layers import Folding, Frame, Layer, LayerGraph
 from hwflow.layers.formats import IntArray
@@ -128,11 +129,14 @@ def frames_for(graph: LayerGraph, count: int, seed: int = 0) -> dict[str, IntArr
     return found
 
 
-def any_foldings(graph: LayerGraph, rng: Rng, *, slowest: int | None = None) -> list[Folding]:
-    """For each layer any of its foldings; with `slowest` one of at most so many cycles a frame, if there is one."""
+def any_foldings(graph: LayerGraph, technology: Technology, rng: Rng, *, slowest: int | None = None) -> list[Folding]:
+    """For each layer any of its foldings that `technology` has multipliers for; with `slowest` one of at most so many
+    cycles a frame, if there is one."""
     picked = []
     for layer in graph.layers:
-        options = list(layer.foldings(graph))  # type: ignore[attr-defined]
+        styles = layer.styles(graph, technology)  # type: ignore[attr-defined]
+        every = layer.foldings(graph)  # type: ignore[attr-defined]
+        options = [folding for folding in every if folding.style in styles]
         order = rng.permutation(len(options))
         intervals = ((k, layer.schedule(graph, options[k]).interval) for k in order)  # type: ignore[attr-defined]
         quick = (k for k, interval in intervals if slowest is None or interval <= slowest)

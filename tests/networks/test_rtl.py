@@ -30,7 +30,8 @@ def plan_of(graph: LayerGraph, seed: int) -> hls.Plan:
     """Any folding of each layer, with the latencies of any board's parts."""
     names = list_boards()
     technology = load_board(names[seed % len(names)]).technology()
-    return hls.make_plan(graph, any_foldings(graph, np.random.default_rng(seed), slowest=SLOWEST), technology)
+    foldings = any_foldings(graph, technology, np.random.default_rng(seed), slowest=SLOWEST)
+    return hls.make_plan(graph, foldings, technology)
 
 
 def frames_of(plan: hls.Plan) -> int:

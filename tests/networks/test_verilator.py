@@ -32,8 +32,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def planned(graph: LayerGraph, seed: int, board: str) -> tuple[LayerGraph, hls.Plan]:
-    foldings = any_foldings(graph, np.random.default_rng(seed), slowest=SLOWEST)
-    return graph, hls.make_plan(graph, foldings, load_board(board).technology())
+    technology = load_board(board).technology()
+    foldings = any_foldings(graph, technology, np.random.default_rng(seed), slowest=SLOWEST)
+    return graph, hls.make_plan(graph, foldings, technology)
 
 
 def told(part: Part) -> str:
