@@ -17,6 +17,7 @@ from hwflow_rtl.io.frame_bytes import FrameBytes
 from hwflow_rtl.io.uart import bytes_of
 from hwflow_rtl.streams import Queue, link, payload_of, stream_of
 from hwflow_rtl.vendor import ECP5, Generic
+from hwflow_rtl.vendor.pll import Pll, PllSettings
 
 from .harness import simulate
 from .link_host import DATA, IDENTITY, RESET, RESULT, STATUS, packet, packets_in
@@ -112,21 +113,51 @@ def test_frames_of_several_inputs_and_outputs_take_turns(elements: int) -> None:
     through(dut, octets, expected, seed=elements)
 
 
+class OwnClock(Pll):
+    """A PLL whose clock the test drives."""
+
+    def __init__(self):
+        super().__init__()
+        self.clock = Signal()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.clk_through.eq(self.clk_in), self.clk_out.eq(self.clock), self.locked.eq(1)]
+        return m
+
+
+class WithOwnClock(Generic):
+    def __init__(self):
+        super().__init__()
+        self.own = OwnClock()
+
+    def pll(self, settings: PllSettings) -> Pll:
+        return self.own
+
+
 def board(core, ends: Ends | None = None, *, technology=None) -> BoardTop:
     technology = technology or Generic(like=ECP5())
-    clocking = Clocking(technology=technology, board_mhz=12.0, has_reset=True, reset_active_low=True)
+    pll = technology.pll_settings(12, 100) if isinstance(technology, WithOwnClock) else None
+    clocking = Clocking(technology=technology, board_mhz=12.0, pll=pll, has_reset=True, reset_active_low=True)
     return BoardTop(core=core, ends=ends, clocking=clocking, divider=4, identity=DESIGN, leds=3, leds_active_low=True,
                     technology=technology)
 
 
-def talk(dut: BoardTop, octets: bytes, packets: int) -> tuple[list, int]:
-    """Send bytes without a gap to a board of 4 cycles a bit; the packets that come back, and the LEDs at the end."""
+def talk(dut: BoardTop, octets: bytes, packets: int, sync_us: float = 1.0) -> tuple[list, int]:
+    """Send bytes without a gap to a board of 4 cycles of 1 us a bit, whose core has a clock of `sync_us` where it is one
+    of its own; the packets that come back, and the LEDs at the end."""
     answer, lights = bytearray(), []
 
     async def clock(ctx):
         while not lights:
             await ctx.delay(0.5e-6)
             ctx.set(dut.clk, ~ctx.get(dut.clk) & 1)
+
+    async def core_clock(ctx):
+        clock = getattr(dut.technology, "own", None)
+        while clock is not None and not lights:
+            await ctx.delay(sync_us * 0.5e-6)
+            ctx.set(clock.clock, ~ctx.get(clock.clock) & 1)
 
     async def host(ctx):
         ctx.set(dut.rx, 1)
@@ -153,7 +184,7 @@ def talk(dut: BoardTop, octets: bytes, packets: int) -> tuple[list, int]:
         lights.append(ctx.get(dut.led))
 
     simulator = Simulator(dut)
-    for testbench in (clock, host, listen):
+    for testbench in (clock, core_clock, host, listen):
         simulator.add_testbench(testbench)
     simulator.run()
     found, wrong, rest = packets_in(answer)
@@ -161,9 +192,13 @@ def talk(dut: BoardTop, octets: bytes, packets: int) -> tuple[list, int]:
     return found, lights[0]
 
 
-def test_a_board_answers_at_its_pins(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sync_us", [None, 3.31, pytest.param(0.053, marks=pytest.mark.slow)])
+def test_a_board_answers_at_its_pins(sync_us: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the line's full rate, with one clock and with two, the core's slower or faster than the oscillator."""
     monkeypatch.setattr(clocking_module, "RESET_CYCLES", 16)
-    found, lights = talk(board(Negate(8)), packet(RESET, 200) + packet(DATA, 0, 0, b"\x01\x82\x83\x04"), 4)
+    dut = board(Negate(8), technology=WithOwnClock() if sync_us else None)
+    sent = packet(RESET, 200) + packet(DATA, 0, 0, b"\x01\x82\x83\x04")
+    found, lights = talk(dut, sent, 4, sync_us or 1.0)
     kinds = [(seen.kind, seen.sequence) for seen in found if seen.kind != STATUS]
     assert kinds == [(IDENTITY, 200), (RESULT, 0), (RESULT, 1)]
     assert found[0].payload == b"\1" + DESIGN + b"\2\0\0\0" + b"\2\0\0\0" + b"\0\2"
