@@ -21,16 +21,17 @@ FAR = [331.0, 0.13]
 
 
 class Echo(wiring.Component):
-    """A core that gives every byte back, of which it holds one."""
+    """A core that gives every byte back, of which it holds one; in reset it takes nothing."""
 
     def __init__(self):
         super().__init__({"i": In(stream_of(8, 1)), "o": Out(stream_of(8, 1))})
 
     def elaborate(self, platform):
         m = Module()
-        full, held = Signal(), Signal(8)
-        m.d.comb += [self.i.ready.eq(~full), self.o.valid.eq(full), self.o.payload[0].eq(held)]
-        with m.If(~full):
+        started, full, held = Signal(), Signal(), Signal(8)
+        m.d.sync += started.eq(1)
+        m.d.comb += [self.i.ready.eq(started & ~full), self.o.valid.eq(full), self.o.payload[0].eq(held)]
+        with m.If(started & ~full):
             m.d.sync += [full.eq(self.i.valid), held.eq(self.i.payload[0])]
         with m.Elif(self.o.ready):
             m.d.sync += full.eq(0)

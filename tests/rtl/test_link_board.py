@@ -144,8 +144,8 @@ def board(core, ends: Ends | None = None, *, technology=None) -> BoardTop:
 
 
 def talk(dut: BoardTop, octets: bytes, packets: int, sync_us: float = 1.0) -> tuple[list, int]:
-    """Send bytes without a gap to a board of 4 cycles of 1 us a bit, whose core has a clock of `sync_us` where it is one
-    of its own; the packets that come back, and the LEDs at the end."""
+    """Send bytes without a gap to a board of 4 cycles of 1 us a bit, whose core has a clock of `sync_us` where it has
+    one of its own; the packets that come back, and the LEDs at the end."""
     answer, lights = bytearray(), []
 
     async def clock(ctx):
