@@ -64,18 +64,15 @@ def run(console: Console, settings: Settings, line: LineSettings) -> Mapping[str
 def opened(flow: Flow, line: LineSettings, port: str) -> Board:
     """The board, with the design of the model that it names; of that alone where the user named the board, too."""
     patience = Patience(silence=line.patience, stall=max(Patience().stall, 10 * line.patience))
-    folder = flow.folder / "synth"
-    remedy = f"make its bitstream with `hwflow synth {flow.settings.model} --board BOARD` first"
-    if line.board is not None:
-        place = folder / load_board(line.board).name
-        if not place.is_dir():
-            raise HwflowError(f"there must be a design of '{flow.settings.model}' in '{place}', but there is none; "
-                              f"{remedy}")
-        return open_board(port, design=place, baud=line.baud, patience=patience)
-    if not find_designs(flow.settings.build, flow.folder.name):
-        raise HwflowError(f"there must be a design of '{flow.settings.model}' below '{folder}', but there is none; "
-                          f"{remedy}")
-    return open_board(port, build=flow.settings.build, model=flow.folder.name, baud=line.baud, patience=patience)
+    build, model = flow.settings.build, flow.folder.name
+    board = None if line.board is None else load_board(line.board).name
+    found = find_designs(build, model, board)
+    if not found:
+        what, which = (f" for {board}", board) if board else ("", "BOARD")
+        raise HwflowError(f"there must be a design of '{flow.settings.model}'{what} below '{build}', but there is none; "
+                          f"make its bitstream with `hwflow synth {flow.settings.model} --board {which}` first")
+    design = found[0][0] if board is not None and len(found) == 1 else None
+    return open_board(port, design=design, build=build, model=model, board=board, baud=line.baud, patience=patience)
 
 
 def measured(console: Console, board: Board, frames: Mapping[str, IntArray]) -> tuple[dict[str, IntArray], float]:

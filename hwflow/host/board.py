@@ -119,17 +119,17 @@ def _fitting(name: str, array: Array, dtype: np.dtype[np.generic]) -> Array:
 
 
 def open_board(port: str | BytePort, *, design: str | Path | None = None, build: str | Path = "build",
-               model: str | None = None, baud: int | None = None, patience: Patience | None = None,
-               clock: Clock = time.monotonic) -> Board:
+               model: str | None = None, board: str | None = None, baud: int | None = None,
+               patience: Patience | None = None, clock: Clock = time.monotonic) -> Board:
     """Open the board on `port` (a device, a `socket://` URL, or any `BytePort`) and see that it holds the design.
 
     `design` is a folder that `hwflow synth` filled, build/<model>/synth/<board>; without it the design that the board
-    names is looked for below `build`, or below build/<`model`>.  `baud` is the line's rate, by default what the design
+    names is looked for below `build`, of `model` and for `board` alone where they are given.  `baud` is the line's rate, by default what the design
     was made for.  `clock` gives seconds; a port that is simulated has its own.  HwflowError where nothing answers,
     where the board holds another design, or where its design is not found.
     """
     wanted = load_design(Path(design)) if design is not None else None
-    known = find_designs(Path(build), model) if wanted is None else ((wanted.folder, wanted.facts),)
+    known = find_designs(Path(build), model, board) if wanted is None else ((wanted.folder, wanted.facts),)
     if not known:
         raise HwflowError(f"there must be a design below '{build}', but there is none; make one with `hwflow synth`, "
                           "or name the folder of one")

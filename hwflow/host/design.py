@@ -25,14 +25,15 @@ class Design:
     quantized: Quantized
 
 
-def find_designs(build: Path, model: str | None = None) -> tuple[tuple[Path, DesignFacts], ...]:
-    """The designs below `build`, or of one model there, the newest first: <model>/synth/<board>, and what has got new
-    weights since, <first model>/reweighted/<model>/synth/<board>.  What cannot be read is none.
+def find_designs(build: Path, model: str | None = None, board: str | None = None
+                 ) -> tuple[tuple[Path, DesignFacts], ...]:
+    """The designs below `build`, or of one model there, or for one board, the newest first: <model>/synth/<board>, and
+    what has got new weights since, <first model>/reweighted/<model>/synth/<board>.  What cannot be read is none.
     """
     found = []
     places = (f"*/synth/*/{IDENTITY_FILE}", f"*/reweighted/*/synth/*/{IDENTITY_FILE}")
     for path in (path for place in places for path in build.glob(place)):
-        if model is not None and path.parts[-4] != model:
+        if path.parts[-4] != (model or path.parts[-4]) or path.parent.name != (board or path.parent.name):
             continue
         try:
             found.append((path.stat().st_mtime, path.parent, DesignFacts.read(path.parent)))

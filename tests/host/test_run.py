@@ -127,12 +127,22 @@ def test_what_is_missing_is_said(cli, place, tmp_path):
     assert cli.refuses("run", "small.onnx", "--port", "/dev/x").startswith("run must have inputs to run on; give an ")
     assert cli.refuses(*RUN, "--port", "/dev/x").startswith("the port '/dev/x' must be one of this machine; ")
     assert cli.refuses(*RUN, "--port", "/dev/x", "--board", "icebreaker") == (
-        "there must be a design of 'small.onnx' in 'build/small/synth/icebreaker', but there is none; make its "
-        "bitstream with `hwflow synth small.onnx --board BOARD` first")
+        "there must be a design of 'small.onnx' for icebreaker below 'build', but there is none; make its bitstream "
+        "with `hwflow synth small.onnx --board icebreaker` first")
     assert cli.refuses(*RUN, "--port", "/dev/x", "--build", "empty") == (
-        "there must be a design of 'small.onnx' below 'empty/small/synth', but there is none; make its bitstream with "
+        "there must be a design of 'small.onnx' below 'empty', but there is none; make its bitstream with "
         "`hwflow synth small.onnx --board BOARD` first")
     assert "--board" not in cli.refuses(*RUN, "--port", "/dev/x", "--board", "nonsense").partition(", not")[0]
+
+
+def test_a_design_with_new_weights_is_found_where_the_board_is_named(cli, quantized, place):
+    """It stands below the first model's folder, not below one of its own."""
+    first, second = Path("build/first/reweighted"), Path("build/first/reweighted/small/synth/ulx3s_85f")
+    Path("build/small").rename("build/away")
+    leave_design(quantized, first)
+    with Terminal(board_with(quantized, second)) as terminal:
+        facts = cli(*RUN, "--port", terminal.port, "--board", "ulx3s_85f", "--json").json
+    assert facts["equal"]
 
 
 def test_another_design(cli, quantized, place):

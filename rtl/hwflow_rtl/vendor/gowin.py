@@ -130,8 +130,8 @@ class Gowin(Technology):
     operand_bits = 18
     #: 29 MULT9X9 and 3 MULT18X18 kept nextpnr placing for minutes, without an end seen; 40 MULT9X9 alone place.
     prefers_fabric_requantizer = True
-    #: A network with 70 % of the tables and 63 % of the flip-flops in use is routed in ten minutes; at three quarters of
-    #: the flip-flops nextpnr had not placed the first round after five.
+    #: A network with 70 % of the tables and 63 % of the flip-flops in use is routed in ten minutes; at three quarters
+    #: of the flip-flops nextpnr had not placed the first round after five.
     usable_logic = 0.7
 
     def __init__(self, *, chip: str = "GW1N-9C"):
