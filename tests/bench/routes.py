@@ -17,6 +17,7 @@ import numpy as np
 
 from hwflow import onnx
 from tests.bench.sections import Bench, Subject, table
+from tests.bench.synthetic import SYNTHETIC, write
 from tests.quantize.net import Net, data
 
 #: Where rows and everything that leads to them are kept unless the command line says otherwise.
@@ -25,7 +26,8 @@ FOLDER = Path("build") / "bench"
 
 @dataclass(frozen=True)
 class Row:
-    """A design of the table: `model` is a shipped or third-party one, or "conv" for one layer; `options` of hwflow."""
+    """A design of the table: `model` is a shipped or third-party one, one of `SYNTHETIC`, or "conv" for one layer;
+    `options` are of hwflow."""
 
     name: str
     model: str
@@ -48,6 +50,7 @@ ROWS = (
     Row("kws", "tiny_kws_dscnn_int8"),
     Row("autoencoder", "tiny_ad_autoencoder_int8"),
     Row("conv_stage", "conv", options=("--interval", str(STAGE_CYCLES))),
+    Row("colors_up5k", "colors_cnn", "icebreaker"),
     Row("digits_up5k", "digits_cnn (shipped)", "icebreaker"),
     Row("mnist_gw1n", "mnist_cntk", "tangnano9k"),
 )
@@ -85,6 +88,8 @@ def measured(bench: Bench, row: Row, folder: Path) -> dict[str, Any] | None:
 def subject_of(bench: Bench, row: Row, folder: Path) -> Subject | None:
     if row.model == "conv":
         return one_layer(folder / "conv_stage.onnx")
+    if row.model in SYNTHETIC:
+        return Subject(f"{row.model}, random weights", *write(row.model, folder))
     return next((subject for subject in bench.subjects([row.model]) if subject.name == row.model), None)
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from pathlib import Path
 
 import pytest
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls
 from hwflow.errors import AnswerIsNo
+from hwflow.flow import Flow, Settings
 from hwflow.hls import Budget
 from hwflow.layers.base import LayerGraph
 from hwflow.quantize import quantize
+from hwflow.report.console import Console
 from hwflow.synth import load_board
+from tests.bench.synthetic import write
 from tests.boards import BOARDS
 from tests.e2e.networks import random_network, rows_for, small_network
 
@@ -141,3 +145,12 @@ def test_an_interval_that_does_not_fit_is_explained(graph: LayerGraph, technolog
 
 def test_the_same_question_has_the_same_answer(graph: LayerGraph, technology: Technology) -> None:
     assert hls.solve(graph, technology, budget()) == hls.solve(graph, technology, budget())
+
+
+def test_a_small_board_has_all_its_multipliers_at_work(tmp_path: Path) -> None:
+    model, data = write("colors_cnn", tmp_path)
+    flow = Flow(Console(quiet=True), Settings(model=model, data=data, board="icebreaker", build=tmp_path / "build"))
+    plan = flow.plan
+    assert plan.resources.dsp == flow.board.resources.dsp == 8
+    assert sum(stage.folding.rows * stage.folding.cols for stage in plan.stages if stage.resources.dsp) == 16
+    assert plan.interval * 16 == sum(stage.multiplications for stage in plan.stages)

@@ -169,7 +169,8 @@ class ICE40(Technology):
     operand_bits = 16
     prefers_fabric_requantizer = True
     multiplies_by_digits = True
-    usable_logic = 0.75
+    #: A network planned at 79 % of the cells, 84 % once it was packed, was placed, and routed at 47 MHz.
+    usable_logic = 0.8
 
     def __init__(self, *, clock_at_pll_pad: bool = False, has_multipliers: bool = True):
         """`clock_at_pll_pad`: the board's oscillator is at the pad that only the PLL can use while it runs.  Without
