@@ -69,8 +69,8 @@ def opened(flow: Flow, line: LineSettings, port: str) -> Board:
     found = find_designs(build, model, board)
     if not found:
         what, which = (f" for {board}", board) if board else ("", "BOARD")
-        raise HwflowError(f"there must be a design of '{flow.settings.model}'{what} below '{build}', but there is none; "
-                          f"make its bitstream with `hwflow synth {flow.settings.model} --board {which}` first")
+        raise HwflowError(f"there must be a design of '{flow.settings.model}'{what} below '{build}', but there is "
+                          f"none; make its bitstream with `hwflow synth {flow.settings.model} --board {which}` first")
     design = found[0][0] if board is not None and len(found) == 1 else None
     return open_board(port, design=design, build=build, model=model, board=board, baud=line.baud, patience=patience)
 

@@ -124,9 +124,9 @@ def open_board(port: str | BytePort, *, design: str | Path | None = None, build:
     """Open the board on `port` (a device, a `socket://` URL, or any `BytePort`) and see that it holds the design.
 
     `design` is a folder that `hwflow synth` filled, build/<model>/synth/<board>; without it the design that the board
-    names is looked for below `build`, of `model` and for `board` alone where they are given.  `baud` is the line's rate, by default what the design
-    was made for.  `clock` gives seconds; a port that is simulated has its own.  HwflowError where nothing answers,
-    where the board holds another design, or where its design is not found.
+    names is looked for below `build`, of `model` and for `board` alone where they are given.  `baud` is the line's
+    rate, by default what the design was made for.  `clock` gives seconds; a port that is simulated has its own.
+    HwflowError where nothing answers, where the board holds another design, or where its design is not found.
     """
     wanted = load_design(Path(design)) if design is not None else None
     known = find_designs(Path(build), model, board) if wanted is None else ((wanted.folder, wanted.facts),)
