@@ -95,7 +95,7 @@ def copy_resets(module: dict[str, Any]) -> None:
             continue
         groups = defaultdict(list)
         for cell, pin, place in pins:
-            groups[part_of(cell)].append((cell, pin, place))
+            groups[module_of(cell)].append((cell, pin, place))
         for part in sorted(groups, key=natural):
             if not part:
                 continue  # keeps the register itself
@@ -109,7 +109,7 @@ def copy_resets(module: dict[str, Any]) -> None:
             fresh += 1
 
 
-def part_of(cell: str) -> str:
+def module_of(cell: str) -> str:
     """The stage, or what stands between two stages, that a cell belongs to; empty for what is around the core."""
     found = re.match(r"(?:.*\.)?core\.([^.]+)\.", cell)
     return found[1] if found else ""
