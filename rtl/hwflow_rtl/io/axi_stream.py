@@ -81,7 +81,7 @@ class AxiStreamTop(wiring.Component):
         wrong = [self.enter(m, *each) for each in zip(self.input_names, self.inputs, self.ends.inputs, strict=True)]
         for each in zip(self.output_names, self.outputs, self.ends.outputs, strict=True):
             self.leave(m, *each)
-        m.d.ends += self.frame_error.eq(self.frame_error | Cat(*wrong).any())
+        m.d.ends += self.frame_error.eq(Cat(*wrong).any())  # such a beat stays where it is until reset
         return m
 
     def clocks(self, m: Module) -> None:
