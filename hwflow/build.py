@@ -22,7 +22,7 @@ from .errors import HwflowError
 from .sources import open_plain
 from .target import require_plain_target
 
-__all__ = ["MANIFEST", "cached_step", "code_fingerprint", "digest", "locked", "sweep", "write_atomically"]
+__all__ = ["MANIFEST", "cached_step", "code_fingerprint", "digest", "is_whole", "locked", "sweep", "write_atomically"]
 
 MANIFEST = "step.json"
 #: How long a run waits for another one that uses the same build folder before it says so, in seconds.
@@ -79,6 +79,17 @@ def is_intact(folder: Path, key: str) -> bool:
         return bool(manifest["key"] == key
                     and all(is_plain(folder / name) and digest(folder / name) == value
                             for name, value in manifest["files"].items()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def is_whole(folder: Path) -> bool:
+    """True where `folder` holds the result of a step, whatever its key, and every file is as it was written."""
+    try:
+        with open_plain(folder / MANIFEST) as file:
+            files = json.load(file)["files"]
+        return bool(files) and all(is_plain(folder / name) and digest(folder / name) == value
+                                   for name, value in files.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..build import MANIFEST, cached_step, digest, write_atomically
+from ..build import MANIFEST, cached_step, digest, is_whole, write_atomically
 from ..errors import AnswerIsNo, HwflowError
 from .boards import Board
 from .clock import LAYOUTS, ON_BOARD, has_pll
@@ -67,6 +67,10 @@ def reweight(core: Any, plan: Any, identity: bytes, board: Board, base: Path, fo
             raise HwflowError(f"'{base}' must hold a routed design, and lacks {path.relative_to(base)}; "
                               "run `hwflow synth` first")
     facts, clock_mhz = facts_of(first)
+    for step in (base / "netlist", layout.parent):
+        if not is_whole(step):
+            raise HwflowError(f"'{step}' must be as `hwflow synth` left it, but files in it were changed since; run "
+                              "`hwflow synth` again")
     job = Job(board, folder.absolute(), tools_of_family(board.family), progress)
     old_text = design.read_text(encoding="utf-8")
     progress("the design's text, without place and route")

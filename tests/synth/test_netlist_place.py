@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from hwflow.build import cached_step
+from hwflow.errors import HwflowError
 from hwflow.synth import load_board
 from hwflow.synth import netlist as module
 from hwflow.synth.boards import Board
 from hwflow.synth.clock import ON_BOARD
 from hwflow.synth.job import Job
 from hwflow.synth.netlist import TEXT, make_netlist_of
+from hwflow.synth.reweight import reweight
 from hwflow.synth.toolchain import Tool
 from hwflow.synth.top import clocked_top, design_text
 from tests.synth.small_core import SmallCore
@@ -50,3 +54,17 @@ def test_another_routed_design_stays(made: list[tuple[Path, str]], tmp_path: Pat
     assert path == place / "netlist" / "netlist.json"
     assert text == texts["on the oscillator" if routed == "on the oscillator" else "the same"]
     assert [line.startswith(f"'{folder}' holds another design") for line in said] == [True] * (routed == "another")
+
+
+@pytest.mark.parametrize("damaged", [
+    "netlist/netlist.json", "netlist/top.il", "layout/layout.asc", "layout/routed.json"])
+def test_a_routed_design_that_was_changed_gets_no_new_weights(tmp_path: Path, damaged: str) -> None:
+    base, board = tmp_path / "base", load_board("icebreaker")
+    steps = {"netlist": ("netlist.json", TEXT), "layout": ("layout.asc", "routed.json")}
+    for step, names in steps.items():
+        cached_step(base / step, "key", lambda place, names=names: [(place / name).write_text("{}") for name in names])
+    (base / "report.json").write_text(json.dumps({"clock_mhz": 25.0}))
+    (base / damaged).write_text("junk")
+    with pytest.raises(HwflowError, match=rf"{damaged.split('/')[0]}' must be as `hwflow synth` left it, but files in"):
+        reweight(None, None, bytes(8), board, base, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
