@@ -251,21 +251,18 @@ class MatrixArray(wiring.Component):
         if shape.drain == 1:
             return move, Const(1)
         left = Signal(Shape.cast(range(-1, shape.drain - 1)), init=-1)
-        due = Signal()
-        m.d.comb += again.eq(due & ~left[-1])
         with m.If(early):
             m.d.sync += left.eq(shape.drain - 2)
         with m.Elif(again):
             m.d.sync += left.eq(left - 1)
         if shape.drain_interval == 1:
-            m.d.comb += due.eq(1)
+            m.d.comb += again.eq(~left[-1])
         else:
-            wait = Signal(Shape.cast(range(-1, shape.drain_interval - 1)), init=-1)
+            # `again` is decided a cycle ahead; `wait` runs on when nothing is left, which does no harm.
+            wait = Signal(range(shape.drain_interval - 1))
+            m.d.sync += [wait.eq(wait - 1), again.eq((wait == 0) & ~left[-1] & ~(early | again))]
             with m.If(early | again):
                 m.d.sync += wait.eq(shape.drain_interval - 2)
-            with m.Elif(~wait[-1]):
-                m.d.sync += wait.eq(wait - 1)
-            m.d.comb += due.eq(wait[-1])
         return move, self.keeper(m, early, again)
 
     def keeper(self, m: Module, early: Value, again: Value) -> Value:
