@@ -159,8 +159,9 @@ def plus(state: DigitState, digit: int) -> Value:
 
 
 def step(state: DigitState, total: Value) -> DigitState:
+    """The digit is done: two bits of `total` are final.  What is left of it has as many bits as the value."""
     out, rest = Cat(state.kept, total[:DIGIT_BITS]), state.factor[DIGIT_BITS:]
     code, carry = coded(rest[:DIGIT_BITS], state.carry)
     fallen = out[:DIGIT_BITS].any()
-    return replace(state, total=total[DIGIT_BITS:DIGIT_BITS + len(state.total)].as_signed(), kept=out[DIGIT_BITS:],
+    return replace(state, total=total[DIGIT_BITS:DIGIT_BITS + len(state.value)].as_signed(), kept=out[DIGIT_BITS:],
                    sticky=state.sticky | fallen, factor=Cat(code, rest[DIGIT_BITS:]), carry=carry)
