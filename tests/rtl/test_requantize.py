@@ -274,7 +274,7 @@ def test_digits_keep_pace(bits, interval, digits):
 @pytest.mark.parametrize("kind", [ShiftAdd, DigitShiftAdd])
 @pytest.mark.parametrize("factor", [None, 0, 1, 0x1AAAB, 0x1FFFF, 0x10401, 0x12345])
 @pytest.mark.parametrize("bits, drop, interval", [
-    (1, 0, 1), (3, 1, 1), (4, 9, 3), (17, 3, 6), (17, 30, 20), (18, 18, 4)])
+    (1, 0, 1), (3, 1, 1), (4, 9, 3), (17, 3, 6), (17, 30, 20), (18, 18, 4), (18, 3, 1), (18, 18, 2)])
 def test_shift_add_multiplies(kind, bits, drop, interval, factor):
     rng = np.random.default_rng(bits)
     mask = (1 << bits) - 1
