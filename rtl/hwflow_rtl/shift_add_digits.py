@@ -152,10 +152,14 @@ def added(state: DigitState) -> Value:
 
 
 def plus(state: DigitState, digit: int) -> Value:
-    """total + value * digit, a digit that is known."""
+    """total + value * digit, a digit that is known, as wide as `added`."""
+    total = state.total
     if digit < 0:
-        return state.total - (state.value if digit == -1 else state.value << 1)
-    return state.total + state.value if digit else state.total
+        total = total - (state.value if digit == -1 else state.value << 1)
+    elif digit:
+        total = total + state.value
+    width = len(state.value) + 2
+    return Cat(total, total[-1].replicate(max(0, width - len(total))))[:width].as_signed()
 
 
 def step(state: DigitState, total: Value) -> DigitState:
