@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -79,9 +80,11 @@ def reweight(core: Any, plan: Any, identity: bytes, board: Board, base: Path, fo
     (old_structure, old), (structure, new) = separated(old_text), separated(text)
     require_same(old_structure, structure, old, new)
 
-    patch_netlist(job, netlist, text, old, new)
     patch_layout(job, layout, old, new)
-    make_bitstream(job)
+    with ThreadPoolExecutor(1) as beside:  # the packer is a program of its own
+        packing = beside.submit(make_bitstream, job)
+        patch_netlist(job, netlist, text, old, new)
+        packing.result()
     changed = sum(old[place] != new[place] for place in new)
     report = ReweightReport(board.name, bitstream_path(job), base, len(new), changed, clock_mhz, versions(job.tools))
     write_atomically(job.folder / "report.json", json.dumps(
