@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from hwflow_rtl.products import MultiplierStyle
+
 from ..hls.links import LinkPlan
 from ..hls.plan import Plan, StagePlan
 from ..synth import Board
@@ -17,13 +19,18 @@ if TYPE_CHECKING:
 
 __all__ = ["plan_facts", "show_plan", "show_simulation", "simulation_facts"]
 
+#: Blocks are scarce where more than this share is taken, tables plenty where less than this one is.
+SCARCE, PLENTY = 0.8, 0.4
+
 #: By stage, bytes of the ring of its window; None where it has none.
 Rings = Sequence[int | None]
 
 
 def folding_text(stage: StagePlan) -> str:
     if stage.schedule.multipliers:
-        return f"{stage.folding.rows} x {stage.folding.cols}"
+        style = stage.folding.style
+        how = "" if style is MultiplierStyle.BLOCKS else f" {style.value}"
+        return f"{stage.folding.rows} x {stage.folding.cols}{how}"
     return f"{stage.folding.cols} lanes" if stage.folding.cols > 1 else "1 lane"
 
 
@@ -77,6 +84,7 @@ def show_plan(console: Console, plan: Plan, board: Board, rings: Rings) -> None:
     console.say(f"  interval {number(plan.interval)} cycles = {rate:,.0f} frames/s at {board.clock_mhz:g} MHz, the "
                 f"clock of {board.name}")
     show_use(console, plan)
+    show_remedy(console, plan, board)
     for name, cycles in latencies(plan).items():
         console.say(f"  latency of '{name}': {number(cycles)} cycles = {microseconds(cycles, board)}")
     console.say(f"  memory between and in the stages: {number(queue_bytes(plan))} bytes of queues, "
@@ -103,6 +111,15 @@ def show_use(console: Console, plan: Plan) -> None:
         own = "no multipliers" if use is None else f"its multipliers do useful work {percent(use)} of the time"
         console.say(f"  the slowest stage is {slowest.name}, busy {percent(busy(slowest, plan))}: {own}, those of the "
                     f"whole design {percent(plan.multiplier_use)}")
+
+
+def show_remedy(console: Console, plan: Plan, board: Board) -> None:
+    """What would make a design faster whose multiplier blocks are nearly used up while most tables are left."""
+    need, have = plan.resources, board.resources
+    blocks_only = all(stage.folding.style is not MultiplierStyle.LOGIC for stage in plan.stages)
+    if blocks_only and have.dsp and need.dsp > SCARCE * have.dsp and need.lut < PLENTY * have.lut:
+        console.say("  the multiplier blocks limit it, logic is left: `--logic-multipliers` multiplies there too, with "
+                    "`--interval CYCLES` no more than you need")
 
 
 def microseconds(cycles: int, board: Board) -> str:

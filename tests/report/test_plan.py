@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hwflow_rtl.products import MultiplierStyle
 
 from hwflow import hls
 from hwflow.flow import budget_of
 from hwflow.hls.buffers import ring_bytes
-from hwflow.hls.plan import Plan
+from hwflow.hls.plan import Plan, StagePlan
 from hwflow.quantize import Quantized, quantize
-from hwflow.report.plan import bottleneck, busy, padding_loss, plan_facts
+from hwflow.report.console import Console
+from hwflow.report.plan import bottleneck, busy, folding_text, padding_loss, plan_facts, show_remedy
 from hwflow.report.synthesis import line_rate
 from hwflow.synth import load_board
 from tests.e2e.networks import residual
@@ -63,3 +65,25 @@ def test_the_serial_line_carries_every_input_and_output(plan: Plan) -> None:
     assert line_rate(replace(plan, links=links), BOARD) == BOARD.baud / 10 / 36
     twice = (*plan.links, replace(plan.links[0], source=~1))
     assert line_rate(replace(plan, links=twice), BOARD) == BOARD.baud / 10 / 64
+
+
+def test_the_table_says_how_a_stage_multiplies(plan: Plan) -> None:
+    stage = plan.stages[0]
+    text = folding_text(stage)
+    assert folding_text(with_style(stage, MultiplierStyle.LOGIC)) == f"{text} logic"
+    assert folding_text(with_style(stage, MultiplierStyle.PAIRS)) == f"{text} pairs"
+
+
+@pytest.mark.parametrize(("dsp", "lut", "style", "said"), [
+    (156, 20000, MultiplierStyle.BLOCKS, True), (120, 20000, MultiplierStyle.BLOCKS, False),
+    (156, 40000, MultiplierStyle.BLOCKS, False), (156, 20000, MultiplierStyle.LOGIC, False)])
+def test_a_plan_short_of_blocks_names_the_remedy(plan: Plan, capfd: pytest.CaptureFixture[str], dsp: int, lut: int,
+                                                 style: MultiplierStyle, said: bool) -> None:
+    full = replace(plan, stages=(with_style(plan.stages[0], style),),
+                   resources=replace(plan.resources, dsp=dsp, lut=lut))
+    show_remedy(Console(), full, BOARD)
+    assert ("--logic-multipliers" in "".join(capfd.readouterr())) == said
+
+
+def with_style(stage: StagePlan, style: MultiplierStyle) -> StagePlan:
+    return replace(stage, folding=replace(stage.folding, style=style))
