@@ -127,8 +127,8 @@ class Pair(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         words = [Signal(self.shape, name=f"word{k}", reset_less=True) for k in range(2)]
-        used, written, read = Signal(2), Signal(), Signal()
-        push, pop = Signal(), Signal()
+        used, written, read = Signal(2, name="used"), Signal(name="written"), Signal(name="read")
+        push, pop = Signal(name="push"), Signal(name="pop")
         m.d.comb += [
             self.i.ready.eq(~used[1]), self.o.valid.eq(used[0]),
             push.eq(self.i.valid & self.i.ready), pop.eq(self.o.valid & self.o.ready),

@@ -174,8 +174,9 @@ class Replay(wiring.Component):
         m.submodules.credit = credit = CreditCounter(words=depth, take=1)
         loops = Nest(m, [self.words, self.repeats], name="replay")
         last_word, last_time = loops.last
-        first_time, some = Signal(init=1), Signal()
-        push, read, fresh_read, release = Signal(), Signal(), Signal(), Signal()
+        first_time, some = Signal(init=1, name="first_time"), Signal(name="some")
+        push, read, fresh_read = Signal(name="push"), Signal(name="read"), Signal(name="fresh_read")
+        release = Signal()
         m.d.comb += [
             push.eq(self.i.valid & self.i.ready), read.eq(credit.credit & (some | ~first_time)),
             fresh_read.eq(read & first_time), release.eq(read & last_time),
@@ -188,7 +189,7 @@ class Replay(wiring.Component):
         with m.If(read & last_word):
             m.d.sync += first_time.eq(last_time)
         # The pointers run on for ever; a place's number is their low bits.
-        write, place = Signal(range(places)), Signal(range(places))
+        write, place = Signal(range(places), name="write"), Signal(range(places), name="place")
         m.d.comb += [ring.write_addr.eq(write), ring.read_addr.eq(place)]
         m.d.sync += write.eq(write + push)
         with m.If(read):

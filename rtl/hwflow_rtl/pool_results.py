@@ -72,7 +72,8 @@ def drain(m: Module, ready: Value, sums: Sequence[Value], parts: int, step: int)
         m.d.sync += pulses.eq(Mux(ready, mask, pulses >> 1))
         m.d.comb += valid.eq(pulses[0])
     else:
-        left, wait = Signal(Shape.cast(range(-1, parts)), init=-1), Signal(Shape.cast(range(-1, step)))
+        left = Signal(Shape.cast(range(-1, parts)), init=-1)
+        wait = Signal(Shape.cast(range(-1, step)))
         m.d.comb += valid.eq(~left[-1] & wait[-1])
         with m.If(ready):
             m.d.sync += [left.eq(parts - 1), wait.eq(-1)]

@@ -102,12 +102,12 @@ class RearrangeStage(wiring.Component):
             shape=data.ArrayLayout(self.element, self.lanes), depth=places_in_queue, technology=technology)
         m.submodules.credit = credit = CreditCounter(words=places_in_queue, take=1)
 
-        start, wrote = Signal(), Signal()
+        start, wrote = Signal(name="start"), Signal(name="wrote")
         m.d.comb += [walker.start.eq(start), self.busy.eq(start)]
         room, there = self.room(m, start, wrote, walker.freed), self.there(m, start, wrote, walker)
         m.d.comb += [self.i.ready.eq(room), wrote.eq(self.i.valid & room), start.eq(there & credit.credit)]
 
-        write, read = Signal(range(depth)), Signal(range(depth), init=shape.first % depth)
+        write, read = Signal(range(depth), name="write"), Signal(range(depth), init=shape.first % depth, name="read")
         m.d.sync += write.eq(write + wrote)
         with m.If(start):
             m.d.sync += read.eq(sum_with_carry(read, walker.hop, Const(1)))

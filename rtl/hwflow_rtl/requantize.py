@@ -226,7 +226,7 @@ class Requantizer(RescalingUnit):
 
         least, most = numbers.above_low
         reach = numbers.high - numbers.low
-        under, over = Signal(reset_less=True), Signal(reset_less=True)
+        under, over = Signal(reset_less=True, name="under"), Signal(reset_less=True, name="over")
         rest = Signal(max(1, reach.bit_length()), reset_less=True)
         m.d.sync += rest.eq(above)
         if least < 0:

@@ -123,7 +123,7 @@ class RowPatch(wiring.Component):
         m = Module()
         shape = self.shape
         blanks, head = self.blanks(shape), shape.reach[1] - shape.pads[1]
-        free, shift, emit, step = Signal(), Signal(), Signal(), Signal()
+        free, shift, emit, step = Signal(name="free"), Signal(name="shift"), Signal(name="emit"), Signal(name="step")
 
         # Words of the row, then the blanks that it needs.  What is said of them are registers, a word ahead.
         words = Nest(m, (shape.words, shape.width + blanks), ahead=1, name="word")
@@ -199,7 +199,8 @@ class RowPatch(wiring.Component):
         latency = self.technology.timing.ram if self.in_blocks(places, self.technology) else 0
         depth = places - latency
         words = [Signal(width, name=f"old_{k}", reset_less=True) for k in range(latency + 1)]
-        here, ahead, wraps = Signal(range(depth)), Signal(range(depth), init=1), Signal(init=depth == 2)
+        here, ahead = Signal(range(depth), name="here"), Signal(range(depth), init=1, name="ahead")
+        wraps = Signal(init=depth == 2)
         with m.If(shift):
             m.d.sync += [here.eq(ahead), ahead.eq(Mux(wraps, 0, ahead + 1)), wraps.eq(ahead == depth - 2)]
         word = Cat(newest, words[0])[:width]

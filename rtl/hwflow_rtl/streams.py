@@ -133,7 +133,7 @@ class Queue(wiring.Component):
         m = Module()
         used = Signal(self.depth)
         words = [Signal(self.shape, name=f"word{k}", reset_less=True) for k in range(self.depth)]
-        push, pop = Signal(), Signal()
+        push, pop = Signal(name="push"), Signal(name="pop")
         m.d.comb += [
             self.i.ready.eq(~used[-1]), self.o.valid.eq(used[0]), self.o.payload.eq(words[0]),
             push.eq(self.i.valid & self.i.ready), pop.eq(self.o.valid & self.o.ready),
@@ -159,9 +159,10 @@ class Queue(wiring.Component):
             "ram_style": "distributed" if has_tables(self.technology) else "block"}
         m.submodules.ring = ring = memory.Memory(shape=self.shape, depth=places, init=[], attrs=style)
         write, read = ring.write_port(), ring.read_port(domain="comb")
-        stored, some, space = Signal(range(self.depth + 1)), Signal(), Signal(init=1)
-        word, full = Signal(self.shape, reset_less=True), Signal()
-        push, pull = Signal(), Signal()
+        stored, some = Signal(range(self.depth + 1), name="stored"), Signal(name="some")
+        space = Signal(init=1)
+        word, full = Signal(self.shape, reset_less=True, name="word"), Signal(name="full")
+        push, pull = Signal(name="push"), Signal(name="pull")
         m.d.comb += [
             self.i.ready.eq(space), self.o.valid.eq(full), self.o.payload.eq(word),
             push.eq(self.i.valid & space), pull.eq(some & (~full | self.o.ready)),

@@ -121,9 +121,9 @@ class TopKStage(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         nest = Nest(m, (self.channels // self.lanes,), name="left")
-        take, last = Signal(), nest.last[0]
+        take, last = Signal(name="take"), nest.last[0]
         nest.advance(take)
-        first, base = Signal(init=1), Signal(range(self.channels))
+        first, base = Signal(init=1, name="first"), Signal(range(self.channels), name="base")
         with m.If(take):
             m.d.sync += [first.eq(last), base.eq(Mux(last, 0, base + self.lanes))]
         best, flags = self.tournament(m, base, Cat(take, first, last))

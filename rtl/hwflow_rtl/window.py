@@ -138,7 +138,7 @@ class Window(wiring.Component):
             beats.outside_x.eq(blocks.outside_x), beats.outside_y.eq(blocks.outside_y),
         ]
 
-        wrote, write_addr = Signal(), Signal(range(depth))
+        wrote, write_addr = Signal(name="wrote"), Signal(range(depth), name="write_addr")
         room, there = self.room(m, wrote, blocks.hop), self.there(m, wrote, blocks)
         m.d.comb += [self.i.ready.eq(room), wrote.eq(self.i.valid & room)]
         m.d.sync += write_addr.eq(write_addr + wrote)

@@ -64,7 +64,8 @@ class BlockWalker(wiring.Component):
         choice, first = last_step, last_step
         for last, count, step in reversed(list(zip(nest.last, counts, steps, strict=True))):
             choice, first = Mux(last, choice, step), first if count == 1 else step
-        hop, ends = Signal(self.hop.shape(), init=first), Signal(init=all(count == 1 for count in counts))
+        hop = Signal(self.hop.shape(), init=first)
+        ends = Signal(init=all(count == 1 for count in counts))
         with m.If(self.start):
             m.d.sync += [hop.eq(choice), ends.eq(Cat(*nest.last).all())]
         m.d.comb += [self.hop.eq(hop), self.ends.eq(ends)]
@@ -106,7 +107,7 @@ class BeatWalker(wiring.Component):
         shape = self.shape
         nest = Nest(m, (shape.group_words, shape.kernel[1], shape.kernel[0]), name="left")
         word_last, column_last, row_last = nest.last
-        valid, first = Signal(), Signal()
+        valid, first = Signal(name="valid"), Signal(name="first")
         last = word_last & column_last & row_last
         nest.advance(valid)
         m.d.sync += [valid.eq(self.start | (valid & ~last)), first.eq(self.start)]

@@ -98,7 +98,7 @@ class WordJoin(wiring.Component):
         m.submodules.skid = skid = Queue(shape=payload_of(self.i), depth=SKID)
         link(m, wiring.flipped(self.i), skid.i)
         beat = Value.cast(skid.o.payload)
-        place, full = Signal(parts, init=1), Signal()
+        place, full = Signal(parts, init=1, name="place"), Signal(name="full")
         words = [Signal(len(beat), name=f"part{k}", reset_less=True) for k in range(parts)]
         chunk = Nest(m, (self.chunk // self.lanes_in,), name="beat")
         complete = place[-1] | chunk.last[0]
