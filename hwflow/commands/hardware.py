@@ -283,9 +283,9 @@ def synth(console: Console, settings: Settings) -> Result:
 def boards(console: Console, settings: Settings) -> Result:
     """The boards that come with hwflow."""
     found = [load_board(name) for name in list_boards()]
-    console.table("boards", ("board", "MHz", "LUT", "FF", "DSP", "RAM", "what it is"), [
+    console.table("boards", ("board", "MHz", "LUT", "FF", "DSP", "RAM", "SPRAM", "what it is"), [
         (b.name, f"{b.clock_mhz:g}", *map(str, (b.resources.lut, b.resources.ff, b.resources.dsp, b.resources.ram)),
-         b.title) for b in found], wrapped="what it is")
+         str(b.resources.spram or ""), b.title) for b in found], wrapped="what it is")
     console.say("A board of your own: pass its YAML file as --board; see docs/add-a-board.md")
     return {"boards": [{"name": b.name, "title": b.title, "device": b.device, "clock_mhz": b.clock_mhz,
                         "resources": asdict(b.resources)} for b in found]}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hwflow_rtl.deep_queue import QueueChoice
 from hwflow_rtl.fork import Fork
+from hwflow_rtl.io import End, Ends
+from hwflow_rtl.queue_choice import QueueChoice, QueueMemory, chosen_for_spram
 from hwflow_rtl.streams import Gearbox
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding, LayerGraph, Schedule
 
-__all__ = ["LinkPlan", "link_cost", "links_cost", "links_of"]
+__all__ = ["LinkPlan", "ends_of_links", "in_spram", "link_cost", "links_cost", "links_of"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class LinkPlan:
 
     Source and sink are positions of layers; `~k` is input k of the graph as a source, output k of it as a sink.  A beat
     has `lanes_out` elements of `bits` bits at the source and `lanes_in` at the sink; `elements` make a frame.  `depth`
-    beats of the source may wait on the way, and `behind` beats of the sink behind the change of lanes.
+    beats of the source may wait on the way, and `behind` beats of the sink behind the change of lanes.  With `spram`
+    they do so in SPRAM, those behind only if none wait before.
     """
 
     tensor: str
@@ -34,6 +36,7 @@ class LinkPlan:
     elements: int
     depth: int = 0
     behind: int = 0
+    spram: bool = False
 
     @property
     def width_out(self) -> int:
@@ -54,6 +57,19 @@ class LinkPlan:
     def buffer_bytes(self) -> int:
         """What the queues on the way hold."""
         return -(-(self.depth * self.width_out + self.behind * self.width_in) // 8)
+
+    def queue(self, technology: Technology) -> QueueChoice:
+        """What `depth` beats wait in."""
+        return Fork.choice(width=self.width_out, depth=self.depth, technology=technology, spram=self.spram)
+
+    def queue_behind(self, technology: Technology) -> QueueChoice:
+        """What `behind` beats wait in."""
+        return QueueChoice(width=self.width_in, depth=self.behind, technology=technology,
+                           spram=self.spram and not self.depth)
+
+    def memory(self, technology: Technology) -> QueueMemory:
+        """Where beats wait."""
+        return self.queue(technology).memory if self.depth else self.queue_behind(technology).memory
 
 
 def joints(graph: LayerGraph) -> list[tuple[str, int, int, int]]:
@@ -93,7 +109,30 @@ def links_cost(links: Sequence[LinkPlan], technology: Technology) -> Resources:
         readers = [link for link in links if link.source == source]
         if len(readers) > 1 or readers[0].depth:
             total += Fork.cost(width=readers[0].width_out, depths=[link.depth for link in readers],
-                               technology=technology)
-    behind = (QueueChoice(width=link.width_in, depth=link.behind, technology=technology).cost
-              for link in links if link.behind)
-    return sum(behind, total)
+                               technology=technology, spram=[link.spram for link in readers])
+    return sum((link.queue_behind(technology).cost for link in links if link.behind), total)
+
+
+def ends_of_links(links: Sequence[LinkPlan]) -> Ends:
+    """The inputs and outputs of a core with these links."""
+    def end(number: int, *, source: bool) -> End:
+        found = next(link for link in links if (link.source if source else link.sink) == number)
+        return End(found.lanes_out, found.bits, found.elements)
+
+    inputs = {link.source for link in links if link.source < 0}
+    outputs = {link.sink for link in links if link.sink < 0}
+    return Ends(tuple(end(~k, source=True) for k in range(len(inputs))),
+                tuple(end(~k, source=False) for k in range(len(outputs))))
+
+
+def in_spram(links: Sequence[LinkPlan], technology: Technology) -> tuple[LinkPlan, ...]:
+    """`links` with those in SPRAM whose queues gain most by it, as far as the device's SPRAM goes.
+
+    What the frames around the core take of it is theirs.
+    """
+    if not technology.single_port_rams:
+        return tuple(links)
+    around = sum(queue.cost.spram for queue in ends_of_links(links).queues(technology))
+    sizes = [(link.width_out, link.depth) if link.depth else (link.width_in, link.behind) for link in links]
+    chosen = chosen_for_spram(sizes, technology, technology.single_port_rams - around)
+    return tuple(replace(link, spram=each) for link, each in zip(links, chosen, strict=True))

@@ -22,5 +22,6 @@ def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
     ]
     inputs = [stream_of(shape_of(graph.tensors[name].format), lanes)
               for name, lanes in zip(graph.inputs, plan.input_lanes, strict=True)]
-    links = [Link(link.source, link.sink, link.port, link.depth, link.behind) for link in plan.links]
+    links = [Link(link.source, link.sink, link.port, link.depth, link.behind, link.spram)
+             for link in plan.links]
     return Core(stages=stages, inputs=inputs, links=links, technology=technology)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import jsonschema
@@ -37,10 +38,13 @@ def plan_to_yaml(plan: Plan) -> str:
     links = [{
         "from": names.get(link.source, "input"), "to": names.get(link.sink, "output"), "tensor": link.tensor,
         "lanes": [link.lanes_out, link.lanes_in], "queue": link.depth, "bytes": link.buffer_bytes,
+        **({"memory": "spram"} if link.spram else {}),
     } for link in plan.links]
     header = (
         "# rows x cols multiplications are made in one cycle; lanes results leave a stage at once.\n"
         "# queue: beats that may wait between two stages; latency: cycles to the first beat of each output.\n"
+        + ("# memory: spram, where a queue has it; the others stand in tables or block RAMs, which is cheaper.\n"
+           if any(link.spram for link in plan.links) else "") +
         "# style: what multiplies: blocks, pairs (two narrow products in a block) or logic.\n"
         "# Edit rows, cols, lanes and style and pass the file back with --plan; the others are computed anew.\n")
     body = {"model": plan.model, "technology": plan.technology, "interval": plan.interval,
@@ -50,7 +54,7 @@ def plan_to_yaml(plan: Plan) -> str:
 
 
 def resources_dict(resources: Resources) -> dict[str, int]:
-    return {"lut": resources.lut, "ff": resources.ff, "dsp": resources.dsp, "ram": resources.ram}
+    return {name: count for name, count in asdict(resources).items() if count or name != "spram"}
 
 
 COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}

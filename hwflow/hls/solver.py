@@ -30,7 +30,8 @@ __all__ = ["Budget", "solve"]
 #: Rounds in which stages look for foldings that need less of what is short, and how much more it counts in each.
 ROUNDS, HEAVIER = 4, 4.0
 
-RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers", "ram": "block RAMs"}
+RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers", "ram": "block RAMs",
+                  "spram": "single-port RAMs"}
 
 
 @dataclass(frozen=True)

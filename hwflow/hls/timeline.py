@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 import numpy as np
-from hwflow_rtl.deep_queue import QueueChoice
 from hwflow_rtl.fork import Fork
 from hwflow_rtl.streams import Gearbox
 from hwflow_rtl.times import StageTimes, Times, in_turn
@@ -22,7 +21,7 @@ from hwflow_rtl.vendor import Technology
 
 from ..layers.base import Folding, LayerGraph
 from ..layers.formats import IntArray
-from .links import LinkPlan
+from .links import LinkPlan, in_spram
 from .support import hardware_layers
 
 __all__ = ["latencies", "with_queues"]
@@ -47,7 +46,8 @@ def with_queues(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[
     paced = {source: np.concatenate([frame * interval + np.arange(len(times)) * interval // len(times)
                                      for frame in range(frames)]) for source, times in fast.items()}
     network = network.deep_enough(network.play(paced), interval)
-    if network.any_in_blocks():  # these take longer, and others wait for them
+    network = Network(graph, foldings, in_spram(network.links, technology), technology)
+    if network.any_in_memories():  # these take longer, and others wait for them
         network = network.deep_enough(network.play(paced), interval)
     return network.links
 
@@ -150,7 +150,7 @@ class Network:
         for e, link in enumerate(self.links):
             if self.forked[e] and not link.behind:
                 departures = played.departures[link.source]
-                queue = Fork.choice(width=link.width_out, depth=link.depth, technology=self.technology)
+                queue = link.queue(self.technology)
                 early = np.arange(max(0, len(departures) - queue.capacity))
                 gone = np.maximum(leaving(link, played.taken[e], early, Gearbox.SKID),
                                   departures[early] + queue.latency)
@@ -162,18 +162,16 @@ class Network:
         """When the beats of a source are at the sink of link e: through its queues and the change of lanes."""
         link = self.links[e]
         if self.forked[e] or link.depth:
-            departures = Fork.times(departures, width=link.width_out, depth=link.depth, technology=self.technology)
+            departures = Fork.times(departures, width=link.width_out, depth=link.depth, technology=self.technology,
+                                    spram=link.spram)
         arrivals = Gearbox.times(departures, lanes_in=link.lanes_out, lanes_out=link.lanes_in)
-        return arrivals + self.behind(link).latency if link.behind else arrivals
+        return arrivals + link.queue_behind(self.technology).latency if link.behind else arrivals
 
-    def behind(self, link: LinkPlan) -> QueueChoice:
-        return QueueChoice(width=link.width_in, depth=link.behind, technology=self.technology)
-
-    def any_in_blocks(self) -> bool:
-        """Whether the queue of a link stands in RAM blocks."""
-        return any(
-            Fork.choice(width=link.width_out, depth=link.depth, technology=self.technology).in_blocks
-            or (link.behind and self.behind(link).in_blocks) for link in self.links)
+    def any_in_memories(self) -> bool:
+        """Whether the queue of a link stands in RAM blocks or SPRAM."""
+        queues = [link.queue(self.technology) for link in self.links]
+        queues += [link.queue_behind(self.technology) for link in self.links if link.behind]
+        return any(queue.in_blocks or queue.in_spram for queue in queues)
 
     def deep_enough(self, played: Played, interval: int) -> Network:
         """The same with queues for all that waits when played so, and no queue less deep than before."""
@@ -188,7 +186,7 @@ class Network:
         link = self.links[e]
         departures, arrivals, taken = played.departures[link.source], played.arrivals[e], played.taken[e]
         if link.behind or self.holds_back(link, arrivals, taken, interval):
-            entered = arrivals - (self.behind(link).latency if link.behind else 0)
+            entered = arrivals - (link.queue_behind(self.technology).latency if link.behind else 0)
             return 0, waiting(entered, taken) + SPARE
         found = waiting(departures, leaving(link, taken, np.arange(len(departures))))
         return 0 if found <= SPARE and not self.forked[e] else found + SPARE, 0

@@ -77,7 +77,7 @@ def show_plan(console: Console, plan: Plan, board: Board, rings: Rings) -> None:
                      number(r.dsp), number(r.ram)))
     console.table(f"plan for {board.name}", ("stage", "layer", "rows x cols", "cycles", "busy", "useful", "padding",
                                              "ring", "LUT", "FF", "DSP", "RAM"), rows)
-    show_queues(console, plan)
+    show_queues(console, plan, board)
     for name, need, have in resource_rows(plan, board):
         console.say(f"  {name}: {number(need)} of {number(have)} ({percent(need / have if have else 0.0)})")
     rate = board.clock_mhz * 1e6 / plan.interval
@@ -91,12 +91,14 @@ def show_plan(console: Console, plan: Plan, board: Board, rings: Rings) -> None:
                 f"{number(sum(filter(None, rings)))} bytes of rings")
 
 
-def show_queues(console: Console, plan: Plan) -> None:
+def show_queues(console: Console, plan: Plan, board: Board) -> None:
     """The links where something waits."""
-    rows = [(*ends(plan, link), lanes_text(link), number(link.depth), number(link.buffer_bytes))
-            for link in plan.links if link.depth]
+    technology, choose = board.technology(), board.resources.spram > 0
+    rows = [(*ends(plan, link), lanes_text(link), number(link.depth or link.behind), number(link.buffer_bytes),
+             *([link.memory(technology).value] if choose else []))
+            for link in plan.links if link.depth or link.spram]
     if rows:
-        console.table("queues", ("from", "to", "lanes", "beats", "bytes"), rows)
+        console.table("queues", ("from", "to", "lanes", "beats", "bytes", *(["in"] if choose else [])), rows)
 
 
 def lanes_text(link: LinkPlan) -> str:
@@ -133,7 +135,7 @@ def queue_bytes(plan: Plan) -> int:
 
 def resource_rows(plan: Plan, board: Board) -> list[tuple[str, int, int]]:
     need, have = asdict(plan.resources), asdict(board.resources)
-    return [(name.upper(), need[name], have[name]) for name in need]
+    return [(name.upper(), need[name], have[name]) for name in need if have[name] or name != "spram"]
 
 
 def plan_facts(plan: Plan, board: Board, rings: Rings | None = None) -> dict[str, Any]:
@@ -156,7 +158,7 @@ def plan_facts(plan: Plan, board: Board, rings: Rings | None = None) -> dict[str
                    for s in plan.stages],
         "links": [{"from": ends(plan, link)[0], "to": ends(plan, link)[1], "port": link.port, "tensor": link.tensor,
                    "lanes_out": link.lanes_out, "lanes_in": link.lanes_in, "bits": link.bits, "queue": link.depth,
-                   "queue_bytes": link.buffer_bytes} for link in plan.links]}
+                   "queue_bytes": link.buffer_bytes, "spram": link.spram} for link in plan.links]}
     if rings is not None:
         facts["ring_bytes"] = sum(filter(None, rings))
         for stage, ring in zip(facts["stages"], rings, strict=True):

@@ -60,15 +60,15 @@ def rates(plan: Plan, board: Board, report: SynthesisReport) -> Mapping[str, flo
 def show_synthesis(console: Console, plan: Plan, board: Board, report: SynthesisReport) -> None:
     """Resources by part and in all, the clocks with what limits them, and what they make of frames."""
     parts = planned_and_used(plan, board, report)
-    console.table("planned and used", ("part", "LUT planned", "used", "FF planned", "used", "DSP planned", "used",
-                                       "RAM planned", "used"), [
-        (title, *(text for name in ("lut", "ff", "dsp", "ram")
-                  for text in (number(getattr(need, name)), number(getattr(used, name)))))
-        for title, need, used in parts])
+    usages = {"lut": report.lut, "ff": report.ff, "dsp": report.dsp, "ram": report.ram}
+    usages |= {"spram": report.spram} if report.spram.available else {}
+    console.table("planned and used", (
+        "part", *(text for name in usages for text in (f"{name.upper()} planned", "used"))), [
+            (title, *(text for name in usages for text in (number(getattr(need, name)), number(getattr(used, name)))))
+            for title, need, used in parts])
     planned = asdict(plan.resources + parts[-1][1])
     rows = [(name.upper(), number(planned[name]), number(usage.used), number(usage.available),
-             percent(usage.used / usage.available if usage.available else 0.0))
-            for name, usage in (("lut", report.lut), ("ff", report.ff), ("dsp", report.dsp), ("ram", report.ram))]
+             percent(usage.used / usage.available if usage.available else 0.0)) for name, usage in usages.items()]
     console.table(f"routed for {board.name}", ("resource", "plan", "used", "available", "share"), rows)
     show_seeds(console, report)
     show_clocks(console, report)

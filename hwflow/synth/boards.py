@@ -58,9 +58,9 @@ class Programmer:
 class Board:
     """Everything about a board that synthesis needs.
 
-    `resources` are the device's: tables of four inputs, flip-flops, multiplier blocks and RAM blocks in the units of
-    `hwflow_rtl.vendor.Technology.name`.  `clock_mhz` is the oscillator; `pll_pad` says that it is at the pad that an
-    iCE40's PLL takes for itself.  `baud` is the rate of the serial line.
+    `resources` are the device's: tables of four inputs, flip-flops, multiplier blocks, RAM blocks and SPRAM in the
+    units of `hwflow_rtl.vendor.Technology.name`.  `clock_mhz` is the oscillator; `pll_pad` says that it is at the pad
+    that an iCE40's PLL takes for itself.  `baud` is the rate of the serial line.
     """
 
     name: str
@@ -88,7 +88,8 @@ class Board:
     def technology(self) -> Technology:
         """The device's way of making multipliers, memories and PLLs; a new object each time."""
         if self.family == "ice40":
-            return ICE40(clock_at_pll_pad=self.pll_pad, has_multipliers=self.resources.dsp > 0)
+            return ICE40(clock_at_pll_pad=self.pll_pad, has_multipliers=self.resources.dsp > 0,
+                         single_port_rams=self.resources.spram)
         if self.family == "gowin":
             return Gowin(chip=str(self.chip))
         return ECP5()
@@ -194,6 +195,8 @@ def device_violations(content: dict[str, Any]) -> Iterator[str]:
         yield f"key 'chip' must be one of {', '.join(GOWIN_CHIPS)}, not {content['chip']!r}"
     if math.isnan(content["clock"]["mhz"]):  # which no limit of the schema keeps out
         yield "key 'clock.mhz' must be a number, not .nan"
+    if content["resources"].get("spram") and content["device"] != "up5k":
+        yield "key 'resources.spram' must stand with device up5k only: no other has memories with a single port"
     if content["clock"].get("pll_pad") and content["family"] != "ice40":
         yield "key 'clock.pll_pad' must stand with family ice40 only: no other PLL takes a pad for itself"
     pins = [content["clock"]["pin"], content["uart"]["rx"], content["uart"]["tx"], *content["leds"]["pins"]]

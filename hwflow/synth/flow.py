@@ -37,7 +37,8 @@ __all__ = ["synthesize"]
 #: The step of nextpnr, and the folder of what comes of each seed.
 PLACE, SEEDS = "place and route", "seeds"
 #: Resources in words.
-NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "ram": "block RAMs"}
+NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "ram": "block RAMs",
+         "spram": "single-port RAMs"}
 #: Share of an ECP5's multipliers above which nextpnr's second router is taken: it negotiates for all wires at once, and
 #: of a network with 142 of 156 multipliers, from the same places, it was done in 294 s and not 366 s, at 146.9 MHz and
 #: not 148.0 MHz.

@@ -21,7 +21,8 @@ OWN = "hwflow's own cautious figure: the tools have no timing of it and no figur
 
 @dataclass(frozen=True)
 class Limit:
-    """`mhz` holds for a design that uses `what`: "clock" (always), "dsp" or "ram" blocks.  `source` says where from."""
+    """`mhz` holds for a design that uses `what`: "clock" (always), "dsp" or "ram" blocks, or "spram".  `source` says
+    where from."""
 
     what: str
     mhz: float
@@ -37,6 +38,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
         Limit("clock", 185.0, f"Lattice FPGA-DS-02008, global buffer; {UNCHECKED}"),
         Limit("ram", 150.0, f"Lattice FPGA-DS-02008, 256 x 16 pseudo dual port RAM; {UNCHECKED}"),
         Limit("dsp", 80.0, MAC16),
+        Limit("spram", 70.0, f"Lattice FPGA-DS-02008, 16384 x 16 single port RAM; {UNCHECKED}"),
     ),
     "gowin": (
         Limit("clock", 400.0, f"Gowin DS117, clock tree of GW1NR-9 C6/I5; {UNCHECKED}"),
@@ -46,7 +48,7 @@ LIMITS: dict[str, tuple[Limit, ...]] = {
 }
 
 
-def binding_limit(family: str, *, dsp: int, ram: int) -> Limit:
+def binding_limit(family: str, *, dsp: int, ram: int, spram: int = 0) -> Limit:
     """The lowest limit for a design with that many blocks."""
-    used = {"clock": 1, "dsp": dsp, "ram": ram}
+    used = {"clock": 1, "dsp": dsp, "ram": ram, "spram": spram}
     return min((limit for limit in LIMITS[family] if used[limit.what]), key=lambda limit: limit.mhz)

@@ -22,7 +22,8 @@ __all__ = ["SynthesisReport", "Usage", "read_nextpnr_report"]
 #: Which of nextpnr's cells make each resource, and how many of the board file's units one of them is.
 CELLS: dict[str, dict[str, dict[str, int]]] = {
     "ecp5": {"lut": {"TRELLIS_COMB": 1}, "ff": {"TRELLIS_FF": 1}, "dsp": {"MULT18X18D": 1}, "ram": {"DP16KD": 1}},
-    "ice40": {"lut": {"ICESTORM_LC": 1}, "ff": {}, "dsp": {"ICESTORM_DSP": 1}, "ram": {"ICESTORM_RAM": 1}},
+    "ice40": {"lut": {"ICESTORM_LC": 1}, "ff": {}, "dsp": {"ICESTORM_DSP": 1}, "ram": {"ICESTORM_RAM": 1},
+              "spram": {"ICESTORM_SPRAM": 1}},
     "gowin": {"lut": {"LUT4": 1, "ALU": 1}, "ff": {"DFF": 1}, "dsp": {"MULT9X9": 1, "MULT18X18": 2},
               "ram": {"BSRAM": 1}},
 }
@@ -75,6 +76,7 @@ class SynthesisReport:
     part_delays: tuple[PartDelay, ...] = ()
     parts: Mapping[str, Resources] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
+    spram: Usage = Usage(0, 0)
 
     @property
     def meets_clock(self) -> bool:
@@ -115,7 +117,8 @@ def read_nextpnr_report(path: Path, board: Board, *, flip_flops: int, plan: Plan
         fields[resource] = Usage(used if cells else flip_flops, getattr(board.resources, resource))
     clocks = clocks_of(content, plan)
     core = clocks[0] if clocks else None
-    limit = binding_limit(board.family, dsp=fields["dsp"].used, ram=fields["ram"].used)
+    limit = binding_limit(board.family, **{name: fields[name].used for name in ("dsp", "ram", "spram")
+                                           if name in fields})
     routed = core.routed_mhz if core else None
     return fields | {
         "routed_mhz": routed, "usable_mhz": None if routed is None else min(routed, limit.mhz), "limit": limit,

@@ -15,6 +15,7 @@ from hwflow_rtl.vendor.pll import PllSettings
 
 from ..errors import HwflowError
 from ..hls import Plan
+from ..hls.links import ends_of_links
 from ..layers.base import LayerGraph
 from .boards import Board
 from .clock import ON_BOARD, goal_pll
@@ -30,14 +31,7 @@ GOALS = {"ecp5": 250.0, "ice40": 100.0, "gowin": 250.0}
 
 def ends_of(plan: Plan) -> Ends:
     """The inputs and outputs of the core that `plan` becomes."""
-    def end(number: int, *, source: bool) -> End:
-        found = next(link for link in plan.links if (link.source if source else link.sink) == number)
-        return End(found.lanes_out, found.bits, found.elements)
-
-    inputs = {link.source for link in plan.links if link.source < 0}
-    outputs = {link.sink for link in plan.links if link.sink < 0}
-    return Ends(tuple(end(~k, source=True) for k in range(len(inputs))),
-                tuple(end(~k, source=False) for k in range(len(outputs))))
+    return ends_of_links(plan.links)
 
 
 def ends_before_plan(graph: LayerGraph) -> Ends:

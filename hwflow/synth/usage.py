@@ -26,6 +26,7 @@ CELLS: dict[str, dict[str, int]] = {
 MULTIPLIERS = {"MULT18X18D": 1, "SB_MAC16": 1, "MULT9X9": 1, "MULT18X18": 2}
 MEMORIES = ("DP16KD", "SB_RAM40_4K", "SB_RAM40_4KNR", "SB_RAM40_4KNW", "SB_RAM40_4KNRNW", "pROM", "pROMX9", "SDPB",
             "SDPX9B", "SPX9", "SP", "DPB", "DPX9B")
+SINGLE_PORT = ("SB_SPRAM256KA",)
 FLIP_FLOPS = ("SB_DFF", "TRELLIS_FF", "DFF")
 
 Cells = Mapping[str, Mapping[str, Any]]
@@ -49,14 +50,15 @@ def count_parts(cells: Cells, family: str) -> dict[str, Resources]:
 
 def count(group: Iterable[tuple[str, Mapping[str, Any]]], weights: Mapping[str, int],
           logic: Mapping[str, int] | None, ends: Mapping[str, int]) -> Resources:
-    lut = ff = dsp = ram = 0
+    lut = ff = dsp = ram = spram = 0
     for name, cell in group:
         kind = cell["type"]
         lut += weights.get(kind, 0) + 2 * ends.get(name, 0) if logic is None else logic.get(name, 0)
         ff += kind.startswith(FLIP_FLOPS)
         dsp += MULTIPLIERS.get(kind, 0)
         ram += kind in MEMORIES
-    return Resources(lut, ff, dsp, ram)
+        spram += kind in SINGLE_PORT
+    return Resources(lut, ff, dsp, ram, spram)
 
 
 def chain_ends(cells: Cells) -> dict[str, int]:

@@ -10,8 +10,8 @@ from amaranth.hdl import Module, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .deep_queue import make_queue
 from .fork import Fork
+from .queue_choice import make_queue
 from .streams import Gearbox, lanes_of, link, payload_of
 from .vendor.base import Technology
 
@@ -31,6 +31,8 @@ class Link:
     behind
         Words that may wait behind the change of lanes, in beats of the sink: a sink that takes several at once, and
         then none for a while, does not hold back a narrow source that gives an element in every cycle.
+    spram
+        What waits stands in SPRAM, behind the change of lanes only if nothing waits before it.
     """
 
     source: int
@@ -38,6 +40,7 @@ class Link:
     port: int = 0
     depth: int = 0
     behind: int = 0
+    spram: bool = False
 
 
 class Core(wiring.Component):
@@ -164,7 +167,8 @@ class Core(wiring.Component):
         else:
             fork_name = f"fork_{source_name.removesuffix('.o')}"
             m.submodules[fork_name] = fork = Fork(
-                shape=payload_of(source), depths=[each.depth for _, each in readers], technology=self.technology)
+                shape=payload_of(source), depths=[each.depth for _, each in readers], technology=self.technology,
+                spram=[each.spram for _, each in readers])
             link(m, source, fork.i, names=(source_name, f"{fork_name}.i"))
             streams = [(getattr(fork, f"o{n}"), f"{fork_name}.o{n}") for n in range(len(readers))]
         for n, (e, each) in enumerate(readers):
@@ -187,7 +191,8 @@ class Core(wiring.Component):
                 reader, reader_name = gearbox.o, f"gearbox{e}.o"
             if each.behind:
                 m.submodules[f"behind{e}"] = behind = make_queue(
-                    shape=payload_of(sink), depth=max(2, each.behind), technology=self.technology)
+                    shape=payload_of(sink), depth=max(2, each.behind), technology=self.technology,
+                    spram=each.spram and not each.depth)
                 link(m, reader, behind.i, names=(reader_name, f"behind{e}.i"))
                 reader, reader_name = behind.o, f"behind{e}.o"
             link(m, reader, sink, names=(reader_name, sink_name))

@@ -1,4 +1,4 @@
-"""Queues in RAM blocks, and the choice between them and those of `streams.Queue` by what they cost."""
+"""Queues in RAM blocks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ from amaranth.utils import ceil_log2
 
 from .pipeline import delay
 from .streams import CreditCounter, Queue, link
-from .vendor.base import Resources, Technology, price
-from .vendor.blocks import DEEPEST_TABLE
+from .vendor.base import Resources, Technology
 
-__all__ = ["DeepQueue", "QueueChoice", "make_queue"]
+__all__ = ["DeepQueue", "Front", "pointer"]
+
+
+class Front(Queue):
+    """The last words before the output of a queue in a memory: a shift register of more words than a `Queue` has in
+    one.  Latency 1."""
+
+    SHIFT_DEPTH = 9
+
+    @staticmethod
+    def cost(*, width: int, depth: int, technology: Technology | None = None) -> Resources:
+        """Estimated."""
+        return Resources(lut=(depth - 1) * width + 2 * depth, ff=depth * (width + 1))
 
 
 class DeepQueue(wiring.Component):
@@ -49,7 +60,7 @@ class DeepQueue(wiring.Component):
     @staticmethod
     def front_of(technology: Technology) -> int:
         """Words behind the RAM for one in every cycle: its latency, the front's, and until a place counts as free."""
-        return next(words for words in range(2, 64) if words >= technology.timing.ram + Queue.latency_of(words) + 1)
+        return technology.timing.ram + 1 + 2
 
     @staticmethod
     def least_depth(technology: Technology) -> int:
@@ -58,7 +69,7 @@ class DeepQueue(wiring.Component):
     @staticmethod
     def latency_of(technology: Technology) -> int:
         """Cycles from a word's way in to its way out: written, read, through the front."""
-        return 1 + technology.timing.ram + Queue.latency_of(DeepQueue.front_of(technology))
+        return 1 + technology.timing.ram + 1
 
     @property
     def latency(self) -> int:
@@ -73,29 +84,30 @@ class DeepQueue(wiring.Component):
         """Of words of `width` bits: LUT and FF estimated, RAM exact."""
         front = DeepQueue.front_of(technology)
         count = ceil_log2(depth - front + 1)
-        return (technology.ram_cost(width=width, depth=depth - front) + Queue.cost(width=width, depth=front)
-                + Resources(lut=8 * count + 16, ff=3 * count + technology.timing.ram + 8))
+        return (technology.ram_cost(width=width, depth=depth - front) + Front.cost(width=width, depth=front)
+                + Resources(lut=8 * count + 16, ff=3 * count + technology.timing.ram + 9))
 
     def elaborate(self, platform):
         m = Module()
         places, width = self.depth - self.front, Shape.cast(self.shape).width
         m.submodules.ram = ram = self.technology.ram(width=width, depth=places)
-        m.submodules.front = front = Queue(shape=self.shape, depth=self.front)
+        m.submodules.front = front = Front(shape=self.shape, depth=self.front)
         m.submodules.credit = credit = CreditCounter(words=self.front, take=1)
         stored, some, space = Signal(range(places + 1)), Signal(), Signal(init=1)
-        push, pull = Signal(), Signal()
+        push, pull, gone = Signal(), Signal(), Signal()  # `gone`: from the front, counted a cycle later
+        m.d.sync += gone.eq(front.o.valid & front.o.ready)
         read = [pull]
         for n in range(self.technology.timing.ram):
             read.append(delay(m, read[-1], 1, f"read{n}", reset_less=False))
         m.d.comb += [
             self.i.ready.eq(space), push.eq(self.i.valid & space), pull.eq(some & credit.credit),
             ram.write_en.eq(push), ram.write_data.eq(Value.cast(self.i.payload)),
-            credit.taken.eq(pull), credit.given.eq(front.o.valid & front.o.ready),
+            credit.taken.eq(pull), credit.given.eq(gone),
             front.i.valid.eq(read[-1]), Value.cast(front.i.payload).eq(ram.read_data),
             self.level.eq(stored + sum(read[1:]) + front.level),
         ]
-        self.pointer(m, ram.write_addr, push, places, "write")
-        self.pointer(m, ram.read_addr, pull, places, "read")
+        pointer(m, ram.write_addr, push, places, "write")
+        pointer(m, ram.read_addr, pull, places, "read")
         with m.If(push & ~pull):
             m.d.sync += [stored.eq(stored + 1), some.eq(1), space.eq(stored != places - 1)]
         with m.If(pull & ~push):
@@ -103,46 +115,10 @@ class DeepQueue(wiring.Component):
         link(m, front.o, wiring.flipped(self.o))
         return m
 
-    @staticmethod
-    def pointer(m: Module, address: Signal, step: Value, places: int, name: str) -> None:
-        """`address` walks round the `places`, a place for each `step`; that it is at the last is known beforehand."""
-        here, last = Signal(range(places), name=f"{name}_here"), Signal(name=f"{name}_last")
-        m.d.comb += address.eq(here)
-        with m.If(step):
-            m.d.sync += [here.eq(Mux(last, 0, here + 1)), last.eq(here == places - 2)]
 
-
-class QueueChoice:
-    """The cheapest queue of at least `depth` words of `width` bits: which it is, its latency and its cost.
-
-    One in RAM blocks where the technology's blocks are worth less than the tables that they save (`vendor.price`), or
-    where tables would be so deep that reading them limits the clock; never one without a technology.
-    """
-
-    def __init__(self, *, width: int, depth: int, technology: Technology | None):
-        self.depth = depth
-        self.technology = technology
-        self.cost = Queue.cost(width=width, depth=depth, technology=technology)
-        self.in_blocks = False
-        if technology is not None and depth >= DeepQueue.least_depth(technology):
-            deep = DeepQueue.cost(width=width, depth=depth, technology=technology)
-            if depth > DEEPEST_TABLE or price(deep) < price(self.cost):
-                self.in_blocks, self.cost = True, deep
-
-    @property
-    def latency(self) -> int:
-        return DeepQueue.latency_of(self.technology) if self.in_blocks else Queue.latency_of(self.depth)
-
-    @property
-    def capacity(self) -> int:
-        """Words that go in before the first has left."""
-        return self.depth if self.in_blocks or self.depth <= Queue.SHIFT_DEPTH else self.depth + 1
-
-
-def make_queue(*, shape: ShapeLike, depth: int, technology: Technology | None) -> Queue | DeepQueue:
-    """The queue of `QueueChoice`."""
-    choice = QueueChoice(width=Shape.cast(shape).width, depth=depth, technology=technology)
-    if choice.in_blocks:
-        assert technology is not None
-        return DeepQueue(shape=shape, depth=depth, technology=technology)
-    return Queue(shape=shape, depth=depth, technology=technology)
+def pointer(m: Module, address: Signal, step: Value, places: int, name: str) -> None:
+    """`address` walks round the `places`, a place for each `step`; that it is at the last is known beforehand."""
+    here, last = Signal(range(places), name=f"{name}_here"), Signal(name=f"{name}_last")
+    m.d.comb += address.eq(here)
+    with m.If(step):
+        m.d.sync += [here.eq(Mux(last, 0, here + 1)), last.eq(here == places - 2)]

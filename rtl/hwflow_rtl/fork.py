@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Module, ShapeLike
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .deep_queue import QueueChoice, make_queue
+from .queue_choice import QueueChoice, make_queue
 from .streams import link
 from .times import Times
 from .vendor.base import Resources, Technology
@@ -27,6 +27,8 @@ class Fork(wiring.Component):
         Words that each reader may be behind the fastest; each queue has at least `LEAST_DEPTH`.
     technology
         Makes the deep queues.
+    spram
+        By reader, whether its queue stands in SPRAM; without, none does.
 
     Every `ready` that the input waits for is a register of a queue, so that readers never see each other.  A queue is
     the one that `QueueChoice` finds the cheapest.  Latency of each output: that of its queue; initiation interval 1.
@@ -34,10 +36,12 @@ class Fork(wiring.Component):
 
     LEAST_DEPTH = 2
 
-    def __init__(self, *, shape: ShapeLike, depths: Sequence[int], technology: Technology | None = None):
+    def __init__(self, *, shape: ShapeLike, depths: Sequence[int], technology: Technology | None = None,
+                 spram: Sequence[bool] | None = None):
         if not depths:
             raise ValueError("depths of a Fork must be at least one, not none")
-        self.queues = [make_queue(shape=shape, depth=self.depth_of(depth), technology=technology) for depth in depths]
+        self.queues = [make_queue(shape=shape, depth=self.depth_of(depth), technology=technology, spram=each)
+                       for depth, each in zip(depths, spram or [False] * len(depths), strict=True)]
         ports = {f"o{k}": Out(stream.Signature(shape)) for k in range(len(depths))}
         super().__init__({"i": In(stream.Signature(shape)), **ports})
 
@@ -47,22 +51,24 @@ class Fork(wiring.Component):
         return max(Fork.LEAST_DEPTH, depth)
 
     @staticmethod
-    def choice(*, width: int, depth: int, technology: Technology | None) -> QueueChoice:
+    def choice(*, width: int, depth: int, technology: Technology | None, spram: bool = False) -> QueueChoice:
         """The queue of one reader of words of `width` bits."""
-        return QueueChoice(width=width, depth=Fork.depth_of(depth), technology=technology)
+        return QueueChoice(width=width, depth=Fork.depth_of(depth), technology=technology, spram=spram)
 
     @staticmethod
-    def times(arrivals: Times, *, width: int, depth: int, technology: Technology | None) -> Times:
+    def times(arrivals: Times, *, width: int, depth: int, technology: Technology | None, spram: bool = False) -> Times:
         """When the words are at the output with this `depth`, for words that come as `arrivals` says.
 
         Exact as long as every output is always taken.
         """
-        return arrivals + Fork.choice(width=width, depth=depth, technology=technology).latency
+        return arrivals + Fork.choice(width=width, depth=depth, technology=technology, spram=spram).latency
 
     @staticmethod
-    def cost(*, width: int, depths: Sequence[int], technology: Technology | None = None) -> Resources:
+    def cost(*, width: int, depths: Sequence[int], technology: Technology | None = None,
+             spram: Sequence[bool] | None = None) -> Resources:
         """Of words of `width` bits: LUT and FF estimated, RAM exact."""
-        return sum((Fork.choice(width=width, depth=depth, technology=technology).cost for depth in depths),
+        return sum((Fork.choice(width=width, depth=depth, technology=technology, spram=each).cost
+                    for depth, each in zip(depths, spram or [False] * len(depths), strict=True)),
                    Resources(lut=8 * len(depths)))
 
     def elaborate(self, platform):

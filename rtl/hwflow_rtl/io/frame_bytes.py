@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..deep_queue import QueueChoice, make_queue
+from ..queue_choice import QueueChoice, chosen_for_spram, make_queue
 from ..streams import Gearbox, link, payload_of, stream_of
 from ..vendor.base import Resources, Technology
 from .uart import BYTE, bytes_of
@@ -26,9 +26,14 @@ class End:
     width: int
     elements: int
 
-    def queue(self, technology: Technology | None) -> QueueChoice:
+    def queue(self, technology: Technology | None, *, spram: bool = False) -> QueueChoice:
         """What holds a whole frame."""
-        return QueueChoice(width=self.lanes * self.width, depth=self.depth, technology=technology)
+        return QueueChoice(width=self.beat, depth=self.depth, technology=technology, spram=spram)
+
+    @property
+    def beat(self) -> int:
+        """Bits of a beat."""
+        return self.lanes * self.width
 
     @property
     def depth(self) -> int:
@@ -46,6 +51,14 @@ class Ends:
     def waiting(self) -> tuple[End, ...]:
         """Those of which a whole frame waits while the line serves the others."""
         return (*self.inputs[:-1], *self.outputs[1:])
+
+    def queues(self, technology: Technology | None) -> tuple[QueueChoice, ...]:
+        """What holds the frames of `waiting`.  They have the first choice of the device's SPRAM, before the links
+        between stages: a whole frame is what is large."""
+        sizes = [(end.beat, end.depth) for end in self.waiting]
+        spram = [False] * len(sizes) if technology is None else chosen_for_spram(
+            sizes, technology, technology.single_port_rams)
+        return tuple(end.queue(technology, spram=each) for end, each in zip(self.waiting, spram, strict=True))
 
 
 class FrameBytes(wiring.Component):
@@ -89,8 +102,8 @@ class FrameBytes(wiring.Component):
         total = Resources()
         for end in (*ends.inputs, *ends.outputs):
             total += Gearbox.cost(width=8, lanes_in=1, lanes_out=end.lanes * bytes_of(unsigned(end.width)))
-        for end in ends.waiting:
-            total += end.queue(technology).cost + Resources(lut=25, ff=8)  # whose turn it is
+        for queue in ends.queues(technology):
+            total += queue.cost + Resources(lut=25, ff=8)  # whose turn it is
         return total
 
     @property
@@ -144,7 +157,7 @@ class FrameBytes(wiring.Component):
         m.d.comb += [gather.i.valid.eq(line.valid & turn), gather.i.payload.eq(line.payload)]
         sink = port
         if k < len(self.inputs) - 1:
-            m.submodules[f"frame_in{k}"] = queue = self.frame_queue(port, self.ends.inputs[k])
+            m.submodules[f"frame_in{k}"] = queue = self.frame_queue(port, k)
             link(m, queue.o, port)
             sink = queue.i
         flat = Value.cast(gather.o.payload)
@@ -161,7 +174,7 @@ class FrameBytes(wiring.Component):
         m.submodules[f"scatter{k}"] = scatter = Gearbox(shape=BYTE, lanes_in=lanes * count, lanes_out=1)
         source = port
         if k:
-            m.submodules[f"frame_out{k}"] = queue = self.frame_queue(port, self.ends.outputs[k])
+            m.submodules[f"frame_out{k}"] = queue = self.frame_queue(port, len(self.inputs) - 1 + k - 1)
             link(m, port, queue.i)
             source = queue.o
         m.d.comb += [scatter.i.valid.eq(source.valid), source.ready.eq(scatter.i.ready),
@@ -172,8 +185,11 @@ class FrameBytes(wiring.Component):
                          Value.cast(scatter.i.payload).word_select(n, 8 * count).eq(element)]
         return scatter.o.valid & turn, scatter.o.payload[0]
 
-    def frame_queue(self, port: Any, end: End) -> wiring.Component:
-        return make_queue(shape=payload_of(port), depth=end.depth, technology=self.technology)
+    def frame_queue(self, port: Any, place: int) -> wiring.Component:
+        """For the frames of `port`, which of all that wait is at `place`."""
+        choice = self.ends.queues(self.technology)[place]
+        return make_queue(shape=payload_of(port), depth=choice.depth, technology=self.technology,
+                          spram=choice.in_spram)
 
 
 def streams_of(core: Any, letter: str) -> list[Any]:

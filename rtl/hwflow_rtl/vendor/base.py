@@ -20,8 +20,8 @@ from amaranth.lib.wiring import In, Out
 from .pll import Pll, PllSettings
 
 __all__ = [
-    "MultiplierStyle", "Multipliers", "Ram", "Resources", "Rom", "Technology", "Timing", "gated", "price",
-    "product_shape"]
+    "MultiplierStyle", "Multipliers", "Ram", "Resources", "Rom", "SinglePortRam", "Technology", "Timing",
+    "gated", "price", "product_shape"]
 
 #: Logic cells that one block stands for in `price`: an LFE5U-85F has 83 640 cells, 156 multipliers and 208 RAM blocks.
 CELLS_OF_A_DSP = 83640 / 156
@@ -54,15 +54,18 @@ class Timing:
 
 @dataclass(frozen=True)
 class Resources:
-    """Logic cells (4-input tables), flip-flops, multiplier blocks and RAM blocks of a family."""
+    """Logic cells (4-input tables), flip-flops, multiplier blocks and RAM blocks of a family; `spram` counts large
+    memories with a single port, which few devices have."""
 
     lut: int = 0
     ff: int = 0
     dsp: int = 0
     ram: int = 0
+    spram: int = 0
 
     def __add__(self, other: Resources) -> Resources:
-        return Resources(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp, self.ram + other.ram)
+        return Resources(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp, self.ram + other.ram,
+                         self.spram + other.spram)
 
 
 def price(resources: Resources) -> float:
@@ -130,6 +133,20 @@ class Ram(wiring.Component):
         })
 
 
+class SinglePortRam(wiring.Component):
+    """Rows of two words of `width` bits, one port: in a cycle a row is read, or words of it are written.
+
+    `data_out` is the row that was at `addr` in the cycle before; undefined where one of its words was written then.
+    `write_en` has a bit for each word, the low word's first; a word may be read from the cycle after its write on.
+    """
+
+    def __init__(self, *, width: int, depth: int):
+        self.width = width
+        self.depth = depth
+        super().__init__({"addr": In(range(depth)), "write_en": In(2), "data_in": In(2 * width),
+                          "data_out": Out(2 * width)})
+
+
 class Technology(ABC):
     """One FPGA family's way of making multipliers and memories, and what they cost there."""
 
@@ -145,6 +162,11 @@ class Technology(ABC):
     cells_for_a_multiplier: int = 0
     #: Multipliers in the fabric take two bits of a factor in a step: a clock is slow enough for it, and cells are few.
     multiplies_by_digits: bool = False
+
+    #: Large memories with a single port that the device has, each of which `Resources.spram` counts as 1.
+    single_port_rams: int = 0
+    #: Logic cells that a RAM block is worth where a queue may stand in those memories instead.
+    cells_for_a_ram_block: int = 0
 
     #: Share of the logic that can be used before place and route has a hard time or fails.
     usable_logic: float = 0.85
@@ -198,6 +220,16 @@ class Technology(ABC):
 
     @abstractmethod
     def ram_cost(self, *, width: int, depth: int) -> Resources: ...
+
+    def single_port_ram(self, *, width: int, depth: int) -> SinglePortRam:
+        """In memories that `Resources.spram` counts; ValueError where the family has none."""
+        raise ValueError(f"memory must be tables or blocks on {self.name}, which has no large memories with a single "
+                         f"port, not spram")
+
+    def single_port_ram_cost(self, *, width: int, depth: int) -> Resources:
+        """ValueError where the family has none."""
+        raise ValueError(f"memory must be tables or blocks on {self.name}, which has no large memories with a single "
+                         f"port, not spram")
 
     @abstractmethod
     def pll_settings(self, input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from amaranth.hdl import ClockSignal, Instance, Module, Shape, Signal, Value
 from amaranth.lib import memory
 
-from .base import Multipliers, Ram, Resources, Rom, Technology, Timing
+from .base import Multipliers, Ram, Resources, Rom, SinglePortRam, Technology, Timing
 from .pairs import PairMultipliers, packing
 from .pll import Pll, PllSettings, Wire, exact
 
@@ -87,6 +87,21 @@ class GenericRam(Ram):
         return m
 
 
+class GenericSinglePortRam(SinglePortRam):
+    """What comes out after a write is wrong on purpose: the row with all its bits turned over."""
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ram = ram = memory.Memory(shape=2 * self.width, depth=self.depth, init=[])
+        write, read, wrote = ram.write_port(granularity=self.width), ram.read_port(), Signal()
+        m.d.sync += wrote.eq(self.write_en.any())
+        m.d.comb += [
+            write.en.eq(self.write_en), write.addr.eq(self.addr), write.data.eq(self.data_in),
+            read.addr.eq(self.addr), self.data_out.eq(read.data ^ wrote.replicate(2 * self.width)),
+        ]
+        return m
+
+
 def delay(m: Module, value, cycles: int, name: str):
     """`value`, `cycles` clock cycles later, through registers without reset."""
     for k in range(cycles):
@@ -114,6 +129,7 @@ class Generic(Technology):
             self.operand_bits, self.gates_in_chains = like.operand_bits, like.gates_in_chains
             self.cells_for_a_multiplier = like.cells_for_a_multiplier
             self.multiplies_by_digits = like.multiplies_by_digits
+            self.single_port_rams, self.cells_for_a_ram_block = like.single_port_rams, like.cells_for_a_ram_block
         self.roms: dict[str, npt.NDArray[np.uint8]] = {}
 
     def pll_settings(self, input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:
@@ -158,3 +174,13 @@ class Generic(Technology):
         if self.like is not None:
             return self.like.ram_cost(width=width, depth=depth)
         return Resources(ram=-(-width * depth // 18432))
+
+    def single_port_ram(self, *, width: int, depth: int) -> SinglePortRam:
+        self.single_port_ram_cost(width=width, depth=depth)
+        return GenericSinglePortRam(width=width, depth=depth)
+
+    def single_port_ram_cost(self, *, width: int, depth: int) -> Resources:
+        """Those of `like`, which says no where it has none; without `like`, memories of 2^18 bits."""
+        if self.like is not None:
+            return self.like.single_port_ram_cost(width=width, depth=depth)
+        return Resources(spram=-(-2 * width * depth // (1 << 18)))

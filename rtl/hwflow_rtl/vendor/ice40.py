@@ -1,7 +1,8 @@
-"""Lattice iCE40 UltraPlus (UP5K): SB_MAC16 as two 8 x 8 multipliers or one 16 x 16, SB_RAM40_4K block RAM.
+"""Lattice iCE40 UltraPlus (UP5K): SB_MAC16 as two 8 x 8 multipliers or one 16 x 16, SB_RAM40_4K block RAM, and the
+large single port RAM SB_SPRAM256KA.
 
-Sources: Lattice FPGA-TN-02007 (DSP usage guide), FPGA-TN-02002 (memory usage guide); both primitives as yosys models
-them in techlibs/ice40/cells_sim.v, against which the tests run them.
+Sources: Lattice FPGA-TN-02007 (DSP usage guide), FPGA-TN-02002 (memory usage guide), FPGA-TN-02022 (SPRAM usage guide);
+all primitives as yosys models them in techlibs/ice40/cells_sim.v, against which the tests run them.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Mux, Shape, Signal, Value
 
-from .base import Multipliers, Ram, Resources, Rom, Technology, Timing
+from .base import Multipliers, Ram, Resources, Rom, SinglePortRam, Technology, Timing
 from .blocks import (
     BlockRam,
     BlockRom,
@@ -37,6 +38,8 @@ __all__ = ["ICE40"]
 SHAPES = (BlockShape(256, 16), BlockShape(512, 8), BlockShape(1024, 4), BlockShape(2048, 2))
 #: Tables that are worth one RAM block: a UP5K has 176 for each of its blocks.
 LUTS_FOR_A_BLOCK = 64
+#: Words of an SB_SPRAM256KA, their bits, and the bits that a bit of MASKWREN lets through.
+SPRAM_DEPTH, SPRAM_WIDTH, NIBBLE = 16384, 16, 4
 
 
 class ICE40Multipliers(Multipliers):
@@ -160,6 +163,51 @@ class ICE40Ram(BlockRam):
         return sb_ram40_4k(m, read=read, out=out, write=write, enable=enable, word=word)
 
 
+class ICE40SinglePortRam(SinglePortRam):
+    """SB_SPRAM256KA side by side for the width of a row and one after the other for the depth; never put to sleep.
+
+    A word begins at a nibble, which is what can be written alone.
+    """
+
+    @staticmethod
+    def tiling(width: int, depth: int) -> tuple[int, int]:
+        """Memories one after the other, and side by side."""
+        return -(-depth // SPRAM_DEPTH), -(-2 * whole_nibbles(width) // SPRAM_WIDTH)
+
+    def elaborate(self, platform):
+        m = Module()
+        wide, (banks, columns) = whole_nibbles(self.width), self.tiling(self.width, self.depth)
+        nibbles = 4 * columns
+        words = [extended(part, wide) for part in (self.data_in[:self.width], self.data_in[self.width:])]
+        data_in = Cat(*words, Const(0, SPRAM_WIDTH))[:SPRAM_WIDTH * columns]
+        mask = Cat(*(bit.replicate(wide // NIBBLE) for bit in self.write_en), Const(0, nibbles))[:nibbles]
+        address = Cat(self.addr, Const(0, 14))[:14]
+        rows = []
+        for bank in range(banks):
+            here = Const(1, 1) if banks == 1 else self.addr[14:] == bank
+            row = Signal(SPRAM_WIDTH * columns, name=f"row{bank}")
+            rows.append(row)
+            for column in range(columns):
+                bits = slice(SPRAM_WIDTH * column, SPRAM_WIDTH * (column + 1))
+                m.submodules[f"memory{bank}_{column}"] = Instance(
+                    "SB_SPRAM256KA", i_CLOCK=ClockSignal(), i_CHIPSELECT=here, i_WREN=self.write_en.any(),
+                    i_ADDRESS=address, i_DATAIN=data_in[bits], i_MASKWREN=mask[4 * column:4 * column + 4],
+                    i_STANDBY=Const(0, 1), i_SLEEP=Const(0, 1), i_POWEROFF=Const(1, 1),  # 0 would be off
+                    o_DATAOUT=row[bits])
+        row = rows[0]
+        if banks > 1:
+            bank_read = Signal(len(self.addr) - 14, reset_less=True)
+            m.d.sync += bank_read.eq(self.addr[14:])
+            for bank in range(1, banks):
+                row = Mux(bank_read == bank, rows[bank], row)
+        m.d.comb += self.data_out.eq(Cat(row[:self.width], row[wide:wide + self.width]))
+        return m
+
+
+def whole_nibbles(width: int) -> int:
+    return -(-width // NIBBLE) * NIBBLE
+
+
 class ICE40(Technology):
     """UP5K and, without multiplier blocks, HX8K.  Tables and flip-flops share logic cells here: `lut` counts cells,
     whichever half of them is used."""
@@ -172,10 +220,13 @@ class ICE40(Technology):
     #: A network planned at 79 % of the cells, 84 % once it was packed, was placed, and routed at 47 MHz.
     usable_logic = 0.8
 
-    def __init__(self, *, clock_at_pll_pad: bool = False, has_multipliers: bool = True):
+    cells_for_a_ram_block = LUTS_FOR_A_BLOCK
+
+    def __init__(self, *, clock_at_pll_pad: bool = False, has_multipliers: bool = True, single_port_rams: int = 0):
         """`clock_at_pll_pad`: the board's oscillator is at the pad that only the PLL can use while it runs.  Without
-        multipliers every operand is too wide for them."""
+        multipliers every operand is too wide for them.  `single_port_rams`: SB_SPRAM256KA that queues may take."""
         self.clock_at_pll_pad = clock_at_pll_pad
+        self.single_port_rams = single_port_rams
         if not has_multipliers:
             self.operand_bits = 0
 
@@ -203,6 +254,14 @@ class ICE40(Technology):
 
     def ram(self, *, width: int, depth: int) -> Ram:
         return ICE40Ram(width=width, depth=depth)
+
+    def single_port_ram(self, *, width: int, depth: int) -> SinglePortRam:
+        return ICE40SinglePortRam(width=width, depth=depth)
+
+    def single_port_ram_cost(self, *, width: int, depth: int) -> Resources:
+        banks, columns = ICE40SinglePortRam.tiling(width, depth)
+        return Resources(spram=banks * columns, lut=1 + 2 * width * (banks - 1) + 2 * (banks > 1),
+                         ff=2 * (banks > 1))
 
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
         self.check_operands(a, b)

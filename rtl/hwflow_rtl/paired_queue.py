@@ -1,0 +1,165 @@
+"""A queue in a memory with a single port, such as the SPRAM of an iCE40 UltraPlus: two words a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Shape, ShapeLike, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from .deep_queue import Front, pointer
+from .pipeline import delay
+from .streams import CreditCounter
+from .vendor.base import Resources, Technology
+
+__all__ = ["PairedQueue"]
+
+
+class PairedQueue(wiring.Component):
+    """A first-in first-out buffer of `depth` words in a `SinglePortRam` that takes and gives a word in every cycle.
+
+        i ─▶ delay line ─▶ RAM, a ring of rows of two words ─▶ row ─▶ shift register of `FRONT` words ─▶ o
+
+    Reads have every other cycle, writes the cycles between.  A word that came in cycle t is written at t + 2, or, if t
+    is a cycle of reads, at t + 1 as the second of its row and at t + 3 as the first.  So the words of one cycle of
+    writes are always of one row, none ever waits, and from t + 3 on every word may be read (tests/rtl prove both for
+    all patterns of arrivals).  A read takes a row's words that are there and have not been read.
+
+    What the cycle's parity and a word's place in its row do to the latency is evened out at the output, which shows a
+    word `LATENCY` cycles after it came.
+
+    Parameters
+    ----------
+    shape
+        Of the payload of both streams.
+    depth
+        Words that go in before the first has left: exactly so many, at least `LEAST_DEPTH`.
+    technology
+        Makes the RAM.
+
+    Latency `LATENCY`; initiation interval 1.  `level` is the number of words inside.
+    """
+
+    #: From way in to way out: a word is read 5 cycles after it came at the latest, and 3 later at the output; if it is
+    #: the second of two read at once, 4 later, but then it is read a cycle earlier.
+    LATENCY = 8
+    #: Words behind the RAM for one in every cycle: those that came while one goes from its read to the output and
+    #: another's place becomes free.
+    FRONT = 9
+    #: Words that are inside when one comes in every cycle, and more.
+    LEAST_DEPTH = 16
+
+    def __init__(self, *, shape: ShapeLike, depth: int, technology: Technology):
+        if depth < self.LEAST_DEPTH:
+            raise ValueError(f"depth of a PairedQueue must be at least {self.LEAST_DEPTH}, not {depth}; take a Queue")
+        self.shape = shape
+        self.depth = depth
+        self.technology = technology
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape)),
+                          "level": Out(range(depth + 1))})
+
+    @property
+    def latency(self) -> int:
+        return self.LATENCY
+
+    @property
+    def capacity(self) -> int:
+        return self.depth
+
+    @staticmethod
+    def cost(*, width: int, depth: int, technology: Technology) -> Resources:
+        """Of words of `width` bits: LUT and FF estimated, RAM exact; ValueError where the family has no such RAM."""
+        rows = -(-depth // 2)
+        places, count = ceil_log2(rows), ceil_log2(depth + 1)
+        control = Resources(lut=3 * places + 4 * count + 40, ff=2 * places + 3 * count + 45)
+        words = Resources(lut=3 * width, ff=5 * width) + Front.cost(width=width, depth=PairedQueue.FRONT)
+        return technology.single_port_ram_cost(width=width, depth=rows) + control + words
+
+    def elaborate(self, platform):
+        m = Module()
+        rows = -(-self.depth // 2)
+        m.submodules.ram = ram = self.technology.single_port_ram(width=Shape.cast(self.shape).width, depth=rows)
+        m.submodules.front = front = Front(shape=self.shape, depth=self.FRONT)
+        push, pop, writes, shown = Signal(), Signal(), Signal(), Signal()
+        write_row, read_row = Signal(range(rows)), Signal(range(rows))
+        came = [push]  # n cycles ago
+        for n in range(1, self.LATENCY):
+            came.append(delay(m, came[-1], 1, f"came{n}", reset_less=False))
+        m.d.sync += writes.eq(~writes)
+        m.d.comb += [
+            push.eq(self.i.valid & self.i.ready), pop.eq(self.o.valid & self.o.ready),
+            ram.addr.eq(Mux(writes, write_row, read_row)),
+            self.o.payload.eq(front.o.payload), self.o.valid.eq(shown & front.o.valid),
+            front.o.ready.eq(shown & self.o.ready),
+        ]
+        self.write(m, ram, push, writes, write_row)
+        self.read(m, ram, front, came[2], pop, writes, read_row)
+        space = Signal(init=1)
+        m.d.comb += self.i.ready.eq(space)
+        inside = self.count(m, push, pop, "inside")
+        with m.If(push & ~pop):
+            m.d.sync += space.eq(inside != self.depth - 1)
+        with m.If(pop & ~push):
+            m.d.sync += space.eq(1)
+        m.d.comb += self.level.eq(inside)
+        due = self.count(m, came[-1], pop, "due")  # came so long ago that they may be seen at the output
+        with m.If(came[-1] & ~pop):
+            m.d.sync += shown.eq(1)
+        with m.If(pop & ~came[-1]):
+            m.d.sync += shown.eq(due != 1)
+        return m
+
+    def count(self, m: Module, up: Value, down: Value, name: str) -> Signal:
+        counter = Signal(range(self.depth + 1), name=name)
+        with m.If(up & ~down):
+            m.d.sync += counter.eq(counter + 1)
+        with m.If(down & ~up):
+            m.d.sync += counter.eq(counter - 1)
+        return counter
+
+    def write(self, m: Module, ram: Any, push: Value, writes: Signal, row: Signal) -> None:
+        """Words of one row from the delay line into the RAM, in cycles of writes."""
+        odd = Signal()  # the next word that comes is the second of its row
+        with m.If(push):
+            m.d.sync += odd.eq(~odd)
+        firsts, seconds, words = [push & ~odd], [push & odd], [Value.cast(self.i.payload)]
+        for n in range(1, 4):
+            firsts.append(delay(m, firsts[-1], 1, f"first{n}", reset_less=False))
+            seconds.append(delay(m, seconds[-1], 1, f"second{n}", reset_less=False))
+            words.append(delay(m, words[-1], 1, f"word{n}"))
+        enable = Cat(firsts[3] | firsts[2], seconds[2] | seconds[1]) & writes.replicate(2)
+        m.d.comb += [ram.write_en.eq(enable),
+                     ram.data_in.eq(Cat(Mux(firsts[3], words[3], words[2]), Mux(seconds[2], words[2], words[1])))]
+        pointer(m, row, enable[1], -(-self.depth // 2), "write")
+
+    def read(self, m: Module, ram: Any, front: Front, came: Value, pop: Value, writes: Signal, row: Signal) -> None:
+        """Rows from the RAM into the front.  `came`: a word that may be read from the next cycle on."""
+        m.submodules.credit = credit = CreditCounter(words=self.FRONT, take=2, give=2)
+        beyond = Signal(Shape.cast(range(-1, self.depth)), init=-1)  # words that may be read, but for one
+        some, several, odd = Signal(), Signal(), Signal()  # in cycles of reads: how many; the next one is a second
+        take, both = Signal(), Signal()
+        m.d.comb += [take.eq(some & credit.credit), both.eq(take & several & ~odd)]
+        m.d.sync += [
+            some.eq(writes & (~beyond[-1] | came)),
+            several.eq(writes & ~beyond[-1] & (came | beyond[:-1].any())),
+            beyond.eq(beyond + came - take - both),
+        ]
+        with m.If(take & ~both):
+            m.d.sync += odd.eq(~odd)
+        pointer(m, row, both | (take & odd), -(-self.depth // 2), "read")
+
+        at_ram, was_odd = delay(m, take, 1, "at_ram", reset_less=False), delay(m, odd, 1, "was_odd")
+        two = delay(m, both, 1, "two", reset_less=False)
+        another = delay(m, two, 1, "another", reset_less=False)
+        given, word, other, there = Signal(range(3)), Signal(ram.width), Signal(ram.width), Signal()
+        low, high = ram.data_out[:ram.width], ram.data_out[ram.width:]
+        m.d.sync += [
+            given.eq(pop + (at_ram & ~two)), there.eq(at_ram | another), other.eq(high),
+            word.eq(Mux(another, other, Mux(was_odd, high, low))),
+        ]
+        m.d.comb += [
+            credit.taken.eq(take), credit.given.eq(given),
+            front.i.valid.eq(there), Value.cast(front.i.payload).eq(word),
+        ]
