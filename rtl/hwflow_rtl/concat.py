@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Module, Mux, Shape, ShapeLike, Signal, Value
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .core import port_names
+from .pair import Pair
 from .streams import link, payload_of, stream_of
 from .times import StageTimes, Times, in_turn
 from .vendor.base import Resources
@@ -67,9 +68,9 @@ class ConcatStage(wiring.Component):
     def cost(*, element: Shape, lanes: int, words: Sequence[int]) -> Resources:
         """LUT and FF estimated; there is nothing else."""
         width, count = lanes * Shape.cast(element).width, len(words)
-        pair = Resources(ff=2 * width + 4)
         if count == 1:
-            return pair + Resources(lut=width + 6)
+            return Pair.cost(width=width)
+        pair = Resources(ff=2 * width + 4)
         bits = (max(words) - 1).bit_length() + 1
         # A multiplexer of three words is a table of five inputs, made of two; each further word is one more.  What the
         # queue holds back is in the same tables.
@@ -91,11 +92,9 @@ class ConcatStage(wiring.Component):
             queue.i.valid.eq(Cat(port.valid & mine for port, mine in zip(inputs, turn, strict=True)).any()),
             taken.eq(queue.i.valid & queue.i.ready), self.busy.eq(taken),
         ]
-        word = Value.cast(inputs[0].payload)
         for port, mine in zip(inputs, turn, strict=True):
             m.d.comb += port.ready.eq(mine & queue.i.ready)
-            word = Mux(mine, Value.cast(port.payload), word)
-        m.d.comb += Value.cast(queue.i.payload).eq(word)
+        m.d.comb += Value.cast(queue.i.payload).eq(chosen([Value.cast(port.payload) for port in inputs], turn))
         if len(inputs) > 1:
             self.take_turns(m, turn, taken)
         link(m, queue.o, wiring.flipped(self.o))
@@ -113,33 +112,14 @@ class ConcatStage(wiring.Component):
             m.d.sync += left.eq(left - 1)
 
 
-class Pair(wiring.Component):
-    """A queue of two words that are written and read in turns.  Latency 1; a word in every cycle.
-
-    What comes in goes to both places without a choice, so that logic in front of it, unlike that in front of a shift
-    register, is made once; what goes out passes one multiplexer.
-    """
-
-    def __init__(self, *, shape: ShapeLike):
-        self.shape = shape
-        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
-
-    def elaborate(self, platform):
-        m = Module()
-        words = [Signal(self.shape, name=f"word{k}", reset_less=True) for k in range(2)]
-        used, written, read = Signal(2, name="used"), Signal(name="written"), Signal(name="read")
-        push, pop = Signal(name="push"), Signal(name="pop")
-        m.d.comb += [
-            self.i.ready.eq(~used[1]), self.o.valid.eq(used[0]),
-            push.eq(self.i.valid & self.i.ready), pop.eq(self.o.valid & self.o.ready),
-            Value.cast(self.o.payload).eq(Mux(read, Value.cast(words[1]), Value.cast(words[0]))),
-        ]
-        m.d.sync += [written.eq(written ^ push), read.eq(read ^ pop)]
-        with m.If(push & ~pop):
-            m.d.sync += used.eq(Cat(1, used[0]))
-        with m.If(pop & ~push):
-            m.d.sync += used.eq(used[1])
-        for k, word in enumerate(words):
-            with m.If(push & (written == k)):
-                m.d.sync += word.eq(self.i.payload)
-        return m
+def chosen(words: Sequence[Value], turn: Signal) -> Value:
+    """The word whose bit of `turn` is set, which one alone is.  Two of them are one table a bit, and so are four pairs
+    in the next level."""
+    if len(words) <= 2:
+        return Mux(turn[-1], words[-1], words[0])
+    masked = [word & mine.replicate(len(word)) for word, mine in zip(words, turn, strict=True)]
+    pairs = [masked[k] | masked[k + 1] if k + 1 < len(masked) else masked[k] for k in range(0, len(masked), 2)]
+    made = pairs[0]
+    for pair in pairs[1:]:
+        made = made | pair
+    return made

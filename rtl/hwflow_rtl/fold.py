@@ -68,6 +68,13 @@ class FoldShape:
         return ((window.words, columns), below) if columns > 1 else (below,)
 
     @property
+    def has_rests(self) -> bool:
+        """Whether rows or columns at the ends of a frame are in no window."""
+        window = self.window
+        return (window.out_width * window.kernel[1], window.out_height * window.kernel[0]) != (
+            window.width, window.height)
+
+    @property
     def pace(self) -> int:
         """Least cycles from one pixel of the output to the next."""
         return prod(self.window.kernel) if self.window.out_width == 1 else self.window.kernel[1]
@@ -116,15 +123,15 @@ class Fold(wiring.Component):
 
     @staticmethod
     def in_registers(width: int, period: int, technology: Technology) -> bool:
-        """A memory reads a word again `ram + 2` cycles after it was read before, at the earliest: then it is written.
+        """A memory reads a word again `ram + 3` cycles after it was read before, at the earliest: then it is written.
 
         The same on all families, so that the cycles are.
         """
-        return period < technology.timing.ram + 2 or width * (period - 1) <= FEW_BITS
+        return period < technology.timing.ram + 3 or width * (period - 1) <= FEW_BITS
 
     @staticmethod
     def latency_of(width: int, period: int, count: int, technology: Technology) -> int:
-        return 1 if count == 1 or Fold.in_registers(width, period, technology) else technology.timing.ram + 1
+        return 1 if count == 1 or Fold.in_registers(width, period, technology) else technology.timing.ram + 2
 
     @property
     def width(self) -> int:
@@ -141,9 +148,9 @@ class Fold(wiring.Component):
         control = Resources(lut=2 * width + 2 * counters, ff=width + counters + 2)
         if count == 1 or Fold.in_registers(width, period, technology):
             return control + Resources(ff=(period - 1) * width if count > 1 else 0)
-        address, wait = (period - 1).bit_length(), technology.timing.ram
+        address, wait = (period - 1).bit_length(), technology.timing.ram + 1
         return control + technology.ram_cost(width=width, depth=period) + Resources(
-            lut=2 * address, ff=wait * (came + 3) + (wait + 2) * address + 1)
+            lut=2 * address, ff=width + wait * (came + 3) + (wait + 2) * address + 1)
 
     def elaborate(self, platform):
         m = Module()
@@ -157,7 +164,7 @@ class Fold(wiring.Component):
         if self.count == 1 or self.in_registers(self.width, self.period, self.technology):
             old = self.registers(m, made)
         else:
-            wait = self.technology.timing.ram
+            wait = self.technology.timing.ram + 1
             flags, word = delay(m, flags, wait, "flags", reset_less=False), delay(m, word, wait, "word")
             old = self.memory(m, nest.last[0], flags[0], made)
         valid, first, last = flags[0], flags[1], flags[2]
@@ -179,17 +186,17 @@ class Fold(wiring.Component):
         return data.View(self.o_word.shape(), word)
 
     def memory(self, m: Module, turn: Value, valid: Value, made) -> data.View:
-        """A place is read when its word comes and written when it is made."""
+        """A place is read when its word comes and written when it is made; a register takes what is read."""
         m.submodules.partial = ram = self.technology.ram(width=self.width, depth=self.period)
         place = Signal(range(self.period))
         with m.If(self.i_valid):
             m.d.sync += place.eq(Mux(turn, 0, place + 1))
         m.d.comb += [
             ram.read_addr.eq(place), ram.write_en.eq(delay(m, valid, 1, "write", reset_less=False)),
-            ram.write_addr.eq(delay(m, place, self.technology.timing.ram + 1, "written")),
+            ram.write_addr.eq(delay(m, place, self.technology.timing.ram + 2, "written")),
             ram.write_data.eq(Value.cast(made)),
         ]
-        return data.View(self.o_word.shape(), ram.read_data)
+        return data.View(self.o_word.shape(), delay(m, ram.read_data, 1, "old"))
 
 
 class Folds(wiring.Component):
@@ -200,7 +207,7 @@ class Folds(wiring.Component):
     take
         A word is there and taken in this cycle: `word`.
     completes
-        The word that is taken next completes a result: a function of registers.
+        The word that is taken next completes a result: a register.
     valid, made
         A result, `latency` cycles after the word that completes it was taken.
     """
@@ -214,23 +221,24 @@ class Folds(wiring.Component):
                                    combine=combine, technology=technology))
             element = partial
         super().__init__({
-            "take": In(1), "word": In(self.folds[0].i_word.shape()), "completes": Out(1),
+            "take": In(1), "word": In(self.folds[0].i_word.shape()),
+            "completes": Out(1, init=all(count == 1 for count in (self.counts[1], self.counts[3]))),
             "valid": Out(1), "made": Out(self.folds[-1].o_word.shape())})
 
     @staticmethod
     def latency_of(shape: FoldShape, width: int, technology: Technology) -> int:
         """`width`: bits of the partial results of a word."""
-        return sum(Fold.latency_of(width, *loop, technology) for loop in shape.loops)
+        return 1 + sum(Fold.latency_of(width, *loop, technology) for loop in shape.loops)
 
     @staticmethod
     def cost(shape: FoldShape, width: int, came: int, technology: Technology) -> Resources:
         """Partial results of `width` bits of words of `came` bits."""
         window = shape.window
         counts = [window.words, window.kernel[1], window.out_width, window.kernel[0]]
-        if (window.out_width * window.kernel[1], window.out_height * window.kernel[0]) != (window.width, window.height):
+        if shape.has_rests:
             counts += [window.width * window.words, window.height]
         frame = Nest.bits(counts)
-        total = Resources(lut=3 * frame + 8, ff=frame)
+        total = Resources(lut=3 * frame + 8, ff=frame + came + 2 + shape.has_rests)
         for n, (period, count) in enumerate(shape.loops):
             total += Fold.cost(width=width, came=width if n else came, period=period, count=count,
                                technology=technology)
@@ -238,12 +246,20 @@ class Folds(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        window = self.shape.window
-        kept = self.keep(m)
-        nest = Nest(m, (window.words, window.kernel[1], window.out_width, window.kernel[0]), name="left")
-        nest.advance(self.take & kept)
-        m.d.comb += self.completes.eq(kept & nest.last[1] & nest.last[3])
-        valid, word = self.take & kept, self.word
+        # What is said of a word stands in registers when the word comes: the counters are one word ahead.
+        nest = Nest(m, self.counts, ahead=1, name="left")
+        kept_ahead = self.keep(m)
+        nest.advance(self.take & kept_ahead)
+        kept: Value = Const(1)
+        if self.shape.has_rests:
+            kept = Signal(init=1, name="kept")
+            with m.If(self.take):
+                m.d.sync += kept.eq(kept_ahead)
+        with m.If(self.take):
+            m.d.sync += self.completes.eq(kept_ahead & nest.last[1] & nest.last[3])
+        # A register for the word: what decides whether it is taken does not drive all that folds it.
+        valid = delay(m, self.take & kept, 1, "came", reset_less=False)
+        word = delay(m, Value.cast(self.word), 1, "came_word")
         for k, fold in enumerate(self.folds):
             m.submodules[f"fold{k}"] = fold
             m.d.comb += [fold.i_valid.eq(valid), Value.cast(fold.i_word).eq(Value.cast(word))]
@@ -251,16 +267,25 @@ class Folds(wiring.Component):
         m.d.comb += [self.valid.eq(valid), self.made.eq(word)]
         return m
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Of the words that are in windows, innermost first."""
+        window = self.shape.window
+        return (window.words, window.kernel[1], window.out_width, window.kernel[0])
+
     def keep(self, m: Module) -> Value:
-        """Whether the word that comes is in a window: what is left of rows and columns at the ends is in none."""
+        """Whether the word after the one that comes next is in a window: what is left of rows and columns at the ends
+        is in none."""
         window = self.shape.window
         used = (window.out_width * window.kernel[1] * window.words, window.out_height * window.kernel[0])
-        nest = Nest(m, (window.width * window.words, window.height), name="frame")
+        nest = Nest(m, (window.width * window.words, window.height), ahead=1, name="frame")
         nest.advance(self.take)
         kept, step = Const(1), self.take
+        place = 1  # of that word in the frame
         for loop, (last, count) in enumerate(zip(used, nest.counts, strict=True)):
+            place, index = divmod(place, count)
             if last < count:
-                flag = Signal(init=1, name=f"kept{loop}")
+                flag = Signal(init=index < last, name=f"kept{loop}")
                 with m.If(step & nest.last[loop]):
                     m.d.sync += flag.eq(1)
                 with m.Elif(step & nest.at(loop, [last - 1])):

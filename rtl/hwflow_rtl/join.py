@@ -187,7 +187,7 @@ class JoinStage(wiring.Component):
         inner = lane_latency(function, technology)
         depth = queue_depth(inner)
         queue = Queue.cost(width=shape.lanes * function.output.width, depth=depth, technology=technology)
-        return total + queue + Resources(lut=2 * depth.bit_length() + 4, ff=depth.bit_length() + 2 + inner)
+        return total + queue + CreditCounter.cost(words=depth) + Resources(lut=2, ff=2 + inner)
 
     def model(self, *inputs: IntArray) -> IntArray:
         """Codes of whole frames, [beats, lanes] of each input, to [beats, lanes] of the output."""

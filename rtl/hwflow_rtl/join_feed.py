@@ -1,6 +1,6 @@
 """What stands behind each input of a join, and gives a word for each word of the output.
 
-A `Queue` of two words where a word comes for each; a `Hold` where one word comes for a whole frame; a `Replay` where
+A `Pair` of two words where a word comes for each; a `Hold` where one word comes for a whole frame; a `Replay` where
 the words of one pixel come for all pixels.  The small operand of the next frame may come while this one's is in use.
 """
 
@@ -14,6 +14,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from .pair import Pair
 from .pipeline import Nest, delay
 from .streams import CreditCounter, Queue, link
 from .times import Times
@@ -38,7 +39,7 @@ class Feed:
     def unit(self, shape: ShapeLike) -> wiring.Component:
         """With the streams `i` and `o`, of payloads of `shape`."""
         if self.repeats == 1:
-            return Queue(shape=shape, depth=2)
+            return Pair(shape=shape)
         if self.words == 1:
             return Hold(shape=shape, repeats=self.repeats)
         return Replay(shape=shape, words=self.words, repeats=self.repeats, technology=self.technology)
@@ -46,7 +47,7 @@ class Feed:
     def cost(self, width: int) -> Resources:
         """Of words of `width` bits; RAM exact."""
         if self.repeats == 1:
-            return Queue.cost(width=width, depth=2)
+            return Pair.cost(width=width)
         if self.words == 1:
             return Hold.cost(width=width, repeats=self.repeats)
         return Replay.cost(width=width, words=self.words, repeats=self.repeats, technology=self.technology)

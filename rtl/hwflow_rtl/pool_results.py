@@ -39,9 +39,8 @@ class Results:
         return max(2, self.words * (-(-(self.latency + 4) // self.interval) + 1))
 
     def cost(self, width: int) -> Resources:
-        bits = self.depth.bit_length() + 1
         queue = Queue.cost(width=width, depth=self.depth, technology=self.technology)
-        return queue + Resources(lut=2 * bits, ff=bits + 1)
+        return queue + CreditCounter.cost(words=self.depth, take=self.words) + Resources(ff=1)
 
     def build(self, m: Module, start: Value, valid: Value, word: Value, sink, shape: data.Layout) -> Value:
         """Blocks begin with `start`, and only where the credit that is returned (a register) allows one."""

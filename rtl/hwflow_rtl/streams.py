@@ -19,7 +19,7 @@ from amaranth.utils import ceil_log2
 from .times import Times, in_turn
 from .vendor.base import Resources, Technology
 
-__all__ = ["CreditCounter", "Gearbox", "Queue", "lanes_of", "link", "payload_of", "stream_of"]
+__all__ = ["CreditCounter", "Gearbox", "Queue", "lanes_of", "link", "payload_of", "stream_of", "used_places"]
 
 
 def stream_of(shape: ShapeLike, lanes: int) -> stream.Signature:
@@ -133,16 +133,11 @@ class Queue(wiring.Component):
         m = Module()
         used = Signal(self.depth)
         words = [Signal(self.shape, name=f"word{k}", reset_less=True) for k in range(self.depth)]
-        push, pop = Signal(name="push"), Signal(name="pop")
         m.d.comb += [
             self.i.ready.eq(~used[-1]), self.o.valid.eq(used[0]), self.o.payload.eq(words[0]),
-            push.eq(self.i.valid & self.i.ready), pop.eq(self.o.valid & self.o.ready),
             self.level.eq(sum(used)),
         ]
-        with m.If(push & ~pop):
-            m.d.sync += used.eq(Cat(1, used[:-1]))
-        with m.If(pop & ~push):
-            m.d.sync += used.eq(used[1:])
+        pop = used_places(m, used, self.i.valid & self.i.ready, self.o.ready)
         for k, word in enumerate(words):
             with m.If(~used[k] | pop):  # a free place may take anything
                 m.d.sync += word.eq(self.i.payload)
@@ -180,6 +175,20 @@ class Queue(wiring.Component):
         return m
 
 
+def used_places(m: Module, used: Signal, push: Value, ready: Value) -> Signal:
+    """Keeps `used`, whose lowest bits are set: one more for each `push`, one less where its first is and `ready` too.
+
+    That is what is returned.  What each bit becomes is written out: with conditions in its place synthesis makes
+    tables for enable and reset, and a chain of them stands between `ready`, which comes late, and the register.
+    """
+    pop = Signal(name="pop")
+    m.d.comb += pop.eq(used[0] & ready)
+    below, above = Cat(1, used[:-1]), Cat(used[1:], 0)
+    stays, enters = push | ~pop, push & ~pop
+    m.d.sync += used.eq(above | (used & stays.replicate(len(used))) | (below & enters.replicate(len(used))))
+    return pop
+
+
 def has_tables(technology: Technology) -> bool:
     """Whether the family can make a small memory without a RAM block."""
     return technology.ram_cost(width=4, depth=16).ram == 0
@@ -192,7 +201,12 @@ class CreditCounter(wiring.Component):
     come into it.  `credit` is a register: it is set when `1 + slack` more blocks may start, counting everything up to
     the cycle before.  A starter that looks at `credit` s cycles before it raises `taken` may start up to s blocks on
     what it saw: give it `slack` = s.
+
+    Few words that come and go one by one are counted by a register that is filled from one end: no carry chain.
     """
+
+    #: So many words take no more logic cells without a carry chain than with one.
+    FEW = 10
 
     def __init__(self, *, words: int, take: int, slack: int = 0, give: int = 1):
         if words < take * (1 + slack):
@@ -204,7 +218,17 @@ class CreditCounter(wiring.Component):
         self.give = give
         super().__init__({"taken": In(1), "given": In(range(give + 1)), "credit": Out(1)})
 
+    @staticmethod
+    def cost(*, words: int, take: int = 1, give: int = 1) -> Resources:
+        """LUT and FF estimated."""
+        if take == give == 1 and words <= CreditCounter.FEW:
+            return Resources(lut=words + 2, ff=words)
+        bits = words.bit_length() + 1
+        return Resources(lut=2 * bits, ff=bits)
+
     def elaborate(self, platform):
+        if self.take == self.give == 1 and self.words <= self.FEW:
+            return self.filled()
         m = Module()
         spare = self.words - self.take * (1 + self.slack)
         low = -self.take * (1 + self.slack)
@@ -217,6 +241,15 @@ class CreditCounter(wiring.Component):
         with m.Else():
             m.d.comb += step.eq(self.given)
         m.d.sync += count.eq(count + step)
+        return m
+
+    def filled(self) -> Module:
+        """Bit k says that there is room for more than k words."""
+        m = Module()
+        room = Signal(self.words, init=-1)
+        m.d.comb += self.credit.eq(room[self.slack])
+        with m.If(self.taken ^ self.given):
+            m.d.sync += room.eq(Mux(self.given, Cat(1, room[:-1]), room[1:]))
         return m
 
 
