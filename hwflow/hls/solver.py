@@ -195,9 +195,13 @@ class Solver:
 
 
 def offered(styles: Sequence[MultiplierStyle], *, logic: bool) -> list[MultiplierStyle]:
-    """Those of `styles` that may be used: logic where it is allowed, or alone."""
+    """Those of `styles` that may be used: logic where it is allowed, or alone; what accumulates only in a given plan.
+
+    nextpnr does not know the time that an ALU54B takes (docs/synthesis.md), so nobody gets one who did not ask for it.
+    """
     return [style for style in MultiplierStyle
-            if style in styles and (logic or style is not MultiplierStyle.LOGIC or len(styles) == 1)]
+            if style in styles and style is not MultiplierStyle.MACS
+            and (logic or style is not MultiplierStyle.LOGIC or len(styles) == 1)]
 
 
 def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval: int | None = None,

@@ -86,9 +86,14 @@ class MatrixHardware:
         """
         for folding in self.sizes():
             for style in self.all_styles:
-                if style is not MultiplierStyle.PAIRS or pairs_rows(
-                        folding.rows, folding.lanes, min(folding.rows, self.outputs)):
+                if self.takes(folding, style):
                     yield replace(folding, style=style)
+
+    def takes(self, folding: Folding, style: MultiplierStyle) -> bool:
+        """Whether rows and columns are as many as `style` needs."""
+        if style is MultiplierStyle.PAIRS:
+            return pairs_rows(folding.rows, folding.lanes, min(folding.rows, self.outputs))
+        return style is not MultiplierStyle.MACS or folding.cols % 2 == 0
 
     def sizes(self) -> Iterator[Folding]:
         widths = self.widths()

@@ -51,6 +51,8 @@ class MatrixBank(wiring.Component):
     -----
     addr, word
         The ROM's address comes `timing.rom` cycles before the word, one more with `MatrixShape.weights_wait`.
+    more
+        With the word: it is not the first of a sum.  Only where the products are accumulated as they are made.
     clear, load, move
         `bank_latency` cycles after the word: begin a new sum after this one; put the sum, this one included, into
         `held`; change `held`, with `load` to the sums and else to `shifted`.  Rows from `linked` on have no `shifted`.
@@ -67,6 +69,7 @@ class MatrixBank(wiring.Component):
         self.name = name
         sums = data.ArrayLayout(signed(shape.accumulator.width), rows)
         super().__init__({
+            **({"more": In(1)} if shape.products.accumulates else {}),
             "addr": In(range(shape.rom_depth)),
             "word": In(data.ArrayLayout(shape.element, shape.word_lanes)),
             "clear": In(1), "load": In(1), "move": In(1),
@@ -78,7 +81,14 @@ class MatrixBank(wiring.Component):
         shape, cols = self.shape, self.shape.cols
         m.submodules.weights = weights = self.technology.rom(
             width=self.rows * cols * shape.weight.width, contents=self.contents, name=self.name)
-        m.submodules.products = products = shape.products.unit(self.rows * cols, self.technology)
+        if shape.products.accumulates:
+            m.submodules.products = products = shape.products.sums_unit(
+                self.rows * shape.terms, signed(shape.accumulator.width), self.technology)
+            m.d.comb += products.more.eq(self.more)
+            results = products.t
+        else:
+            m.submodules.products = products = shape.products.unit(self.rows * cols, self.technology)
+            results = products.p
         m.d.comb += weights.addr.eq(self.addr)
         words = delay(m, weights.data, shape.weights_wait(self.rows, self.technology), "weights_late")
         width, sharing = shape.accumulator.width, shape.products.sharing
@@ -90,21 +100,27 @@ class MatrixBank(wiring.Component):
                     words.word_select(row * cols + col, shape.weight.width))
                 if row % sharing == 0:
                     m.d.comb += products.a[place // sharing].eq(self.word[int(lane)])
-            total = self.tree(m, [products.p[place] for place in places], f"row{row}")
-            start = 0
-            if shape.products.counts:  # the sum of n products is twice the count less n
-                total, start = total << 1, -cols * shape.played.beats
-            if shape.played.beats > 1:
-                accumulator = Signal(signed(width), name=f"accumulator{row}", reset_less=True, init=start)
-                total = accumulator + total
-                m.d.sync += accumulator.eq(Mux(self.clear, start, total))
-            elif start:
-                total = total + start
+            terms = range(row * shape.terms, (row + 1) * shape.terms) if shape.products.accumulates else places
+            total = self.tree(m, [results[term] for term in terms], f"row{row}")
+            if not shape.products.accumulates:
+                total = self.accumulated(m, total, row)
             held = Signal(signed(width), name=f"held{row}", reset_less=True)
             with m.If(self.move):
                 m.d.sync += held.eq(Mux(self.load, total, self.shifted[row]) if row < self.linked else total)
             m.d.comb += self.held[row].eq(held)
         return m
+
+    def accumulated(self, m: Module, total: Value, row: int) -> Value:
+        """The sum of a block so far, this cycle's `total` of a row included."""
+        shape, start = self.shape, 0
+        if shape.products.counts:  # the sum of n products is twice the count less n
+            total, start = total << 1, -shape.cols * shape.played.beats
+        if shape.played.beats == 1:
+            return total + start if start else total
+        accumulator = Signal(signed(shape.accumulator.width), name=f"accumulator{row}", reset_less=True, init=start)
+        total = accumulator + total
+        m.d.sync += accumulator.eq(Mux(self.clear, start, total))
+        return total
 
     def tree(self, m: Module, terms: list[Value], name: str) -> Value:
         """The sum of `terms`, one level of adders a cycle; kept only as wide as the accumulator."""
@@ -189,6 +205,7 @@ class MatrixArray(wiring.Component):
         lead = late + timing.ram + 1 - timing.rom - shape.weights_wait(self.bank, self.technology)
         addr = self.address(m, delay(m, self.busy, lead, "playing", reset_less=False))
         word = delay(m, Value.cast(self.beat.word), late, "late_word")
+        more = delay(m, ~self.beat.first, late, "more") if shape.products.accumulates else None
 
         wait = late + shape.bank_latency(self.technology)
         clear = delay(m, ~(self.beat.valid & ~self.beat.last), wait, "clear")
@@ -202,6 +219,7 @@ class MatrixArray(wiring.Component):
                 word, addr, clear, load = (
                     delay(m, value, 1, f"{name}_{b}") for value, name in (
                         (word, "word"), (addr, "addr"), (clear, "clear"), (load, "load")))
+                more = None if more is None else delay(m, more, 1, f"more_{b}")
                 move, keep = (delay(m, value, 1, f"{name}_{b}", reset_less=False)
                               for value, name in ((move, "move"), (keep, "keep")))
             m.submodules[f"bank{b}"] = bank = self.make_bank(b)
@@ -209,6 +227,8 @@ class MatrixArray(wiring.Component):
                 bank.addr.eq(addr), Value.cast(bank.word).eq(word),
                 bank.clear.eq(clear), bank.load.eq(load), bank.move.eq(move),
             ]
+            if more is not None:
+                m.d.comb += bank.more.eq(more)
             banks.append(bank)
             moves.append(move)
             keeps.append(keep)

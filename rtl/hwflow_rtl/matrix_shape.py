@@ -12,7 +12,7 @@ from math import gcd
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Shape
+from amaranth.hdl import Shape, signed
 from amaranth.utils import ceil_log2
 
 from .pipeline import adder_luts
@@ -82,7 +82,8 @@ class MatrixShape:
     bipolar_element, bipolar_weight
         The one bit of an activation, or of a weight, means +1 or -1.
     style
-        What makes the products.  A pair is that of a column in two rows of a group, which are in the same bank.
+        What makes the products.  A pair is that of a column in two rows of a group, which are in the same bank.  What
+        accumulates takes two columns of a row.
     patch
         `RowPatch` gathers the columns of the kernel, so that one word holds `lanes` channels of a whole row of taps.
     """
@@ -127,6 +128,9 @@ class MatrixShape:
             raise ValueError(f"style of a matrix stage must be blocks or logic with {self.rows} rows, {together} of a "
                              f"group, and {self.out_lanes} results at once, not pairs: two rows must be of one group "
                              "and in one bank")
+        if self.style is MultiplierStyle.MACS and self.cols % 2:
+            raise ValueError(f"style of a matrix stage must be blocks or logic with {self.cols} products of a row in a "
+                             "cycle, not macs: they are added up in twos")
 
     @cached_property
     def products(self) -> ProductShape:
@@ -254,10 +258,18 @@ class MatrixShape:
     def rom_depth(self) -> int:
         return self.tiles * self.played.beats
 
+    @property
+    def terms(self) -> int:
+        """What makes the products gives so many numbers for a row."""
+        return self.cols // 2 if self.products.accumulates else self.cols
+
     @cached_property
     def tree(self) -> tuple[int, ...]:
-        """How many terms each level of adders sums to one: two, or as many single bits as a table has inputs."""
-        levels, terms = [], self.cols
+        """How many terms each level of adders sums to one: two, or as many single bits as a table has inputs.
+
+        The terms are the products of a cycle; where sums of two of them are accumulated before, those.
+        """
+        levels, terms = [], self.terms
         while terms > 1:
             levels.append(TABLE_INPUTS if not levels and self.products.shape == Shape(1) else 2)
             terms = -(-terms // levels[-1])
@@ -267,7 +279,9 @@ class MatrixShape:
         """Multipliers and weight ROM of one bank of `bank` rows."""
         count = bank * self.cols
         registers = count * self.weight.width if self.weights_wait(bank, technology) else 0
-        return (self.products.cost(count, technology) + Resources(ff=registers)
+        products = (self.products.sums_cost(count // 2, signed(self.accumulator.width), technology)
+                    if self.products.accumulates else self.products.cost(count, technology))
+        return (products + Resources(ff=registers)
                 + technology.rom_cost(width=count * self.weight.width, depth=self.rom_depth))
 
     def weights_wait(self, bank: int, technology: Technology) -> bool:
@@ -335,7 +349,9 @@ class MatrixShape:
         banks = self.rows // bank
         blocks = times(banks, self.bank_cost(bank, technology))
         width, product = self.accumulator.width, self.products.shape.width
-        adders, registers, count = 0, width, self.cols
+        if self.products.accumulates:
+            product = width
+        adders, registers, count = 0, width, self.terms
         for level, terms in enumerate(self.tree):
             if terms == TABLE_INPUTS:
                 sums, adders, product = -(-count // terms), adders + 3 * (count // terms) + 2, 2
@@ -345,7 +361,7 @@ class MatrixShape:
             adders += count // 2 * adder_luts(sum_width, technology)
             count -= count // 2
             registers += count * sum_width
-        if self.played.beats > 1:
+        if self.played.beats > 1 and not self.products.accumulates:
             adders, registers = adders + adder_luts(width, technology), registers + width
         address = ceil_log2(self.rom_depth)
         per_row = Resources(lut=adders + (width if self.drain > 1 else 0), ff=registers)

@@ -15,7 +15,7 @@ from .logic_multiplier import LogicMultipliers
 from .pipeline import adder_luts
 from .requantize_numbers import shape_range, union
 from .vendor import pairs
-from .vendor.base import MultiplierStyle, Resources, Technology, gated, product_shape
+from .vendor.base import MultiplierStyle, MultiplyAccumulate, Resources, Technology, gated, product_shape
 
 __all__ = ["LogicProducts", "MultiplierStyle", "Operand", "ProductShape", "table"]
 
@@ -70,7 +70,7 @@ class ProductShape:
     products is a population count: with `counts` a product is 2 * p - 1, else it is p.
 
     `style` says what multiplies operands that are both wider than two bits.  Products 2k and 2k + 1 of PAIRS are of the
-    same element.
+    same element; of MACS there are no single products, but sums of them: `sums_unit`.
     """
 
     element: Operand
@@ -111,6 +111,11 @@ class ProductShape:
         """Products of one element: p[n] is that of a[n // sharing] and b[n]."""
         return 2 if self.style is MultiplierStyle.PAIRS else 1
 
+    @property
+    def accumulates(self) -> bool:
+        """What makes the products adds them up, two in a cycle."""
+        return self.style is MultiplierStyle.MACS
+
     def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
         """Those that `technology` offers for these operands."""
         if self.in_logic:
@@ -125,9 +130,17 @@ class ProductShape:
                 f"style of products of {self.element.shape!r} and {self.weight.shape!r} must be one of "
                 f"{', '.join(style.value for style in possible)} on {technology.name}, not {self.style.value}")
 
+    def check_single(self) -> None:
+        if self.accumulates:
+            raise ValueError("products of style macs must be asked for as sums, not one by one; use sums_unit and "
+                             "sums_cost")
+
     def latency(self, technology: Technology) -> int:
+        """From operands to products, or to their sums."""
         if self.in_logic:
             return 1
+        if self.accumulates:
+            return technology.timing.accumulate
         if self.style is MultiplierStyle.LOGIC:
             return LogicMultipliers.latency(self.element.shape, self.weight.shape)
         return technology.timing.multiply + (pairs.LATENCY if self.style is MultiplierStyle.PAIRS else 0)
@@ -140,6 +153,7 @@ class ProductShape:
         if self.in_logic:
             return LogicProducts(shape=self, count=count, technology=technology)
         self.check_style(technology)
+        self.check_single()
         a, b = self.element.shape, self.weight.shape
         if self.style is MultiplierStyle.LOGIC:
             return LogicMultipliers(count=count, a=a, b=b, technology=technology)
@@ -147,10 +161,24 @@ class ProductShape:
             return technology.pair_multipliers(count=count, a=a, b=b)
         return technology.multipliers(count=count, a=a, b=b)
 
+    def sums_unit(self, count: int, total: Shape, technology: Technology) -> MultiplyAccumulate:
+        """`count` sums of shape `total`, each of two products a cycle, `latency` cycles later; a: elements, b: weights.
+
+        ValueError where `technology` does not offer the style.
+        """
+        self.check_style(technology)
+        return technology.multiply_accumulate(count=count, a=self.element.shape, b=self.weight.shape, total=total)
+
+    def sums_cost(self, count: int, total: Shape, technology: Technology) -> Resources:
+        """DSP and FF exact.  ValueError where `technology` has no such style."""
+        self.check_style(technology)
+        return technology.multiply_accumulate_cost(count=count, a=self.element.shape, b=self.weight.shape, total=total)
+
     def cost(self, count: int, technology: Technology) -> Resources:
         """DSP exact; LUT and FF of products in logic estimated.  ValueError where `technology` has no such style."""
         if not self.in_logic:
             self.check_style(technology)
+            self.check_single()
             a, b = self.element.shape, self.weight.shape
             if self.style is MultiplierStyle.LOGIC:
                 return LogicMultipliers.cost(count=count, a=a, b=b, technology=technology)

@@ -20,7 +20,7 @@ from hwflow.layers.rescale import Rounding
 from tests.layers.test_stages import any_of, beats_of, bits, frames_of, graph_of, made_of, prove, requantize
 from tests.rtl.test_join import arrivals_of, play
 
-BLOCKS, PAIRS, LOGIC = MultiplierStyle
+BLOCKS, MACS, PAIRS, LOGIC = MultiplierStyle
 
 
 def twin() -> Generic:
@@ -38,7 +38,7 @@ def conv(weights: IntFormat, x: IntFormat, *, cout: int = 8, groups: int = 1) ->
 
 
 #: All styles once, and those that care about signs and narrow elements with these; the others are slow tests.
-QUICK = ((bits(4), bits(8), BLOCKS), (bits(4), bits(8), PAIRS), (bits(4), bits(8), LOGIC),
+QUICK = ((bits(4), bits(8), BLOCKS), (bits(4), bits(8), MACS), (bits(4), bits(8), PAIRS), (bits(4), bits(8), LOGIC),
          (bits(4), bits(8, False), PAIRS), (bits(3), bits(4, False), LOGIC))
 
 
@@ -69,8 +69,9 @@ def test_no_style_changes_the_schedule() -> None:
 
 
 @pytest.mark.parametrize(("weights", "x", "ecp5", "others"), [
-    (bits(8), bits(8), [BLOCKS, LOGIC], [BLOCKS, LOGIC]), (bits(4), bits(8), [BLOCKS, PAIRS, LOGIC], [BLOCKS, LOGIC]),
-    (bits(5), bits(8), [BLOCKS, LOGIC], [BLOCKS, LOGIC]), (bits(2), bits(8), [BLOCKS], [BLOCKS]),
+    (bits(8), bits(8), [BLOCKS, MACS, LOGIC], [BLOCKS, LOGIC]),
+    (bits(4), bits(8), [BLOCKS, MACS, PAIRS, LOGIC], [BLOCKS, LOGIC]),
+    (bits(5), bits(8), [BLOCKS, MACS, LOGIC], [BLOCKS, LOGIC]), (bits(2), bits(8), [BLOCKS], [BLOCKS]),
     (BIPOLAR, bits(4), [BLOCKS], [BLOCKS])], ids=str)
 def test_what_families_offer(weights: IntFormat, x: IntFormat, ecp5: list[MultiplierStyle],
                              others: list[MultiplierStyle]) -> None:
@@ -95,12 +96,20 @@ def test_pairs_are_of_two_rows_of_a_group_in_a_bank() -> None:
     assert problem == "style must be one of blocks, logic, not pairs"
 
 
+def test_sums_of_products_are_of_two_columns() -> None:
+    layer, graph = conv(bits(8), bits(8))
+    foldings = list(layer.foldings(graph))
+    assert {f.cols for f in foldings if f.style is MACS} == {f.cols for f in foldings if f.cols % 2 == 0}
+    assert layer.folding_problem(graph, Folding(2, 3, 1, MACS)) == "style must be one of blocks, logic, not macs"
+
+
 @pytest.mark.parametrize("family", [ICE40, Gowin])
-def test_pairs_are_refused_where_they_save_nothing(family: type[ICE40] | type[Gowin]) -> None:
+def test_styles_are_refused_where_they_save_nothing(family: type[ICE40] | type[Gowin]) -> None:
     layer, graph = conv(bits(4), bits(8))
     for refused in (layer.cost, lambda *given: layer.unit(*given, "stage")):
-        with pytest.raises(ValueError, match=rf"must be one of blocks, logic on {family.name}, not pairs"):
-            refused(graph, Folding(4, 2, 1, PAIRS), family())
+        for style in (MACS, PAIRS):
+            with pytest.raises(ValueError, match=rf"must be one of blocks, logic on {family.name}, not {style.value}"):
+                refused(graph, Folding(4, 2, 1, style), family())
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -122,7 +131,7 @@ def test_blocks_are_counted() -> None:
         found[style] = len(re.findall(r"^ *cell \\MULT18X18D ", text, re.MULTILINE))
         assert layer.cost(graph, folding, ECP5()).dsp == found[style]
     requantizers = found[LOGIC]
-    assert (found[BLOCKS], found[PAIRS]) == (32 + requantizers, 16 + requantizers)
+    assert (found[BLOCKS], found[MACS], found[PAIRS]) == (*[32 + requantizers] * 2, 16 + requantizers)
 
 
 # Requantizers

@@ -120,6 +120,13 @@ LAYERS = {
                                              style=MultiplierStyle.PAIRS),
     "pairs, in groups": Layer((4, 4, 8), 12, 12, 8, weight=signed(3), groups=2, parallel=2, kernel=(1, 3), out_lanes=2,
                               style=MultiplierStyle.PAIRS),
+    "macs": Layer((4, 5, 4), 6, 6, 2, style=MultiplierStyle.MACS, out_lanes=3, **SAME),
+    "macs, unsigned, left over": Layer((4, 4, 7), 7, 3, 4, element=unsigned(8), style=MultiplierStyle.MACS,
+                                       **SAME),
+    "macs, six columns of a patch": Layer((5, 6, 4), 4, 4, 2, patch=True, style=MultiplierStyle.MACS, **SAME),
+    "macs, one beat": Layer((4, 4, 8), 8, 4, 8, style=MultiplierStyle.MACS, out_lanes=4),
+    "macs, in groups": Layer((4, 4, 8), 12, 12, 8, groups=2, parallel=2, kernel=(1, 3), out_lanes=2,
+                             style=MultiplierStyle.MACS),
 }
 
 

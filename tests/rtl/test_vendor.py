@@ -123,7 +123,10 @@ def catalogue(technology: Technology) -> dict[str, tuple[wiring.Component, objec
             if ProductShape(Operand(a), Operand(b)).in_logic and style is not MultiplierStyle.BLOCKS:
                 continue
             shape = ProductShape(Operand(a), Operand(b), style)
-            if style in shape.styles(technology):
+            if style in shape.styles(technology) and shape.accumulates:
+                units[f"macs_{a.width}x{b.width}"] = (shape.sums_unit(2, signed(24), technology),
+                                                      shape.sums_cost(2, signed(24), technology))
+            elif style in shape.styles(technology):
                 units[f"{style.value}_{a.width}x{b.width}"] = shape.unit(4, technology), shape.cost(4, technology)
     for width, depth in SIZES:
         units[f"rom_{width}x{depth}"] = (

@@ -20,8 +20,8 @@ from amaranth.lib.wiring import In, Out
 from .pll import Pll, PllSettings
 
 __all__ = [
-    "MultiplierStyle", "Multipliers", "Ram", "Resources", "Rom", "SinglePortRam", "Technology", "Timing",
-    "gated", "price", "product_shape"]
+    "MultiplierStyle", "Multipliers", "MultiplyAccumulate", "Ram", "Resources", "Rom", "SinglePortRam",
+    "Technology", "Timing", "gated", "price", "product_shape"]
 
 #: Logic cells that one block stands for in `price`: an LFE5U-85F has 83 640 cells, 156 multipliers and 208 RAM blocks.
 CELLS_OF_A_DSP = 83640 / 156
@@ -37,6 +37,8 @@ class MultiplierStyle(Enum):
 
     #: The family's multiplier blocks, each as many products as it has multipliers.
     BLOCKS = "blocks"
+    #: Multiplier blocks that add their products up, two in a cycle.
+    MACS = "macs"
     #: Multiplier blocks that make the products of one element with two narrow weights at once.
     PAIRS = "pairs"
     #: Tables and carry chains.
@@ -48,6 +50,7 @@ class Timing:
     """Clock cycles from an operand or address at a port to the result at the output; constant, one result a cycle."""
 
     multiply: int
+    accumulate: int = 4
     rom: int = 2
     ram: int = 2
 
@@ -102,6 +105,24 @@ class Multipliers(wiring.Component):
             "a": In(data.ArrayLayout(a, count)),
             "b": In(data.ArrayLayout(b, count)),
             "p": Out(data.ArrayLayout(product_shape(a, b), count)),
+        })
+
+
+class MultiplyAccumulate(wiring.Component):
+    """`count` sums of products, two products a cycle each: t[n] = a[2n] * b[2n] + a[2n + 1] * b[2n + 1].
+
+    `more` comes with the operands and says that they go on with the sums before, which are added too; without it new
+    sums begin.  Sums wrap around in `total`.  `timing.accumulate` cycles later; never stalls.
+    """
+
+    def __init__(self, *, count: int, a: Shape, b: Shape, total: Shape):
+        self.count = count
+        self.total = total
+        super().__init__({
+            "more": In(1),
+            "a": In(data.ArrayLayout(a, 2 * count)),
+            "b": In(data.ArrayLayout(b, 2 * count)),
+            "t": Out(data.ArrayLayout(total, count)),
         })
 
 
@@ -179,6 +200,7 @@ class Technology(ABC):
         """What can make the products of an element `a` and a weight `b`."""
         wide = max(a.width, b.width)
         possible = {MultiplierStyle.BLOCKS: wide <= self.operand_bits,
+                    MultiplierStyle.MACS: self.accumulates(a, b),
                     MultiplierStyle.PAIRS: self.pair_shift(a, b) is not None,
                     MultiplierStyle.LOGIC: wide <= WIDEST_IN_LOGIC}
         return tuple(style for style, there in possible.items() if there)
@@ -197,6 +219,10 @@ class Technology(ABC):
         """`PairMultipliers`, where there is a `pair_shift`."""
         raise ValueError(f"style of multipliers must be blocks or logic on {self.name} for {a!r} and {b!r}, not pairs")
 
+    def accumulates(self, a: Shape, b: Shape) -> bool:
+        """Whether multiplier blocks themselves add up products of `a` and `b`, as many as they have multipliers."""
+        return False
+
     def gated_sum(self, m: Module, value: Value, gates: Value, *, minus: bool, shape: Shape, name: str) -> Value:
         """value * gates[0] + 2 * value * gates[1], or, with `minus`, - instead of +; of `shape`, which holds it."""
         low, high = gated(value, gates[0]), gated(value << 1, gates[1])
@@ -204,6 +230,9 @@ class Technology(ABC):
 
     @abstractmethod
     def multipliers(self, *, count: int, a: Shape, b: Shape) -> Multipliers: ...
+
+    @abstractmethod
+    def multiply_accumulate(self, *, count: int, a: Shape, b: Shape, total: Shape) -> MultiplyAccumulate: ...
 
     @abstractmethod
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
@@ -214,6 +243,9 @@ class Technology(ABC):
 
     @abstractmethod
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources: ...
+
+    @abstractmethod
+    def multiply_accumulate_cost(self, *, count: int, a: Shape, b: Shape, total: Shape) -> Resources: ...
 
     @abstractmethod
     def rom_cost(self, *, width: int, depth: int) -> Resources: ...

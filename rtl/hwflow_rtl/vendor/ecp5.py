@@ -1,7 +1,7 @@
-"""Lattice ECP5: MULT18X18D with all its registers, DP16KD block RAM with output registers, small memories in tables.
+"""Lattice ECP5: multipliers (`dsp_ecp5`), DP16KD block RAM with output registers, small memories in tables.
 
-Sources: Lattice FPGA-TN-02204 (memory usage guide) and FPGA-TN-02205 (sysDSP usage guide); the port and INITVAL layout
-of DP16KD as in yosys' techlibs/lattice/brams_map_16kd.v, with which the tests compare ours.
+Sources: Lattice FPGA-TN-02204 (memory usage guide); the port and INITVAL layout of DP16KD as in yosys'
+techlibs/lattice/brams_map_16kd.v, with which the tests compare ours.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
 
-from .base import Multipliers, Ram, Resources, Rom, Technology, Timing
+from .base import Multipliers, MultiplyAccumulate, Ram, Resources, Rom, Technology, Timing
 from .blocks import (
     BlockRam,
     BlockRom,
@@ -29,7 +29,8 @@ from .blocks import (
     tile_rom,
     write_decoder_cost,
 )
-from .pairs import PairMultipliers, packing
+from .dsp_ecp5 import ECP5Multipliers, ECP5MultiplyAccumulate, ECP5Pairs
+from .pairs import packing
 from .pll import Pll, PllSettings
 from .pll_ecp5 import ECP5Pll, ecp5_pll_settings
 from .tables import ECP5LutRom
@@ -46,54 +47,6 @@ LUTS_FOR_A_BLOCK = 32
 LUTS_FOR_A_COLUMN, DEEPEST_COLUMN = 96, 128
 #: A TRELLIS_DPR16X4 takes four tables and the two of a third slice for its write port.
 LUTS_OF_16X4 = 6
-
-
-class ECP5Multipliers(Multipliers):
-    """Latency 4: input, pipeline and output register of the MULT18X18D, and a register in the fabric behind it.
-
-    The last one takes the long way from the multiplier's column to the adders out of their path: +20 MHz measured.
-    """
-
-    def elaborate(self, platform):
-        m = Module()
-        for n in range(self.count):
-            product = Signal(36, name=f"product{n}")
-            m.submodules[f"multiplier{n}"] = mult18x18d(Value.cast(self.a[n]), Value.cast(self.b[n]), product)
-            register = Signal(len(Value.cast(self.p[n])), name=f"register{n}", reset_less=True)
-            m.d.sync += register.eq(product)
-            m.d.comb += Value.cast(self.p[n]).eq(register)
-        return m
-
-
-class ECP5Pairs(PairMultipliers):
-    """Latency 5: operands, the three registers of the MULT18X18D, and one in the fabric behind the correction."""
-
-    def block(self, m: Module, n: int, a: Value, packed: Value) -> Value:
-        product = Signal(36, name=f"product{n}")
-        m.submodules[f"multiplier{n}"] = mult18x18d(a, packed, product)
-        return product
-
-
-def mult18x18d(a: Value, b: Value, product: Value) -> Instance:
-    """All three registers on CLK0, never reset, never stalled; `product` gets len(a) + len(b) bits.
-
-    The operands stand in the upper bits, where their signs need no copies: zeros below cost no wires, while ten copies
-    of the sign of 8 bits made it the net with the most loads.
-    """
-    ports: dict[str, object] = {}
-    for letter, operand in (("A", a), ("B", b)):
-        wide = Cat(Const(0, 18 - len(operand)), operand)
-        ports |= {f"i_{letter}{k}": wide[k] for k in range(18)}
-        ports[f"i_SIGNED{letter}"] = Const(int(operand.shape().signed), 1)
-        ports[f"i_SOURCE{letter}"] = Const(0, 1)
-        ports[f"p_REG_INPUT{letter}_CLK"] = "CLK0"
-    ports |= {f"i_C{k}": Const(0, 1) for k in range(18)}
-    below = 36 - len(a) - len(b)
-    ports |= {f"o_P{k}": product[k - below] for k in range(below, 36)}
-    ports |= {f"i_CLK{k}": ClockSignal() if k == 0 else Const(0, 1) for k in range(4)}
-    ports |= {f"i_CE{k}": Const(1, 1) for k in range(4)}
-    ports |= {f"i_RST{k}": Const(0, 1) for k in range(4)}
-    return Instance("MULT18X18D", p_REG_PIPELINE_CLK="CLK0", p_REG_OUTPUT_CLK="CLK0", **ports)
 
 
 def ccu2c_sum(m: Module, value: Value, gates: Value, *, minus: bool, shape: Shape, name: str) -> Value:
@@ -215,7 +168,7 @@ class ECP5(Technology):
     """All LFE5U and LFE5UM devices."""
 
     name = "ecp5"
-    timing = Timing(multiply=4, rom=2, ram=2)
+    timing = Timing(multiply=4, accumulate=4, rom=2, ram=2)
     operand_bits = 18
     gates_in_chains = True
     #: What a block saves elsewhere: an 8 x 8 product in logic takes 100 tables and 80 flip-flops more than in a block.
@@ -236,6 +189,17 @@ class ECP5(Technology):
 
     def pair_multipliers(self, *, count: int, a: Shape, b: Shape) -> ECP5Pairs:
         return ECP5Pairs(count=count, a=a, b=b, shift=packing(a, b, self.operand_bits))
+
+    def accumulates(self, a: Shape, b: Shape) -> bool:
+        return max(a.width, b.width) <= self.operand_bits
+
+    def multiply_accumulate(self, *, count: int, a: Shape, b: Shape, total: Shape) -> MultiplyAccumulate:
+        self.check_operands(a, b)
+        return ECP5MultiplyAccumulate(count=count, a=a, b=b, total=total)
+
+    def multiply_accumulate_cost(self, *, count: int, a: Shape, b: Shape, total: Shape) -> Resources:
+        self.check_operands(a, b)
+        return Resources(dsp=2 * count, ff=count * total.width)
 
     def gated_sum(self, m: Module, value: Value, gates: Value, *, minus: bool, shape: Shape, name: str) -> Value:
         return ccu2c_sum(m, value, gates, minus=minus, shape=shape, name=name)

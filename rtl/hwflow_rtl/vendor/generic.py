@@ -11,10 +11,10 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import ClockSignal, Instance, Module, Shape, Signal, Value
+from amaranth.hdl import ClockSignal, Instance, Module, Mux, Shape, Signal, Value
 from amaranth.lib import memory
 
-from .base import Multipliers, Ram, Resources, Rom, SinglePortRam, Technology, Timing
+from .base import Multipliers, MultiplyAccumulate, Ram, Resources, Rom, SinglePortRam, Technology, Timing
 from .pairs import PairMultipliers, packing
 from .pll import Pll, PllSettings, Wire, exact
 
@@ -35,6 +35,21 @@ class GenericMultipliers(Multipliers):
                 m.d.sync += register.eq(value)
                 value = register
             m.d.comb += self.p[n].eq(value)
+        return m
+
+
+class GenericMultiplyAccumulate(MultiplyAccumulate):
+    def __init__(self, *, count: int, a: Shape, b: Shape, total: Shape, latency: int):
+        super().__init__(count=count, a=a, b=b, total=total)
+        self.latency = latency
+
+    def elaborate(self, platform):
+        m = Module()
+        for n in range(self.count):
+            pair = self.a[2 * n] * self.b[2 * n] + self.a[2 * n + 1] * self.b[2 * n + 1]
+            sums = Signal(self.total, name=f"sum{n}", reset_less=True)
+            m.d.sync += sums.eq(pair + Mux(self.more, sums, 0))
+            m.d.comb += self.t[n].eq(delay(m, sums, self.latency - 1, f"sum{n}"))
         return m
 
 
@@ -150,6 +165,12 @@ class Generic(Technology):
     def pair_multipliers(self, *, count: int, a: Shape, b: Shape) -> GenericPairs:
         return GenericPairs(count=count, a=a, b=b, shift=self.pair_shift(a, b), latency=self.timing.multiply)
 
+    def accumulates(self, a: Shape, b: Shape) -> bool:
+        return self.like is None or self.like.accumulates(a, b)
+
+    def multiply_accumulate(self, *, count: int, a: Shape, b: Shape, total: Shape) -> GenericMultiplyAccumulate:
+        return GenericMultiplyAccumulate(count=count, a=a, b=b, total=total, latency=self.timing.accumulate)
+
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
         if name in self.roms:
             raise ValueError(f"ROM names must be unique, and '{name}' is taken")
@@ -164,6 +185,11 @@ class Generic(Technology):
         if self.like is not None:
             return self.like.multipliers_cost(count=count, a=a, b=b)
         return Resources(dsp=count)
+
+    def multiply_accumulate_cost(self, *, count: int, a: Shape, b: Shape, total: Shape) -> Resources:
+        if self.like is not None:
+            return self.like.multiply_accumulate_cost(count=count, a=a, b=b, total=total)
+        return Resources(dsp=2 * count)
 
     def rom_cost(self, *, width: int, depth: int) -> Resources:
         if self.like is not None:

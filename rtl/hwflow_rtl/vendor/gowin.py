@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
 
-from .base import Multipliers, Ram, Resources, Rom, Technology, Timing
+from .accumulate import LATENCY, FabricMultiplyAccumulate
+from .base import Multipliers, MultiplyAccumulate, Ram, Resources, Rom, Technology, Timing
 from .blocks import (
     BlockRam,
     BlockRom,
@@ -126,7 +127,7 @@ class Gowin(Technology):
     """GW1N and GW1NR.  A multiplier is counted as a MULT9X9: a MULT18X18 takes the place of two."""
 
     name = "gowin"
-    timing = Timing(multiply=3, rom=2, ram=2)
+    timing = Timing(multiply=3, accumulate=3 + LATENCY, rom=2, ram=2)
     operand_bits = 18
     #: 29 MULT9X9 and 3 MULT18X18 kept nextpnr placing for minutes, without an end seen; 40 MULT9X9 alone place.
     prefers_fabric_requantizer = True
@@ -148,6 +149,11 @@ class Gowin(Technology):
         self.check_operands(a, b)
         return GowinMultipliers(count=count, a=a, b=b)
 
+    def multiply_accumulate(self, *, count: int, a: Shape, b: Shape, total: Shape) -> MultiplyAccumulate:
+        """In the fabric: a MULTADDALU18X18 takes the place of four MULT9X9 for two products of 9 bits or fewer."""
+        return FabricMultiplyAccumulate(multipliers=self.multipliers(count=2 * count, a=a, b=b),
+                                        latency=self.timing.multiply, total=total)
+
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
         if self.rom_cost(width=width, depth=len(contents)).ram == 0:
             return GowinLutRom(width=width, contents=contents, name=name)
@@ -161,6 +167,10 @@ class Gowin(Technology):
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
         self.check_operands(a, b)
         return Resources(dsp=count * (1 if max(a.width, b.width) <= 9 else 2))
+
+    def multiply_accumulate_cost(self, *, count: int, a: Shape, b: Shape, total: Shape) -> Resources:
+        return FabricMultiplyAccumulate.cost(self.multipliers_cost(count=2 * count, a=a, b=b), count=count, a=a, b=b,
+                                             total=total)
 
     def rom_cost(self, *, width: int, depth: int) -> Resources:
         tables, tiling = lut_rom_cost(width, depth), tile_rom(width, depth, SHAPES)

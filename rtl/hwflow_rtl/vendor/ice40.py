@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Mux, Shape, Signal, Value
 
-from .base import Multipliers, Ram, Resources, Rom, SinglePortRam, Technology, Timing
+from .accumulate import LATENCY, FabricMultiplyAccumulate
+from .base import Multipliers, MultiplyAccumulate, Ram, Resources, Rom, SinglePortRam, Technology, Timing
 from .blocks import (
     BlockRam,
     BlockRom,
@@ -213,7 +214,7 @@ class ICE40(Technology):
     whichever half of them is used."""
 
     name = "ice40"
-    timing = Timing(multiply=2, rom=2, ram=2)
+    timing = Timing(multiply=2, accumulate=2 + LATENCY, rom=2, ram=2)
     operand_bits = 16
     prefers_fabric_requantizer = True
     multiplies_by_digits = True
@@ -247,6 +248,13 @@ class ICE40(Technology):
         self.check_operands(a, b)
         return ICE40Multipliers(count=count, a=a, b=b)
 
+    def multiply_accumulate(self, *, count: int, a: Shape, b: Shape, total: Shape) -> MultiplyAccumulate:
+        """In the fabric: the adders of an SB_MAC16 are loaded from its inputs C and D alone (FPGA-TN-02007; OLOADTOP in
+        yosys' model), not from a product, so that a cycle is lost before every sum; with 8 x 8 they have 16 bits.
+        """
+        return FabricMultiplyAccumulate(multipliers=self.multipliers(count=2 * count, a=a, b=b),
+                                        latency=self.timing.multiply, total=total)
+
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
         if self.rom_cost(width=width, depth=len(contents)).ram == 0:
             return ICE40LutRom(width=width, contents=contents, name=name)
@@ -266,6 +274,10 @@ class ICE40(Technology):
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
         self.check_operands(a, b)
         return Resources(dsp=-(-count // 2) if are_narrow(a, b) else count)
+
+    def multiply_accumulate_cost(self, *, count: int, a: Shape, b: Shape, total: Shape) -> Resources:
+        return FabricMultiplyAccumulate.cost(self.multipliers_cost(count=2 * count, a=a, b=b), count=count, a=a, b=b,
+                                             total=total)
 
     def rom_cost(self, *, width: int, depth: int) -> Resources:
         tables, tiling = lut_rom_cost(width, depth), tile_rom(width, depth, SHAPES)

@@ -204,7 +204,10 @@ module MULT18X18D (
   P23, P24, P25, P26, P27, P28, P29, P30, P31, P32, P33, P34, P35, SIGNEDP, SROA0, SROA1, SROA2, SROA3, SROA4,
   SROA5, SROA6, SROA7, SROA8, SROA9, SROA10, SROA11, SROA12, SROA13, SROA14, SROA15, SROA16, SROA17, SROB0, SROB1,
   SROB2, SROB3, SROB4, SROB5, SROB6, SROB7, SROB8, SROB9, SROB10, SROB11, SROB12, SROB13, SROB14, SROB15, SROB16,
-  SROB17
+  SROB17,
+  ROA0, ROA1, ROA2, ROA3, ROA4, ROA5, ROA6, ROA7, ROA8, ROA9, ROA10, ROA11, ROA12, ROA13, ROA14, ROA15, ROA16,
+  ROA17, ROB0, ROB1, ROB2, ROB3, ROB4, ROB5, ROB6, ROB7, ROB8, ROB9, ROB10, ROB11, ROB12, ROB13, ROB14, ROB15,
+  ROB16, ROB17
 );
   parameter REG_INPUTA_CLK = "NONE", REG_INPUTA_CE = "CE0", REG_INPUTA_RST = "RST0";
   parameter REG_INPUTB_CLK = "NONE", REG_INPUTB_CE = "CE0", REG_INPUTB_RST = "RST0";
@@ -252,6 +255,138 @@ module MULT18X18D (
   assign
     {SROB17, SROB16, SROB15, SROB14, SROB13, SROB12, SROB11, SROB10, SROB9, SROB8, SROB7, SROB6, SROB5, SROB4,
      SROB3, SROB2, SROB1, SROB0} = in_b[17:0];
+  assign
+    {ROA17, ROA16, ROA15, ROA14, ROA13, ROA12, ROA11, ROA10, ROA9, ROA8, ROA7, ROA6, ROA5, ROA4, ROA3, ROA2, ROA1,
+     ROA0} = in_a[17:0];
+  assign
+    {ROB17, ROB16, ROB15, ROB14, ROB13, ROB12, ROB11, ROB10, ROB9, ROB8, ROB7, ROB6, ROB5, ROB4, ROB3, ROB2, ROB1,
+     ROB0} = in_b[17:0];
+endmodule
+
+// The sum, or difference, of three numbers that the opcode chooses: A of OP1 and OP0, B of OP3 and OP2, C of OP6 to OP4;
+// OP10 to OP7 say what is done with them.  The values are those of Lattice's model of the ALU54A of the LatticeECP3, and
+// the ones of netlists that Diamond made for an LFE5U.  Its own result comes back without its two upper bits.  What the
+// opcode can choose besides (operands instead of products, shifts, logic) is random here; of the flags there are none.
+module ALU54B (
+  input A0, A1, A2, A3, A4, A5, A6, A7, A8, A9, A10, A11, A12, A13, A14, A15, A16, A17, A18, A19, A20, A21, A22,
+  A23, A24, A25, A26, A27, A28, A29, A30, A31, A32, A33, A34, A35, B0, B1, B2, B3, B4, B5, B6, B7, B8, B9, B10, B11,
+  B12, B13, B14, B15, B16, B17, B18, B19, B20, B21, B22, B23, B24, B25, B26, B27, B28, B29, B30, B31, B32, B33, B34,
+  B35, C0, C1, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13, C14, C15, C16, C17, C18, C19, C20, C21, C22, C23,
+  C24, C25, C26, C27, C28, C29, C30, C31, C32, C33, C34, C35, C36, C37, C38, C39, C40, C41, C42, C43, C44, C45, C46,
+  C47, C48, C49, C50, C51, C52, C53, CFB0, CFB1, CFB2, CFB3, CFB4, CFB5, CFB6, CFB7, CFB8, CFB9, CFB10, CFB11,
+  CFB12, CFB13, CFB14, CFB15, CFB16, CFB17, CFB18, CFB19, CFB20, CFB21, CFB22, CFB23, CFB24, CFB25, CFB26, CFB27,
+  CFB28, CFB29, CFB30, CFB31, CFB32, CFB33, CFB34, CFB35, CFB36, CFB37, CFB38, CFB39, CFB40, CFB41, CFB42, CFB43,
+  CFB44, CFB45, CFB46, CFB47, CFB48, CFB49, CFB50, CFB51, CFB52, CFB53, MA0, MA1, MA2, MA3, MA4, MA5, MA6, MA7, MA8,
+  MA9, MA10, MA11, MA12, MA13, MA14, MA15, MA16, MA17, MA18, MA19, MA20, MA21, MA22, MA23, MA24, MA25, MA26, MA27,
+  MA28, MA29, MA30, MA31, MA32, MA33, MA34, MA35, MB0, MB1, MB2, MB3, MB4, MB5, MB6, MB7, MB8, MB9, MB10, MB11,
+  MB12, MB13, MB14, MB15, MB16, MB17, MB18, MB19, MB20, MB21, MB22, MB23, MB24, MB25, MB26, MB27, MB28, MB29, MB30,
+  MB31, MB32, MB33, MB34, MB35, CIN0, CIN1, CIN2, CIN3, CIN4, CIN5, CIN6, CIN7, CIN8, CIN9, CIN10, CIN11, CIN12,
+  CIN13, CIN14, CIN15, CIN16, CIN17, CIN18, CIN19, CIN20, CIN21, CIN22, CIN23, CIN24, CIN25, CIN26, CIN27, CIN28,
+  CIN29, CIN30, CIN31, CIN32, CIN33, CIN34, CIN35, CIN36, CIN37, CIN38, CIN39, CIN40, CIN41, CIN42, CIN43, CIN44,
+  CIN45, CIN46, CIN47, CIN48, CIN49, CIN50, CIN51, CIN52, CIN53, OP0, OP1, OP2, OP3, OP4, OP5, OP6, OP7, OP8, OP9,
+  OP10, CLK0, CLK1, CLK2, CLK3, CE0, CE1, CE2, CE3, RST0, RST1, RST2, RST3, SIGNEDIA, SIGNEDIB, SIGNEDCIN,
+  output R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, R11, R12, R13, R14, R15, R16, R17, R18, R19, R20, R21, R22,
+  R23, R24, R25, R26, R27, R28, R29, R30, R31, R32, R33, R34, R35, R36, R37, R38, R39, R40, R41, R42, R43, R44, R45,
+  R46, R47, R48, R49, R50, R51, R52, R53, CO0, CO1, CO2, CO3, CO4, CO5, CO6, CO7, CO8, CO9, CO10, CO11, CO12, CO13,
+  CO14, CO15, CO16, CO17, CO18, CO19, CO20, CO21, CO22, CO23, CO24, CO25, CO26, CO27, CO28, CO29, CO30, CO31, CO32,
+  CO33, CO34, CO35, CO36, CO37, CO38, CO39, CO40, CO41, CO42, CO43, CO44, CO45, CO46, CO47, CO48, CO49, CO50, CO51,
+  CO52, CO53, EQZ, EQZM, EQOM, EQPAT, EQPATB, OVER, UNDER, OVERUNDER, SIGNEDR
+);
+  parameter REG_INPUTC0_CLK = "NONE", REG_INPUTC0_CE = "CE0", REG_INPUTC0_RST = "RST0";
+  parameter REG_INPUTC1_CLK = "NONE", REG_INPUTC1_CE = "CE0", REG_INPUTC1_RST = "RST0";
+  parameter REG_INPUTCFB_CLK = "NONE", REG_INPUTCFB_CE = "CE0", REG_INPUTCFB_RST = "RST0";
+  parameter REG_OPCODEOP0_0_CLK = "NONE", REG_OPCODEOP0_0_CE = "CE0", REG_OPCODEOP0_0_RST = "RST0";
+  parameter REG_OPCODEOP0_1_CLK = "NONE", REG_OPCODEOP0_1_CE = "CE0", REG_OPCODEOP0_1_RST = "RST0";
+  parameter REG_OPCODEOP1_0_CLK = "NONE", REG_OPCODEOP1_1_CLK = "NONE";
+  parameter REG_OPCODEIN_0_CLK = "NONE", REG_OPCODEIN_0_CE = "CE0", REG_OPCODEIN_0_RST = "RST0";
+  parameter REG_OPCODEIN_1_CLK = "NONE", REG_OPCODEIN_1_CE = "CE0", REG_OPCODEIN_1_RST = "RST0";
+  parameter REG_OUTPUT0_CLK = "NONE", REG_OUTPUT0_CE = "CE0", REG_OUTPUT0_RST = "RST0";
+  parameter REG_OUTPUT1_CLK = "NONE", REG_OUTPUT1_CE = "CE0", REG_OUTPUT1_RST = "RST0";
+  parameter REG_FLAG_CLK = "NONE", REG_FLAG_CE = "CE0", REG_FLAG_RST = "RST0";
+  parameter MCPAT_SOURCE = "STATIC", MASKPAT_SOURCE = "STATIC", MASK01 = "0x00000000000000";
+  parameter MCPAT = "0x00000000000000", MASKPAT = "0x00000000000000", RNDPAT = "0x00000000000000";
+  parameter CLK0_DIV = "ENABLED", CLK1_DIV = "ENABLED", CLK2_DIV = "ENABLED", CLK3_DIV = "ENABLED";
+  parameter GSR = "ENABLED", RESETMODE = "SYNC", MULT9_MODE = "DISABLED";
+  parameter FORCE_ZERO_BARREL_SHIFT = "DISABLED", LEGACY = "DISABLED";
+  generate
+    if (MULT9_MODE != "DISABLED") ALU54B_with_MULT9_MODE unknown_mode ();
+    if (RESETMODE != "SYNC") ALU54B_with_RESETMODE_other_than_SYNC unknown_reset ();
+    if (FORCE_ZERO_BARREL_SHIFT != "DISABLED") ALU54B_with_FORCE_ZERO_BARREL_SHIFT unknown_shift ();
+    if (REG_INPUTC0_CLK != "NONE" || REG_INPUTC1_CLK != "NONE" || REG_INPUTCFB_CLK != "NONE")
+      ALU54B_with_a_register_of_C unknown_register ();
+    if (REG_OPCODEOP0_0_CLK != REG_OPCODEOP1_0_CLK || REG_OPCODEOP0_1_CLK != REG_OPCODEOP1_1_CLK)
+      ALU54B_with_two_clocks_of_its_opcode unknown_clock ();
+  endgenerate
+  wire [35:0] product_a =
+    {MA35, MA34, MA33, MA32, MA31, MA30, MA29, MA28, MA27, MA26, MA25, MA24, MA23, MA22, MA21, MA20, MA19, MA18,
+     MA17, MA16, MA15, MA14, MA13, MA12, MA11, MA10, MA9, MA8, MA7, MA6, MA5, MA4, MA3, MA2, MA1, MA0};
+  wire [35:0] product_b =
+    {MB35, MB34, MB33, MB32, MB31, MB30, MB29, MB28, MB27, MB26, MB25, MB24, MB23, MB22, MB21, MB20, MB19, MB18,
+     MB17, MB16, MB15, MB14, MB13, MB12, MB11, MB10, MB9, MB8, MB7, MB6, MB5, MB4, MB3, MB2, MB1, MB0};
+  wire [53:0] addend =
+    {C53, C52, C51, C50, C49, C48, C47, C46, C45, C44, C43, C42, C41, C40, C39, C38, C37, C36, C35, C34, C33, C32,
+     C31, C30, C29, C28, C27, C26, C25, C24, C23, C22, C21, C20, C19, C18, C17, C16, C15, C14, C13, C12, C11, C10,
+     C9, C8, C7, C6, C5, C4, C3, C2, C1, C0};
+  wire [3:0] clocks = {CLK3, CLK2, CLK1, CLK0}, enables = {CE3, CE2, CE1, CE0}, resets = {RST3, RST2, RST1, RST0};
+  wire [6:0] choice_0, choice;
+  wire [3:0] what_0, what;
+  hwflow_dsp_register #(.WIDTH(7), .CLOCK(REG_OPCODEIN_0_CLK), .ENABLE(REG_OPCODEIN_0_CE), .RESET(REG_OPCODEIN_0_RST))
+    in_0 (.clocks(clocks), .enables(enables), .resets(resets), .d({OP6, OP5, OP4, OP3, OP2, OP1, OP0}), .q(choice_0));
+  hwflow_dsp_register #(.WIDTH(7), .CLOCK(REG_OPCODEIN_1_CLK), .ENABLE(REG_OPCODEIN_1_CE), .RESET(REG_OPCODEIN_1_RST))
+    in_1 (.clocks(clocks), .enables(enables), .resets(resets), .d(choice_0), .q(choice));
+  hwflow_dsp_register #(.WIDTH(4), .CLOCK(REG_OPCODEOP0_0_CLK), .ENABLE(REG_OPCODEOP0_0_CE),
+    .RESET(REG_OPCODEOP0_0_RST)) op_0 (
+    .clocks(clocks), .enables(enables), .resets(resets), .d({OP10, OP9, OP8, OP7}), .q(what_0));
+  hwflow_dsp_register #(.WIDTH(4), .CLOCK(REG_OPCODEOP0_1_CLK), .ENABLE(REG_OPCODEOP0_1_CE),
+    .RESET(REG_OPCODEOP0_1_RST)) op_1 (
+    .clocks(clocks), .enables(enables), .resets(resets), .d(what_0), .q(what));
+
+  wire [53:0] result;
+  wire [53:0] back = {{2{result[51]}}, result[51:0]};
+  wire [53:0] wide_a = {{18{SIGNEDIA && product_a[35]}}, product_a};
+  wire [53:0] wide_b = {{18{SIGNEDIB && product_b[35]}}, product_b};
+  reg [53:0] a, b, c, made;
+  reg known;
+  always @(*) begin
+    known = 1;
+    case (choice[1:0])
+      2'b00: a = back;
+      2'b01: a = wide_a;
+      2'b11: a = 0;
+      default: begin a = 0; known = 0; end
+    endcase
+    case (choice[3:2])
+      2'b01: b = wide_b;
+      2'b11: b = 0;
+      default: begin b = 0; known = 0; end
+    endcase
+    case (choice[6:4])
+      3'b000: c = 0;
+      3'b011: c = addend;
+      3'b101: c = back;
+      default: begin c = 0; known = 0; end
+    endcase
+    case (what)
+      4'b0100: made = a + b + c;
+      4'b0101: made = a - b + c;
+      4'b0110: made = a + b - c;
+      4'b0111: made = a - b - c;
+      default: begin made = 0; known = 0; end
+    endcase
+  end
+  // Random for every cycle that the opcode is not known in.
+  reg [53:0] noise;
+  always @(posedge clocks[0]) noise <= {$urandom, $urandom};
+  wire [53:0] next = known ? made : noise;
+  hwflow_dsp_register #(.WIDTH(18), .CLOCK(REG_OUTPUT0_CLK), .ENABLE(REG_OUTPUT0_CE), .RESET(REG_OUTPUT0_RST)) low (
+    .clocks(clocks), .enables(enables), .resets(resets), .d(next[17:0]), .q(result[17:0]));
+  hwflow_dsp_register #(.WIDTH(36), .CLOCK(REG_OUTPUT1_CLK), .ENABLE(REG_OUTPUT1_CE), .RESET(REG_OUTPUT1_RST)) high (
+    .clocks(clocks), .enables(enables), .resets(resets), .d(next[53:18]), .q(result[53:18]));
+  assign
+    {R53, R52, R51, R50, R49, R48, R47, R46, R45, R44, R43, R42, R41, R40, R39, R38, R37, R36, R35, R34, R33, R32,
+     R31, R30, R29, R28, R27, R26, R25, R24, R23, R22, R21, R20, R19, R18, R17, R16, R15, R14, R13, R12, R11, R10,
+     R9, R8, R7, R6, R5, R4, R3, R2, R1, R0} = result;
+  assign SIGNEDR = SIGNEDIA || SIGNEDIB;
 endmodule
 
 module hwflow_dsp_register (clocks, enables, resets, d, q);
