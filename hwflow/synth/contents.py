@@ -8,12 +8,12 @@ designs of the same structure differ in nothing but contents.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..errors import HwflowError
 
-__all__ = ["Contents", "Place", "cells_of", "place_of", "replaced", "separated"]
+__all__ = ["BLOCK", "ROM", "Contents", "Place", "cells_of", "filled", "place_of", "replaced", "separated"]
 
 #: The name of a ROM, and which part of it a cell holds.
 Place = tuple[str, str]
@@ -22,7 +22,7 @@ Contents = dict[Place, dict[str, str]]
 
 ROM, BLOCK = "hwflow_rom", "hwflow_block"
 _ATTRIBUTE = re.compile(rf'\s*attribute \\({ROM}|{BLOCK}) "([^"]*)"')
-_PARAMETER = re.compile(r"(\s*parameter \\(\w*INIT\w*) \d+')([01]+)$")
+_PARAMETER = re.compile(r"(\s*parameter \\(\w*INIT\w*) \d+')([01]*)$")
 
 
 def separated(text: str) -> tuple[str, Contents]:
@@ -30,29 +30,47 @@ def separated(text: str) -> tuple[str, Contents]:
 
     ValueError where two cells claim the same place.
     """
-    structure: list[str] = []
     contents: Contents = {}
+
+    def take(place: Place, name: str | None, bits: str) -> str:
+        if name is None:
+            if place in contents:
+                raise ValueError(f"part '{place[1]}' of ROM '{place[0]}' must stand in one cell, not in two")
+            contents[place] = {}
+        else:
+            contents[place][name] = bits
+        return ""
+
+    return rewritten(text, take), contents
+
+
+def filled(text: str, contents: Contents) -> str:
+    """A design in RTLIL, or its structure, with other contents of its ROMs."""
+    return rewritten(text, lambda place, name, bits: "" if name is None else contents[place][name])
+
+
+def rewritten(text: str, give: Callable[[Place, str | None, str], str]) -> str:
+    """A design in RTLIL with the bits that `give` gives for the place, the parameter and the bits of all contents.
+
+    It is called without a parameter where a cell begins.
+    """
+    lines = text.split("\n")
     found: dict[str, str] = {}
-    inside: dict[str, str] | None = None
-    for line in text.split("\n"):
+    place: Place | None = None
+    for number, line in enumerate(lines):
         start = line.lstrip()[:5]
         if start == "attri" and (attribute := _ATTRIBUTE.match(line)):
             found[attribute[1]] = attribute[2]
         elif start == "cell ":
-            inside = None
-            if ROM in found:
-                place = (found[ROM], found.get(BLOCK, ""))
-                if place in contents:
-                    raise ValueError(f"part '{place[1]}' of ROM '{place[0]}' must stand in one cell, not in two")
-                inside = contents[place] = {}
+            place = (found[ROM], found.get(BLOCK, "")) if ROM in found else None
+            if place is not None:
+                give(place, None, "")
             found = {}
-        elif inside is not None and start == "param" and (parameter := _PARAMETER.match(line)):
-            inside[parameter[2]] = parameter[3]
-            line = parameter[1]
+        elif place is not None and start == "param" and (parameter := _PARAMETER.match(line)):
+            lines[number] = parameter[1] + give(place, parameter[2], parameter[3])
         elif start[:3] == "end":
-            inside, found = None, {}
-        structure.append(line)
-    return "\n".join(structure), contents
+            place, found = None, {}
+    return "\n".join(lines)
 
 
 def place_of(cell: Mapping[str, Any]) -> Place | None:

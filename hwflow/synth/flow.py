@@ -25,17 +25,21 @@ from .constraints import constraints
 from .identity import IDENTITY_BYTES
 from .job import Job, Progress, nextpnr_of
 from .netlist import make_netlist, yosys_script
+from .patches import kept_spots
 from .paths import shortened
 from .report import SynthesisReport, read_nextpnr_report
 from .seeds import Attempt, Listener, default_jobs, from_seeds
+from .structure import Structure, keep_structure, structure_of
 from .toolchain import tools_of_family, versions
-from .top import GOALS, clocked_top, design_text, leds_of
+from .top import GOALS, clocked_top, design_text, leds_of, pll_of
 from .usage import read_parts
 
 __all__ = ["synthesize"]
 
 #: The step of nextpnr, and the folder of what comes of each seed.
 PLACE, SEEDS = "place and route", "seeds"
+#: nextpnr's netlist of the routed design, where the layout is another file.
+ROUTED = "routed.json"
 #: Resources in words.
 NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "ram": "block RAMs",
          "spram": "single-port RAMs"}
@@ -69,9 +73,10 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
         raise HwflowError(f"seeds and jobs must be at least 1, not {seeds} and {jobs}")
     tools = tools_of_family(board.family)
     job = Job(board, folder.absolute(), tools, progress)
-    if not isinstance(top, str | BoardTop):
-        top = clocked_top(top, board, ends, identity=identity, clock=clock, goal_mhz=goal_mhz)
-    text = design_text(top) if isinstance(top, BoardTop) else top
+    core = None if isinstance(top, str | BoardTop) else top
+    if core is not None:
+        top = clocked_top(core, board, ends, identity=identity, clock=clock, goal_mhz=goal_mhz)
+    text = top if isinstance(top, str) else design_text(top)
     clock_mhz = None if clock is None or clock == ON_BOARD else float(clock)
     if clock_mhz is not None:
         require_reachable(board, text, clock_mhz)
@@ -84,8 +89,19 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
             raise ToolFailed(f"{error}{remedies(job)}") from None
         make_bitstream(job)
         report = collect(job, attempts, plan)
+        if core is not None:
+            keep_for_reweight(job, text, structure_of(core, board, ends, identity=identity,
+                                                      pll=pll_of(board, clock, goal_mhz)))
         write_atomically(job.folder / "report.json", json.dumps(report.to_dict(), indent=1))
     return report
+
+
+def keep_for_reweight(job: Job, text: str, structure: Structure) -> None:
+    """structure/ and spots/: what `reweight` would have to find out of long files."""
+    keep_structure(job.folder, text, structure)
+    layout = job.folder / "layout" / LAYOUTS[job.board.family]
+    routed = layout.with_name(ROUTED)
+    kept_spots(job.folder, routed if routed.is_file() else layout, job.board.family)
 
 
 def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: float,
@@ -148,10 +164,10 @@ def device_arguments(board: Board, pins: str) -> list[str]:
         kind, size = board.device.removeprefix("LFE5").lower().split("-")
         die = "-".join(part for part in (kind.removesuffix("u"), size.rstrip("f") + "k") if part)
         return [f"--{die}", "--package", board.package, "--speed", str(board.speed), "--lpf", pins,
-                "--textcfg", "layout.config", "--write", "routed.json"]
+                "--textcfg", "layout.config", "--write", ROUTED]
     if board.family == "ice40":
         return [f"--{board.device}", "--package", board.package, "--pcf", pins, "--asc", "layout.asc",
-                "--write", "routed.json"]
+                "--write", ROUTED]
     return ["--device", board.device, "--vopt", f"family={board.chip}", "--vopt", f"cst={pins}",
             "--write", "layout.json"]
 

@@ -9,27 +9,28 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hwflow_rtl.io import Ends
+
 from ..build import MANIFEST, cached_step, digest, is_whole, write_atomically
 from ..errors import AnswerIsNo, HwflowError
 from .boards import Board
 from .clock import LAYOUTS, ON_BOARD, has_pll
-from .contents import Contents, replaced, separated
-from .flow import bitstream_path, make_bitstream
+from .contents import Contents, Place, filled, replaced, separated
+from .flow import ROUTED, bitstream_path, make_bitstream
 from .job import Job, Progress
-from .patches import PATCHES
+from .patches import PATCHES, Spot, kept_spots
+from .structure import kept_structure, structure_of
 from .toolchain import tools_of_family, versions
-from .top import clocked_top, design_text, ends_of
+from .top import clocked_top, design_text, ends_of, pll_of
 
 __all__ = ["ReweightReport", "reweight"]
 
-#: nextpnr's netlist of the routed design, where the layout is another file.
-ROUTED = "routed.json"
 #: Parts of a design that a message names.
 MOST_NAMES = 8
 REMEDY = "place and route anew with `hwflow synth`; with --reweightable its hardware has room for other weights"
@@ -74,13 +75,10 @@ def reweight(core: Any, plan: Any, identity: bytes, board: Board, base: Path, fo
                               "`hwflow synth` again")
     job = Job(board, folder.absolute(), tools_of_family(board.family), progress)
     old_text = design.read_text(encoding="utf-8")
-    progress("the design's text, without place and route")
-    clock = None if has_pll(old_text) else ON_BOARD
-    text = design_text(clocked_top(core, board, ends_of(plan), identity=identity, clock=clock))
-    (old_structure, old), (structure, new) = separated(old_text), separated(text)
-    require_same(old_structure, structure, old, new)
-
-    patch_layout(job, layout, old, new)
+    text, old, new = with_new_contents(base, old_text, core, board, ends_of(plan), identity, progress)
+    routed = layout.with_name(ROUTED)
+    spots = kept_spots(base, routed if routed.is_file() else layout, board.family)
+    patch_layout(job, layout, spots, old, new)
     with ThreadPoolExecutor(1) as beside:  # the packer is a program of its own
         packing = beside.submit(make_bitstream, job)
         patch_netlist(job, netlist, text, old, new)
@@ -90,6 +88,33 @@ def reweight(core: Any, plan: Any, identity: bytes, board: Board, base: Path, fo
     write_atomically(job.folder / "report.json", json.dumps(
         facts | {"reweighted": report.to_dict(), "bitstream": str(report.bitstream)}, indent=1))
     return report
+
+
+def with_new_contents(base: Path, old_text: str, core: Any, board: Board, ends: Ends, identity: bytes,
+                      progress: Progress) -> tuple[str, Contents, Contents]:
+    """The text of the design with `core` in place of the one that is routed in `base`, and the contents of both.
+
+    Where the same version of hwflow left the digest of the routed design's structure, and it is this one's, the text is
+    the old one with other contents; else it is written and compared.  AnswerIsNo where more than contents differs.
+    """
+    clock = None if has_pll(old_text) else ON_BOARD
+    old_structure, old = separated(old_text)
+    kept = kept_structure(base, old_text)
+    if kept:
+        progress("the design's structure, without place and route")
+        found = structure_of(core, board, ends, identity=identity, pll=pll_of(board, clock))
+        if found.digest == kept and shape_of(found.contents) == shape_of(old):
+            return filled(old_structure, found.contents), old, found.contents
+    progress("the design's text, without place and route")
+    text = design_text(clocked_top(core, board, ends, identity=identity, clock=clock))
+    structure, new = separated(text)
+    require_same(old_structure, structure, old, new)
+    return text, old, new
+
+
+def shape_of(contents: Contents) -> dict[Place, dict[str, int]]:
+    """How many bits the contents of each place have."""
+    return {place: {name: len(bits) for name, bits in parameters.items()} for place, parameters in contents.items()}
 
 
 def facts_of(path: Path) -> tuple[dict[str, Any], float]:
@@ -113,28 +138,24 @@ def patch_netlist(job: Job, source: Path, text: str, old: Contents, new: Content
     cached_step(job.folder / "netlist", digest(source, text), make)
 
 
-def patch_layout(job: Job, layout: Path, old: Contents, new: Contents) -> None:
+def patch_layout(job: Job, layout: Path, spots: Sequence[Spot], old: Contents, new: Contents) -> None:
     """layout/: the routed design with the new contents, and everything beside it as it was."""
-    routed = layout.with_name(ROUTED)
-    netlist = routed if routed.is_file() else layout
 
     def make(folder: Path) -> None:
         for path in layout.parent.iterdir():
             if path.name not in (MANIFEST, layout.name, ROUTED):
                 shutil.copyfile(path, folder / path.name)
         job.progress("new contents into the routed design")
-        made = PATCHES[job.board.family](layout.read_text(encoding="utf-8"), netlist.read_text(encoding="utf-8"),
-                                         old, new, str(layout))
+        made = PATCHES[job.board.family](layout.read_text(encoding="utf-8"), spots, old, new, str(layout))
         (folder / layout.name).write_text(made, encoding="utf-8")
 
     contents = json.dumps([[*place, parameters] for place, parameters in sorted(new.items())])
-    cached_step(job.folder / "layout", digest(layout, netlist, contents), make)
+    cached_step(job.folder / "layout", digest(layout, repr(spots), contents), make)
 
 
 def require_same(old: str, new: str, old_contents: Contents, contents: Contents) -> None:
     """AnswerIsNo with the parts of the design that differ, where they do."""
-    if old == new and {place: set(names) for place, names in old_contents.items()} == {
-            place: set(names) for place, names in contents.items()}:
+    if old == new and shape_of(old_contents) == shape_of(contents):
         return
     names = list(dict.fromkeys(differing(old, new)))
     more = f" and {len(names) - MOST_NAMES} others" if len(names) > MOST_NAMES else ""

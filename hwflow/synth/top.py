@@ -20,7 +20,8 @@ from ..layers.base import LayerGraph
 from .boards import Board
 from .clock import ON_BOARD, goal_pll
 
-__all__ = ["GOALS", "board_top", "clocked_top", "design_text", "ends_before_plan", "ends_of", "leds_of"]
+__all__ = ["GOALS", "board_top", "clocked_top", "design_text", "ends_before_plan", "ends_of", "leds_of",
+           "pll_of"]
 
 #: LEDs that `BoardTop` has a use for.
 MOST_LEDS = 3
@@ -69,8 +70,12 @@ def clocked_top(core: Any, board: Board, ends: Ends | None, *, identity: bytes, 
     `clock` is "board" for the oscillator and no PLL; MHz, or None, change nothing here.  `goal_mhz` is what place and
     route aims at, by default that of the family.
     """
-    pll = None if clock == ON_BOARD else goal_pll(board, goal_mhz or GOALS[board.family])
-    return board_top(core, board, ends, identity=identity, pll=pll)
+    return board_top(core, board, ends, identity=identity, pll=pll_of(board, clock, goal_mhz))
+
+
+def pll_of(board: Board, clock: float | str | None, goal_mhz: float | None = None) -> PllSettings | None:
+    """The PLL of `clocked_top`, None where it has none."""
+    return None if clock == ON_BOARD else goal_pll(board, goal_mhz or GOALS[board.family])
 
 
 def leds_of(board: Board) -> int:

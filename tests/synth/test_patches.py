@@ -16,7 +16,7 @@ from hwflow.synth import load_board, synthesize
 from hwflow.synth.boards import Board
 from hwflow.synth.clock import LAYOUTS
 from hwflow.synth.contents import Contents, cells_of, replaced, separated
-from hwflow.synth.patches import PATCHES, permuted, with_table
+from hwflow.synth.patches import PATCHES, kept_spots, permuted, spots_of, with_table
 from hwflow.synth.toolchain import find_tool, run_tool, tools_of_family
 
 #: Width and depth: tables of every depth, blocks of several shapes, and words in both.
@@ -65,7 +65,9 @@ def routed(board: Board, seed: int, folder: Path) -> Path:
 def patched(board: Board, folder: Path, old: Contents, new: Contents) -> str:
     layout = folder / "layout" / LAYOUTS[board.family]
     netlist = layout if board.family == "gowin" else layout.with_name("routed.json")
-    return PATCHES[board.family](layout.read_text(), netlist.read_text(), old, new, str(layout))
+    spots = spots_of(netlist.read_text(), board.family, str(netlist))
+    assert kept_spots(folder, netlist, board.family) == spots
+    return PATCHES[board.family](layout.read_text(), spots, old, new, str(layout))
 
 
 # Without tools

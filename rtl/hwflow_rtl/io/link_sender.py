@@ -7,12 +7,12 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..vendor.base import Technology
+from ..vendor.base import Rom, Technology
 from .link_bytes import TOKEN, Crc32
 from .link_queues import MAX_PAYLOAD, ROOM, ResultQueue
 from .link_receiver import Kind
 
-__all__ = ["IDENTITY_BYTES", "VERSION", "PacketSender"]
+__all__ = ["IDENTITY_BYTES", "VERSION", "PacketSender", "identity_rom"]
 
 #: Version of the protocol.
 VERSION = 1
@@ -30,6 +30,12 @@ class State(enum.Enum, shape=3):
     PAYLOAD = 3
     CHECK = 4
     CLOSE = 5
+
+
+def identity_rom(technology: Technology, identity: bytes) -> Rom:
+    """What names the design, a byte a word."""
+    rows = np.frombuffer(identity, dtype=np.uint8).reshape(IDENTITY_BYTES, 1)
+    return technology.rom(width=8, contents=rows, name="identity")
 
 
 class PacketSender(wiring.Component):
@@ -128,8 +134,7 @@ class PacketSender(wiring.Component):
 
     def payload(self, m: Module, state: Signal, place: Signal, identity: Signal, status: Signal) -> Value:
         """The byte at `place` of the payload."""
-        rows = np.frombuffer(self.identity, dtype=np.uint8).reshape(IDENTITY_BYTES, 1)
-        m.submodules.identity = rom = self.technology.rom(width=8, contents=rows, name="identity")
+        m.submodules.identity = rom = identity_rom(self.technology, self.identity)
         m.d.comb += rom.addr.eq(place[:3] - 1)
         numbers = b"".join(number.to_bytes(size, "little") for number, size in (
             (self.bytes_in, 4), (self.results.frame, 4), (ROOM, 2)))

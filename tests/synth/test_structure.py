@@ -1,0 +1,162 @@
+"""The digest of a design's structure, which stands for its text: equal where that is equal but for contents of ROMs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.hdl import Fragment, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from hwflow_rtl.vendor import Technology
+
+from hwflow import hls
+from hwflow.errors import AnswerIsNo
+from hwflow.flow import Flow, Settings
+from hwflow.layers.base import LayerGraph
+from hwflow.report.console import Console
+from hwflow.synth import ends_of, load_board
+from hwflow.synth import reweight as module
+from hwflow.synth.boards import Board
+from hwflow.synth.clock import ON_BOARD
+from hwflow.synth.contents import filled, separated
+from hwflow.synth.structure import FOLDER, NOTE, Structure, Walk, keep_structure, kept_structure, structure_of
+from hwflow.synth.top import clocked_top, design_text, pll_of
+
+MODELS = Path(__file__).parents[2] / "models"
+
+
+@pytest.fixture(scope="module")
+def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
+    return Flow(Console(quiet=True), Settings(
+        model=MODELS / "digits_mlp.onnx", data=MODELS / "digits_mlp.npz", board="icebreaker", interval=2200,
+        build=tmp_path_factory.mktemp("build"), reweightable=True))
+
+
+def other_weights(graph: LayerGraph) -> LayerGraph:
+    """Every weight replaced by another one of the layer."""
+    return replace(graph, layers=tuple(
+        replace(layer, weights=np.roll(layer.weights, 1)) if hasattr(layer, "weights") else layer
+        for layer in graph.layers))
+
+
+def plan_for(flow: Flow, board: Board) -> hls.Plan:
+    """That of the flow, for another family."""
+    return hls.plan_from_yaml(hls.plan_to_yaml(flow.plan), flow.structure, board.technology(), source="plan")
+
+
+def structure(graph: LayerGraph, plan: hls.Plan, board: Board, identity: bytes = bytes(8),
+              clock: float | str | None = None) -> Structure:
+    return structure_of(hls.lower(graph, plan, board.technology()), board, ends_of(plan), identity=identity,
+                        pll=pll_of(board, clock))
+
+
+def text(graph: LayerGraph, plan: hls.Plan, board: Board, identity: bytes = bytes(8)) -> str:
+    return design_text(clocked_top(hls.lower(graph, plan, board.technology()), board, ends_of(plan),
+                                   identity=identity))
+
+
+@pytest.mark.parametrize("name", ["icebreaker", pytest.param("ulx3s_25f", marks=pytest.mark.slow),
+                                  pytest.param("tangnano9k", marks=pytest.mark.slow)])
+def test_contents_are_those_of_the_text(flow: Flow, name: str) -> None:
+    """Of the identity, too; and the text with them is the text that would be written of the other design."""
+    board = load_board(name)
+    plan, others = plan_for(flow, board), other_weights(flow.structure)
+    first, second = structure(flow.structure, plan, board), structure(others, plan, board, b"other id")
+    texts = text(flow.structure, plan, board), text(others, plan, board, b"other id")
+    (bare, contents), (same, expected) = map(separated, texts)
+    assert bare == same
+    assert first.digest == second.digest
+    assert first.contents == contents
+    assert second.contents == expected
+    assert contents.keys() == expected.keys()
+    assert sum(contents[place] != expected[place] for place in contents) >= 10
+    assert filled(texts[0], expected) == filled(bare, expected) == texts[1]
+
+
+def test_what_makes_another_design_makes_another_digest(flow: Flow) -> None:
+    graph, plan, board = flow.structure, flow.plan, flow.board
+    tighter = Flow(Console(quiet=True), replace(flow.settings, reweightable=False))
+    faster = Flow(Console(quiet=True), replace(flow.settings, interval=1100))
+    found = [structure(graph, plan, board).digest, structure(graph, plan, board, clock=ON_BOARD).digest,
+             structure(graph, plan, replace(board, baud=board.baud // 2)).digest,
+             structure(tighter.structure, tighter.plan, board).digest, structure(graph, faster.plan, board).digest]
+    assert len(set(found)) == len(found)
+    assert structure(graph, plan, board).digest == found[0]
+
+
+class Table(wiring.Component):
+    """A ROM, and a register more where its first word is odd: what a structure must not do."""
+
+    def __init__(self, technology: Technology, contents: list[int], name: str = "word"):
+        self.technology, self.contents, self.name = technology, contents, name
+        super().__init__({"i": In(3), "o": Out(8)})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        rows = np.array(self.contents, dtype=np.uint8).reshape(-1, 1)
+        m.submodules.rom = rom = self.technology.rom(width=8, contents=rows, name="table")
+        word = Signal(8, name=self.name)
+        m.d.comb += [rom.addr.eq(self.i), word.eq(rom.data)]
+        if self.contents[0] % 2:
+            m.d.sync += self.o.eq(word)
+        else:
+            m.d.comb += self.o.eq(word)
+        return m
+
+
+def digest_of(component: Any) -> str:
+    walk = Walk()
+    walk.on(Fragment.get(component, None))
+    return walk.digest()
+
+
+def test_a_structure_that_depends_on_contents_is_noticed() -> None:
+    technology = load_board("icebreaker").technology()
+    first = digest_of(Table(technology, [2, 3, 4, 5, 6, 7, 8, 9]))
+    assert digest_of(Table(technology, [4, 1, 1, 1, 1, 1, 1, 0])) == first
+    assert digest_of(Table(technology, [3, 3, 4, 5, 6, 7, 8, 9])) != first
+    assert digest_of(Table(technology, [2, 3, 4, 5])) != first
+    assert digest_of(Table(technology, [2, 3, 4, 5, 6, 7, 8, 9], name="other")) != first
+
+
+def test_a_kept_digest_is_that_of_its_text_or_none(tmp_path: Path) -> None:
+    assert kept_structure(tmp_path, "text") == ""
+    keep_structure(tmp_path, "text", Structure("1234", {}))
+    assert kept_structure(tmp_path, "text") == "1234"
+    assert kept_structure(tmp_path, "another") == ""
+    path = tmp_path / FOLDER / NOTE
+    path.write_text(path.read_text()[:-5])
+    assert kept_structure(tmp_path, "text") == ""
+
+
+def test_new_contents_come_from_the_structure_where_it_is_kept(flow: Flow, tmp_path: Path,
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same as from the text; where nothing is kept, or other than contents differ, that is written."""
+    board, plan, ends = flow.board, flow.plan, ends_of(flow.plan)
+    old_text = text(flow.structure, plan, board)
+    keep_structure(tmp_path, old_text, structure(flow.structure, plan, board))
+    calls: list[str] = []
+
+    def counted(top: Any) -> str:
+        calls.append("text")
+        return design_text(top)
+
+    def made(base: Path, graph: LayerGraph, plan: hls.Plan) -> tuple[Any, ...]:
+        calls.clear()
+        core = hls.lower(graph, plan, board.technology())
+        return module.with_new_contents(base, old_text, core, board, ends, b"other id", print)
+
+    monkeypatch.setattr(module, "design_text", counted)
+    short = made(tmp_path, other_weights(flow.structure), plan)
+    assert not calls
+    long = made(tmp_path / "nothing", other_weights(flow.structure), plan)
+    assert calls
+    assert short == long
+    tighter = Flow(Console(quiet=True), replace(flow.settings, reweightable=False))
+    with pytest.raises(AnswerIsNo, match="these parts of it differ: "):
+        made(tmp_path, tighter.structure, tighter.plan)
+    assert calls
