@@ -37,6 +37,10 @@ class AddFunction(JoinFunction):
     def latency(self, technology: Technology) -> int:
         return self.sum.latency
 
+    @property
+    def begins_in_tables(self) -> bool:
+        return not self.is_narrow and bool(self.sum.ways.tables)
+
     def cost(self, technology: Technology) -> Resources:
         return self.sum.cost(technology)
 

@@ -56,6 +56,11 @@ class JoinFunction(ABC):
         return sum(operand.width for operand in self.operands) <= TABLE_BITS
 
     @property
+    def begins_in_tables(self) -> bool:
+        """Nothing but small tables stands between the operands and registers."""
+        return False
+
+    @property
     def ports(self) -> dict[str, Any]:
         a, b = self.operands
         return {"a": In(a.shape), "b": In(b.shape), "y": Out(self.output)}
@@ -125,8 +130,8 @@ class JoinShape:
                     f"inputs of a join of {self.beats} beats of {self.lanes} lanes must have a divisor of the beats "
                     f"and its lanes, or one beat of one lane, not {words} beats of {lanes} lanes")
 
-    def feeds(self, technology: Technology) -> list[Feed]:
-        return [Feed(words, self.beats // words, technology) for words in self.words]
+    def feeds(self, technology: Technology, paired: bool = False) -> list[Feed]:
+        return [Feed(words, self.beats // words, technology, paired) for words in self.words]
 
 
 class JoinStage(wiring.Component):
@@ -179,7 +184,8 @@ class JoinStage(wiring.Component):
     def cost(*, shape: JoinShape, function: JoinFunction, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated."""
         total = Resources(lut=8, ff=8)
-        for feed, lanes, operand in zip(shape.feeds(technology), shape.lanes_in, function.operands, strict=True):
+        feeds = shape.feeds(technology, function.begins_in_tables)
+        for feed, lanes, operand in zip(feeds, shape.lanes_in, function.operands, strict=True):
             total += feed.cost(lanes * operand.width)
         lane = TabledFunction(function).cost() if function.is_narrow else function.cost(technology)
         for _ in range(shape.lanes):
@@ -206,7 +212,7 @@ class JoinStage(wiring.Component):
             shape=data.ArrayLayout(self.function.output, self.shape.lanes), depth=depth, technology=self.technology)
         m.submodules.credit = credit = CreditCounter(words=depth, take=1)
         streams = []
-        for k, feed in enumerate(self.shape.feeds(self.technology)):
+        for k, feed in enumerate(self.shape.feeds(self.technology, self.function.begins_in_tables)):
             source = wiring.flipped(getattr(self, f"i{k}"))
             m.submodules[f"feed{k}"] = unit = feed.unit(source.payload.shape())
             link(m, source, unit.i)

@@ -1,6 +1,6 @@
 """What stands behind each input of a join, and gives a word for each word of the output.
 
-A `Pair` of two words where a word comes for each; a `Hold` where one word comes for a whole frame; a `Replay` where
+A `Pair` or `Queue` of two words where a word comes for each; a `Hold` where one word comes for a whole frame; a `Replay` where
 the words of one pixel come for all pixels.  The small operand of the next frame may come while this one's is in use.
 """
 
@@ -30,16 +30,20 @@ ALWAYS = np.iinfo(np.int64).min // 4
 
 @dataclass(frozen=True)
 class Feed:
-    """`words` come in a frame and are given `repeats` times, all of them in order and then again."""
+    """`words` come in a frame and are given `repeats` times, all of them in order and then again.
+
+    `paired`: a choice may stand between the words and their reader, so that taking one drives less.
+    """
 
     words: int
     repeats: int
     technology: Technology
+    paired: bool = False
 
     def unit(self, shape: ShapeLike) -> wiring.Component:
         """With the streams `i` and `o`, of payloads of `shape`."""
         if self.repeats == 1:
-            return Pair(shape=shape)
+            return Pair(shape=shape) if self.paired else Queue(shape=shape, depth=2)
         if self.words == 1:
             return Hold(shape=shape, repeats=self.repeats)
         return Replay(shape=shape, words=self.words, repeats=self.repeats, technology=self.technology)
@@ -47,7 +51,7 @@ class Feed:
     def cost(self, width: int) -> Resources:
         """Of words of `width` bits; RAM exact."""
         if self.repeats == 1:
-            return Pair.cost(width=width)
+            return Pair.cost(width=width) if self.paired else Queue.cost(width=width, depth=2)
         if self.words == 1:
             return Hold.cost(width=width, repeats=self.repeats)
         return Replay.cost(width=width, words=self.words, repeats=self.repeats, technology=self.technology)
