@@ -97,14 +97,14 @@ def links_of(graph: LayerGraph, flows: Sequence[tuple[Folding, Schedule]]) -> tu
         for (name, source, sink, port), lanes in zip(found, taken, strict=True))
 
 
-def link_cost(bits: int, lanes_out: int, lanes_in: int) -> Resources:
+def link_cost(bits: int, lanes_out: int, lanes_in: int, technology: Technology | None = None) -> Resources:
     """What joins a stage that gives `lanes_out` elements of `bits` bits to one that takes `lanes_in`."""
-    return Gearbox.cost(width=bits, lanes_in=lanes_out, lanes_out=lanes_in)
+    return Gearbox.cost(width=bits, lanes_in=lanes_out, lanes_out=lanes_in, technology=technology)
 
 
 def links_cost(links: Sequence[LinkPlan], technology: Technology) -> Resources:
     """What joins all the stages: queues where something waits or a stream has several readers, changes of lanes."""
-    total = sum((link_cost(link.bits, link.lanes_out, link.lanes_in) for link in links), Resources())
+    total = sum((link_cost(link.bits, link.lanes_out, link.lanes_in, technology) for link in links), Resources())
     for source in {link.source for link in links}:
         readers = [link for link in links if link.source == source]
         if len(readers) > 1 or readers[0].depth:

@@ -164,7 +164,7 @@ class Solver:
     def joined(self, layer: HardwareLayer, choice: Choice, coming: Sequence[int | None]) -> Resources:
         """What joins a stage to those before it; all of a graph's input enters at once."""
         bits = (self.graph.tensors[name].format.bits for name in layer.inputs)
-        return sum((link_cost(width, entering if lanes is None else lanes, entering)
+        return sum((link_cost(width, entering if lanes is None else lanes, entering, self.technology)
                     for width, lanes, entering in zip(bits, coming, choice.schedule.lanes_in, strict=True)),
                    Resources())
 

@@ -16,7 +16,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .pipeline import Nest, delay
+from .pipeline import Nest, adder_luts, delay, flip_flops
 from .times import Times
 from .vendor.base import Resources, Technology
 from .window_shape import WindowShape
@@ -142,15 +142,17 @@ class Fold(wiring.Component):
         return self.latency_of(self.width, self.period, self.count, self.technology)
 
     @staticmethod
-    def cost(*, width: int, came: int, period: int, count: int, technology: Technology) -> Resources:
-        """For words of `width` bits, made of words of `came` bits.  RAM exact, LUT and FF estimated."""
+    def cost(*, width: int, came: int, period: int, count: int, lanes: int, technology: Technology) -> Resources:
+        """For words of `width` bits in `lanes`, made of words of `came` bits.  RAM exact, LUT and FF estimated."""
         counters = Nest.bits((period if count > 1 else 1, count))
-        control = Resources(lut=2 * width + 2 * counters, ff=width + counters + 2)
+        control = Resources(lut=2 * width + lanes * adder_luts(0, technology) + 2 * counters, ff=width + counters + 2)
         if count == 1 or Fold.in_registers(width, period, technology):
-            return control + Resources(ff=(period - 1) * width if count > 1 else 0)
+            old = (period - 1) * width if count > 1 else 0
+            return control + flip_flops(old, old, technology)
         address, wait = (period - 1).bit_length(), technology.timing.ram + 1
-        return control + technology.ram_cost(width=width, depth=period) + Resources(
-            lut=2 * address, ff=width + wait * (came + 3) + (wait + 2) * address + 1)
+        late = width + wait * (came + 3) + (wait + 1) * address + 1
+        return (control + technology.ram_cost(width=width, depth=period) + Resources(lut=2 * address, ff=address)
+                + flip_flops(late, late, technology))
 
     def elaborate(self, platform):
         m = Module()
@@ -231,8 +233,8 @@ class Folds(wiring.Component):
         return 1 + sum(Fold.latency_of(width, *loop, technology) for loop in shape.loops)
 
     @staticmethod
-    def cost(shape: FoldShape, width: int, came: int, technology: Technology) -> Resources:
-        """Partial results of `width` bits of words of `came` bits."""
+    def cost(shape: FoldShape, width: int, came: int, lanes: int, technology: Technology) -> Resources:
+        """Partial results of `width` bits of words of `came` bits, both of `lanes` elements."""
         window = shape.window
         counts = [window.words, window.kernel[1], window.out_width, window.kernel[0]]
         if shape.has_rests:
@@ -241,7 +243,7 @@ class Folds(wiring.Component):
         total = Resources(lut=3 * frame + 8, ff=frame + came + 2 + shape.has_rests)
         for n, (period, count) in enumerate(shape.loops):
             total += Fold.cost(width=width, came=width if n else came, period=period, count=count,
-                               technology=technology)
+                               lanes=lanes, technology=technology)
         return total
 
     def elaborate(self, platform):

@@ -94,7 +94,7 @@ class FoldMaxPoolStage(wiring.Component):
         """RAM exact, LUT and FF estimated."""
         width = lanes * Shape.cast(element).width
         results = FoldMaxPoolStage.results_of(window, lanes, Shape.cast(element), technology)
-        return Folds.cost(FoldShape(window), width, width, technology) + results.cost(width)
+        return Folds.cost(FoldShape(window), width, width, lanes, technology) + results.cost(width)
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
@@ -250,7 +250,7 @@ class FoldAveragePoolStage(wiring.Component):
              output: Shape, out_lanes: int, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated."""
         schedule, results = planned(window, lanes, accumulator, rescaling, output, out_lanes, technology)
-        resources = Folds.cost(schedule.shape, schedule.width, lanes * Shape.cast(element).width, technology)
+        resources = Folds.cost(schedule.shape, schedule.width, lanes * Shape.cast(element).width, lanes, technology)
         if schedule.parts > 1:
             resources += Resources(lut=schedule.width + schedule.parts + 6, ff=schedule.width + schedule.parts + 6)
         if not schedule.steady:

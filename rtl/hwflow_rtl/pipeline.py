@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
-from .vendor.base import Technology
+from .vendor.base import Resources, Technology
 
-__all__ = ["Nest", "adder_luts", "delay", "prefetched"]
+__all__ = ["Nest", "adder_luts", "delay", "flip_flops", "prefetched"]
 
 #: Logic cells that begin and end a carry chain; nextpnr-ecp5 feeds both ends of a chain through a slice of their own.
 CHAIN_ENDS = {"ecp5": 4, "gowin": 2, "ice40": 1}
@@ -17,6 +17,16 @@ CHAIN_ENDS = {"ecp5": 4, "gowin": 2, "ice40": 1}
 def adder_luts(width: int, technology: Technology) -> int:
     """Logic cells of a routed adder whose result has `width` bits."""
     return width + width % 2 + CHAIN_ENDS.get(technology.name, max(CHAIN_ENDS.values()))
+
+
+def flip_flops(count: int, alone: int, technology: Technology | None) -> Resources:
+    """`count` flip-flops, of which `alone` take what no table of their own makes: another register, a block's output.
+
+    Where a table and a flip-flop share a logic cell, those alone take one each, and the others none, whatever share of
+    all flip-flops `Technology.placed` counts for units that do not know.
+    """
+    shared = 0 if technology is None else technology.placed(Resources(ff=count)).lut
+    return Resources(lut=alone - shared if shared else 0, ff=count)
 
 
 def delay(m: Module, value, cycles: int, name: str, *, reset_less: bool = True):

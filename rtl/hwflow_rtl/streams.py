@@ -16,6 +16,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from .pipeline import adder_luts, flip_flops
 from .times import Times, in_turn
 from .vendor.base import Resources, Technology
 
@@ -112,14 +113,20 @@ class Queue(wiring.Component):
     def cost(*, width: int, depth: int, technology: Technology | None = None) -> Resources:
         """Of words of `width` bits: LUT and FF estimated; RAM exact, and 0 without a technology."""
         if depth <= Queue.SHIFT_DEPTH:
-            return Resources(lut=(depth - 1) * width + 2 * depth, ff=depth * (width + 1))
+            return Resources(lut=(depth - 1) * width + 3 * depth) + flip_flops(depth * (width + 1), width, technology)
         count = ceil_log2(depth + 1)
-        control = Resources(lut=6 * count + 10, ff=3 * count + 3)
         if technology is not None and not has_tables(technology):
-            return control + Resources(ram=technology.ram_cost(width=width, depth=1 << ceil_log2(depth)).ram)
+            # The block gives a word late: what is written meanwhile is kept beside it.
+            blocks = technology.ram_cost(width=width, depth=1 << ceil_log2(depth)).ram
+            return (Resources(lut=7 * count + width + 4, ram=blocks)
+                    + flip_flops(2 * width + 4 * count + 6, 2 * width + 8, technology))
+        # Up to four bits are counted in tables, more in carry chains.
+        chains = 4 * adder_luts(0, technology) if technology is not None and count > 4 else 0
         blocks = -(-(1 << ceil_log2(depth)) // 16)
-        tables = blocks * -(-width // 4) * 6  # a TRELLIS_DPR16X4 takes four tables and a write slice
-        return control + Resources(lut=tables + (blocks - 1) * width, ff=width)
+        # A TRELLIS_DPR16X4 takes four tables and a write slice.
+        table = 6 if technology is None else technology.ram_cost(width=4, depth=16).lut
+        return Resources(lut=7 * count + chains + blocks * -(-width // 4) * table + (blocks - 1) * width,
+                         ff=3 * count + 3 + width)
 
     @staticmethod
     def model(beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -292,21 +299,24 @@ class Gearbox(wiring.Component):
         return in_turn(arrivals[last] + 2)
 
     @staticmethod
-    def cost(*, width: int, lanes_in: int, lanes_out: int) -> Resources:
+    def cost(*, width: int, lanes_in: int, lanes_out: int, technology: Technology | None = None) -> Resources:
         """Estimate for elements of `width` bits."""
         if lanes_in == lanes_out:
             return Resources()
         if lanes_out % lanes_in == 0:
             parts = lanes_out // lanes_in
-            skid = Queue.cost(width=width * lanes_in, depth=Gearbox.SKID)
-            return skid + Resources(lut=2 * parts + 8, ff=width * lanes_out + parts + 1)
+            skid = Queue.cost(width=width * lanes_in, depth=Gearbox.SKID, technology=technology)
+            word = width * lanes_out
+            return skid + Resources(lut=parts + 5) + flip_flops(word + parts + 1, word, technology)
         if lanes_in % lanes_out == 0:
             parts = lanes_in // lanes_out
-            skid = Queue.cost(width=width * lanes_out, depth=Gearbox.SKID)
-            return skid + Resources(lut=width * (lanes_in - lanes_out) + parts + 10, ff=width * lanes_in + parts)
+            skid = Queue.cost(width=width * lanes_out, depth=Gearbox.SKID, technology=technology)
+            kept = width * lanes_out
+            return (skid + Resources(lut=width * (lanes_in - lanes_out) + parts + 2)
+                    + flip_flops(width * lanes_in + parts, kept, technology))
         both = lcm(lanes_in, lanes_out)
-        return (Gearbox.cost(width=width, lanes_in=lanes_in, lanes_out=both)
-                + Gearbox.cost(width=width, lanes_in=both, lanes_out=lanes_out))
+        return (Gearbox.cost(width=width, lanes_in=lanes_in, lanes_out=both, technology=technology)
+                + Gearbox.cost(width=width, lanes_in=both, lanes_out=lanes_out, technology=technology))
 
     def elaborate(self, platform):
         m = Module()
