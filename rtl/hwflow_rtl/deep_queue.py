@@ -93,8 +93,10 @@ class DeepQueue(wiring.Component):
         m.submodules.ram = ram = self.technology.ram(width=width, depth=places)
         m.submodules.front = front = Front(shape=self.shape, depth=self.front)
         m.submodules.credit = credit = CreditCounter(words=self.front, take=1)
-        stored, some, space = Signal(range(places + 1)), Signal(), Signal(init=1)
-        push, pull, gone = Signal(), Signal(), Signal()  # `gone`: from the front, counted a cycle later
+        stored, some = Signal(range(places + 1), name="stored"), Signal(name="some")
+        push, pull = Signal(name="push"), Signal(name="pull")
+        space = Signal(init=1)
+        gone = Signal()  # from the front, counted a cycle later
         m.d.sync += gone.eq(front.o.valid & front.o.ready)
         read = [pull]
         for n in range(self.technology.timing.ram):

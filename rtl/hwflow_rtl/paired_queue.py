@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Shape, ShapeLike, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Shape, ShapeLike, Signal, Value, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -73,8 +73,8 @@ class PairedQueue(wiring.Component):
         """Of words of `width` bits: LUT and FF estimated, RAM exact; ValueError where the family has no such RAM."""
         rows = -(-depth // 2)
         places, count = ceil_log2(rows), ceil_log2(depth + 1)
-        control = Resources(lut=3 * places + 4 * count + 40, ff=2 * places + 3 * count + 45)
-        words = Resources(lut=3 * width, ff=5 * width) + Front.cost(width=width, depth=PairedQueue.FRONT)
+        control = Resources(lut=3 * places + 4 * count + 60, ff=2 * places + 3 * count + 45)
+        words = Resources(lut=9 * width // 2, ff=5 * width) + Front.cost(width=width, depth=PairedQueue.FRONT)
         return technology.single_port_ram_cost(width=width, depth=rows) + control + words
 
     def elaborate(self, platform):
@@ -82,8 +82,9 @@ class PairedQueue(wiring.Component):
         rows = -(-self.depth // 2)
         m.submodules.ram = ram = self.technology.single_port_ram(width=Shape.cast(self.shape).width, depth=rows)
         m.submodules.front = front = Front(shape=self.shape, depth=self.FRONT)
-        push, pop, writes, shown = Signal(), Signal(), Signal(), Signal()
-        write_row, read_row = Signal(range(rows)), Signal(range(rows))
+        push, pop = Signal(name="push"), Signal(name="pop")
+        writes, shown = Signal(name="writes"), Signal(name="shown")
+        write_row, read_row = Signal(range(rows), name="write_row"), Signal(range(rows), name="read_row")
         came = [push]  # n cycles ago
         for n in range(1, self.LATENCY):
             came.append(delay(m, came[-1], 1, f"came{n}", reset_less=False))
@@ -112,11 +113,11 @@ class PairedQueue(wiring.Component):
         return m
 
     def count(self, m: Module, up: Value, down: Value, name: str) -> Signal:
+        """One adder for both directions."""
         counter = Signal(range(self.depth + 1), name=name)
-        with m.If(up & ~down):
-            m.d.sync += counter.eq(counter + 1)
-        with m.If(down & ~up):
-            m.d.sync += counter.eq(counter - 1)
+        step = Signal(signed(2), name=f"{name}_step")
+        m.d.comb += step.eq(Cat(up ^ down, down & ~up))
+        m.d.sync += counter.eq(counter + step)
         return counter
 
     def write(self, m: Module, ram: Any, push: Value, writes: Signal, row: Signal) -> None:
@@ -138,13 +139,15 @@ class PairedQueue(wiring.Component):
         """Rows from the RAM into the front.  `came`: a word that may be read from the next cycle on."""
         m.submodules.credit = credit = CreditCounter(words=self.FRONT, take=2, give=2)
         beyond = Signal(Shape.cast(range(-1, self.depth)), init=-1)  # words that may be read, but for one
-        some, several, odd = Signal(), Signal(), Signal()  # in cycles of reads: how many; the next one is a second
-        take, both = Signal(), Signal()
-        m.d.comb += [take.eq(some & credit.credit), both.eq(take & several & ~odd)]
+        some, several = Signal(name="some"), Signal(name="several")  # in cycles of reads: there is one; there are two
+        odd = Signal()  # the next one to read is the second of its row
+        take, both = Signal(name="take"), Signal(name="both")
+        step = Signal(signed(3))
+        m.d.comb += [take.eq(some & credit.credit), both.eq(take & several & ~odd), step.eq(came - take - both)]
         m.d.sync += [
             some.eq(writes & (~beyond[-1] | came)),
             several.eq(writes & ~beyond[-1] & (came | beyond[:-1].any())),
-            beyond.eq(beyond + came - take - both),
+            beyond.eq(beyond + step),
         ]
         with m.If(take & ~both):
             m.d.sync += odd.eq(~odd)
@@ -153,7 +156,8 @@ class PairedQueue(wiring.Component):
         at_ram, was_odd = delay(m, take, 1, "at_ram", reset_less=False), delay(m, odd, 1, "was_odd")
         two = delay(m, both, 1, "two", reset_less=False)
         another = delay(m, two, 1, "another", reset_less=False)
-        given, word, other, there = Signal(range(3)), Signal(ram.width), Signal(ram.width), Signal()
+        given, there = Signal(range(3), name="given"), Signal(name="there")
+        word, other = Signal(ram.width, name="word"), Signal(ram.width, name="other")
         low, high = ram.data_out[:ram.width], ram.data_out[ram.width:]
         m.d.sync += [
             given.eq(pop + (at_ram & ~two)), there.eq(at_ram | another), other.eq(high),
