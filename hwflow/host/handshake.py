@@ -10,12 +10,13 @@ from hwflow.host.wire import LinkFailed, Wire
 
 __all__ = ["Handshake"]
 
-#: Seconds that the first question waits for its answer, and how much longer each further one.
-FIRST_ANSWER, LONGER = 0.15, 1.6
+#: Seconds that the first question waits for its answer, how much longer each further one, and the longest as a share of
+#: all the time: where one bit of 1000 is wrong, every third question has no answer.
+FIRST_ANSWER, LONGER, SHARE = 0.15, 1.6, 1 / 8
 
 
 class Handshake:
-    """RESET until the board answers, for at most `seconds`.
+    """RESET until the board answers, twice, each for at most `seconds`.
 
     `chance` makes the sequences of the questions, none of which was sent lately: late answers to earlier questions, and
     those with which a board that started anew answers data, have another one.  The board is asked twice, because an
@@ -31,8 +32,7 @@ class Handshake:
 
     def identity(self) -> Identity:
         """What the board says.  LinkFailed where nothing answers, or nothing that can be used."""
-        end = self.wire.clock() + self.seconds
-        first, identity = self.ask(end), self.ask(end)
+        first, identity = (self.ask(self.wire.clock() + self.seconds) for _ in range(2))
         name = self.wire.name
         if identity != first:
             raise LinkFailed(f"the board on {name} must say the same when it is asked twice, not design "
@@ -55,7 +55,7 @@ class Handshake:
                     if identity is not None:
                         self.round_trip = clock() - asked
                         return identity
-            wait *= LONGER
+            wait = max(wait, min(wait * LONGER, self.seconds * SHARE))
         self.give_up()
 
     def answer(self, packet: Packet, sequence: int) -> Identity | None:

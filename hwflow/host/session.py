@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from hwflow.host.pace import Pace, Patience
 from hwflow.host.packets import Identity, Kind, Packet, Status
-from hwflow.host.window import Arrival, Collector, Outbox
+from hwflow.host.window import Arrival, Collector, Outbox, Unanswered
 from hwflow.host.wire import LinkFailed, Wire
 
 __all__ = ["Progress", "Session"]
@@ -23,12 +23,7 @@ PATIENT = 4
 
 
 class Session:
-    """What host and board have of each other since a RESET.
-
-    Each packet of data, acknowledgement and question is answered by one STATUS, in their order, where neither was lost.
-    So a STATUS that brings nothing new means that data were dropped where the oldest packet without an answer is data
-    that the board has not got; and nothing where that is another one, or data would be repeated for ever.
-    """
+    """What host and board have of each other since a RESET."""
 
     def __init__(self, wire: Wire, identity: Identity, patience: Patience, round_trip: float) -> None:
         self.wire, self.identity, self.patience = wire, identity, patience
@@ -40,8 +35,7 @@ class Session:
         #: When something right came, when something new came, since when an answer is waited for.
         self.heard = self.moved = self.timer = self.clock()
         self.unanswered = 0
-        #: What is on the line and was not answered, in order: which packet of data, or None for others.
-        self.unsettled: deque[int | None] = deque()
+        self.unsettled = Unanswered()
         #: The packet of results that was missing when the host last asked for it.
         self.gap: int | None = None
         #: Packets of results that came and that the board does not know to have arrived.
@@ -83,7 +77,7 @@ class Session:
                 self.statistics.resent += 1
             else:
                 self.sent.append(self.clock())
-            self.unsettled.append(self.outbox.cursor - 1)
+            self.unsettled.add(self.outbox.cursor - 1, self.clock())
             packets.append(Packet(Kind.DATA, found[0], self.collector.acknowledge, found[1]))
         if packets:
             if not waiting:
@@ -97,12 +91,12 @@ class Session:
     def acknowledge(self) -> None:
         """Tell the board which results have come where there are no data to say it with."""
         self.wire.send(Packet(Kind.DATA, self.outbox.unexpected(), self.collector.acknowledge, b"\0"))
-        self.unsettled.append(None)
+        self.unsettled.add(None, self.clock())
         self.owed = 0
 
     def poll(self) -> None:
         self.wire.send(Packet(Kind.POLL, 0, self.collector.acknowledge))
-        self.unsettled.append(None)
+        self.unsettled.add(None, self.clock())
         self.timer = self.clock()
         self.owed = 0
 
@@ -118,6 +112,7 @@ class Session:
         if now >= self.timer + self.pace.wait:
             self.pace.asked()
             self.unanswered += 1
+            self.unsettled.forget(now - self.pace.late)
             self.poll()
 
     def take(self, packet: Packet) -> None:
@@ -139,21 +134,10 @@ class Session:
                 begun = self.sent.popleft()
                 if begun is not None:
                     self.pace.sample(self.clock() - begun)
-            self.settle(self.outbox.base - 1)
+            self.unsettled.settle(self.outbox.base - 1)
             self.progressed()
-        elif self.unsettled and (oldest := self.unsettled.popleft()) is not None and oldest >= self.outbox.base:
-            if self.unsettled:  # what this answers; what stands behind it brings nothing new any more
-                self.unsettled.popleft()
-            self.unsettled = deque([None] * len(self.unsettled))
+        elif self.outbox.in_flight and self.unsettled.dropped(self.outbox.base):
             self.outbox.go_back()
-
-    def settle(self, packet: int) -> None:
-        """All before this packet of data are answered, or their answers are lost."""
-        if packet in self.unsettled:
-            while self.unsettled.popleft() != packet:
-                pass
-        elif self.unsettled:
-            self.unsettled.popleft()
 
     def take_result(self, packet: Packet) -> None:
         arrival = self.collector.take(packet.sequence, packet.payload)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from hwflow.host.packets import MAX_PAYLOAD
 
-__all__ = ["Arrival", "Collector", "Outbox", "near"]
+__all__ = ["Arrival", "Collector", "Outbox", "Unanswered", "near"]
 
 MODULUS = 256
 #: Packets of data that are on their way at a time, at most: fewer than half of the sequences, so that an old one is
@@ -109,6 +109,48 @@ class Outbox:
     def go_back(self) -> None:
         """Send again all that the board is not known to have."""
         self.cursor = self.base
+
+
+class Unanswered:
+    """What is on the line and was not answered, in order: packets of data by their number, None for others.
+
+    Each has one STATUS for an answer, and the answers come in order, where neither was lost.  So a STATUS that brings
+    nothing new means that data were dropped where the oldest one without an answer is data that the board has not got;
+    and nothing where that is another one, or data would be repeated for ever.  A lost answer would leave one without
+    for good, and the count behind: what is too old for an answer is forgotten, and where no data are left that wait for
+    one, those on the line were dropped.
+    """
+
+    def __init__(self) -> None:
+        self._open: deque[tuple[int | None, float]] = deque()
+
+    def add(self, packet: int | None, now: float) -> None:
+        self._open.append((packet, now))
+
+    def forget(self, before: float) -> None:
+        """What was sent before that moment has no answer any more."""
+        while self._open and self._open[0][1] < before:
+            self._open.popleft()
+
+    def settle(self, packet: int) -> None:
+        """A STATUS says that this packet of data, and all before it, are on the board."""
+        if any(each == packet for each, _ in self._open):
+            while self._open.popleft()[0] != packet:
+                pass
+        elif self._open:
+            self._open.popleft()
+
+    def dropped(self, base: int) -> bool:
+        """A STATUS says nothing new: whether the board has not got the data from packet `base` on, which it expects."""
+        if not self._open:
+            return False
+        oldest = self._open.popleft()[0]
+        if oldest is None or oldest < base:
+            return not any(each is not None and each >= base for each, _ in self._open)
+        if self._open:  # what this answers; what stands behind it brings nothing new any more
+            self._open.popleft()
+        self._open = deque((None, since) for _, since in self._open)
+        return True
 
 
 class Arrival(enum.Enum):

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from hwflow.host.link import Link
+from hwflow.host.wire import LinkFailed
 from tests.host.board import DATA, Line, MemoryPort, ReferenceBoard
 
 
@@ -99,6 +100,7 @@ def test_progress_ends_with_everything():
 BAD = {
     "bit errors": {"bits": 1e-4},
     "many bit errors": {"bits": 4e-4},
+    "a bit of 1000": {"bits": 1e-3},
     "lost and doubled bytes": {"bytes_": 2e-3},
     "bursts of noise": {"bursts": 2e-3},
     "cuts": {"cuts": 1e-3},
@@ -134,3 +136,27 @@ def test_every_loss_is_reported():
     facts = seen.facts()
     assert facts["dropped"] == sum(facts["drops"].values()) >= facts["checksum_errors"] > 0
     assert facts["packets_sent"] == seen.packets_sent > packets
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_line_that_breaks_most_packets_is_not_given_up(seed):
+    """One bit of 1000 is wrong: one of three long packets comes through, and results come all the same, each right."""
+    board = board_of(200, 300)
+    there, back = Line(2 * seed, bits=1e-3), Line(2 * seed + 1, bits=1e-3)
+    link = link_to(board, there, back)
+    data, expected = frames_of(board, 60, seed)
+    assert link.exchange(data) == expected
+    assert there.hits[DATA, 128] > len(data) // 128
+    assert link.statistics.polls > 50
+
+
+def test_a_line_that_breaks_everything_is_given_up_in_time():
+    board = board_of(200, 300)
+    there, back = Line(1), Line(2)
+    link = link_to(board, there, back)
+    link.reset()
+    there.bits = back.bits = 0.03
+    began = link.port.clock()
+    with pytest.raises(LinkFailed, match="does not answer any more"):
+        link.exchange(frames_of(board, 5)[0])
+    assert link.port.clock() - began < 2 * link.patience.silence
