@@ -1,7 +1,8 @@
 """What stands behind each input of a join, and gives a word for each word of the output.
 
-A `Pair` or `Queue` of two words where a word comes for each; a `Hold` where one word comes for a whole frame; a `Replay` where
-the words of one pixel come for all pixels.  The small operand of the next frame may come while this one's is in use.
+A `Pair` or `Queue` of two words where a word comes for each; a `Hold` where one word comes for a whole frame; a
+`Replay` where the words of one pixel come for all pixels.  The small operand of the next frame may come while this
+one's is in use.
 """
 
 from __future__ import annotations

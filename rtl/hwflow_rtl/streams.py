@@ -154,7 +154,10 @@ class Queue(wiring.Component):
         return m
 
     def ring(self) -> Module:
-        """`stored` counts the words in the memory; `some` and `self.i.ready` are its comparisons, one cycle ahead."""
+        """`stored` counts the words in the memory; `some` and `self.i.ready` are its comparisons, one cycle ahead.
+
+        They are written out for the same reason as in `used_places`.
+        """
         m = Module()
         places = 1 << ceil_log2(self.depth)
         style = {} if self.technology is None else {
@@ -170,15 +173,15 @@ class Queue(wiring.Component):
             push.eq(self.i.valid & space), pull.eq(some & (~full | self.o.ready)),
             write.en.eq(push), write.data.eq(self.i.payload), self.level.eq(stored + full),
         ]
-        m.d.sync += [write.addr.eq(write.addr + push), read.addr.eq(read.addr + pull)]
-        with m.If(push & ~pull):
-            m.d.sync += [stored.eq(stored + 1), some.eq(1), space.eq(stored != self.depth - 1)]
-        with m.If(pull & ~push):
-            m.d.sync += [stored.eq(stored - 1), some.eq(stored != 1), space.eq(1)]
+        m.d.sync += [
+            write.addr.eq(write.addr + push), read.addr.eq(read.addr + pull), full.eq(pull | (full & ~self.o.ready)),
+            some.eq(push | (some & ~(pull & (stored == 1)))),
+            space.eq(pull | (space & ~(self.i.valid & (stored == self.depth - 1)))),
+        ]
+        with m.If(push ^ pull):
+            m.d.sync += stored.eq(stored + Mux(push, 1, -1))
         with m.If(pull):
-            m.d.sync += [word.eq(read.data), full.eq(1)]
-        with m.Elif(self.o.ready):
-            m.d.sync += full.eq(0)
+            m.d.sync += word.eq(read.data)
         return m
 
 

@@ -105,8 +105,10 @@ class BeatWalker(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         shape = self.shape
-        nest = Nest(m, (shape.group_words, shape.kernel[1], shape.kernel[0]), name="left")
-        word_last, column_last, row_last = nest.last
+        counts = (shape.group_words, shape.kernel[1], shape.kernel[0])
+        nest = Nest(m, counts, ahead=1, name="left")  # what is said of a beat stands in registers when it plays
+        lasts = [Signal(init=count == 1, name=f"last{k}") for k, count in enumerate(counts)]
+        word_last, column_last, row_last = lasts
         valid, first = Signal(name="valid"), Signal(name="first")
         last = word_last & column_last & row_last
         nest.advance(valid)
@@ -117,8 +119,11 @@ class BeatWalker(wiring.Component):
         row_step = (shape.dilation[0] * shape.width - shape.reach[1]) * shape.words - (shape.group_words - 1)
         one, tap, row = (Const(step % self.depth, len(self.addr)) for step in (1, tap_step, row_step))
         addr = Signal(self.addr.shape(), reset_less=True)
-        # Only what is at hand stands before the carry chain; `start` has far to go, and is chosen behind it.
-        step = Mux(word_last, Mux(column_last, row, tap), one)
+        step = Signal(self.addr.shape(), init=(one if counts[0] > 1 else tap if counts[1] > 1 else row).value)
+        with m.If(valid):
+            m.d.sync += [flag.eq(ended) for flag, ended in zip(lasts, nest.last, strict=True)]
+            m.d.sync += step.eq(Mux(nest.last[0], Mux(nest.last[1], row, tap), one))
+        # Nothing stands before the carry chain; `start` has far to go, and is chosen behind it.
         m.d.sync += addr.eq(Mux(self.start, self.base, addr + step))
         m.d.comb += self.addr.eq(addr)
 

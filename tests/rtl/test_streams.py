@@ -94,7 +94,7 @@ def test_gearbox_gives_every_whole_beat():
     assert np.array_equal(traces["o"].beats, gearbox.model(beats))
 
 
-@pytest.mark.parametrize("take, slack, words", [(1, 0, 1), (1, 1, 4), (3, 0, 7), (4, 1, 8), (5, 2, 40)])
+@pytest.mark.parametrize("take, slack, words", [(1, 0, 1), (1, 1, 4), (1, 1, 12), (3, 0, 7), (4, 1, 8), (5, 2, 40)])
 def test_credits_never_overfill(take, slack, words):
     """A starter that acts `slack` cycles after it saw the credit; the queue gives one word at random."""
     counter = CreditCounter(words=words, take=take, slack=slack)
