@@ -56,7 +56,7 @@ class Pace:
             elif layer.name in self.costs:
                 parts[layer.name] = self.costs[layer.name]
                 self.notes.add(f"layer '{layer.name}' has widths without hardware; they count as the widest")
-        parts[LINKS] = _links(graph, placed)
+        parts[LINKS] = _links(graph, placed, self.technology)
         total = self.technology.placed(sum(parts.values(), Resources()))
         prices = {name: self.budget.price(resources) for name, resources in parts.items()}
         return Design(total, self.budget.price(total), prices)
@@ -122,7 +122,7 @@ def _each_by_itself(
         picked = {layer.name: _cheapest(graph, layer, target, technology, budget) for layer in layers}
         foldings = {name: folding for name, folding in picked.items() if folding is not None}
         costs = [layer.cost(graph, foldings[layer.name], technology) for layer in layers]
-        total = technology.placed(sum(costs, _links(graph, foldings)))
+        total = technology.placed(sum(costs, _links(graph, foldings, technology)))
         return foldings, budget.fits(total)
 
     low, high = 0, len(targets) - 1
@@ -145,13 +145,14 @@ def _cheapest(
     return min(small, key=lambda f: budget.price(layer.cost(graph, f, technology)), default=None)
 
 
-def _links(graph: LayerGraph, foldings: Mapping[str, Folding]) -> Resources:
+def _links(graph: LayerGraph, foldings: Mapping[str, Folding], technology: Technology) -> Resources:
     """What joins each two neighbours that both have a folding."""
     costs = (
         link_cost(
             graph.tensors[maker.output].format.bits,
             foldings[maker.name].lanes,
             reader.schedule(graph, foldings[reader.name]).lanes_in[reader.inputs.index(maker.output)],
+            technology,
         )
         for maker, reader in _edges(graph)
         if maker.name in foldings and reader.name in foldings

@@ -147,6 +147,9 @@ class Generic(Technology):
             self.single_port_rams, self.cells_for_a_ram_block = like.single_port_rams, like.cells_for_a_ram_block
         self.roms: dict[str, npt.NDArray[np.uint8]] = {}
 
+    def placed(self, resources: Resources) -> Resources:
+        return resources if self.like is None else self.like.placed(resources)
+
     def pll_settings(self, input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:
         if self.like is not None:
             return self.like.pll_settings(input_mhz, output_mhz)
