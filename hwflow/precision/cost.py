@@ -15,6 +15,7 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow.errors import AnswerIsNo
 from hwflow.hls import Budget, Plan, make_plan, solve
 from hwflow.hls.links import link_cost
+from hwflow.hls.solver import offered
 from hwflow.hls.support import hardware_problems
 from hwflow.layers.base import Folding, HardwareLayer, Layer, LayerGraph
 from hwflow.precision.points import LINKS, Design
@@ -110,7 +111,7 @@ def _each_by_itself(
 ) -> tuple[dict[str, Folding], int, bool]:
     """Foldings by layer, their common interval, and whether they fit the budget together."""
     intervals = {
-        name: sorted({layer.schedule(graph, f).interval for f in layer.foldings(graph)})
+        name: sorted({layer.schedule(graph, f).interval for f in _foldings(graph, layer, technology)})
         for name, layer in ((layer.name, layer) for layer in layers)
     }
     if not intervals:
@@ -137,12 +138,18 @@ def _cheapest(
     graph: LayerGraph, layer: HardwareLayer, interval: int, technology: Technology, budget: Budget
 ) -> Folding | None:
     """Of the foldings with the fewest multipliers that keep up with `interval` the cheapest; None where none does."""
-    schedules = [(folding, layer.schedule(graph, folding)) for folding in layer.foldings(graph)]
+    schedules = [(folding, layer.schedule(graph, folding)) for folding in _foldings(graph, layer, technology)]
     produced = graph.tensors[layer.output].frame.elements
     fast = [folding for folding, schedule in schedules if max(schedule.interval, produced // folding.lanes) <= interval]
     least = min((folding.rows * folding.cols for folding in fast), default=0)
     small = [folding for folding in fast if folding.rows * folding.cols == least]
     return min(small, key=lambda f: budget.price(layer.cost(graph, f, technology)), default=None)
+
+
+def _foldings(graph: LayerGraph, layer: HardwareLayer, technology: Technology) -> list[Folding]:
+    """Those in styles that the solver may take on the technology."""
+    styles = offered(layer.styles(graph, technology), logic=True)
+    return [folding for folding in layer.foldings(graph) if folding.style in styles]
 
 
 def _links(graph: LayerGraph, foldings: Mapping[str, Folding], technology: Technology) -> Resources:
