@@ -1,25 +1,19 @@
-"""Places of multipliers and copies of the reset, on netlists made by hand; sites against the boards' own counts."""
+"""Copies of the reset, and that places reach the netlist, on netlists made by hand."""
 
 from __future__ import annotations
 
-import itertools
 import json
 from typing import Any
 
-import pytest
-
 from hwflow.synth import load_board
-from hwflow.synth.placement import CROWDED, MOST_RESETS, multiplier_sites, prepared
+from hwflow.synth.placement import MOST_RESETS, prepared, without_places
+from hwflow.synth.sites import multiplier_sites
 
 
 def flip_flop(q: int, d: int | str, reset: int | str = "0") -> dict[str, Any]:
     return {"type": "TRELLIS_FF", "parameters": {"REGSET": "SET"}, "attributes": {},
             "port_directions": {"CLK": "input", "DI": "input", "LSR": "input", "Q": "output"},
             "connections": {"CLK": [2], "DI": [d], "LSR": [reset], "Q": [q]}}
-
-
-def multiplier() -> dict[str, Any]:
-    return {"type": "MULT18X18D", "parameters": {}, "attributes": {}, "port_directions": {}, "connections": {}}
 
 
 def netlist(cells: dict[str, Any]) -> str:
@@ -30,37 +24,6 @@ def netlist(cells: dict[str, Any]) -> str:
 
 def cells_of(text: str) -> dict[str, Any]:
     return json.loads(text)["modules"]["top"]["cells"]
-
-
-@pytest.mark.parametrize("board", ["ulx3s_85f"])
-def test_every_multiplier_of_a_device_has_a_site(board: str) -> None:
-    sites = multiplier_sites(load_board(board).device)
-    assert len(sites) == len(set(sites)) == load_board(board).resources.dsp
-
-
-@pytest.mark.parametrize(("device", "count"), [("LFE5U-12F", 28), ("LFE5U-25F", 28), ("LFE5U-45F", 72),
-                                               ("LFE5UM5G-85F", 156)])
-def test_the_walk_turns_at_the_ends_of_rows(device: str, count: int) -> None:
-    """Neighbours in the walk are at most as far from each other as two blocks with the spine between, or two rows."""
-    sites = multiplier_sites(device)
-    assert len(sites) == count
-    places = [tuple(int(part[1:]) for part in site.split("/")[:2]) for site in sites]
-    for (x, y), (next_x, next_y) in itertools.pairwise(places):
-        assert abs(x - next_x) <= 6 if y == next_y else x == next_x
-
-
-def test_multipliers_stand_in_the_order_of_the_stages() -> None:
-    board = load_board("ulx3s_85f")
-    count = int(CROWDED * board.resources.dsp) + 1
-    names = [f"core.stage{k}_conv.array.bank0.products.multiplier0" for k in range(count)]
-    cells = cells_of(prepared(netlist({name: multiplier() for name in sorted(names)}), board))
-    assert [cells[name]["attributes"]["BEL"] for name in names] == multiplier_sites(board.device)[:count]
-
-
-def test_few_multipliers_are_left_to_the_placer() -> None:
-    board = load_board("ulx3s_85f")
-    cells = {f"core.stage0_conv.multiplier{k}": multiplier() for k in range(int(CROWDED * board.resources.dsp))}
-    assert cells_of(prepared(netlist(cells), board)) == cells
 
 
 def with_reset(readers: int) -> dict[str, Any]:
@@ -98,3 +61,19 @@ def test_a_small_reset_and_other_families_stay_as_they_are() -> None:
     assert cells_of(prepared(small, load_board("ulx3s_85f"))) == cells_of(small)
     large = netlist(with_reset(MOST_RESETS))
     assert prepared(large, load_board("icebreaker")) == large
+
+
+def crowd(count: int) -> dict[str, Any]:
+    return {f"core.stage{k}_conv.array.bank0.products.multiplier0": {
+        "type": "MULT18X18D", "parameters": {}, "attributes": {"keep": "1"}, "port_directions": {}, "connections": {}}
+        for k in range(count)}
+
+
+def test_places_are_written_and_taken_out_again() -> None:
+    board = load_board("ulx3s_85f")
+    before = netlist(crowd(board.resources.dsp))
+    after = prepared(before, board)
+    assert {cell["attributes"]["BEL"] for cell in cells_of(after).values()} == {
+        site.name for site in multiplier_sites(board.device)}
+    assert json.loads(without_places(after)) == json.loads(before)
+    assert cells_of(prepared(netlist(crowd(9)), board)) == crowd(9)
