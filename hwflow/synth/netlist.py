@@ -84,5 +84,5 @@ def make_netlist(job: Job, text: str) -> None:
         netlist = folder / "netlist.json"
         netlist.write_text(placement.prepared(netlist.read_text(encoding="utf-8"), job.board), encoding="utf-8")
 
-    key = digest(text, script, str(job.tools["yosys"]), placement.RULES, job.board.device)
+    key = digest(text, script, job.tools["yosys"].build, placement.RULES, job.board.device)
     cached_step(job.folder / "netlist", key, make, with_code=False)

@@ -6,16 +6,20 @@ register how long the longest path to it takes; `shortened` keeps the worst of e
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..errors import HwflowError
 from ..hls.plan import Plan
 from .parts import LINKS, part_of, place_of, title_of
+from .toolchain import REMEDY
 
-__all__ = ["Clock", "PartDelay", "Step", "TimingPath", "clocks_of", "core_clock", "delays_of", "path_of", "shortened"]
+__all__ = ["Clock", "PartDelay", "Step", "TimingPath", "clocks_of", "core_clock", "delays_of", "of_report", "path_of",
+           "read_report", "shortened"]
 
 #: Pins of a carry chain, iCE40's, ECP5's and Gowin's.
 CARRY_PINS = ("CIN", "FCI")
@@ -92,6 +96,24 @@ class PartDelay:
     end: str
 
 
+def read_report(path: Path) -> Any:
+    """nextpnr's JSON report, as it is or `shortened`.  HwflowError where the file is no JSON."""
+    with of_report(path):
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+@contextlib.contextmanager
+def of_report(path: Path) -> Iterator[None]:
+    """HwflowError that names the file, where the body does not find in a report of nextpnr what it looks for."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        what = f"it lacks the key {error}" if isinstance(error, KeyError) else f"it is another one ({error})"
+        raise HwflowError(
+            f"'{path}' must be a report of nextpnr in the form that hwflow knows, and {what}; install the nextpnr that "
+            f"comes with `{REMEDY}`, delete '{path.parent}', and run `hwflow synth` again") from None
+
+
 def shortened(content: Mapping[str, Any]) -> dict[str, Any]:
     """nextpnr's report with the worst register of each part and clock in place of all of them, as `worst`."""
     worst: dict[tuple[str, str], dict[str, Any]] = {}
@@ -147,7 +169,9 @@ def net_of(event: str) -> str:
 
 def core_clock(report: Path) -> float | None:
     """MHz that the stages reach, of a report as `shortened` leaves it; None for a design without paths."""
-    return next((clock.routed_mhz for clock in clocks_of(json.loads(report.read_text(encoding="utf-8")))), None)
+    content = read_report(report)
+    with of_report(report):
+        return next((clock.routed_mhz for clock in clocks_of(content)), None)
 
 
 def path_of(parts: Sequence[Mapping[str, Any]], plan: Plan | None = None) -> TimingPath:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from ..hls.plan import Plan
 from .boards import Board
 from .limits import Limit, binding_limit
 from .parts import readable
-from .paths import Clock, PartDelay, Step, TimingPath, clocks_of, delays_of
+from .paths import Clock, PartDelay, Step, TimingPath, clocks_of, delays_of, of_report, read_report
 from .seeds import Attempt
 
 __all__ = ["SynthesisReport", "Usage", "read_nextpnr_report"]
@@ -108,9 +107,15 @@ class SynthesisReport:
 def read_nextpnr_report(path: Path, board: Board, *, flip_flops: int, plan: Plan | None = None) -> dict[str, Any]:
     """The fields of a SynthesisReport that come from nextpnr's JSON report, as it is or `shortened`.
 
-    `flip_flops` is the count in the netlist, for iCE40 whose report has only logic cells.
+    `flip_flops` is the count in the netlist, for iCE40 whose report has only logic cells.  HwflowError where the file
+    is no such report.
     """
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = read_report(path)
+    with of_report(path):
+        return fields_of(content, board, flip_flops, plan)
+
+
+def fields_of(content: Mapping[str, Any], board: Board, flip_flops: int, plan: Plan | None) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for resource, cells in CELLS[board.family].items():
         used = sum(content["utilization"].get(cell, {}).get("used", 0) * units for cell, units in cells.items())

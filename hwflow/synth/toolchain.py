@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import os
 import re
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -66,12 +67,21 @@ FAMILY_TOOLS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Tool:
-    """A program that can be run: `command` before its own arguments; `origin` is "native" or "wheel"."""
+    """A program that can be run: `command` before its own arguments; `origin` is "native" or "wheel".
+
+    `says` is all that a native program says of its version: which commit it is built of, for one.
+    """
 
     name: str
     command: tuple[str, ...]
     version: str
     origin: str
+    says: str = field(default="", compare=False)
+
+    @property
+    def build(self) -> str:
+        """What tells it from other versions and builds, for the keys of cached steps."""
+        return f"{self} {self.says}".rstrip()
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} ({self.origin})"
@@ -139,19 +149,25 @@ def native_tool(name: str, program: Program) -> Tool | None:
         path = shutil.which(candidate)
         if path is None or program.version_flag is None:
             continue
-        version = native_version(path, program.version_flag)
+        says = version_text(path, program.version_flag)
+        version = version_in(says)
         if version and numbers(version) >= program.oldest:
-            return Tool(name, (path,), version, "native")
+            return Tool(name, (path,), version, "native", says)
     return None
 
 
 def native_version(path: str, flag: str) -> str:
     """The version that a program tells of itself; "" where it does not run."""
+    return version_in(version_text(path, flag))
+
+
+def version_text(path: str, flag: str) -> str:
+    """All that a program says of its version; "" where it does not run."""
     try:
         done = subprocess.run([path, flag], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return version_in(done.stdout + done.stderr)
+    return (done.stdout + done.stderr).strip()
 
 
 def wheel_tool(name: str, program: Program) -> Tool | None:
@@ -222,8 +238,8 @@ def run_tool(tool: Tool, arguments: Sequence[str], *, folder: Path, log: Path, s
     with log.open("w", encoding="utf-8", buffering=1) as file:
         file.write(f"$ {tool.name} {' '.join(arguments)}\n")
         file.flush()
-        with subprocess.Popen([*tool.command, *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+        with subprocess.Popen([*launcher(), *tool.command, *arguments], cwd=folder, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
             assert process.stdout is not None
             with (running or Running()).holding(process):
                 for line in process.stdout:
@@ -234,6 +250,17 @@ def run_tool(tool: Tool, arguments: Sequence[str], *, folder: Path, log: Path, s
     if process.returncode != 0:
         raise ToolFailed(f"{step} failed: {tool.name} said:\n{last_words(log)}\nits whole output is in {log}")
     return time.monotonic() - started
+
+
+def launcher() -> tuple[str, ...]:
+    """What stands before a command that is to end with this process, however that ends; nothing where only Linux can.
+
+    nextpnr would run on for minutes where hwflow was killed without a chance to clean up, and write into a folder that
+    the next run uses.
+    """
+    if sys.platform != "linux":
+        return ()
+    return (sys.executable, "-I", "-S", str(Path(__file__).with_name("launcher.py")), str(os.getpid()))
 
 
 def last_words(log: Path) -> str:
