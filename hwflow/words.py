@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -16,148 +15,23 @@ from click.core import ParameterSource
 from . import commands
 from .commands.board import LineSettings
 from .flow import Settings
-from .onnx.limits import parse_limits
+from .options import (
+    LAST_SEED,
+    MOST_SEEDS,
+    board_option,
+    clock_option,
+    data_option,
+    json_option,
+    limit_option,
+    model_options,
+    plan_options,
+    quantization_options,
+    reweightable_option,
+    seconds,
+)
 from .report.console import Console
-from .synth.clock import ON_BOARD
 
-__all__ = ["cli", "clock", "input_shape", "widths"]
-
-#: No FPGA here is faster.
-MOST_MHZ = 1000.0
-#: A board cannot answer sooner, seconds.
-SHORTEST = 0.01
-#: Seeds are 32 bits wide, and nobody waits for more of them.
-LAST_SEED, MOST_SEEDS = 2**32 - 1, 1000
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """`name=1,3,32,32` as the name and the sizes."""
-    name, _, shape = text.rpartition("=")
-    try:
-        sizes = tuple(int(size) for size in shape.split(","))
-    except ValueError:
-        sizes = ()
-    if not name or not sizes or min(sizes) < 1:
-        raise click.BadParameter(f"{text!r} must be an input's name and its sizes, like image=1,3,32,32")
-    return name, sizes
-
-
-def once(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """The shapes as they are; one of two for the same input would be passed over in silence."""
-    names = [name for name, _ in shapes]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise click.BadParameter(f"the input '{twice}' must be named once, not {names.count(twice)} times")
-    return shapes
-
-
-def widths(text: str) -> tuple[int, int]:
-    """`4` or `4,8` as the widths of weights and activations, which have 8 bits where only weights are named."""
-    try:
-        bits = [int(width) for width in text.split(",")]
-    except ValueError:
-        bits = []
-    if len(bits) not in (1, 2) or not all(1 <= width <= 8 for width in bits):
-        raise click.BadParameter(f"{text!r} must be the bits of weights, or of weights and activations, from 1 to 8 "
-                                 "each, like 4 or 4,8")
-    return bits[0], bits[-1] if len(bits) == 2 else 8
-
-
-def clock(text: str) -> float | str:
-    """`board` as it is, or MHz above 0."""
-    if text == ON_BOARD:
-        return text
-    try:
-        mhz = float(text)
-    except ValueError:
-        mhz = 0.0
-    if not 0 < mhz < MOST_MHZ:
-        raise click.BadParameter(f"{text!r} must be MHz from 0 to {MOST_MHZ:g}, or {ON_BOARD}")
-    return mhz
-
-
-def seconds(text: str) -> float:
-    """A time above 0 that ends."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not SHORTEST <= value < math.inf:
-        raise click.BadParameter(f"{text!r} must be seconds, at least {SHORTEST:g}")
-    return value
-
-
-limit_option = click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER",
-                            callback=lambda _context, _parameter, texts: parse_limits(texts),
-                            help="Let a model that you trust ask for more: tensor_bytes, total_bytes, seconds, ...")
-
-
-def model_options(command: F) -> F:
-    """The options of every command that reads a model."""
-    options = [
-        click.argument("model", type=click.Path(path_type=Path)),
-        click.option("--input-shape", "input_shapes", type=input_shape, multiple=True, metavar="NAME=D,D,...",
-                     callback=lambda _context, _parameter, shapes: once(shapes),
-                     help="Fix the shape of an input whose sizes the model leaves open."),
-        click.option("--build", "build", type=click.Path(path_type=Path), default=Path("build"), show_default=True,
-                     help="Where every intermediate result is written."),
-        limit_option,
-        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-data_option = click.option("--data", type=click.Path(path_type=Path),
-                           help="NPZ with in_<input>, and optionally labels and calib_<input>.")
-
-
-def quantization_options(command: F) -> F:
-    """The options of every command that makes integers."""
-    options = [
-        data_option,
-        click.option("--bits", type=widths, metavar="W[,A]",
-                     help="Bits of all weights and, where given, of all activations (else 8): 4 or 4,6."),
-        click.option("--settings", type=click.Path(path_type=Path),
-                     help="A YAML file with choices for each layer (docs/quantization-guide.md)."),
-        click.option("--hardware-argmax", is_flag=True,
-                     help="Compute the model's final ArgMax or TopK in hardware: indices leave it, not all scores."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-board_option = click.option("--board", default="ulx3s_85f", show_default=True,
-                            help="A board's name (see `hwflow boards`) or a board YAML file.")
-
-
-def plan_options(command: F) -> F:
-    """The options of every command that makes a plan."""
-    options = [
-        click.option("--plan", type=click.Path(path_type=Path),
-                     help="An edited plan.yaml instead of the one that hwflow makes."),
-        click.option("--interval", type=click.IntRange(min=1), metavar="CYCLES",
-                     help="The smallest design with at most so many cycles a frame, not the fastest that fits."),
-        click.option("--logic-multipliers", is_flag=True,
-                     help="Once the multiplier blocks are used up, multiply in logic: faster, but large designs take "
-                          "long to route."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-clock_option = click.option(
-    "--clock", type=clock, metavar="MHZ",
-    help="The core's clock, made by a PLL; without it the highest that the routed design bears.  \"board\": the "
-         "board's oscillator, without a PLL.")
-reweightable_option = click.option("--reweightable", is_flag=True,
-                                   help="Make hardware that `hwflow reweight` can give a retrained model's weights.")
-
+__all__ = ["cli"]
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="hwflow")
@@ -284,7 +158,7 @@ def synth(**options: Any) -> None:
 @click.option("--flash", is_flag=True, help="Into the memory that the board starts from; else until the power goes.")
 @click.option("--build", "build", type=click.Path(path_type=Path), default=Path("build"), show_default=True,
               help="Where `hwflow synth` wrote its results.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def program(**options: Any) -> None:
     """Put the bitstream that `hwflow synth` made of MODEL onto a board.
 
@@ -333,14 +207,14 @@ def run_on_board(as_json: bool, **options: Any) -> None:
 
 
 @cli.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def boards(**options: Any) -> None:
     """List the boards."""
     run(commands.boards, options)
 
 
 @cli.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def doctor(**options: Any) -> None:
     """Say what is installed, what is missing, and how to get it."""
     run(commands.doctor, options)
@@ -349,9 +223,6 @@ def doctor(**options: Any) -> None:
 @cli.group("onnx")
 def onnx_group() -> None:
     """Work on ONNX files that has nothing to do with hardware."""
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 @onnx_group.command()

@@ -24,6 +24,7 @@ from ..onnx.rewrite.passes import remove_unused
 from ..report import tables
 from ..report.accuracy import say_accuracy, show_accuracy, show_layers
 from ..report.axi_stream import port_facts, show_ports
+from ..report.clock import CoreClock, clock_of
 from ..report.console import Console
 from ..report.hardware import hardware_facts, show_hardware, show_weights, weights_facts
 from ..report.info import describe_model
@@ -215,9 +216,11 @@ def build(console: Console, settings: Settings) -> Result:
         folder = flow.generate()
         axi_stream = flow.generate(axi_stream=True) if settings.axi_stream else None
     rings = ring_bytes(flow.graph, flow.plan, flow.board.technology())
-    show_plan(console, flow.plan, flow.board, rings)
+    clock = core_clock(flow)
+    show_plan(console, flow.plan, flow.board, rings, clock)
     console.say(f"plan: {flow.folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
-    facts = {"plan": str(flow.folder / "plan.yaml"), "rtl": str(folder), **plan_facts(flow.plan, flow.board, rings)}
+    facts = {"plan": str(flow.folder / "plan.yaml"), "rtl": str(folder),
+             **plan_facts(flow.plan, flow.board, rings, clock=clock)}
     if axi_stream is not None:
         facts |= {"axi_stream": str(axi_stream), "ports": port_facts(flow.graph, flow.plan)}
         show_ports(console, facts["ports"])
@@ -237,7 +240,8 @@ def sim(console: Console, settings: Settings) -> Result:
     with locked(flow.folder, console.progress):
         runs = flow.simulate()
         accuracy = flow.accuracy()
-    show_simulation(console, flow.plan, flow.board, runs)
+    clock = core_clock(flow)
+    show_simulation(console, flow.plan, runs, clock)
     say_accuracy(console, accuracy)
     for run in runs.values():
         if run.waves is not None:
@@ -250,7 +254,12 @@ def sim(console: Console, settings: Settings) -> Result:
         stages = counted(len(flow.plan.stages), "stage")
         console.say(f"equal: {stages}, {settings.frames} frames, {' and '.join(runs)}, bit for bit")
     return {"exit_code": 0 if equal else 1, "equal": equal, "accuracy": accuracy.facts() if accuracy else None,
-            **simulation_facts(flow.plan, flow.board, runs)}
+            **simulation_facts(flow.plan, flow.board, runs, clock)}
+
+
+def core_clock(flow: Flow) -> CoreClock:
+    """What the cycles of the plan are counted in."""
+    return clock_of(flow.plan, flow.graph, flow.board, flow.folder / "synth" / flow.board.name)
 
 
 def _prove(console: Console, flow: Flow) -> Result:
@@ -277,7 +286,7 @@ def synth(console: Console, settings: Settings) -> Result:
     if slow:
         console.fail(slow)
     return {"exit_code": 1 if slow else 0, **synthesis_facts(flow.plan, flow.board, report),
-            **plan_facts(flow.plan, flow.board)}
+            **plan_facts(flow.plan, flow.board, clock=core_clock(flow))}
 
 
 def boards(console: Console, settings: Settings) -> Result:

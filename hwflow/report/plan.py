@@ -11,6 +11,7 @@ from hwflow_rtl.products import MultiplierStyle
 from ..hls.links import LinkPlan
 from ..hls.plan import Plan, StagePlan
 from ..synth import Board
+from .clock import CoreClock
 from .console import Console
 from .numbers import number, percent
 
@@ -66,7 +67,7 @@ def ends(plan: Plan, link: LinkPlan) -> tuple[str, str]:
     return source, sink
 
 
-def show_plan(console: Console, plan: Plan, board: Board, rings: Rings) -> None:
+def show_plan(console: Console, plan: Plan, board: Board, rings: Rings, clock: CoreClock) -> None:
     """The stages with their foldings, cycles and resources; the queues between them; the whole against the board."""
     rows = []
     for stage, ring in zip(plan.stages, rings, strict=True):
@@ -80,13 +81,11 @@ def show_plan(console: Console, plan: Plan, board: Board, rings: Rings) -> None:
     show_queues(console, plan, board)
     for name, need, have in resource_rows(plan, board):
         console.say(f"  {name}: {number(need)} of {number(have)} ({percent(need / have if have else 0.0)})")
-    rate = board.clock_mhz * 1e6 / plan.interval
-    console.say(f"  interval {number(plan.interval)} cycles = {rate:,.0f} frames/s at {board.clock_mhz:g} MHz, the "
-                f"clock of {board.name}")
+    console.say(f"  interval {number(plan.interval)} cycles: {clock.rate(plan.interval)}")
     show_use(console, plan)
     show_remedy(console, plan, board)
     for name, cycles in latencies(plan).items():
-        console.say(f"  latency of '{name}': {number(cycles)} cycles = {microseconds(cycles, board)}")
+        console.say(f"  latency of '{name}': {number(cycles)} cycles, {clock.time(cycles)}")
     console.say(f"  memory between and in the stages: {number(queue_bytes(plan))} bytes of queues, "
                 f"{number(sum(filter(None, rings)))} bytes of rings")
 
@@ -124,10 +123,6 @@ def show_remedy(console: Console, plan: Plan, board: Board) -> None:
                     "`--interval CYCLES` no more than you need")
 
 
-def microseconds(cycles: int, board: Board) -> str:
-    return f"{cycles / board.clock_mhz:,.2f} µs at {board.clock_mhz:g} MHz"
-
-
 def queue_bytes(plan: Plan) -> int:
     """What all queues on links hold."""
     return sum(link.buffer_bytes for link in plan.links)
@@ -138,15 +133,15 @@ def resource_rows(plan: Plan, board: Board) -> list[tuple[str, int, int]]:
     return [(name.upper(), need[name], have[name]) for name in need if have[name] or name != "spram"]
 
 
-def plan_facts(plan: Plan, board: Board, rings: Rings | None = None) -> dict[str, Any]:
+def plan_facts(plan: Plan, board: Board, rings: Rings | None = None, *, clock: CoreClock) -> dict[str, Any]:
     """The same as plain data; without `rings` nothing is said of them."""
     slowest = bottleneck(plan)
     facts: dict[str, Any] = {
-        "board": board.name, "interval": plan.interval, "multipliers": plan.multipliers,
+        "board": board.name, "clock": asdict(clock), "interval": plan.interval, "multipliers": plan.multipliers,
         "multiplier_use": plan.multiplier_use, "resources": asdict(plan.resources),
         "bottleneck": {"stage": slowest.name, "busy": busy(slowest, plan),
                        "multiplier_use": slowest.multiplier_use(plan.interval)},
-        "latency": [{"output": name, "cycles": cycles, "microseconds": cycles / board.clock_mhz}
+        "latency": [{"output": name, "cycles": cycles, "microseconds": cycles / clock.mhz}
                     for name, cycles in latencies(plan).items()],
         "queue_bytes": queue_bytes(plan),
         "stages": [{"stage": s.name, "layer": s.layer, "kind": s.kind, **asdict(s.folding),
@@ -166,7 +161,7 @@ def plan_facts(plan: Plan, board: Board, rings: Rings | None = None) -> dict[str
     return facts
 
 
-def show_simulation(console: Console, plan: Plan, board: Board, runs: Mapping[str, RunResult]) -> None:
+def show_simulation(console: Console, plan: Plan, runs: Mapping[str, RunResult], clock: CoreClock) -> None:
     """A row per stage: predicted and simulated cycles of the run at full speed, and equality in every run."""
     full = next(iter(runs.values()))
     frames = max(len(full.frame_done_cycles), 1)
@@ -184,11 +179,10 @@ def show_simulation(console: Console, plan: Plan, board: Board, runs: Mapping[st
     console.say(f"  interval between frames: {compared(plan.interval, interval)}")
     for (name, cycles), output in zip(latencies(plan).items(), full.outputs, strict=True):
         console.say(f"  latency of '{name}': {compared(cycles, output.first_cycle)}, "
-                    f"{microseconds(cycles, board)} planned")
+                    f"{clock.time(cycles)} planned")
     show_use(console, plan)
     if interval:
-        console.say(f"  {board.clock_mhz * 1e6 / interval:,.0f} frames/s at {board.clock_mhz:g} MHz, the clock of "
-                    f"{board.name}")
+        console.say(f"  {clock.rate(interval)}")
 
 
 def compared(predicted: int, simulated: int | None) -> str:
@@ -199,8 +193,8 @@ def compared(predicted: int, simulated: int | None) -> str:
     return f"{text}, {number(abs(simulated - predicted))} {'more' if simulated > predicted else 'fewer'} than predicted"
 
 
-def simulation_facts(plan: Plan, board: Board, runs: Mapping[str, RunResult]) -> dict[str, Any]:
-    facts = plan_facts(plan, board)
+def simulation_facts(plan: Plan, board: Board, runs: Mapping[str, RunResult], clock: CoreClock) -> dict[str, Any]:
+    facts = plan_facts(plan, board, clock=clock)
     names = list(latencies(plan))
     for name, run in runs.items():
         frames = max(len(run.frame_done_cycles), 1)

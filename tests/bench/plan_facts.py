@@ -17,8 +17,8 @@ from hwflow_rtl.window import Window
 
 from hwflow import hls
 from hwflow.flow import Flow, Settings
+from hwflow.options import input_shape
 from hwflow.report.console import Console
-from hwflow.words import input_shape
 
 
 def components(thing: Any) -> Iterator[Component]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hwflow_rtl.products import MultiplierStyle
@@ -12,10 +13,12 @@ from hwflow.flow import budget_of
 from hwflow.hls.buffers import ring_bytes
 from hwflow.hls.plan import Plan, StagePlan
 from hwflow.quantize import Quantized, quantize
+from hwflow.report.clock import CoreClock, clock_of
 from hwflow.report.console import Console
 from hwflow.report.plan import bottleneck, busy, folding_text, padding_loss, plan_facts, show_remedy
 from hwflow.report.synthesis import line_rate
 from hwflow.synth import load_board
+from hwflow.synth.identity import DesignFacts
 from tests.e2e.networks import residual
 
 BOARD = load_board("ulx3s_85f")
@@ -48,14 +51,34 @@ def test_padding_is_a_loss(plan: Plan) -> None:
 
 def test_facts(quantized: Quantized, plan: Plan) -> None:
     rings = ring_bytes(quantized.graph, plan, BOARD.technology())
-    facts = plan_facts(plan, BOARD, rings)
+    clock = CoreClock(125.0, "of a test", routed=True, board_mhz=25.0)
+    facts = plan_facts(plan, BOARD, rings, clock=clock)
+    assert facts["clock"] == {"mhz": 125.0, "what": "of a test", "routed": True, "board_mhz": 25.0}
     assert facts["bottleneck"]["stage"] == bottleneck(plan).name
     assert max(stage.schedule.interval for stage in plan.stages) == bottleneck(plan).schedule.interval
     assert facts["latency"] == [{"output": quantized.graph.outputs[0], "cycles": plan.latency[0],
-                                 "microseconds": plan.latency[0] / BOARD.clock_mhz}]
+                                 "microseconds": plan.latency[0] / 125}]
     assert facts["queue_bytes"] == sum(link["queue_bytes"] for link in facts["links"]) > 0
     assert facts["ring_bytes"] == sum(ring or 0 for ring in rings) > 0
     assert [stage["ring_bytes"] for stage in facts["stages"]] == list(rings)
+
+
+def test_the_clock_is_that_of_the_routed_design_or_a_limit(quantized: Quantized, plan: Plan, tmp_path: Path) -> None:
+    goal = clock_of(plan, quantized.graph, BOARD, tmp_path)
+    assert (goal.mhz, goal.routed) == (250.0, False)
+    assert goal.rate(1000) == ("at most 250,000 frames/s at 250 MHz, what place and route aims at; the clock that it "
+                               "reaches is known after `hwflow synth`; 25,000 on the oscillator, at 25 MHz")
+    assert goal.time(500) == "at least 2.00 µs at 250 MHz"
+    DesignFacts.of(quantized.graph, plan, board=BOARD.name, baud=BOARD.baud, clock_mhz=140.0).write(tmp_path)
+    routed = clock_of(plan, quantized.graph, BOARD, tmp_path)
+    assert routed.rate(1000) == f"140,000 frames/s at 140 MHz, the clock of the routed design in '{tmp_path}'"
+    assert routed.time(70) == "0.50 µs at 140 MHz"
+    another = replace(plan, stages=(replace(plan.stages[0], folding=replace(plan.stages[0].folding, lanes=3)),
+                                    *plan.stages[1:]))
+    assert clock_of(another, quantized.graph, BOARD, tmp_path) == goal
+    small = clock_of(plan, quantized.graph, load_board("icebreaker"), tmp_path)
+    assert not small.routed
+    assert small.mhz <= 80  # what its multipliers bear
 
 
 def test_the_serial_line_carries_every_input_and_output(plan: Plan) -> None:

@@ -1,0 +1,59 @@
+"""The clock that a plan's cycles are counted in: that of the routed design where there is one, else what is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import HwflowError
+from ..hls.plan import Plan
+from ..layers.base import LayerGraph
+from ..synth.boards import Board
+from ..synth.identity import DesignFacts, identity
+from ..synth.limits import binding_limit
+from ..synth.top import GOALS
+
+__all__ = ["CoreClock", "clock_of"]
+
+
+@dataclass(frozen=True)
+class CoreClock:
+    """`mhz` drives the stages; `what` says which clock that is.  `routed` is False for one that is only an upper limit.
+    """
+
+    mhz: float
+    what: str
+    routed: bool
+    board_mhz: float
+
+    def rate(self, interval: int) -> str:
+        """Frames a second, in words."""
+        most = "" if self.routed else "at most "
+        other = "" if self.routed else (f"; {self.board_mhz * 1e6 / interval:,.0f} on the oscillator, at "
+                                        f"{self.board_mhz:g} MHz")
+        return f"{most}{self.mhz * 1e6 / interval:,.0f} frames/s at {self}{other}"
+
+    def time(self, cycles: int) -> str:
+        """How long so many cycles are."""
+        return f"{'' if self.routed else 'at least '}{cycles / self.mhz:,.2f} µs at {self.mhz:.6g} MHz"
+
+    def __str__(self) -> str:
+        return f"{self.mhz:.6g} MHz, {self.what}"
+
+
+def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreClock:
+    """That of the design in `folder`, which `hwflow synth` leaves it in, where it is this very one; else the clock that
+    place and route aims at, within the limits of the device's data sheet, as near as its PLL comes."""
+    try:
+        facts = DesignFacts.read(folder)
+    except HwflowError:  # nothing is routed, or what is left of it is damaged
+        facts = None
+    if facts is not None and facts.identity == identity(graph, plan) and facts.board == board.name:
+        return CoreClock(facts.clock_mhz, f"the clock of the routed design in '{folder}'", True, board.clock_mhz)
+    used = plan.resources
+    limit = binding_limit(board.family, dsp=used.dsp, ram=used.ram, spram=used.spram).mhz
+    settings = board.technology().pll_settings(board.clock_mhz, min(GOALS[board.family], limit))
+    if settings is None:
+        return CoreClock(board.clock_mhz, f"the oscillator of {board.name}", True, board.clock_mhz)
+    what = "what place and route aims at; the clock that it reaches is known after `hwflow synth`"
+    return CoreClock(float(settings.output_mhz), what, False, board.clock_mhz)
