@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Shape, ShapeLike, Signal, Value, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -11,7 +11,7 @@ from .pipeline import delay
 from .streams import CreditCounter, Queue, link
 from .vendor.base import Resources, Technology
 
-__all__ = ["DeepQueue", "Front", "pointer"]
+__all__ = ["DeepQueue", "Front", "counted", "pointer"]
 
 
 class Front(Queue):
@@ -60,7 +60,7 @@ class DeepQueue(wiring.Component):
     @staticmethod
     def front_of(technology: Technology) -> int:
         """Words behind the RAM for one in every cycle: its latency, the front's, and until a place counts as free."""
-        return technology.timing.ram + 1 + 2
+        return technology.timing.ram + 1 + 1
 
     @staticmethod
     def least_depth(technology: Technology) -> int:
@@ -85,7 +85,7 @@ class DeepQueue(wiring.Component):
         front = DeepQueue.front_of(technology)
         count = ceil_log2(depth - front + 1)
         return (technology.ram_cost(width=width, depth=depth - front) + Front.cost(width=width, depth=front)
-                + Resources(lut=8 * count + 16, ff=3 * count + technology.timing.ram + 9))
+                + Resources(lut=8 * count + 16, ff=3 * count + technology.timing.ram + 8))
 
     def elaborate(self, platform):
         m = Module()
@@ -93,29 +93,35 @@ class DeepQueue(wiring.Component):
         m.submodules.ram = ram = self.technology.ram(width=width, depth=places)
         m.submodules.front = front = Front(shape=self.shape, depth=self.front)
         m.submodules.credit = credit = CreditCounter(words=self.front, take=1)
-        stored, some = Signal(range(places + 1), name="stored"), Signal(name="some")
         push, pull = Signal(name="push"), Signal(name="pull")
-        space = Signal(init=1)
-        gone = Signal()  # from the front, counted a cycle later
-        m.d.sync += gone.eq(front.o.valid & front.o.ready)
+        some, space = Signal(name="some"), Signal(name="space", init=1)
+        stored = counted(m, push, pull, places, "stored")
         read = [pull]
         for n in range(self.technology.timing.ram):
             read.append(delay(m, read[-1], 1, f"read{n}", reset_less=False))
         m.d.comb += [
             self.i.ready.eq(space), push.eq(self.i.valid & space), pull.eq(some & credit.credit),
             ram.write_en.eq(push), ram.write_data.eq(Value.cast(self.i.payload)),
-            credit.taken.eq(pull), credit.given.eq(gone),
+            credit.taken.eq(pull), credit.given.eq(front.o.valid & front.o.ready),
             front.i.valid.eq(read[-1]), Value.cast(front.i.payload).eq(ram.read_data),
             self.level.eq(stored + sum(read[1:]) + front.level),
         ]
         pointer(m, ram.write_addr, push, places, "write")
         pointer(m, ram.read_addr, pull, places, "read")
         with m.If(push & ~pull):
-            m.d.sync += [stored.eq(stored + 1), some.eq(1), space.eq(stored != places - 1)]
+            m.d.sync += [some.eq(1), space.eq(stored != places - 1)]
         with m.If(pull & ~push):
-            m.d.sync += [stored.eq(stored - 1), some.eq(stored != 1), space.eq(1)]
+            m.d.sync += [some.eq(stored != 1), space.eq(1)]
         link(m, front.o, wiring.flipped(self.o))
         return m
+
+
+def counted(m: Module, up: Value, down: Value, most: int, name: str) -> Signal:
+    """`up` that came less `down`, from 0 to `most`.  One adder counts in both directions."""
+    count, step = Signal(range(most + 1), name=name), Signal(signed(2), name=f"{name}_step")
+    m.d.comb += step.eq(Cat(up ^ down, down & ~up))
+    m.d.sync += count.eq(count + step)
+    return count
 
 
 def pointer(m: Module, address: Signal, step: Value, places: int, name: str) -> None:

@@ -9,7 +9,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from .deep_queue import Front, pointer
+from .deep_queue import Front, counted, pointer
 from .pipeline import delay
 from .streams import CreditCounter
 from .vendor.base import Resources, Technology
@@ -99,26 +99,18 @@ class PairedQueue(wiring.Component):
         self.read(m, ram, front, came[2], pop, writes, read_row)
         space = Signal(init=1)
         m.d.comb += self.i.ready.eq(space)
-        inside = self.count(m, push, pop, "inside")
+        inside = counted(m, push, pop, self.depth, "inside")
         with m.If(push & ~pop):
             m.d.sync += space.eq(inside != self.depth - 1)
         with m.If(pop & ~push):
             m.d.sync += space.eq(1)
         m.d.comb += self.level.eq(inside)
-        due = self.count(m, came[-1], pop, "due")  # came so long ago that they may be seen at the output
+        due = counted(m, came[-1], pop, self.depth, "due")  # came so long ago that they may be seen at the output
         with m.If(came[-1] & ~pop):
             m.d.sync += shown.eq(1)
         with m.If(pop & ~came[-1]):
             m.d.sync += shown.eq(due != 1)
         return m
-
-    def count(self, m: Module, up: Value, down: Value, name: str) -> Signal:
-        """One adder for both directions."""
-        counter = Signal(range(self.depth + 1), name=name)
-        step = Signal(signed(2), name=f"{name}_step")
-        m.d.comb += step.eq(Cat(up ^ down, down & ~up))
-        m.d.sync += counter.eq(counter + step)
-        return counter
 
     def write(self, m: Module, ram: Any, push: Value, writes: Signal, row: Signal) -> None:
         """Words of one row from the delay line into the RAM, in cycles of writes."""

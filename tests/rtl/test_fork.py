@@ -88,8 +88,8 @@ def twin(technology):
 
 
 def test_deep_queue_refuses_few_words():
-    with pytest.raises(ValueError, match="depth of a DeepQueue must be at least 7, not 6; take a Queue"):
-        DeepQueue(shape=8, depth=6, technology=ECP5())
+    with pytest.raises(ValueError, match="depth of a DeepQueue must be at least 6, not 5; take a Queue"):
+        DeepQueue(shape=8, depth=5, technology=ECP5())
 
 
 @pytest.mark.parametrize("family", FAMILIES)

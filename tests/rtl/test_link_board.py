@@ -209,7 +209,7 @@ def test_a_board_answers_at_its_pins(sync_us: float | None, monkeypatch: pytest.
 def test_frames_that_wait_are_paid_for() -> None:
     technology = ECP5()
     plain, several = BoardTop.cost(technology), BoardTop.cost(technology, core_of_sums(4096)[1])
-    waiting = [technology.ram_cost(width=width, depth=2048 - 5).ram for width in (16, 16, 16, 18)]
+    waiting = [technology.ram_cost(width=width, depth=2048 - 4).ram for width in (16, 16, 16, 18)]
     assert several.ram - plain.ram == sum(waiting)
     assert several.lut > plain.lut
     bytewise, wide = (Ends((End(lanes, 8, 4096),), (End(lanes, 8, 4096),)) for lanes in (1, 4))

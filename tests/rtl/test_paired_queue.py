@@ -113,7 +113,7 @@ def test_few_words_and_other_families_are_refused() -> None:
     with pytest.raises(ValueError, match="depth of a PairedQueue must be at least 16, not 15; take a Queue"):
         PairedQueue(shape=8, depth=15, technology=UP5K)
     for technology in (ECP5(), Gowin(), Generic(like=ECP5())):
-        with pytest.raises(ValueError, match="memory must be tables or blocks on (ecp5|gowin), which has no large"):
+        with pytest.raises(ValueError, match=r"memory must be tables or blocks on (ecp5|gowin), which has no large"):
             technology.single_port_ram(width=8, depth=100)
         with pytest.raises(ValueError, match="not spram"):
             PairedQueue.cost(width=8, depth=100, technology=technology)
