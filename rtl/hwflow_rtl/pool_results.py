@@ -64,7 +64,7 @@ def drain(m: Module, ready: Value, sums: Sequence[Value], parts: int, step: int)
     if parts == 1:
         return ready, list(sums)
     rest = [Signal.like(value, name=f"rest{n}", reset_less=True) for n, value in enumerate(sums)]
-    pulses = Signal(step * (parts - 1) + 1) if step * parts <= 16 else None
+    pulses = Signal(step * (parts - 1) + 1, name="pulses") if step * parts <= 16 else None
     valid = Signal()
     if pulses is not None:
         mask = sum(1 << (step * part) for part in range(parts))

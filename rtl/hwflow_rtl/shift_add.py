@@ -145,7 +145,8 @@ class ShiftAdd(wiring.Component):
         with m.If(state.valid):
             m.d.sync += [left.eq(steps - 1), *assign(held, state)]
         with m.Elif(~left[-1]):
-            m.d.sync += [left.eq(left - 1), *assign(held, step(held, held.total + Mux(held.factor[0], held.value, 0)))]
+            total = Mux(held.factor[0], held.total + held.value, held.total)  # behind the carries, as in a stage
+            m.d.sync += [left.eq(left - 1), *assign(held, step(held, total))]
         return replace(held, valid=done, factor=held.factor[:max(0, len(held.factor) - steps)])
 
 
