@@ -26,8 +26,9 @@ from .identity import IDENTITY_BYTES
 from .job import Job, Progress, nextpnr_of
 from .netlist import make_netlist, yosys_script
 from .patches import kept_spots
-from .paths import shortened
+from .paths import of_report, read_report, shortened
 from .report import SynthesisReport, read_nextpnr_report
+from .routing import RULES, place_and_route
 from .seeds import Attempt, Listener, default_jobs, from_seeds
 from .structure import Structure, keep_structure, structure_of
 from .toolchain import tools_of_family, versions
@@ -40,13 +41,12 @@ __all__ = ["synthesize"]
 PLACE, SEEDS = "place and route", "seeds"
 #: nextpnr's netlist of the routed design, where the layout is another file.
 ROUTED = "routed.json"
+#: hwflow's own code that changes what nextpnr wrote, in the folder of a seed: the rest of it may change without placing
+#: anew.
+REPORT_CODE = tuple(Path(__file__).with_name(name) for name in ("paths.py", "parts.py"))
 #: Resources in words.
 NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "ram": "block RAMs",
          "spram": "single-port RAMs"}
-#: Share of an ECP5's multipliers above which nextpnr's second router is taken: it negotiates for all wires at once, and
-#: of a network with 142 of 156 multipliers, from the same places, it was done in 294 s and not 366 s, at 146.9 MHz and
-#: not 148.0 MHz.
-CROWDED = 0.6
 BITSTREAM_SUFFIX = {"ecp5": "bit", "ice40": "bin", "gowin": "fs"}
 
 
@@ -110,22 +110,21 @@ def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: floa
     wires, and nextpnr's report; there the PLL makes the clock that the design is to run at."""
     suffix, pins = constraints(job.board, leds=leds_of(job.board))
     netlist = job.folder / "netlist" / "netlist.json"
-    arguments = layout_arguments(job.board, goal_mhz, sum(parts_of(job).values(), Resources()).dsp)
+    arguments = layout_arguments(job.board, goal_mhz)
 
     def make(folder: Path, seed: int, listener: Listener) -> None:
         (folder / f"top.{suffix}").write_text(pins)
         step = PLACE if len(seeds) == 1 else f"{PLACE}, seed {seed}"
         job.progress(f"{step}, with nextpnr: minutes for a large design")
-        job.run(nextpnr_of(job).name, [*arguments, "--seed", str(seed)], folder, step, netlist, listener)
-        report = folder / "report.json"
-        report.write_text(json.dumps(shortened(json.loads(report.read_text(encoding="utf-8"))), indent=1))
+        place_and_route(job, [*arguments, "--seed", str(seed)], folder, step, netlist, listener)
+        shorten_report(folder / "report.json", step)
         shutil.copyfile(job.log(step), folder / "nextpnr.log")
 
     jobs = default_jobs(len(seeds)) if jobs is None else jobs
     if len(seeds) > 1:
         job.progress(f"{len(seeds)} seeds, {min(jobs, len(seeds))} at a time; each takes 1 to 2 GB of memory for a "
                      "design that fills a large device: --jobs says how many at a time")
-    key = digest(netlist, pins, *arguments, str(nextpnr_of(job)))
+    key = digest(netlist, pins, *arguments, RULES, nextpnr_of(job).build, *REPORT_CODE)
     attempts = from_seeds(job, job.folder / SEEDS, seeds, jobs, key, make)
     best = job.folder / SEEDS / f"seed{best_of(attempts).seed}"
 
@@ -136,6 +135,16 @@ def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: floa
     key = digest(key, str(best_of(attempts).seed), best / MANIFEST, str(clock_mhz), repr(job.board.clock_mhz))
     cached_step(job.folder / "layout", key, make_best)
     return attempts
+
+
+def shorten_report(path: Path, step: str) -> None:
+    """Put what is needed of nextpnr's report in its place.  ToolFailed where it is another one than hwflow knows."""
+    try:
+        content = read_report(path)
+        with of_report(path):
+            path.write_text(json.dumps(shortened(content), indent=1), encoding="utf-8")
+    except HwflowError as error:
+        raise ToolFailed(f"{step} failed: {error}") from None
 
 
 def best_of(attempts: Sequence[Attempt]) -> Attempt:
@@ -150,12 +159,10 @@ def copy_results(source: Path, folder: Path) -> None:
             shutil.copyfile(path, folder / path.name)
 
 
-def layout_arguments(board: Board, goal_mhz: float, multipliers: int) -> list[str]:
-    """The options of nextpnr but for the seed, in the folder where it runs, for a design with so many multipliers."""
+def layout_arguments(board: Board, goal_mhz: float) -> list[str]:
+    """The options of nextpnr but for the seed, in the folder where it runs."""
     suffix, _ = constraints(board, leds=leds_of(board))
-    crowded = board.family == "ecp5" and multipliers > CROWDED * board.resources.dsp
-    router = ["--router", "router2"] if crowded else []
-    return [*device_arguments(board, f"top.{suffix}"), *router, "--json", "netlist.json", "--report", "report.json",
+    return [*device_arguments(board, f"top.{suffix}"), "--json", "netlist.json", "--report", "report.json",
             "--detailed-timing-report", "--freq", f"{goal_mhz:g}", "--timing-allow-fail"]
 
 
@@ -189,7 +196,7 @@ def make_bitstream(job: Job) -> None:
         job.progress(f"bitstream with {packer}")
         job.run(packer, arguments, folder, "bitstream", layout)
 
-    cached_step(job.folder / "bitstream", digest(layout, *arguments, str(job.tools[packer])), make, with_code=False)
+    cached_step(job.folder / "bitstream", digest(layout, *arguments, job.tools[packer].build), make, with_code=False)
 
 
 def parts_of(job: Job) -> dict[str, Resources]:

@@ -11,7 +11,6 @@ from hwflow_rtl.io import BoardTop
 from hwflow.errors import MissingTool, ToolFailed
 from hwflow.synth import SynthesisReport, board_top, load_board, synthesize
 from hwflow.synth.clock import goal_pll
-from hwflow.synth.flow import layout_arguments
 from hwflow.synth.netlist import yosys_script
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.top import GOALS, design_text
@@ -163,10 +162,3 @@ def test_a_full_array_on_the_large_device_reaches_its_clock(tmp_path: Path) -> N
     assert (report.dsp.used, report.ram.used) == (cost.dsp, cost.ram + around.ram) == (64, 16 + around.ram)
     assert report.usable_mhz is not None
     assert report.usable_mhz >= 150
-
-
-@pytest.mark.parametrize(("name", "multipliers", "second"), [
-    ("ulx3s_85f", 93, False), ("ulx3s_85f", 94, True), ("ulx3s_25f", 28, True), ("icebreaker", 8, False)])
-def test_the_router_for_so_many_multipliers(name: str, multipliers: int, second: bool) -> None:
-    arguments = layout_arguments(load_board(name), 250.0, multipliers)
-    assert ("router2" in arguments) is second

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from hwflow.errors import HwflowError, ToolFailed
 from hwflow.report.synthesis import too_slow
 from hwflow.synth.boards import load_board
+from hwflow.synth.flow import shorten_report
 from hwflow.synth.limits import LIMITS, binding_limit
 from hwflow.synth.paths import Clock, clocks_of
 from hwflow.synth.report import SynthesisReport, Usage, path_text, read_nextpnr_report
@@ -111,3 +113,31 @@ def test_a_report_as_plain_data(tmp_path: Path) -> None:
     plain = json.loads(json.dumps(report.to_dict()))
     assert plain["lut"] == {"used": 1, "available": 2}
     assert (plain["meets_clock"], plain["bitstream"]) == (False, str(tmp_path / "top.bit"))
+
+
+@pytest.mark.parametrize(("content", "what"), [
+    ("{", "is another one"), ("[]", "is another one"), ("{}", "lacks the key 'utilization'"), ("7", "is another one"),
+    ('{"utilization": []}', "is another one"), ('{"utilization": {"TRELLIS_COMB": 3}}', "is another one"),
+    ('{"utilization": {}, "fmax": {"clk": {}}}', "lacks the key 'achieved'"),
+    ('{"utilization": {}, "fmax": {"clk": {"achieved": "fast"}}}', "is another one"),
+    ('{"utilization": {}, "worst": [{}]}', "lacks the key 'part'"),
+    ('{"utilization": {}, "critical_paths": [{"from": "posedge clk"}]}', "lacks the key 'to'"),
+    ('{"utilization": {}, "fmax": {"clk": {"achieved": 1}}, "critical_paths": '
+     '[{"from": "posedge clk", "to": "posedge clk", "path": []}]}', "is another one"),
+    ('{"utilization": {}, "critical_paths": [{"from": "posedge clk", "to": "posedge clk", "path": [{"delay": 1}]}]}',
+     "lacks the key 'type'")])
+def test_an_odd_report_is_one_message(content: str, what: str, tmp_path: Path) -> None:
+    """Whatever the key that another version of nextpnr leaves out."""
+    path = tmp_path / "report.json"
+    path.write_text(content)
+    with pytest.raises(HwflowError, match=f"^'{path}' must be a report of nextpnr in the form that hwflow knows, and "
+                                          f"it {what}.*; install the nextpnr that comes with .*, delete '{tmp_path}'"):
+        read_nextpnr_report(path, load_board("ulx3s_85f"), flip_flops=0)
+
+
+@pytest.mark.parametrize("content", ['{"detailed_net_timings": [{"net": "a"}]}', "{", '{"detailed_net_timings": 5}'])
+def test_an_odd_report_fails_its_seed(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(content)
+    with pytest.raises(ToolFailed, match=r"^place and route, seed 3 failed: .*report.json. must be a report"):
+        shorten_report(path, "place and route, seed 3")

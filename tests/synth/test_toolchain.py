@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,3 +124,41 @@ def test_a_first_run_is_announced(tmp_path: Path) -> None:
     seconds = run_tool(python(code), [], folder=tmp_path, log=tmp_path / "log", step="s", progress=said.append)
     assert said == ["nextpnr-ecp5 runs for the first time on this machine and is prepared, up to 100 s"]
     assert seconds > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with the one that started it")
+def test_a_tool_ends_with_hwflow_that_is_killed(tmp_path: Path) -> None:
+    """SIGKILL leaves no chance to clean up; the tool runs in a thread, as nextpnr from several seeds does."""
+    program = (
+        "import sys, threading\n"
+        "from pathlib import Path\n"
+        "from hwflow.synth.toolchain import Tool, run_tool\n"
+        "call = 'import os, time; print(os.getpid(), flush=True); time.sleep(60)'\n"
+        "tool = Tool('sleeper', (sys.executable, '-c', call), '1', 'wheel')\n"
+        "here = Path(sys.argv[1])\n"
+        "work = lambda: run_tool(tool, [], folder=here, log=here / 'log', step='sleep', progress=print,\n"
+        "                        listen=lambda line: print(line, end='', flush=True))\n"
+        "threading.Thread(target=work).start()\n")
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as hwflow:
+        assert hwflow.stdout is not None
+        pid = int(hwflow.stdout.readline())
+        assert runs(pid)
+        hwflow.kill()
+    end = time.monotonic() + 10
+    while runs(pid) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not runs(pid)
+
+
+def runs(pid: int) -> bool:
+    """Whether the process is there and not a zombie, which waits for somebody to ask how it ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_program_that_cannot_be_run_says_so(tmp_path: Path) -> None:
+    tool = Tool("yosys", (str(tmp_path / "gone"),), "1", "native")
+    with pytest.raises((ToolFailed, MissingTool), match=r"gone: No such file"):
+        run_tool(tool, [], folder=tmp_path, log=tmp_path / "log", step="synthesis", progress=print)
