@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hwflow_rtl.products import MultiplierStyle
+from hwflow_rtl.vendor import Resources
 
 from ..hls.links import LinkPlan
 from ..hls.plan import Plan, StagePlan
@@ -18,7 +19,7 @@ from .numbers import number, percent
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
 
-__all__ = ["plan_facts", "show_plan", "show_simulation", "simulation_facts"]
+__all__ = ["counts", "plan_facts", "show_plan", "show_simulation", "simulation_facts"]
 
 #: Blocks are scarce where more than this share is taken, tables plenty where less than this one is.
 SCARCE, PLENTY = 0.8, 0.4
@@ -128,17 +129,22 @@ def queue_bytes(plan: Plan) -> int:
     return sum(link.buffer_bytes for link in plan.links)
 
 
+def counts(resources: Resources, board: Board) -> dict[str, int]:
+    """By kind; SPRAM only where the board has some."""
+    return {name: count for name, count in asdict(resources).items() if board.resources.spram or name != "spram"}
+
+
 def resource_rows(plan: Plan, board: Board) -> list[tuple[str, int, int]]:
-    need, have = asdict(plan.resources), asdict(board.resources)
-    return [(name.upper(), need[name], have[name]) for name in need if have[name] or name != "spram"]
+    have = counts(board.resources, board)
+    return [(name.upper(), need, have[name]) for name, need in counts(plan.resources, board).items()]
 
 
 def plan_facts(plan: Plan, board: Board, rings: Rings | None = None, *, clock: CoreClock) -> dict[str, Any]:
     """The same as plain data; without `rings` nothing is said of them."""
-    slowest = bottleneck(plan)
+    slowest, technology = bottleneck(plan), board.technology()
     facts: dict[str, Any] = {
         "board": board.name, "clock": asdict(clock), "interval": plan.interval, "multipliers": plan.multipliers,
-        "multiplier_use": plan.multiplier_use, "resources": asdict(plan.resources),
+        "multiplier_use": plan.multiplier_use, "resources": counts(plan.resources, board),
         "bottleneck": {"stage": slowest.name, "busy": busy(slowest, plan),
                        "multiplier_use": slowest.multiplier_use(plan.interval)},
         "latency": [{"output": name, "cycles": cycles, "microseconds": cycles / clock.mhz}
@@ -149,11 +155,13 @@ def plan_facts(plan: Plan, board: Board, rings: Rings | None = None, *, clock: C
                     "work": s.schedule.work, "interval": s.schedule.interval, "busy": busy(s, plan),
                     "multiplications": s.multiplications, "multipliers": s.schedule.multipliers,
                     "multiplier_use": s.multiplier_use(plan.interval), "padding_loss": padding_loss(s),
-                    "resources": asdict(s.resources)}
+                    "resources": counts(s.resources, board)}
                    for s in plan.stages],
         "links": [{"from": ends(plan, link)[0], "to": ends(plan, link)[1], "port": link.port, "tensor": link.tensor,
                    "lanes_out": link.lanes_out, "lanes_in": link.lanes_in, "bits": link.bits, "queue": link.depth,
-                   "queue_bytes": link.buffer_bytes, "spram": link.spram} for link in plan.links]}
+                   "queue_bytes": link.buffer_bytes,
+                   **({"memory": link.memory(technology).value} if board.resources.spram else {})}
+                  for link in plan.links]}
     if rings is not None:
         facts["ring_bytes"] = sum(filter(None, rings))
         for stage, ring in zip(facts["stages"], rings, strict=True):

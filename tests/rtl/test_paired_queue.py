@@ -120,7 +120,8 @@ def test_few_words_and_other_families_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("width", "depth", "memories"), [
-    (1, 100, 1), (8, 32768, 1), (8, 32769, 2), (9, 100, 2), (16, 32768, 2), (18, 1000, 3), (24, 700, 3), (16, 65537, 6)])
+    (1, 100, 1), (8, 32768, 1), (8, 32769, 2), (9, 100, 2), (16, 32768, 2), (18, 1000, 3), (24, 700, 3),
+    (16, 65537, 6)])
 def test_memories_are_counted(width: int, depth: int, memories: int) -> None:
     assert PairedQueue.cost(width=width, depth=depth, technology=UP5K).spram == memories
     assert PairedQueue.cost(width=width, depth=depth, technology=Generic(like=UP5K)).spram == memories

@@ -155,6 +155,10 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
     ({"uart": []}, "key 'uart' must be a mapping of keys, not []"),
     ({"resources": {"lut": 1, "ff": 1, "dsp": -1, "ram": 0}},
      "key 'resources.dsp' must not break this rule: -1 is less than the minimum of 0"),
+    ({"resources": {"lut": 1, "ff": 1, "dsp": 0, "ram": 0, "spram": 4}},
+     "key 'resources.spram' must stand with device up5k only: no other has memories with a single port"),
+    ({"resources": {"lut": 1, "ff": 1, "dsp": 0, "ram": 0, "sram": 4}},
+     "key 'resources.sram' must be one of lut, ff, dsp, ram, spram; did you mean 'spram'?"),
     ({"device": "LFE5U-99F"}, "key 'device' must be one of LFE5U-12F, LFE5U-25F, LFE5U-45F, LFE5U-85F, LFE5UM-25F, "
                               "LFE5UM-45F, LFE5UM-85F, LFE5UM5G-25F, LFE5UM5G-45F, LFE5UM5G-85F, not 'LFE5U-99F'"),
     ({"clock": {"pin": "G2", "mhz": 25, "pll_pad": True}}, "key 'clock.pll_pad' must stand with family ice40 only: no "

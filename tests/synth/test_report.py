@@ -62,8 +62,11 @@ def test_cells_are_counted_in_the_units_of_the_board(tmp_path: Path) -> None:
                   {"c": 200.0})
     assert [str(ecp5[name]) for name in ("lut", "ff", "dsp", "ram")] == [
         "10 of 83640", "5 of 83640", "3 of 156", "2 of 208"]
-    ice40 = fields(tmp_path, "icebreaker", {"ICESTORM_LC": 9, "ICESTORM_DSP": 1}, {"c": 60.0})
+    ice40 = fields(tmp_path, "icebreaker", {"ICESTORM_LC": 9, "ICESTORM_DSP": 1, "ICESTORM_SPRAM": 2},
+                   {"c": 60.0})
     assert [ice40[name].used for name in ("lut", "ff", "dsp", "ram")] == [9, 77, 1, 0]
+    assert str(ice40["spram"]) == "2 of 4"
+    assert "spram" not in ecp5
     gowin = fields(tmp_path, "tangnano9k", {"LUT4": 4, "ALU": 2, "DFF": 8, "MULT9X9": 3, "MULT18X18": 2, "BSRAM": 1},
                    {"c": 90.0})
     assert [gowin[name].used for name in ("lut", "ff", "dsp", "ram")] == [6, 8, 7, 1]
@@ -73,6 +76,7 @@ def test_cells_are_counted_in_the_units_of_the_board(tmp_path: Path) -> None:
     ("icebreaker", {"ICESTORM_DSP": 1}, 90.0, 80.0),
     ("icebreaker", {"ICESTORM_RAM": 1}, 200.0, 150.0),
     ("icebreaker", {"ICESTORM_RAM": 1}, 70.0, 70.0),
+    ("icebreaker", {"ICESTORM_RAM": 1, "ICESTORM_SPRAM": 1}, 200.0, 70.0),
     ("tangnano9k", {"MULT18X18": 1}, 795.0, 150.0),
     ("tangnano9k", {}, 300.0, 300.0),
     ("ulx3s_85f", {"DP16KD": 1, "MULT18X18D": 1}, 209.0, 209.0),
