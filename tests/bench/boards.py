@@ -28,7 +28,7 @@ PROVED = "digits_mlp (shipped)"
 #: Designs that get new weights; the second is routed for many minutes.
 RETRAINED = ((PROVED, "icebreaker"), (PROVED, "ulx3s_85f"), ("tiny_resnet8_float", "ulx3s_85f"))
 #: Wrong bits of the line, in each direction, and frames of each run.
-ERROR_RATES, FRAMES = (0.0, 1e-5, 1e-4, 3e-4), 100
+ERROR_RATES, FRAMES = (0.0, 1e-5, 1e-4, 3e-4, 1e-3), 100
 #: Clock cycles of a bit in the simulation, so that it does not wait for bits.
 DIVIDER = 8
 
