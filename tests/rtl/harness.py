@@ -2,6 +2,8 @@
 
 Senders and receivers stall at random, from a seed.  Every receiver checks that a word that waits stays as it is, and
 that nothing follows the last word that was asked for.  A sender puts noise on the payload while valid is low.
+
+The simulator settles the whole design after each `set`: payload and valid are one, and what stays is not set again.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from amaranth.hdl import Module, Shape, Signal, Value
+from amaranth.hdl import Cat, Module, Shape, Signal, Value
 from amaranth.lib import data
 from amaranth.sim import Simulator
 
@@ -72,23 +74,23 @@ def sender(port, beats, stall: float, seed: object, done: Callable[[np.ndarray, 
     shape, lanes = layout_of(port)
     words = [pack(beat, shape) for beat in np.asarray(beats).reshape(len(beats), lanes)]
     payload, noise, wait = Value.cast(port.payload), random.Random(repr(seed)), staller(stall, (seed, "send"))
+    offer, valid = Cat(payload, port.valid), 1 << len(payload)
 
     async def testbench(ctx):
-        cycle, cycles, offered = 0, [], []
+        cycle, cycles, offered, ticks = 0, [], [], aiter(ctx.tick().sample(port.ready))
         for word in words:
             while wait():
-                ctx.set(payload, noise.getrandbits(len(payload)))
-                await ctx.tick()
+                ctx.set(offer, noise.getrandbits(len(payload)))
+                await anext(ticks)
                 cycle += 1
-            ctx.set(payload, word)
-            ctx.set(port.valid, 1)
+            ctx.set(offer, valid | word)
             offered.append(cycle)
             ready = False
             while not ready:
-                _, _, ready = await ctx.tick().sample(port.ready)
+                _, _, ready = await anext(ticks)
                 cycle += 1
             cycles.append(cycle - 1)
-            ctx.set(port.valid, 0)
+        ctx.set(port.valid, 0)
         done(np.array(cycles, dtype=np.int64), np.array(offered, dtype=np.int64))
     return testbench
 
@@ -99,11 +101,14 @@ def receiver(port, count: int, stall: float, seed: object, patience: int, settle
     payload, wait = Value.cast(port.payload), staller(stall, (seed, "receive"))
 
     async def testbench(ctx):
-        beats, cycles, offered, cycle, since, held = [], [], [], 0, 0, None
+        beats, cycles, offered, cycle, since, held, took = [], [], [], 0, 0, None, False
+        ticks = aiter(ctx.tick().sample(port.valid, payload))
         while len(beats) < count or since < settle:
             take = not wait()
-            ctx.set(port.ready, take)
-            _, _, valid, word = await ctx.tick().sample(port.valid, payload)
+            if take is not took:
+                ctx.set(port.ready, take)
+            took = take
+            _, _, valid, word = await anext(ticks)
             if held is not None:
                 assert valid, f"cycle {cycle}: valid fell before the transfer"
                 assert word == held, f"cycle {cycle}: payload changed from {held:#x} to {word:#x} before the transfer"
@@ -172,25 +177,27 @@ def play(unit, values: list[int], interval: int, seed: int | None = None) -> tup
     """
     gaps, start, results, starts, ends = random.Random(seed), unit.plan.technology.timing.rom, [], [], []
 
+    given, width = Cat(unit.i_value, unit.i_valid), len(unit.i_value)
+
     async def feed(ctx):
         await ctx.tick().repeat(start)
-        cycle = start
+        cycle, ticks = start, aiter(ctx.tick())
         for value in values:
-            ctx.set(unit.i_value, value)
-            ctx.set(unit.i_valid, 1)
+            ctx.set(given, 1 << width | value & (1 << width) - 1)
             starts.append(cycle)
-            await ctx.tick()
-            ctx.set(unit.i_valid, 0)
-            ctx.set(unit.i_value, gaps.getrandbits(len(unit.i_value)))
+            await anext(ticks)
             wait = interval - 1 + (gaps.choice([0, 0, 1, 2, 5]) if seed is not None else 0)
             if wait:
-                await ctx.tick().repeat(wait)
+                ctx.set(given, gaps.getrandbits(width))
+            for _ in range(wait):
+                await anext(ticks)
             cycle += wait + 1
+        ctx.set(given, gaps.getrandbits(width))
 
     async def watch(ctx):
-        cycle = 0
+        cycle, ticks = 0, aiter(ctx.tick().sample(unit.o_valid, unit.o_value))
         while len(results) < len(values) or cycle < ends[-1] + 10:
-            _, _, valid, value = await ctx.tick().sample(unit.o_valid, unit.o_value)
+            _, _, valid, value = await anext(ticks)
             if valid:
                 results.append(value)
                 ends.append(cycle)
