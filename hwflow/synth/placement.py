@@ -1,7 +1,14 @@
 """Between synthesis and place and route: what nextpnr would not find by itself in a large design for an ECP5.
 
 In: the cells of a netlist, as in yosys' JSON.  Out: the same function, with copies of the register that resets the
-design, one for each part of it, and with places for the multiplier blocks.
+design, one for each part of it, with places for multipliers and block RAMs, and with constants near them.
+
+Measured on an LFE5U-85F, speed grade 6, seed 1, the same netlists with nextpnr-ecp5 0.11.1; MHz, and seconds that the
+router took of a core.  A keyword network of 147 multipliers and 63 block RAMs: with places for the multipliers alone
+167.6 MHz, 223 s, and its wires are 122 578 tiles long; with RAMs beside them 185.6 MHz, 118 s, 101 993 tiles; with
+constants and resets near, too, 173.5 MHz, 84 s.  nextpnr's second router made 152.7 MHz of the first, 92 s.  ResNet-8
+of 135 multipliers: RAMs placed 159.6 MHz, and 134.8 MHz with the second router; resets near 165.1 MHz.  ResNet-8 of 4
+bits and 155 multipliers: RAMs placed, the router did not end; constants and resets near 156.3 MHz, 113 s.
 """
 
 from __future__ import annotations
