@@ -17,6 +17,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .pipeline import Nest, adder_luts, delay, flip_flops
+from .requantize_numbers import shape_range
 from .times import Times
 from .vendor.base import Resources, Technology
 from .window_shape import WindowShape
@@ -142,7 +143,8 @@ class Fold(wiring.Component):
         return self.latency_of(self.width, self.period, self.count, self.technology)
 
     @staticmethod
-    def cost(*, width: int, came: int, period: int, count: int, lanes: int, technology: Technology) -> Resources:
+    def cost(*, width: int, came: int, period: int, count: int, lanes: int, sums: bool,
+             technology: Technology) -> Resources:
         """For words of `width` bits in `lanes`, made of words of `came` bits.  RAM exact, LUT and FF estimated."""
         counters = Nest.bits((period if count > 1 else 1, count))
         control = Resources(lut=2 * width + lanes * adder_luts(0, technology) + 2 * counters, ff=width + counters + 2)
@@ -151,6 +153,8 @@ class Fold(wiring.Component):
             return control + flip_flops(old, old, technology)
         address, wait = (period - 1).bit_length(), technology.timing.ram + 1
         late = width + wait * (came + 3) + (wait + 1) * address + 1
+        if sums:  # what does not count is 0 before it comes to the adder
+            control = Resources(lut=control.lut - width, ff=control.ff)
         return (control + technology.ram_cost(width=width, depth=period) + Resources(lut=2 * address, ff=address)
                 + flip_flops(late, late, technology))
 
@@ -166,9 +170,11 @@ class Fold(wiring.Component):
         if self.count == 1 or self.in_registers(self.width, self.period, self.technology):
             old = self.registers(m, made)
         else:
-            wait = self.technology.timing.ram + 1
-            flags, word = delay(m, flags, wait, "flags", reset_less=False), delay(m, word, wait, "word")
-            old = self.memory(m, nest.last[0], flags[0], made)
+            wait = self.technology.timing.ram
+            read = delay(m, flags, wait, "flags", reset_less=False)
+            flags, word = delay(m, read, 1, "flags_late", reset_less=False), delay(m, word, wait + 1, "word")
+            old = self.memory(m, nest.last[0], read[1], flags[0], made)
+            flags = Cat(flags[0], 0, flags[2])
         valid, first, last = flags[0], flags[1], flags[2]
         elements = data.View(self.i_word.shape(), word)
         with m.If(valid):
@@ -187,8 +193,11 @@ class Fold(wiring.Component):
             word = register
         return data.View(self.o_word.shape(), word)
 
-    def memory(self, m: Module, turn: Value, valid: Value, made) -> data.View:
-        """A place is read when its word comes and written when it is made; a register takes what is read."""
+    def memory(self, m: Module, turn: Value, first: Value, valid: Value, made) -> data.View:
+        """A place is read when its word comes and written when it is made.
+
+        A register takes what is read; in place of what does not count, what changes nothing.
+        """
         m.submodules.partial = ram = self.technology.ram(width=self.width, depth=self.period)
         place = Signal(range(self.period))
         with m.If(self.i_valid):
@@ -198,7 +207,10 @@ class Fold(wiring.Component):
             ram.write_addr.eq(delay(m, place, self.technology.timing.ram + 2, "written")),
             ram.write_data.eq(Value.cast(made)),
         ]
-        return data.View(self.o_word.shape(), delay(m, ram.read_data, 1, "old"))
+        neutral = 0 if self.combine is add else shape_range(self.shape)[0]
+        old = Signal(self.o_word.shape(), reset_less=True)
+        m.d.sync += Value.cast(old).eq(Mux(first, Cat(*[Const(neutral, self.shape)] * self.lanes), ram.read_data))
+        return old
 
 
 class Folds(wiring.Component):
@@ -241,9 +253,10 @@ class Folds(wiring.Component):
             counts += [window.width * window.words, window.height]
         frame = Nest.bits(counts)
         total = Resources(lut=3 * frame + 8, ff=frame + came + 2 + shape.has_rests)
+        sums = width > came  # other partial results are as wide as what they are made of
         for n, (period, count) in enumerate(shape.loops):
-            total += Fold.cost(width=width, came=width if n else came, period=period, count=count,
-                               lanes=lanes, technology=technology)
+            total += Fold.cost(width=width, came=width if n else came, period=period, count=count, lanes=lanes,
+                               sums=sums, technology=technology)
         return total
 
     def elaborate(self, platform):
