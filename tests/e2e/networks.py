@@ -10,7 +10,7 @@ from hwflow import onnx
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 
-__all__ = ["random_network", "residual", "rows_for", "small_network", "two_by_two", "write_data"]
+__all__ = ["gated", "random_network", "residual", "rows_for", "small_network", "two_by_two", "write_data"]
 
 
 def write_data(path: Path, model: Model, rows: int = 6, seed: int = 0, **more: np.ndarray) -> Path:
@@ -47,6 +47,18 @@ def residual() -> Model:
     x = b.node("Add", before, x, name="add", output="sum")
     weights = b.constant("fc.w", rng.standard_normal((3, 32)).astype(np.float32) / 4)
     b.output(b.node("Gemm", b.node("Flatten", x, name="flat"), weights, name="fc", output="y", transB=1))
+    return onnx.infer(b.model(opset=20))
+
+
+def gated() -> Model:
+    """A convolution of 4 channels over 24 x 24 whose result is scaled by its own mean: all of it waits for that."""
+    rng, b = np.random.default_rng(3), Builder("gated")
+    x = b.input("x", np.float32, (1, 1, 24, 24))
+    weights = b.constant("conv.w", rng.standard_normal((4, 1, 3, 3)).astype(np.float32) / 2)
+    made = b.node("Relu", b.node("Conv", x, weights, name="conv", pads=(1, 1, 1, 1)), name="relu")
+    gate = b.node("Sigmoid", b.node("GlobalAveragePool", made, name="squeeze"), name="gate")
+    scaled = b.node("Mul", made, gate, name="scale")
+    b.output(b.node("MaxPool", scaled, name="pool", output="y", kernel_shape=(4, 4), strides=(4, 4)))
     return onnx.infer(b.model(opset=20))
 
 

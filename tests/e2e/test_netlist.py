@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from hwflow import onnx
 from hwflow.flow import Flow, Settings
 from hwflow.proof import prove_netlist
 from hwflow.report.console import Console
 from hwflow.synth.identity import identity
 from tests.e2e.command import Cli
 from tests.e2e.conftest import SIM
+from tests.e2e.networks import gated, write_data
 from tests.project.tree import ROOT
 
 MODEL, DATA = ROOT / "models" / "digits_mlp.onnx", ROOT / "models" / "digits_mlp.npz"
@@ -44,6 +46,23 @@ def test_a_board_whose_oscillator_no_pll_takes(cli: Cli, tmp_path: Path) -> None
     assert done.code == 0, done
     assert done.json["equal"]
     assert not {"SB_PLL40_CORE", "SB_PLL40_2_PAD"} & set(done.json["cells"])
+
+
+@pytest.mark.slow
+def test_a_netlist_with_a_queue_in_spram(cli: Cli, tmp_path: Path) -> None:
+    onnx.save(gated(), tmp_path / "gated.onnx")
+    data = write_data(tmp_path / "gated.npz", gated())
+    for more in ((), ("--netlist",)):
+        done = cli("sim", tmp_path / "gated.onnx", "--data", data, "--board", "icebreaker", "--build", tmp_path,
+                   "--json", *more)
+        assert done.code == 0, done
+        assert done.json["equal"]
+        if not more:
+            assert done.json["resources"]["spram"] == 1
+            assert done.json["full speed"]["interval"] == done.json["interval"]
+            assert [each["predicted"] for each in done.json["full speed"]["latency"]] == [
+                each["simulated"] for each in done.json["full speed"]["latency"]]
+    assert (done.json["frames"], done.json["cells"]["SB_SPRAM256KA"]) == (3, 1)
 
 
 @pytest.mark.slow

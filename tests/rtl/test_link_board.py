@@ -15,8 +15,9 @@ from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.io import clocking as clocking_module
 from hwflow_rtl.io.frame_bytes import FrameBytes
 from hwflow_rtl.io.uart import bytes_of
+from hwflow_rtl.queue_choice import QueueMemory
 from hwflow_rtl.streams import Queue, link, payload_of, stream_of
-from hwflow_rtl.vendor import ECP5, Generic
+from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
 from hwflow_rtl.vendor.pll import Pll, PllSettings
 
 from .harness import simulate
@@ -65,8 +66,8 @@ class Sum(wiring.Component):
 class Whole(wiring.Component):
     """`FrameBytes` with its core beside it, as in a `BoardTop`."""
 
-    def __init__(self, core, ends: Ends | None = None):
-        self.frames = FrameBytes(core=core, ends=ends, technology=Generic(like=ECP5()))
+    def __init__(self, core, ends: Ends | None = None, technology: Technology | None = None):
+        self.frames = FrameBytes(core=core, ends=ends, technology=technology or Generic(like=ECP5()))
         super().__init__(self.frames.signature)
 
     def elaborate(self, platform):
@@ -111,6 +112,26 @@ def test_frames_of_several_inputs_and_outputs_take_turns(elements: int) -> None:
     dut = Whole(*core_of_sums(elements))
     assert (dut.frames.bytes_in, dut.frames.bytes_out) == (3 * elements, 5 * elements)
     through(dut, octets, expected, seed=elements)
+
+
+class AllInSpram(ICE40):
+    """Its RAM blocks are worth any number of logic cells."""
+
+    cells_for_a_ram_block = 10**6
+
+
+def test_frames_that_wait_stand_in_spram() -> None:
+    """Of four queues that of 18 bits gets three memories, the first of 16 bits two; what comes out is the same."""
+    noise, elements, technology = random.Random(1), 40, Generic(like=AllInSpram(single_port_rams=5))
+    x, y, z = ([noise.randrange(-128, 128) for _ in range(elements)] for _ in range(3))
+    sums = [octet for a, b in zip(x, y, strict=True) for octet in (a + b & 0xffff).to_bytes(2, "little")]
+    core, ends = core_of_sums(elements)
+    kinds = [queue.memory for queue in ends.queues(technology)]
+    assert kinds == [QueueMemory.SPRAM, QueueMemory.BLOCKS, QueueMemory.BLOCKS, QueueMemory.SPRAM]
+    assert FrameBytes.cost(ends, technology).spram == 5
+    assert FrameBytes.cost(ends, ICE40()).spram == 0
+    expected = [*sums, *(value & 255 for value in z), *sums]
+    through(Whole(core, ends, technology), [value & 255 for value in (*x, *y, *z)] * 3, expected * 3, seed=1)
 
 
 class OwnClock(Pll):

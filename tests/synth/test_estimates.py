@@ -5,13 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import unsigned
+from hwflow_rtl.paired_queue import PairedQueue
+from hwflow_rtl.vendor import Resources
 
-from hwflow.flow import Flow, Settings
-from hwflow.hls import make_plan
+from hwflow.flow import Flow, Settings, budget_of
+from hwflow.hls import make_plan, solve
+from hwflow.quantize import quantize
 from hwflow.report.console import Console
 from hwflow.synth import load_board
+from hwflow.synth.job import Job
+from hwflow.synth.netlist import make_netlist
+from hwflow.synth.toolchain import tools_of_family
+from hwflow.synth.usage import read_parts
+from tests.e2e.networks import gated, rows_for
 from tests.project.tree import ROOT
-from tests.synth.estimates import Comparison, compare, small_stages
+from tests.synth.estimates import Alone, Comparison, compare, small_stages
 from tests.synth.test_flow import need
 
 #: Of the tables of a whole core, either way; of a stage, where a small one may be further off by a few tables.
@@ -21,6 +31,7 @@ WHOLE, STAGE, FEW = 0.15, 0.20, 70
 def judge(whole: Comparison, parts: tuple[Comparison, ...]) -> None:
     for part in (*parts, whole):
         assert (part.planned.dsp, part.planned.ram) == (part.used.dsp, part.used.ram), part
+        assert part.planned.spram == part.used.spram, part
     assert abs(whole.lut_error) <= WHOLE, whole
     for part in parts:
         assert abs(part.planned.lut - part.used.lut) <= max(FEW, STAGE * part.used.lut), part
@@ -31,6 +42,29 @@ def test_stages_that_networks_seldom_have(tmp_path: Path) -> None:
     board = load_board("ulx3s_85f")
     graph, foldings = small_stages()
     judge(*compare(graph, make_plan(graph, foldings, board.technology()), board, tmp_path))
+
+
+def test_a_queue_in_spram(tmp_path: Path) -> None:
+    """Alone: its memories exactly, its logic cells within the bound of a stage."""
+    board = load_board("icebreaker")
+    technology = board.technology()
+    top = Alone(PairedQueue(shape=unsigned(9), depth=40_000, technology=technology))
+    text = rtlil.convert(top, name="top", ports=top.pins, emit_src=False)
+    make_netlist(Job(board, tmp_path, tools_of_family("ice40"), lambda text: None), text)
+    used = sum(read_parts(tmp_path / "netlist" / "netlist.json", "ice40").values(), Resources())
+    planned = technology.placed(PairedQueue.cost(width=9, depth=40_000, technology=technology))
+    assert planned.spram == used.spram == 4
+    assert abs(planned.lut / used.lut - 1) < STAGE, (planned, used)
+    assert abs(planned.ff / used.ff - 1) < STAGE, (planned, used)
+
+
+@pytest.mark.slow
+def test_a_network_with_a_queue_in_spram(tmp_path: Path) -> None:
+    graph = quantize(gated(), rows_for(gated(), 4)).graph
+    board = load_board("icebreaker")
+    plan = solve(graph, board.technology(), budget_of(board, graph))
+    assert plan.resources.spram == 1
+    judge(*compare(graph, plan, board, tmp_path))
 
 
 @pytest.mark.slow
