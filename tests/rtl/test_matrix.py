@@ -1,10 +1,8 @@
-import re
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from amaranth.back import rtlil
-from amaranth.hdl import Shape, signed, unsigned
+from amaranth.hdl import Fragment, Instance, MemoryInstance, Shape, signed, unsigned
 from hwflow_rtl.matrix import MatrixShape, MatrixStage
 from hwflow_rtl.products import MultiplierStyle
 from hwflow_rtl.requantize import Requantization, RequantizerStyle
@@ -287,6 +285,13 @@ BLOCKS = {
 }
 
 
+def parts_of(fragment: Fragment, name: str = ""):
+    """Names and fragments of an elaborated unit, itself and all below it."""
+    yield name, fragment
+    for below, named, _ in fragment.subfragments:
+        yield from parts_of(below, named)
+
+
 @pytest.mark.parametrize("family", BLOCKS, ids=lambda family: family.__name__)
 @pytest.mark.parametrize("name", [
     "3x3 pad 1", "3x3 valid, wide", "large", "patch 3x3, 3 channels, stride 2", "dense", "depthwise, four of six",
@@ -295,13 +300,14 @@ def test_cost_in_blocks_is_exact(name, family):
     large = {"large": Layer((16, 16, 32), 32, 4, 8, **SAME),
              "patch of many words": Layer((4, 4, 80), 2, 2, 1, patch=True, kernel=(1, 3))}
     case = Case((LAYERS | large)[name], 1, technology=family(), style=RequantizerStyle.FABRIC)
-    text = rtlil.convert(case.stage)
+    parts = list(parts_of(Fragment.get(case.stage, None)))
     cost = MatrixStage.cost(shape=case.stage.shape, technology=case.technology, rescaling=case.rescaling)
-    kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)
+    kinds = [part.type for _, part in parts if isinstance(part, Instance)]
     # The output queue and the lines of patches are no instances: where the family has no small memories, or the memory
     # is deep, synthesis makes one block of it.
-    memories = re.findall(r"^ *memory width (\d+) size (\d+) \\(?:ring|line)$", text, re.MULTILINE)
-    blocks = sum(family is ICE40 or int(size) > RowPatch.TABLE_DEPTH for _, size in memories)
+    depths = [len(part._data.init) for name, part in parts
+              if isinstance(part, MemoryInstance) and name in ("ring", "line")]
+    blocks = sum(family is ICE40 or depth > RowPatch.TABLE_DEPTH for depth in depths)
     assert cost.dsp + cost.ram == sum(kinds.count(kind) for kind in BLOCKS[family]) + blocks
     assert cost.dsp >= case.stage.shape.rows * case.stage.shape.cols // 2
     assert cost.lut > 0
