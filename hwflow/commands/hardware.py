@@ -292,9 +292,10 @@ def synth(console: Console, settings: Settings) -> Result:
 def boards(console: Console, settings: Settings) -> Result:
     """The boards that come with hwflow."""
     found = [load_board(name) for name in list_boards()]
-    console.table("boards", ("board", "MHz", "LUT", "FF", "DSP", "RAM", "SPRAM", "what it is"), [
+    console.table("boards", ("board", "MHz", "LUT", "FF", "DSP", "RAM", "what it is"), [
         (b.name, f"{b.clock_mhz:g}", *map(str, (b.resources.lut, b.resources.ff, b.resources.dsp, b.resources.ram)),
-         str(b.resources.spram or ""), b.title) for b in found], wrapped="what it is")
+         b.title) for b in found], wrapped="what it is")
+    console.say("SPRAM besides: " + ", ".join(f"{b.resources.spram} on {b.name}" for b in found if b.resources.spram))
     console.say("A board of your own: pass its YAML file as --board; see docs/add-a-board.md")
     return {"boards": [{"name": b.name, "title": b.title, "device": b.device, "clock_mhz": b.clock_mhz,
                         "resources": counts(b.resources, b)} for b in found]}

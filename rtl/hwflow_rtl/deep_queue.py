@@ -11,19 +11,7 @@ from .pipeline import delay
 from .streams import CreditCounter, Queue, link
 from .vendor.base import Resources, Technology
 
-__all__ = ["DeepQueue", "Front", "counted", "pointer"]
-
-
-class Front(Queue):
-    """The last words before the output of a queue in a memory: a shift register of more words than a `Queue` has in
-    one.  Latency 1."""
-
-    SHIFT_DEPTH = 9
-
-    @staticmethod
-    def cost(*, width: int, depth: int, technology: Technology | None = None) -> Resources:
-        """Estimated."""
-        return Resources(lut=(depth - 1) * width + 2 * depth, ff=depth * (width + 1))
+__all__ = ["DeepQueue", "counted", "pointer"]
 
 
 class DeepQueue(wiring.Component):
@@ -60,7 +48,7 @@ class DeepQueue(wiring.Component):
     @staticmethod
     def front_of(technology: Technology) -> int:
         """Words behind the RAM for one in every cycle: its latency, the front's, and until a place counts as free."""
-        return technology.timing.ram + 1 + 1
+        return next(words for words in range(2, 64) if words >= technology.timing.ram + Queue.latency_of(words) + 1)
 
     @staticmethod
     def least_depth(technology: Technology) -> int:
@@ -69,7 +57,7 @@ class DeepQueue(wiring.Component):
     @staticmethod
     def latency_of(technology: Technology) -> int:
         """Cycles from a word's way in to its way out: written, read, through the front."""
-        return 1 + technology.timing.ram + 1
+        return 1 + technology.timing.ram + Queue.latency_of(DeepQueue.front_of(technology))
 
     @property
     def latency(self) -> int:
@@ -84,14 +72,14 @@ class DeepQueue(wiring.Component):
         """Of words of `width` bits: LUT and FF estimated, RAM exact."""
         front = DeepQueue.front_of(technology)
         count = ceil_log2(depth - front + 1)
-        return (technology.ram_cost(width=width, depth=depth - front) + Front.cost(width=width, depth=front)
+        return (technology.ram_cost(width=width, depth=depth - front) + Queue.cost(width=width, depth=front)
                 + Resources(lut=8 * count + 16, ff=3 * count + technology.timing.ram + 8))
 
     def elaborate(self, platform):
         m = Module()
         places, width = self.depth - self.front, Shape.cast(self.shape).width
         m.submodules.ram = ram = self.technology.ram(width=width, depth=places)
-        m.submodules.front = front = Front(shape=self.shape, depth=self.front)
+        m.submodules.front = front = Queue(shape=self.shape, depth=self.front)
         m.submodules.credit = credit = CreditCounter(words=self.front, take=1)
         push, pull = Signal(name="push"), Signal(name="pull")
         some, space = Signal(name="some"), Signal(name="space", init=1)

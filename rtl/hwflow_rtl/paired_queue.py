@@ -9,12 +9,24 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from .deep_queue import Front, counted, pointer
+from .deep_queue import counted, pointer
 from .pipeline import delay
-from .streams import CreditCounter
+from .streams import CreditCounter, Queue
 from .vendor.base import Resources, Technology
 
 __all__ = ["PairedQueue"]
+
+
+class Front(Queue):
+    """The last words before the output of a queue in SPRAM: a shift register of more words than a `Queue` has in
+    one.  Latency 1."""
+
+    SHIFT_DEPTH = 9
+
+    @staticmethod
+    def cost(*, width: int, depth: int, technology: Technology | None = None) -> Resources:
+        """Estimated."""
+        return Resources(lut=(depth - 1) * width + 2 * depth, ff=depth * (width + 1))
 
 
 class PairedQueue(wiring.Component):

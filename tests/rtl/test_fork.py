@@ -42,7 +42,7 @@ def test_deep_queue_moves_a_word_every_cycle_after_its_latency(depth, name):
     assert np.array_equal(traces["o"].beats, words(100))
     assert np.array_equal(traces["o"].cycles, traces["i"].cycles + queue.latency)
     assert traces["i"].span == 100
-    assert queue.latency == DeepQueue.latency_of(technology) == {1: 3, 2: 4, 3: 5}[technology.timing.ram]
+    assert queue.latency == DeepQueue.latency_of(technology) == {1: 3, 2: 4, 3: 6}[technology.timing.ram]
 
 
 @pytest.mark.parametrize("technology", [*TECHNOLOGIES.values(), *(family() for family in FAMILIES.values())],
