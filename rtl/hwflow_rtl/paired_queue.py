@@ -35,9 +35,10 @@ class PairedQueue(wiring.Component):
         i ─▶ delay line ─▶ RAM, a ring of rows of two words ─▶ row ─▶ shift register of `FRONT` words ─▶ o
 
     Reads have every other cycle, writes the cycles between.  A word that came in cycle t is written at t + 2, or, if t
-    is a cycle of reads, at t + 1 as the second of its row and at t + 3 as the first.  So the words of one cycle of
-    writes are always of one row, none ever waits, and from t + 3 on every word may be read (tests/rtl prove both for
-    all patterns of arrivals).  A read takes a row's words that are there and have not been read.
+    is a cycle of reads, at t + 1 as the second of its row and at t + 3 as the first.  First and second words take
+    turns: those that meet in a cycle of writes are a first and the second right behind it, which is one row.  So none
+    ever waits, and in the first cycle of reads from t + 3 on a word may be read.  A read takes a row's words that are
+    there and have not been read.
 
     What the cycle's parity and a word's place in its row do to the latency is evened out at the output, which shows a
     word `LATENCY` cycles after it came.
