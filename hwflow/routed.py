@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import hls
-from .build import cached_step, digest
+from .build import cached_step, digest, is_whole
 from .errors import HwflowError
 from .layers.base import LayerGraph
 from .layers.forms import with_room
@@ -64,4 +64,8 @@ class RoutedDesign:
         graph = with_room(graph) if reweightable else graph
         source = place / PLAN
         plan = hls.plan_from_yaml(read_text(source), graph, board.technology(), source=str(source))
-        return RoutedDesign(folder, graph, plan, read_text(place / SETTINGS), reweightable)
+        settings = read_text(place / SETTINGS)
+        if not is_whole(place):
+            raise HwflowError(f"'{place}' must be as `hwflow synth` left it, but files in it were changed since; run "
+                              "`hwflow synth` again")
+        return RoutedDesign(folder, graph, plan, settings, reweightable)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..build import is_whole
+from ..errors import HwflowError
 from ..flow import Settings
 from ..host.design import find_designs
 from ..report.console import Console
@@ -24,6 +26,9 @@ def program(console: Console, settings: Settings) -> Mapping[str, Any]:
     board = load_board(settings.board)
     folder = design_folder(console, settings, board.name)
     bitstream = folder / "bitstream" / f"top.{BITSTREAM_SUFFIX[board.family]}"
+    if bitstream.is_file() and not is_whole(bitstream.parent):
+        raise HwflowError(f"'{bitstream}' must be as `hwflow synth` left it, but it was changed or cut since; run "
+                          f"`hwflow synth` for {board.name} again")
     done = put(board, bitstream, flash=settings.flash, progress=console.progress)
     if done.memory == "flash" and not settings.flash:
         console.say(f"{board.name} takes bitstreams into its flash only")

@@ -11,6 +11,7 @@ import grp
 import os
 import select
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import serial
 from serial.tools import list_ports
@@ -63,6 +64,9 @@ class SerialPort:
         self._open = True
         if "://" in name and not name.startswith(SOCKET):  # pyserial knows more, of which some write files
             raise LinkFailed(f"the port '{name}' must be a device or {SOCKET}HOST:PORT; name another one with --port")
+        if name.startswith(SOCKET) and not has_port(name):
+            raise LinkFailed(f"the port '{name}' must be {SOCKET}HOST:PORT where a serial line is served, which it is "
+                             "not: its PORT must be a number from 1 to 65535")
         try:
             self._serial = serial.serial_for_url(name, baudrate=baud, exclusive=True, timeout=0,
                                                  write_timeout=WRITE_TIMEOUT)
@@ -109,6 +113,15 @@ class SerialPort:
         reason = f" ({os.strerror(error.errno)})" if isinstance(error, OSError) and error.errno else ""
         return LinkFailed(f"the port {self.name} is gone{reason}: the board was unplugged or lost its power; plug it "
                           "in, load its bitstream, and run again")
+
+
+def has_port(url: str) -> bool:
+    """Whether a URL names a host and the number of a port."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname and parts.port)
+    except ValueError:
+        return False
 
 
 def why_not_opened(name: str, baud: int, error: Exception) -> str:

@@ -255,6 +255,8 @@ def test_a_silent_port(design):
     ("nonsense://x", "must be a device or socket://HOST:PORT; name another one with --port"),
     ("spy:///dev/null?file=x", "must be a device or socket://HOST:PORT; name another one with --port"),
     ("socket://", "must be socket://HOST:PORT where a serial line is served, which it is not"),
+    ("socket://localhost", "must be socket://HOST:PORT .*: its PORT must be a number from 1 to 65535"),
+    ("socket://localhost:99999", "must be socket://HOST:PORT .*: its PORT must be a number from 1 to 65535"),
     ("socket://localhost:1", "must be socket://HOST:PORT where a serial line is served, which it is not .*[Rr]efused"),
 ])
 def test_a_port_that_does_not_open(name, message, design):

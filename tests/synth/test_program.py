@@ -11,6 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from hwflow.build import cached_step
 from hwflow.errors import HwflowError, MissingTool, ToolFailed
 from hwflow.layers.base import Folding
 from hwflow.synth import load_board
@@ -186,8 +187,7 @@ def test_a_program_of_another_machine(bin_folder: Path, bitstream: Path, monkeyp
 def test_the_command(bin_folder: Path, tmp_path: Path) -> None:
     fake(bin_folder)
     bitstream = tmp_path / "build" / "net" / "synth" / "icebreaker" / "bitstream" / "top.bin"
-    bitstream.parent.mkdir(parents=True)
-    bitstream.write_bytes(b"bits")
+    cached_step(bitstream.parent, "key", written)
     words = ["program", "models/net.onnx", "--board", "icebreaker", "--build", str(tmp_path / "build")]
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, result.output
@@ -195,14 +195,23 @@ def test_the_command(bin_folder: Path, tmp_path: Path) -> None:
     assert asked(bin_folder) == ["--board", "ice40_generic", "--write-flash", str(bitstream)]
     facts = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
     assert (facts["memory"], facts["tool"], facts["version"]) == ("flash", "openFPGALoader", "0.13.1")
+    bitstream.write_bytes(b"bi")
+    cut = CliRunner().invoke(cli, words)
+    assert isinstance(cut.exception, HwflowError)
+    assert str(cut.exception) == (f"'{bitstream}' must be as `hwflow synth` left it, but it was changed or cut since; "
+                                  "run `hwflow synth` for icebreaker again")
+
+
+def written(folder: Path) -> None:
+    for name in ("top.bin", "top.bit"):
+        (folder / name).write_bytes(b"bits")
 
 
 def test_a_reweighted_model_is_found(bin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(bin_folder)
     monkeypatch.chdir(tmp_path)
     folder = Path("build/first/reweighted/second/synth/ulx3s_85f")
-    (folder / "bitstream").mkdir(parents=True)
-    (folder / "bitstream" / "top.bit").write_bytes(b"bits")
+    cached_step(folder / "bitstream", "key", written)
     facts = DesignFacts(bytes(8), "second", "ulx3s_85f", 115200, 25.0, 10, 4, 4, (Folding(1, 1, 1),))
     facts.write(folder)
     done = CliRunner().invoke(cli, ["program", "second.onnx", "--board", "ulx3s_85f"])
