@@ -47,6 +47,8 @@ class Budget:
     usable_logic: float
 
     def limit(self, resource: str) -> int:
+        if resource == "spram":  # a plan takes what the frames around it leave, known once their lanes are
+            return self.available.spram
         share = self.usable_logic if resource in ("lut", "ff") else 1.0
         return int(getattr(self.available, resource) * share) - int(getattr(self.reserved, resource))
 

@@ -9,7 +9,7 @@ import pytest
 from hwflow_rtl.io import End, Ends
 from hwflow_rtl.paired_queue import PairedQueue
 from hwflow_rtl.queue_choice import QueueMemory
-from hwflow_rtl.vendor import ICE40, Technology
+from hwflow_rtl.vendor import ICE40, Resources, Technology
 
 from hwflow import hls
 from hwflow.generation import twin
@@ -93,6 +93,14 @@ def test_frames_around_the_core_come_first(up5k: Technology) -> None:
     extra = [replace(plan.links[-1], sink=~k, elements=4000) for k in (1, 2)]
     chosen = in_spram((*plan.links, *extra), up5k)
     assert sum(link.spram for link in chosen) == 2
+
+
+def test_what_is_left_is_not_reserved_twice() -> None:
+    """With other lanes the frames around the core may take fewer than was thought before the plan: it still fits."""
+    resources = load_board("icebreaker").resources
+    budget = hls.Budget("tiny", resources, Resources(spram=2), usable_logic=1.0)
+    assert budget.fits(Resources(spram=4))
+    assert budget.exceeded(Resources(spram=5)) == ["spram"]
 
 
 def test_latency_counts(graph: LayerGraph, up5k: Technology) -> None:
