@@ -122,8 +122,8 @@ def fields_of(content: Mapping[str, Any], board: Board, flip_flops: int, plan: P
         fields[resource] = Usage(used if cells else flip_flops, getattr(board.resources, resource))
     clocks = clocks_of(content, plan)
     core = clocks[0] if clocks else None
-    limit = binding_limit(board.family, **{name: fields[name].used for name in ("dsp", "ram", "spram")
-                                           if name in fields})
+    limit = binding_limit(board.family, alu=content["utilization"].get("ALU54B", {}).get("used", 0),
+                          **{name: fields[name].used for name in ("dsp", "ram", "spram") if name in fields})
     routed = core.routed_mhz if core else None
     return fields | {
         "routed_mhz": routed, "usable_mhz": None if routed is None else min(routed, limit.mhz), "limit": limit,

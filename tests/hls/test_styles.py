@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 from hwflow_rtl.products import MultiplierStyle
@@ -87,6 +88,21 @@ def test_a_plan_with_styles_comes_back_from_its_file(technology: Technology) -> 
     plan = hls.solve(graph, technology, budget(dsp=6), logic=True)
     assert len(styles(plan)) > 1
     assert hls.plan_from_yaml(hls.plan_to_yaml(plan), graph, technology, source="plan.yaml") == plan
+
+
+def test_sums_of_products_are_made_in_blocks_where_a_plan_says_so_alone(technology: Technology) -> None:
+    """`test_blocks_come_first` has a network with stages of two columns."""
+    graph = graph_of(8)
+    plan = hls.solve(graph, technology, budget())
+    assert any(stage.folding.cols % 2 == 0 and stage.folding.style is MultiplierStyle.BLOCKS for stage in plan.stages
+               if stage.schedule.multipliers)
+    foldings = [replace(stage.folding, style=MultiplierStyle.MACS)
+                if stage.schedule.multipliers and stage.folding.cols % 2 == 0 else stage.folding
+                for stage in plan.stages]
+    macs = hls.make_plan(graph, foldings, technology)
+    assert (macs.interval, macs.resources.dsp) == (plan.interval, plan.resources.dsp)
+    assert macs.resources.lut < plan.resources.lut
+    assert hls.plan_from_yaml(hls.plan_to_yaml(macs), graph, technology, source="plan.yaml") == macs
 
 
 def test_what_does_not_fit_with_logic_says_so(technology: Technology) -> None:

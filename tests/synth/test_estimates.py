@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import unsigned
 from hwflow_rtl.paired_queue import PairedQueue
+from hwflow_rtl.products import MultiplierStyle
 from hwflow_rtl.vendor import Resources
 
 from hwflow.flow import Flow, Settings, budget_of
 from hwflow.hls import make_plan, solve
+from hwflow.hls.support import hardware_layers
+from hwflow.layers import LayerGraph
+from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.quantize import quantize
 from hwflow.report.console import Console
 from hwflow.synth import load_board
@@ -72,6 +77,31 @@ def test_a_network_with_a_queue_in_spram(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["digits_cnn", "digits_mlp"])
 def test_example_models_on_all_families(board: str, name: str, tmp_path: Path) -> None:
     compare_model(ROOT / "models" / f"{name}.onnx", ROOT / "models" / f"{name}.npz", board, tmp_path)
+
+
+@pytest.mark.slow
+def test_sums_of_products_in_blocks(tmp_path: Path) -> None:
+    """In every stage that can have them: as many blocks, less logic, as much of it as estimated."""
+    need("ecp5")
+    board = load_board("ulx3s_85f")
+    settings = Settings(model=ROOT / "models" / "digits_cnn.onnx", data=ROOT / "models" / "digits_cnn.npz",
+                        board=board.name, build=tmp_path)
+    flow = Flow(Console(quiet=True), settings)
+    foldings = [with_macs(flow.graph, layer, stage.folding)
+                for layer, stage in zip(hardware_layers(flow.graph), flow.plan.stages, strict=True)]
+    plan = make_plan(flow.graph, foldings, board.technology())
+    assert plan.resources.dsp == flow.plan.resources.dsp
+    assert plan.resources.lut < flow.plan.resources.lut
+    _, parts = compare(flow.graph, plan, board, tmp_path / "core")
+    sums = [part for part, folding in zip(parts, foldings, strict=False) if folding.style is MultiplierStyle.MACS]
+    assert len(sums) == 2
+    for part in sums:
+        judge(part, ())
+
+
+def with_macs(graph: LayerGraph, layer: HardwareLayer, folding: Folding) -> Folding:
+    macs = replace(folding, style=MultiplierStyle.MACS)
+    return macs if layer.folding_problem(graph, macs) is None else folding
 
 
 @pytest.mark.slow

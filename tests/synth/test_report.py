@@ -80,6 +80,7 @@ def test_cells_are_counted_in_the_units_of_the_board(tmp_path: Path) -> None:
     ("tangnano9k", {"MULT18X18": 1}, 795.0, 150.0),
     ("tangnano9k", {}, 300.0, 300.0),
     ("ulx3s_85f", {"DP16KD": 1, "MULT18X18D": 1}, 209.0, 209.0),
+    ("ulx3s_85f", {"MULT18X18D": 2, "ALU54B": 1}, 209.0, 100.0),
     ("ulx3s_85f", {}, 600.0, 257.0),
 ])
 def test_no_clock_above_the_devices_limits(tmp_path: Path, board: str, cells: dict[str, int], routed: float,
