@@ -14,6 +14,7 @@ START = """
 import ctypes, gc, os, signal, time, weakref
 from hwflow.interrupts import Interrupted, interruptible
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup starts programs that ignore it, and hwflow leaves that so
 
 def strike(number=signal.SIGINT):
     os.kill(os.getpid(), number)
