@@ -22,10 +22,11 @@ from tests.bench.quantization_sections import QUANTIZATION_SECTIONS
 from tests.bench.routes import ROUTE_SECTIONS
 from tests.bench.sections import SECTIONS as HARDWARE_SECTIONS
 from tests.bench.sections import Bench
+from tests.bench.stages import STAGE_SECTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
-SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **BOARD_SECTIONS, **NETWORK_SECTIONS,
-            **QUANTIZATION_SECTIONS, **ONNX_SECTIONS}
+SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **STAGE_SECTIONS, **BOARD_SECTIONS,
+            **NETWORK_SECTIONS, **QUANTIZATION_SECTIONS, **ONNX_SECTIONS}
 
 
 def report_of(section: str) -> Path:
