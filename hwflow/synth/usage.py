@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,8 @@ def read_parts(netlist: Path, family: str) -> dict[str, Resources]:
     return count_parts(json.loads(netlist.read_text(encoding="utf-8"))["modules"]["top"]["cells"], family)
 
 
-def count_parts(cells: Cells, family: str) -> dict[str, Resources]:
-    """What each part takes, by `part_of`; a part that takes nothing is not there."""
+def count_parts(cells: Cells, family: str, part_of: Callable[[str], str] = part_of) -> dict[str, Resources]:
+    """What each part takes, by `part_of` of a cell's name; a part that takes nothing is not there."""
     grouped: dict[str, list[tuple[str, Mapping[str, Any]]]] = defaultdict(list)
     for name, cell in cells.items():
         grouped[part_of(name)].append((name, cell))
