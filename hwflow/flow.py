@@ -291,7 +291,8 @@ class Flow:
         settings, folder = self.settings, self.folder / "synth" / self.board.name
         core, design = hls.lower(self.structure, self.plan, self.board.technology()), identity(self.graph, self.plan)
         netlist = make_netlist_of(core, self.board, folder, apart=self.folder / "proof" / self.board.name,
-                                  ends=ends_of(self.plan), identity=design, progress=self.console.progress)
+                                  ends=ends_of(self.plan), identity=design, clock=settings.clock,
+                                  progress=self.console.progress)
         with self.console.step(f"simulate {settings.frames} frames through the pins of the netlist"):
             return prove_netlist(
                 netlist, self.board, self.graph, self.frames, identity=design, interval=self.plan.interval,

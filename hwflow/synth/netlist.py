@@ -28,7 +28,8 @@ FEWEST_ENABLED = 6
 
 
 def make_netlist_of(core: Any, board: Board, folder: Path, *, ends: Ends | None, identity: bytes,
-                    apart: Path | None = None, progress: Progress = lambda text: None) -> Path:
+                    clock: float | str | None = None, apart: Path | None = None,
+                    progress: Progress = lambda text: None) -> Path:
     """The JSON file of the cells of `core` on `board`, in `folder`/netlist: the one that `synthesize` with the same
     arguments makes there, or has made, with a PLL or on the oscillator.
 
@@ -37,10 +38,10 @@ def make_netlist_of(core: Any, board: Board, folder: Path, *, ends: Ends | None,
     """
     tools = {"yosys": find_tool("yosys")}
 
-    def text_of(clock: str | None) -> str:
+    def text_of(clock: float | str | None) -> str:
         return design_text(clocked_top(core, board, ends, identity=identity, clock=clock))
 
-    text, there = text_of(None), folder / "netlist" / TEXT
+    text, there = text_of(clock), folder / "netlist" / TEXT
     if apart and (folder / "layout").is_dir() and there.is_file():
         routed = there.read_text(encoding="utf-8")
         if routed != text and routed == (slower := text_of(ON_BOARD)):
