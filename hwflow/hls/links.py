@@ -54,6 +54,11 @@ class LinkPlan:
         return self.elements // min(self.lanes_out, self.lanes_in)
 
     @property
+    def beats(self) -> int:
+        """How many may wait on the way, of the source in front of the change of lanes and of the sink behind it."""
+        return self.depth + self.behind
+
+    @property
     def buffer_bytes(self) -> int:
         """What the queues on the way hold."""
         return -(-(self.depth * self.width_out + self.behind * self.width_in) // 8)

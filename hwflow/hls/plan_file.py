@@ -37,7 +37,7 @@ def plan_to_yaml(plan: Plan) -> str:
     names = {k: stage.name for k, stage in enumerate(plan.stages)}
     links = [{
         "from": names.get(link.source, "input"), "to": names.get(link.sink, "output"), "tensor": link.tensor,
-        "lanes": [link.lanes_out, link.lanes_in], "queue": link.depth, "bytes": link.buffer_bytes,
+        "lanes": [link.lanes_out, link.lanes_in], "queue": link.beats, "bytes": link.buffer_bytes,
         **({"memory": "spram"} if link.spram else {}),
     } for link in plan.links]
     header = (
@@ -45,7 +45,8 @@ def plan_to_yaml(plan: Plan) -> str:
         "# queue: beats that may wait between two stages; latency: cycles to the first beat of each output.\n"
         + ("# memory: spram, where a queue has it; the others stand in tables or block RAMs, which is cheaper.\n"
            if any(link.spram for link in plan.links) else "") +
-        "# style: what multiplies: blocks, pairs (two narrow products in a block) or logic.\n"
+        "# style: what multiplies: blocks, macs (blocks that add up two products, for even cols), pairs (two narrow\n"
+        "# products in a block) or logic.\n"
         "# Edit rows, cols, lanes and style and pass the file back with --plan; the others are computed anew.\n")
     body = {"model": plan.model, "technology": plan.technology, "interval": plan.interval,
             "latency": list(plan.latency), "resources": resources_dict(plan.resources), "stages": stages,

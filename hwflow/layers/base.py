@@ -148,7 +148,8 @@ def nearest_foldings(folding: Folding, possible: tuple[Folding, ...]) -> str:
         value = getattr(folding, field)
         if value not in values:
             if field == "style":
-                values, value = {style.value for style in values}, value.value
+                named = ", ".join(sorted(style.value for style in values))
+                return f"style must be one of {named} with these rows, cols and lanes, not {value.value}"
             return f"{field} must be one of {', '.join(map(str, sorted(values)))}, not {value}"
         possible = tuple(other for other in possible if getattr(other, field) == value)
     raise AssertionError("the folding is possible")

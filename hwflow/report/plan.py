@@ -94,9 +94,9 @@ def show_plan(console: Console, plan: Plan, board: Board, rings: Rings, clock: C
 def show_queues(console: Console, plan: Plan, board: Board) -> None:
     """The links where something waits."""
     technology, choose = board.technology(), board.resources.spram > 0
-    rows = [(*ends(plan, link), lanes_text(link), number(link.depth or link.behind), number(link.buffer_bytes),
+    rows = [(*ends(plan, link), lanes_text(link), number(link.beats), number(link.buffer_bytes),
              *([link.memory(technology).value] if choose else []))
-            for link in plan.links if link.depth or link.spram]
+            for link in plan.links if link.beats]
     if rows:
         console.table("queues", ("from", "to", "lanes", "beats", "bytes", *(["in"] if choose else [])), rows)
 
@@ -158,9 +158,10 @@ def plan_facts(plan: Plan, board: Board, rings: Rings | None = None, *, clock: C
                     "resources": counts(s.resources, board)}
                    for s in plan.stages],
         "links": [{"from": ends(plan, link)[0], "to": ends(plan, link)[1], "port": link.port, "tensor": link.tensor,
-                   "lanes_out": link.lanes_out, "lanes_in": link.lanes_in, "bits": link.bits, "queue": link.depth,
+                   "lanes_out": link.lanes_out, "lanes_in": link.lanes_in, "bits": link.bits, "queue": link.beats,
                    "queue_bytes": link.buffer_bytes,
-                   **({"memory": link.memory(technology).value} if board.resources.spram else {})}
+                   **({"memory": link.memory(technology).value if link.beats else None} if board.resources.spram
+                      else {})}
                   for link in plan.links]}
     if rings is not None:
         facts["ring_bytes"] = sum(filter(None, rings))

@@ -93,14 +93,15 @@ def test_pairs_are_of_two_rows_of_a_group_in_a_bank() -> None:
     depthwise, graph = conv(bits(4), bits(8), cout=4, groups=4)
     assert not [folding for folding in depthwise.foldings(graph) if folding.style is PAIRS]
     problem = depthwise.folding_problem(graph, Folding(2, 1, 1, PAIRS))
-    assert problem == "style must be one of blocks, logic, not pairs"
+    assert problem == "style must be one of blocks, logic with these rows, cols and lanes, not pairs"
 
 
 def test_sums_of_products_are_of_two_columns() -> None:
     layer, graph = conv(bits(8), bits(8))
     foldings = list(layer.foldings(graph))
     assert {f.cols for f in foldings if f.style is MACS} == {f.cols for f in foldings if f.cols % 2 == 0}
-    assert layer.folding_problem(graph, Folding(2, 3, 1, MACS)) == "style must be one of blocks, logic, not macs"
+    problem = layer.folding_problem(graph, Folding(2, 3, 1, MACS))
+    assert problem == "style must be one of blocks, logic with these rows, cols and lanes, not macs"
 
 
 @pytest.mark.parametrize("family", [ICE40, Gowin])

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from hwflow_rtl.products import MultiplierStyle
 
 from hwflow import hls
@@ -15,7 +16,7 @@ from hwflow.hls.plan import Plan, StagePlan
 from hwflow.quantize import Quantized, quantize
 from hwflow.report.clock import CoreClock, clock_of
 from hwflow.report.console import Console
-from hwflow.report.plan import bottleneck, busy, folding_text, padding_loss, plan_facts, show_remedy
+from hwflow.report.plan import bottleneck, busy, folding_text, padding_loss, plan_facts, show_queues, show_remedy
 from hwflow.report.synthesis import line_rate
 from hwflow.synth import load_board
 from hwflow.synth.identity import DesignFacts
@@ -61,6 +62,20 @@ def test_facts(quantized: Quantized, plan: Plan) -> None:
     assert facts["queue_bytes"] == sum(link["queue_bytes"] for link in facts["links"]) > 0
     assert facts["ring_bytes"] == sum(ring or 0 for ring in rings) > 0
     assert [stage["ring_bytes"] for stage in facts["stages"]] == list(rings)
+
+
+def test_what_waits_behind_a_change_of_lanes_is_a_queue(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 7 beats of the sink, in the table, in plan.yaml and in the facts; a link without a queue has no memory."""
+    board = load_board("icebreaker")
+    wide = replace(plan.links[0], lanes_out=1, lanes_in=3, depth=0, behind=7, bits=8)
+    few = replace(plan, links=(wide, replace(plan.links[-1], depth=0, behind=0)))  # to the output
+    show_queues(Console(), few, board)
+    rows = [line.split()[-3:] for line in capsys.readouterr().out.splitlines() if "1 to 3" in line]
+    assert rows == [["7", "21", "blocks"]]
+    written = yaml.safe_load(hls.plan_to_yaml(few))["links"]
+    assert [(link["queue"], link["bytes"]) for link in written] == [(7, 21), (0, 0)]
+    facts = plan_facts(few, board, clock=CoreClock(125.0, "of a test", routed=True, board_mhz=25.0))["links"]
+    assert [(link["queue"], link["queue_bytes"], link["memory"]) for link in facts] == [(7, 21, "blocks"), (0, 0, None)]
 
 
 def test_the_clock_is_that_of_the_routed_design_or_a_limit(quantized: Quantized, plan: Plan, tmp_path: Path) -> None:
