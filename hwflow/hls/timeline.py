@@ -154,6 +154,8 @@ class Network:
                 early = np.arange(max(0, len(departures) - queue.capacity))
                 gone = np.maximum(leaving(link, played.taken[e], early, Gearbox.SKID),
                                   departures[early] + queue.latency)
+                if link.lanes_out % link.lanes_in == 0:  # a beat is given away before the next one is taken
+                    gone = in_turn(gone, link.lanes_out // link.lanes_in)
                 free = np.concatenate([np.zeros(len(departures) - len(gone), np.int64), gone + 1])
                 found[link.source] = np.maximum(found.get(link.source, 0), free)
         return found

@@ -116,3 +116,20 @@ def test_queues_are_hardly_deeper_than_they_must_be(graph: LayerGraph, plan: hls
     if not played.wrong:
         per_frame = len(played.cycles[0]) // FRAMES
         assert played.cycles[0][-1] - played.cycles[0][-1 - per_frame] > plan.interval
+
+
+def test_a_source_waits_for_a_change_to_fewer_lanes() -> None:
+    """Which takes a beat of two elements every other cycle: the mean of the frame, for another reader, is later."""
+    grown = Branches(np.random.default_rng(5), Taste(), "narrower")
+    x = grown.lookup(grown.input(Frame(2, 2, 2), BYTE), BYTE)
+    grown.lookup(x, BYTE)
+    grown.dense(grown.average_pool(x, like=BYTE, whole=True), 32, BYTE)
+    graph = grown.finished()
+    first, narrow, mean, slow = (list(layer.foldings(graph)) for layer in graph.layers)
+    foldings = [max(first, key=lambda f: f.lanes), min(narrow, key=lambda f: f.lanes), max(mean, key=lambda f: f.cols),
+                slow[0]]
+    plan = hls.make_plan(graph, foldings, load_board("ulx3s_85f").technology())
+    assert [(link.depth, link.lanes_out, link.lanes_in) for link in plan.links[1:3]] == [(2, 2, 1), (3, 2, 2)]
+    played = play_plan(graph, plan, frames_for(graph, 1))
+    assert not played.wrong
+    assert tuple(played.offered) == plan.latency
