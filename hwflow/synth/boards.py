@@ -29,6 +29,8 @@ __all__ = ["Board", "Pin", "Programmer", "list_boards", "load_board"]
 ECP5_DEVICES = ("LFE5U-12F", "LFE5U-25F", "LFE5U-45F", "LFE5U-85F", "LFE5UM-25F", "LFE5UM-45F", "LFE5UM-85F",
                 "LFE5UM5G-25F", "LFE5UM5G-45F", "LFE5UM5G-85F")
 ICE40_DEVICES = ("up5k", "hx8k")
+#: Lattice FPGA-DS-02008: memories of 256 kbit with a single port.
+SPRAMS_OF_UP5K = 4
 #: The dies that there are tables of, and PLLs known.
 GOWIN_CHIPS = ("GW1N-9C", "GW2A-18", "GW2A-18C")
 
@@ -179,7 +181,7 @@ def sentences(error: Any) -> Iterator[str]:
         yield f"key '{where}' must be one of {', '.join(error.validator_value)}, not {error.instance!r}"
     elif error.validator == "type":
         hint = "; put it in quotes" if error.validator_value == "string" and error.instance is not None else ""
-        kinds = {"object": "a mapping of keys", "array": "a list"}
+        kinds = {"object": "a mapping of keys", "array": "a list", "integer": "an integer"}
         kind = kinds.get(str(error.validator_value), f"a {error.validator_value}")
         yield f"{f'key {where!r}' if where else 'the file'} must be {kind}, not {error.instance!r}{hint}"
     else:
@@ -195,7 +197,10 @@ def device_violations(content: dict[str, Any]) -> Iterator[str]:
         yield f"key 'chip' must be one of {', '.join(GOWIN_CHIPS)}, not {content['chip']!r}"
     if math.isnan(content["clock"]["mhz"]):  # which no limit of the schema keeps out
         yield "key 'clock.mhz' must be a number, not .nan"
-    if content["resources"].get("spram") and content["device"] != "up5k":
+    spram = content["resources"].get("spram", 0)
+    if content["device"] == "up5k" and spram > SPRAMS_OF_UP5K:
+        yield f"key 'resources.spram' must be at most {SPRAMS_OF_UP5K}, as many as a UP5K has, not {spram!r}"
+    if spram and content["device"] != "up5k":
         yield "key 'resources.spram' must stand with device up5k only: no other has memories with a single port"
     if content["clock"].get("pll_pad") and content["family"] != "ice40":
         yield "key 'clock.pll_pad' must stand with family ice40 only: no other PLL takes a pad for itself"
@@ -222,7 +227,7 @@ def assemble(path: Path, content: dict[str, Any]) -> Board:
         reset_active_low=reset is not None and reset["active"] == "low",
         rx=pin(uart["rx"], uart), tx=pin(uart["tx"], uart), baud=uart["baud"],
         leds=tuple(pin(name, leds) for name in leds["pins"]), leds_active_low=leds["active"] == "low",
-        resources=Resources(**content["resources"]),
+        resources=Resources(**{name: int(count) for name, count in content["resources"].items()}),  # 4.0 is 4
         programmer=Programmer(programmer["tool"], tuple(programmer.get("arguments", ())),
                               tuple(programmer.get("memory", ("sram", "flash")))) if programmer else None,
         source=content["source"], path=path,

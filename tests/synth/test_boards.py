@@ -157,6 +157,10 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
      "key 'resources.dsp' must not break this rule: -1 is less than the minimum of 0"),
     ({"resources": {"lut": 1, "ff": 1, "dsp": 0, "ram": 0, "spram": 4}},
      "key 'resources.spram' must stand with device up5k only: no other has memories with a single port"),
+    ({"family": "ice40", "device": "up5k", "resources": {"lut": 1, "ff": 1, "dsp": 0, "ram": 0, "spram": 5}},
+     "key 'resources.spram' must be at most 4, as many as a UP5K has, not 5"),
+    ({"resources": {"lut": 1, "ff": 1, "dsp": 0, "ram": 0, "spram": True}},
+     "key 'resources.spram' must be an integer, not True"),
     ({"resources": {"lut": 1, "ff": 1, "dsp": 0, "ram": 0, "sram": 4}},
      "key 'resources.sram' must be one of lut, ff, dsp, ram, spram; did you mean 'spram'?"),
     ({"device": "LFE5U-99F"}, "key 'device' must be one of LFE5U-12F, LFE5U-25F, LFE5U-45F, LFE5U-85F, LFE5UM-25F, "
@@ -179,6 +183,11 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
 ])
 def test_one_fault(tmp_path: Path, change: dict, expected: str) -> None:
     assert complaints(tmp_path, content() | change) == [expected]
+
+
+def test_counts_are_whole_numbers(tmp_path: Path) -> None:
+    board = load_board(written(tmp_path, content() | {"resources": {"lut": 100.0, "ff": 10, "dsp": 2.0, "ram": 1}}))
+    assert str(board.resources) == "Resources(lut=100, ff=10, dsp=2, ram=1, spram=0)"
 
 
 def test_missing_keys_are_all_named_at_once(tmp_path: Path) -> None:
