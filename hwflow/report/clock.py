@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from hwflow_rtl.products import MultiplierStyle
+
 from ..errors import HwflowError
 from ..hls.plan import Plan
 from ..layers.base import LayerGraph
@@ -51,7 +53,8 @@ def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreC
     if facts is not None and facts.identity == identity(graph, plan) and facts.board == board.name:
         return CoreClock(facts.clock_mhz, f"the clock of the routed design in '{folder}'", True, board.clock_mhz)
     used = plan.resources
-    limit = binding_limit(board.family, dsp=used.dsp, ram=used.ram, spram=used.spram).mhz
+    sums = sum(stage.folding.style is MultiplierStyle.MACS for stage in plan.stages)
+    limit = binding_limit(board.family, dsp=used.dsp, ram=used.ram, spram=used.spram, alu=sums).mhz
     settings = board.technology().pll_settings(board.clock_mhz, min(GOALS[board.family], limit))
     if settings is None:
         return CoreClock(board.clock_mhz, f"the oscillator of {board.name}", True, board.clock_mhz)

@@ -78,6 +78,14 @@ def test_what_waits_behind_a_change_of_lanes_is_a_queue(plan: Plan, capsys: pyte
     assert [(link["queue"], link["queue_bytes"], link["memory"]) for link in facts] == [(7, 21, "blocks"), (0, 0, None)]
 
 
+def test_sums_in_blocks_limit_the_clock_of_the_plan(quantized: Quantized, plan: Plan, tmp_path: Path) -> None:
+    first = plan.stages[0]
+    macs = replace(plan, stages=(replace(first, folding=replace(first.folding, style=MultiplierStyle.MACS)),
+                                 *plan.stages[1:]))
+    goals = [clock_of(each, quantized.graph, BOARD, tmp_path).mhz for each in (plan, macs)]
+    assert goals == [250.0, 100.0]
+
+
 def test_the_clock_is_that_of_the_routed_design_or_a_limit(quantized: Quantized, plan: Plan, tmp_path: Path) -> None:
     goal = clock_of(plan, quantized.graph, BOARD, tmp_path)
     assert (goal.mhz, goal.routed) == (250.0, False)
