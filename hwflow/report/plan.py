@@ -144,7 +144,7 @@ def plan_facts(plan: Plan, board: Board, rings: Rings | None = None, *, clock: C
     slowest, technology = bottleneck(plan), board.technology()
     facts: dict[str, Any] = {
         "board": board.name, "clock": asdict(clock), "interval": plan.interval, "multipliers": plan.multipliers,
-        "multiplier_use": plan.multiplier_use, "resources": counts(plan.resources, board),
+        "multiplier_use": plan.multiplier_use, "resources": asdict(plan.resources),
         "bottleneck": {"stage": slowest.name, "busy": busy(slowest, plan),
                        "multiplier_use": slowest.multiplier_use(plan.interval)},
         "latency": [{"output": name, "cycles": cycles, "microseconds": cycles / clock.mhz}
@@ -155,7 +155,7 @@ def plan_facts(plan: Plan, board: Board, rings: Rings | None = None, *, clock: C
                     "work": s.schedule.work, "interval": s.schedule.interval, "busy": busy(s, plan),
                     "multiplications": s.multiplications, "multipliers": s.schedule.multipliers,
                     "multiplier_use": s.multiplier_use(plan.interval), "padding_loss": padding_loss(s),
-                    "resources": counts(s.resources, board)}
+                    "resources": asdict(s.resources)}
                    for s in plan.stages],
         "links": [{"from": ends(plan, link)[0], "to": ends(plan, link)[1], "port": link.port, "tensor": link.tensor,
                    "lanes_out": link.lanes_out, "lanes_in": link.lanes_in, "bits": link.bits, "queue": link.beats,

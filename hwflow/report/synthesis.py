@@ -16,7 +16,6 @@ from ..synth.identity import element_bytes
 from ..synth.parts import LINKS, title_of
 from .console import Console
 from .numbers import number, percent
-from .plan import counts
 
 __all__ = ["line_rate", "planned_and_used", "show_synthesis", "synthesis_facts", "too_slow"]
 
@@ -45,14 +44,9 @@ def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[s
     """The report and what it makes of the plan, as plain data for JSON."""
     rows = planned_and_used(plan, board, report)
     planned = plan.resources + rows[-1][1]
-    facts = report.to_dict()
-    facts["parts"] = {part: counts(used, board) for part, used in report.parts.items()}
-    if not board.resources.spram:
-        del facts["spram"]
     return {
-        **facts, "planned": counts(planned, board), "frames_per_second": rates(plan, board, report),
-        "by_part": [{"part": title, "planned": counts(need, board), "used": counts(used, board)}
-                    for title, need, used in rows]}
+        **report.to_dict(), "planned": asdict(planned), "frames_per_second": rates(plan, board, report),
+        "by_part": [{"part": title, "planned": asdict(need), "used": asdict(used)} for title, need, used in rows]}
 
 
 def rates(plan: Plan, board: Board, report: SynthesisReport) -> Mapping[str, float]:

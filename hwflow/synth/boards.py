@@ -188,6 +188,14 @@ def sentences(error: Any) -> Iterator[str]:
         yield f"key '{where}' must not break this rule: {error.message}"
 
 
+def spram_violations(device: str, spram: int) -> Iterator[str]:
+    """More SPRAM than the device has."""
+    if device == "up5k" and spram > SPRAMS_OF_UP5K:
+        yield f"key 'resources.spram' must be at most {SPRAMS_OF_UP5K}, as many as a UP5K has, not {spram!r}"
+    if device != "up5k" and spram:
+        yield "key 'resources.spram' must stand with device up5k only: no other has memories with a single port"
+
+
 def device_violations(content: dict[str, Any]) -> Iterator[str]:
     """Names that only the place and route tools know."""
     known = {"ecp5": ECP5_DEVICES, "ice40": ICE40_DEVICES}.get(content["family"])
@@ -197,11 +205,8 @@ def device_violations(content: dict[str, Any]) -> Iterator[str]:
         yield f"key 'chip' must be one of {', '.join(GOWIN_CHIPS)}, not {content['chip']!r}"
     if math.isnan(content["clock"]["mhz"]):  # which no limit of the schema keeps out
         yield "key 'clock.mhz' must be a number, not .nan"
-    spram = content["resources"].get("spram", 0)
-    if content["device"] == "up5k" and spram > SPRAMS_OF_UP5K:
-        yield f"key 'resources.spram' must be at most {SPRAMS_OF_UP5K}, as many as a UP5K has, not {spram!r}"
-    if spram and content["device"] != "up5k":
-        yield "key 'resources.spram' must stand with device up5k only: no other has memories with a single port"
+    if known is None or content["device"] in known:
+        yield from spram_violations(content["device"], content["resources"].get("spram", 0))
     if content["clock"].get("pll_pad") and content["family"] != "ice40":
         yield "key 'clock.pll_pad' must stand with family ice40 only: no other PLL takes a pad for itself"
     pins = [content["clock"]["pin"], content["uart"]["rx"], content["uart"]["tx"], *content["leds"]["pins"]]

@@ -143,11 +143,11 @@ def test_wide_products_in_logic(a, b):
 
 
 @pytest.mark.parametrize(("operands", "style", "technology", "message"), [
-    ((8, 8), PAIRS, ECP5(), r"style of products of signed\(8\) and signed\(8\) must be one of blocks, logic on ecp5, "
-                            "not pairs"),
+    ((8, 8), PAIRS, ECP5(), r"style of products of signed\(8\) and signed\(8\) must be one of blocks, macs, logic on "
+                            "ecp5, not pairs"),
     ((8, 4), PAIRS, ICE40(), r"signed\(8\) and signed\(4\) must be one of blocks, logic on ice40, not pairs"),
     ((8, 4), PAIRS, Gowin(), r"signed\(8\) and signed\(4\) must be one of blocks, logic on gowin, not pairs"),
-    ((17, 4), LOGIC, Generic(), r"signed\(17\) and signed\(4\) must be one of blocks on generic, not logic")])
+    ((17, 4), LOGIC, Generic(), r"signed\(17\) and signed\(4\) must be one of blocks, macs on generic, not logic")])
 def test_styles_that_a_family_does_not_offer_are_refused(operands, style, technology, message):
     shape = ProductShape(*(Operand(signed(width)) for width in operands), style)
     for refused in (lambda: shape.cost(2, technology), lambda: shape.unit(2, technology)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -92,15 +93,17 @@ def test_nothing_runs_again_when_nothing_changed(built: tuple[SynthesisReport, P
     assert report.bitstream.stat().st_mtime_ns == before
 
 
-def test_a_damaged_result_is_made_again(built: tuple[SynthesisReport, Path]) -> None:
+def test_a_damaged_result_is_made_again(built: tuple[SynthesisReport, Path], tmp_path: Path) -> None:
     report, folder = built
     board = load_board(report.board)
-    good = report.bitstream.read_bytes()
-    report.bitstream.write_bytes(good[:-100])
+    copy = shutil.copytree(folder, tmp_path / "copy")  # the other tests count on the first one
+    bitstream = copy / report.bitstream.relative_to(folder)
+    good = bitstream.read_bytes()
+    bitstream.write_bytes(good[:-100])
     said: list[str] = []
-    synthesize(SmallCore(board.technology()), board, folder, progress=said.append)
+    synthesize(SmallCore(board.technology()), board, copy, progress=said.append)
     assert [line.startswith("bitstream with ") for line in said] == [True]
-    assert report.bitstream.read_bytes() == good
+    assert bitstream.read_bytes() == good
 
 
 def test_the_same_design_gives_the_same_text() -> None:
