@@ -32,7 +32,7 @@ from ..report.mapping import mapped
 from ..report.model import show_model
 from ..report.picture import svg
 from ..report.places import without_hardware
-from ..report.plan import counts, plan_facts, show_plan, show_simulation, simulation_facts
+from ..report.plan import plan_facts, show_plan, show_simulation, simulation_facts
 from ..report.synthesis import show_synthesis, synthesis_facts, too_slow
 from ..synth import list_boards, load_board, tool_status
 from ..synth.program import programmer_status
@@ -298,7 +298,7 @@ def boards(console: Console, settings: Settings) -> Result:
     console.say("SPRAM besides: " + ", ".join(f"{b.resources.spram} on {b.name}" for b in found if b.resources.spram))
     console.say("A board of your own: pass its YAML file as --board; see docs/add-a-board.md")
     return {"boards": [{"name": b.name, "title": b.title, "device": b.device, "clock_mhz": b.clock_mhz,
-                        "resources": counts(b.resources, b)} for b in found]}
+                        "resources": asdict(b.resources)} for b in found]}
 
 
 def doctor(console: Console, settings: Settings) -> Result:

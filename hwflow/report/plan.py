@@ -19,7 +19,7 @@ from .numbers import number, percent
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
 
-__all__ = ["counts", "plan_facts", "show_plan", "show_simulation", "simulation_facts"]
+__all__ = ["plan_facts", "show_plan", "show_simulation", "simulation_facts"]
 
 #: Blocks are scarce where more than this share is taken, tables plenty where less than this one is.
 SCARCE, PLENTY = 0.8, 0.4
