@@ -94,7 +94,7 @@ def explain(error: BaseException) -> tuple[str, int]:
     """What to tell the user about an error, and the exit code."""
     import click
 
-    if isinstance(error, HwflowError):
+    if isinstance(error, HwflowError) and error.exit_code != INTERNAL:
         return str(error), error.exit_code
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "hwflow"

@@ -172,7 +172,8 @@ class Flow:
         def make(place: Path) -> None:
             with self.console.rows("calibrate and quantize") as progress:
                 rows = dataset.calibration if dataset else None
-                save_quantized(quantize(model, rows, settings=choices, progress=progress), place)
+                made = quantize(model, rows, settings=choices, progress=progress, original=self.source)
+                save_quantized(made, place)
 
         cached_step(folder, self.quantize_key, make)
         result = load_quantized(folder)

@@ -13,14 +13,16 @@ from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Model, Node
-from hwflow.onnx.rewrite.passes import Pass
+from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.quantize import operators
 from hwflow.quantize.calibration.ranges import Progress
 from hwflow.quantize.dialects.constant_layout import fold_constant_layout
 from hwflow.quantize.dialects.integer_pools import dequantize_before_pool
 from hwflow.quantize.dialects.standard import to_standard_qdq
+from hwflow.quantize.imported import require_layers
 from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
+from hwflow.quantize.meaning import Meaning, Trail
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal, raise_opset
 from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.sums import sum_to_add
@@ -71,6 +73,7 @@ def quantize(
     settings: QuantizationSettings | None = None,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     progress: Progress | None = None,
+    original: Model | None = None,
 ) -> Quantized:
     """Integers for `model`.
 
@@ -78,36 +81,44 @@ def quantize(
     are calibrated on made-up data, which `notes` says.  `settings` are the user's choices; of a model that is quantized
     already only output stages can be chosen.  `input_shapes` fixes open input shapes as in
     `hwflow.onnx.infer`.  `progress` is called with (rows done, rows in all) while ranges are measured.
+    `original` is the model as its file has it, where `model` was made of it; every rewrite from there on is checked
+    (`hwflow.quantize.meaning`).
 
     HwflowError: settings that do not fit the model, or everything in it that cannot become hardware, in one message.
     """
     inferred = infer(model, input_shapes)
     notes = [note for note in inferred.notes if note not in model.notes]
-    model = simplify(inferred)
-    for step in DIALECT_PASSES:
-        model = step.run(model)
+    trail = Trail(inferred).run((*PASSES, *DIALECT_PASSES))
+    model = trail.end
     raise_all(unsupported(model))
     _require_values(model)
+    meaning = Meaning.of(original or inferred, calibration, inferred)
+    if meaning.problem:
+        notes.append(f"the rewritten model was not compared with the file's, which {meaning.problem}")
     settings, text = settings or QuantizationSettings(), ""
     if _is_quantized(model):
         _require_no_widths(settings)
         qdq = model
-        model = _prepared(qdq)
+        trail = trail.run(QDQ_PASSES)
+        meaning.require(trail)
+        model = _known(trail.end)
         reals, sources = twin(model)
     else:
-        made = to_qdq(model, calibration, settings, notes, progress)
+        made = to_qdq(model, calibration, settings, notes, progress, meaning, trail)
         qdq, reals, text = made.qdq, made.twin, made.settings_text
-        model = _prepared(qdq)
+        trail = Trail(qdq).run(QDQ_PASSES)
+        meaning = Meaning.of(qdq, calibration)
+        meaning.require(trail)
+        model = _known(trail.end)
         sources = renamed_sources(model, made.sources)
     graph, before, after, tensors = _import(model, settings)
+    require_layers(meaning, model, graph, before, tensors)
     notes.append(_host_note(model, before, after))
     return Quantized(graph, before, after, tuple(notes), qdq, reals, views(tensors, sources, reals), text)
 
 
-def _prepared(model: Model) -> Model:
-    """The QDQ `model` in the form that the importer reads."""
-    for step in QDQ_PASSES:
-        model = step.run(model)
+def _known(model: Model) -> Model:
+    """With the shapes of what the passes added."""
     return simplify(infer(model))
 
 

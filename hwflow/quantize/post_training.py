@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hwflow.errors import HwflowError
-from hwflow.onnx import simplify
 from hwflow.onnx.model import Array, Model, Node
-from hwflow.onnx.rewrite.passes import Pass
+from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.quantize.calibration import ranges as calibrate
 from hwflow.quantize.calibration.activations import activation_form
 from hwflow.quantize.calibration.histogram import Histogram
@@ -19,6 +18,7 @@ from hwflow.quantize.calibration.methods import choose_range, resolved_method
 from hwflow.quantize.calibration.ranges import Progress
 from hwflow.quantize.forms import ActivationForm
 from hwflow.quantize.graphs import as_ints, is_layer, label_of, producers
+from hwflow.quantize.meaning import Meaning, Trail
 from hwflow.quantize.passes.affine import fold_affine
 from hwflow.quantize.passes.concat import clamps_before_concat
 from hwflow.quantize.passes.functions import functions_before_moves
@@ -33,7 +33,7 @@ from hwflow.quantize.tuning.choices import equalizes, resolved
 from hwflow.quantize.tuning.equalize import equalize
 from hwflow.quantize.tuning.tune import tune
 
-__all__ = ["FLOAT_PASSES", "PostTraining", "Prepared", "finish", "prepare", "to_qdq"]
+__all__ = ["EQUALIZE", "FLOAT_PASSES", "PostTraining", "Prepared", "finish", "prepare", "to_qdq"]
 
 #: What a float model goes through before its ranges are measured, in order.
 FLOAT_PASSES: tuple[Pass, ...] = (
@@ -46,6 +46,9 @@ FLOAT_PASSES: tuple[Pass, ...] = (
     Pass("max-pool-last", "Move Relu and Clip in front of a MaxPool.", max_pool_last),
     Pass("clamps-before-concat", "Move Relu and Clip in front of a Concat.", clamps_before_concat),
 )
+
+#: What follows them where the settings ask for it.
+EQUALIZE = Pass("equalize", "Give the weights of two layers in a row like sizes in all channels.", equalize)
 
 
 @dataclass(frozen=True)
@@ -92,13 +95,16 @@ def to_qdq(
     settings: QuantizationSettings,
     notes: list[str],
     progress: Progress | None,
+    meaning: Meaning | None = None,
+    trail: Trail | None = None,
 ) -> PostTraining:
     """Quantize the float `model`, whose shapes are static.  What the user should know goes into `notes`.
 
     `calibration` maps each input to rows [n, *its shape]; None stands for made-up data.  HwflowError: calibration data
-    or settings that do not fit the model.
+    or settings that do not fit the model.  MeaningChanged: a pass, one here or on the `trail` to
+    `model`, changed what the model computes, which is `meaning`.
     """
-    return finish(prepare(model, calibration, settings, notes, progress), settings, notes)
+    return finish(prepare(model, calibration, settings, notes, progress, meaning, trail), settings, notes)
 
 
 def prepare(
@@ -107,14 +113,18 @@ def prepare(
     settings: QuantizationSettings,
     notes: list[str],
     progress: Progress | None = None,
+    meaning: Meaning | None = None,
+    trail: Trail | None = None,
 ) -> Prepared:
     """The part that does not depend on widths, methods and roundings of `settings`, and so needs to be done once."""
-    for step in FLOAT_PASSES:
-        model = step.run(model)
-    model = simplify(model)
-    graph = model.graph
+    trail = (trail or Trail(model)).run((*FLOAT_PASSES, *PASSES))
+    graph = trail.end.graph
     equalized = equalizes(settings, (label_of(node) for node in graph.nodes if is_layer(node, graph.initializers)))
-    model = equalize(model) if equalized else model
+    if equalized:
+        trail = trail.run((EQUALIZE,))
+    if meaning is not None:
+        meaning.require(trail)
+    model = trail.end
     found = points(model)
     _check_types(model, found)
     common = common_ranges(model, found)

@@ -10,7 +10,7 @@ from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model
 from hwflow.onnx.run.program import Program
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "program_of"]
 
 #: Programs of models that are still there, by the model's identity: a model is frozen, but its arrays have no hash.
 _PROGRAMS: dict[int, tuple[weakref.ref[Model], dict[Limits, Program]]] = {}
@@ -35,11 +35,11 @@ def evaluate(
     Raises EvaluationError for wrong feeds and unknown names, Unsupported for operators that hwflow lacks (all of them
     in one message), LimitError where the model asks for more than `limits`.
     """
-    return _program(model, limits).run(feeds, fetch, notes)
+    return program_of(model, limits).run(feeds, fetch, notes)
 
 
-def _program(model: Model, limits: Limits) -> Program:
-    """The model's program, made at the first call."""
+def program_of(model: Model, limits: Limits = DEFAULT_LIMITS) -> Program:
+    """The model's program, made at the first call and kept as long as the model is."""
     key = id(model)
     found = _PROGRAMS.get(key)
     if found is None or found[0]() is not model:

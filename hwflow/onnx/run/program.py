@@ -7,10 +7,10 @@ functions that nodes call.  Running walks a list of steps over a dict of values;
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,9 +24,12 @@ from hwflow.onnx.run.functions import Functions, function_path, graphs_of, insta
 from hwflow.onnx.run.operands import dense, frozen, size_of
 from hwflow.onnx.schemas import Schema
 
-__all__ = ["Program", "constants_of", "prepare"]
+__all__ = ["Program", "Watch", "constants_of", "prepare"]
 
 _Values = dict[str, Operand]
+
+#: Called with a node and the name and value of one of its outputs; gives the value that the nodes after it read.
+Watch: TypeAlias = Callable[[Node, str, Operand], Operand]
 
 
 def prepare(model: Model, limits: Limits = DEFAULT_LIMITS) -> Program:
@@ -94,11 +97,11 @@ class _Plan:
     steps: tuple[tuple[_Step, tuple[str, ...]], ...]
     reads: frozenset[str]
 
-    def run(self, values: _Values, meter: Meter) -> None:
+    def run(self, values: _Values, meter: Meter, watch: Watch | None = None) -> None:
         for step, last_uses in self.steps:
             for name, result in zip(step.node.outputs, step.run(values, meter), strict=False):
                 if name:
-                    values[name] = result
+                    values[name] = result if watch is None else watch(step.node, name, result)
                     size = size_of(result)
                     if size > meter.limits.tensor_bytes and isinstance(result, np.ndarray):
                         meter.tensor(result.shape, result.dtype, step.where)
@@ -163,18 +166,23 @@ class Program:
         self._constants = constants_of(model.graph, "graph", limits)
 
     def run(
-        self, feeds: Mapping[str, Any], fetch: Sequence[str] | None = None, notes: list[str] | None = None
+        self,
+        feeds: Mapping[str, Any],
+        fetch: Sequence[str] | None = None,
+        notes: list[str] | None = None,
+        watch: Watch | None = None,
     ) -> dict[str, Operand]:
         """The values of `fetch`, by default the outputs of the graph; `hwflow.onnx.evaluate` says more.
 
-        `notes` receives a sentence for each output that is not what the model states of it, and the like.
+        `notes` receives a sentence for each output that is not what the model states of it, and the like.  `watch`
+        sees, and may replace, every value that a node of the main graph computes.
         """
         names = tuple(value.name for value in self._graph.outputs) if fetch is None else tuple(fetch)
         plan, sizes, meter = self.plan(names), Sizes(), Meter(self._limits)
         values: _Values = dict(self._constants)
         values.update(check_feeds(self._graph, feeds, plan.reads.__contains__, sizes))
         with _in_stack(), np.errstate(all="ignore"):
-            plan.run(values, meter)
+            plan.run(values, meter, watch)
         if notes is not None:
             notes += sizes.notes + output_notes(self._graph.outputs, values, sizes)
         return {name: values[name] for name in names}

@@ -21,14 +21,21 @@ SYNTHETIC_ROWS = 64
 
 
 def synthetic(model: Model) -> dict[str, Array]:
-    """Rows for every input of `model` where there is no data: normal values, mean 0, deviation 1, seed 0."""
+    """Rows for every input of `model` where there is no data: normal values, mean 0, deviation 1, seed 0.
+
+    Integers of 8 bits are pixels or quantized values: all of them are equally likely.
+    """
     generator = np.random.default_rng(0)
     rows: dict[str, Array] = {}
     for value in model.graph.inputs:
         assert value.tensor is not None
         assert value.tensor.shape is not None
-        shape = tuple(size for size in value.tensor.shape if isinstance(size, int))
-        rows[value.name] = generator.standard_normal((SYNTHETIC_ROWS, *shape)).astype(value.tensor.dtype)
+        shape = (SYNTHETIC_ROWS, *(size for size in value.tensor.shape if isinstance(size, int)))
+        dtype = value.tensor.dtype
+        if dtype.kind in "iu" and dtype.itemsize == 1:
+            rows[value.name] = generator.integers(256, size=shape, dtype=np.uint8).view(dtype)
+        else:
+            rows[value.name] = generator.standard_normal(shape).astype(dtype)
     return rows
 
 

@@ -113,9 +113,21 @@ class _Work:
         weights, bias = self._weights(matrix)
         factor = affine.factor.reshape(-1, *[1] * (weights.ndim - 1))
         self._rewrite(matrix, weights * factor, bias * affine.factor + affine.offset)
+        self._rename(matrix, maker)
         self.slots[maker] = (replace(self.slots[maker][0], outputs=node.outputs[:1]),)
         self.slots[at] = ()
         self.made[node.outputs[0]] = maker
+
+    def _rename(self, matrix: int, maker: int) -> None:
+        """New names for what `matrix` and the Reshapes after it make, up to the input of `maker`: it has new values."""
+        while maker != matrix:
+            reader, name = self.slots[maker][-1], self.slots[maker][-1].inputs[0]
+            new, before = self.added.new(f"{name}.folded"), self.made[name]
+            self.slots[maker] = (*self.slots[maker][:-1], replace(reader, inputs=(new, *reader.inputs[1:])))
+            source = self.slots[before][-1]
+            self.slots[before] = (*self.slots[before][:-1], replace(source, outputs=(new, *source.outputs[1:])))
+            self.made[new], self.read[new] = before, self.read[name]
+            maker = before
 
     def fold_ahead(self, gemm: int, at: int, source: str, affine: _Affine) -> None:
         """`gemm` reads `source` itself: W (a x + b) + c = (W a) x + (W b + c)."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import infer
 from hwflow.onnx.model import Array, Model, Node
+from hwflow.onnx.rewrite.renaming import renamed
 from hwflow.quantize.graphs import Names, attribute, consumers, dynamic_inputs, is_layer, shape_of, with_graph
 from hwflow.quantize.operators import LAYOUT
 from hwflow.quantize.tuning.moments import Floats
@@ -39,19 +40,21 @@ _LARGEST = 2.0**20
 class _Pair:
     """Output channel i of `first` reaches the elements k of a row of `second`'s input with channels[k] == i.
 
-    For a Conv, k are its input channels.
+    For a Conv, k are its input channels.  `between` are the tensors from one to the other.
     """
 
     first: Node
     second: Node
     channels: IntArray
+    between: tuple[str, ...]
 
 
 def equalize(model: Model) -> Model:
     """`model`, which computes the same in real numbers, with like weights on both sides of every pair of layers.
 
     It must have static shapes, and weights and biases that are constants (as FLOAT_PASSES leave it).  Layers whose
-    result more than one node reads, or that is an output, are left as they are on that side.
+    result more than one node reads, or that is an output, are left as they are on that side.  Tensors between a pair
+    get new names with their new values.
     """
     model = infer(model)  # passes leave new tensors without a shape
     graph = model.graph
@@ -66,13 +69,15 @@ def equalize(model: Model) -> Model:
         if max(_balance(pair, values[id(pair.first)], values[id(pair.second)]) for pair in pairs) < _REST:
             break
     names, extra, nodes = Names(graph), dict[str, Array](), list[Node]()
+    scaled = {name: names.new(f"{name}_equalized") for pair in pairs for name in pair.between}
     for node in graph.nodes:
         if id(node) in values:
             inputs = [names.new(f"{name}_equalized") for name in node.inputs[1:3]]
             extra.update({name: array.astype(np.float32) for name, array in zip(inputs, values[id(node)], strict=True)})
             node = replace(node, inputs=(node.inputs[0], *inputs, *node.inputs[3:]))
-        nodes.append(node)
-    return with_graph(model, nodes, extra)
+        nodes.append(renamed(node, scaled))
+    types = {scaled.get(name, name): kind for name, kind in graph.types.items()}
+    return with_graph(replace(model, graph=replace(graph, types=types)), nodes, extra)
 
 
 def _pair(first: Node, model: Model, read: dict[str, list[Node]], kept: set[str]) -> _Pair | None:
@@ -84,17 +89,19 @@ def _pair(first: Node, model: Model, read: dict[str, list[Node]], kept: set[str]
     channel_axis = len(shape) - 1 if first.op_type == "Gemm" else 1
     sizes = [size if axis == channel_axis else 1 for axis, size in enumerate(shape)]
     channels = np.broadcast_to(np.arange(shape[channel_axis], dtype=np.int64).reshape(sizes), shape)
+    between = [name]
     while name not in kept and len(read.get(name, [])) == 1:
         node = read[name][0]
         if dynamic_inputs(node, graph) != (name,):
             return None
         if is_layer(node, graph.initializers):
             found = _of_input(node, channels)
-            return None if found is None else _Pair(first, node, found)
+            return None if found is None else _Pair(first, node, found, tuple(between))
         behind = _behind(node, model, name, channels)
         if behind is None:
             return None
         name, channels = node.outputs[0], behind
+        between.append(name)
     return None
 
 

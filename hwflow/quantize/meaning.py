@@ -1,0 +1,249 @@
+"""The safety net under every rewrite: the rewritten model is evaluated against the model that it was made of.
+
+A few rows are evaluated on the original, and every tensor is kept.  The same rows are then evaluated on the rewritten
+model, node by node: each tensor that has the name of a tensor of the original is compared with it, and the nodes after
+it read the original's values.  So every comparison is local: errors do not add up along the network, and the first
+tensor that differs is the one whose computation was changed.  This works because of one rule for all passes: *a pass
+keeps the meaning of every tensor whose name it keeps*.
+
+This comparison is one of reals (float32 against float32 in another order), so it has tolerances; from the integer
+golden model on there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.errors import HwflowError
+from hwflow.onnx.errors import EvaluationError, LimitError, Unsupported
+from hwflow.onnx.model import Array, Model, Node, Operand
+from hwflow.onnx.rewrite.passes import Pass
+from hwflow.onnx.run.evaluate import program_of
+from hwflow.quantize.calibration import ranges as calibrate
+from hwflow.quantize.graphs import ancestors
+from hwflow.quantize.operators import QUANTIZERS
+
+__all__ = ["Comparison", "Difference", "Meaning", "MeaningChanged", "Trail"]
+
+Floats = npt.NDArray[np.float64]
+
+#: Rows that are compared, at most: spread over the calibration data, or made up.
+_ROWS = 4
+#: Elements of all inputs together that are enough: one row of an image has all that a wrong rewrite could show.
+_ELEMENTS = 1024
+
+#: The root mean square of the error over that of the values.  Float32 sums in another order stay below 1e-5, even where
+#: a batch normalization is folded whose mean is a hundred times its deviation; the mildest wrong meaning that was ever
+#: met (an epsilon of 1e-3 for 1e-5) is above 1e-3.
+_FLOAT = 1e-3
+#: The same for reals that were quantized on their way: one element in a hundred may be a step off, by a tie.
+_QUANTIZED = 0.05
+#: The same in steps of the element type, for float16 and bfloat16.
+_STEPS = 32
+#: Share of a tensor's integers that may be off by one: ties that floats of another order break the other way.  A
+#: channel that is constant is a tie everywhere or nowhere.
+_TIES = 0.5
+#: But so many may be in any tensor.
+_FEW_TIES = 2
+
+
+class MeaningChanged(HwflowError):
+    """A pass of hwflow changed what a model computes: a mistake in hwflow.  Exit code 70."""
+
+    exit_code = 70
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first tensor that a rewritten model computes otherwise: its name, the node that makes it, and by how much."""
+
+    tensor: str
+    node: str
+    how: str
+
+
+@dataclass(frozen=True)
+class Trail:
+    """A model after each of some passes: (name of the pass, model), in order."""
+
+    start: Model
+    steps: tuple[tuple[str, Model], ...] = ()
+
+    @property
+    def end(self) -> Model:
+        return self.steps[-1][1] if self.steps else self.start
+
+    def run(self, passes: Iterable[Pass]) -> Trail:
+        """With these passes run on the end."""
+        trail = self
+        for step in passes:
+            trail = trail.then(step.name, step.run(trail.end))
+        return trail
+
+    def then(self, name: str, model: Model) -> Trail:
+        """With the step `name`, which made `model` of the end."""
+        return Trail(self.start, (*self.steps, (name, model)))
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a model computes for a few rows: for each row, its inputs in `feeds` and all tensors in `values`, by name.
+
+    `problem` says why there are no values, where the model cannot be evaluated on these rows.
+    """
+
+    feeds: tuple[Mapping[str, Array], ...]
+    values: tuple[Mapping[str, Operand], ...]
+    problem: str = ""
+
+    @staticmethod
+    def of(model: Model, rows: Mapping[str, Array] | None, static: Model | None = None) -> Meaning:
+        """Of `model` on some of `rows` [n, *input shape], or on made-up ones.
+
+        `static` is the same model with static input shapes, where `model` leaves some open.
+        """
+        static = static or model
+        data = calibrate.synthetic(static) if rows is None else calibrate.checked(static, rows)
+        count = min((len(array) for array in data.values()), default=0)
+        enough = -(-_ELEMENTS // max(1, sum(array[:1].size for array in data.values())))
+        chosen = np.linspace(0, count - 1, min(count, _ROWS, enough)).round().astype(int).tolist()
+        feeds = tuple({name: array[k] for name, array in data.items()} for k in chosen)
+        outputs = [value.name for value in model.graph.outputs]
+        nodes = ancestors(model.graph, outputs)
+        names = tuple(dict.fromkeys([name for node in nodes for name in node.outputs if name]))
+        try:
+            program = program_of(model)
+            return Meaning(feeds, tuple(program.run(row, names) for row in feeds))
+        except (EvaluationError, LimitError, Unsupported) as error:
+            return Meaning(feeds, (), str(error))
+
+    def require(self, trail: Trail) -> None:
+        """Raise MeaningChanged where the end of `trail` computes something else, with the pass that changed it."""
+        if self.difference(trail.end) is None:
+            return
+        for name, model in (("infer", trail.start), *trail.steps):
+            difference = self.difference(model)
+            if difference is not None:
+                raise MeaningChanged(
+                    f"the pass '{name}' must keep what the model computes, and does not: tensor '{difference.tensor}' "
+                    f"of {difference.node} {difference.how}; nothing was made of this model"
+                )
+
+    def difference(self, model: Model) -> Difference | None:
+        """The first tensor of `model` that is not what it was; None where all are."""
+        if not self.values:
+            return None
+        is_quantized = any(node.op_type in QUANTIZERS or node.domain for node in model.graph.nodes)
+        comparison = Comparison(_QUANTIZED if is_quantized else _FLOAT)
+        program = program_of(model)
+        for feeds, values in zip(self.feeds, self.values, strict=True):
+            comparison.original = values
+            fed = {value.name: feeds[value.name] for value in model.graph.inputs}
+            try:
+                program.run(fed, watch=comparison.watch)
+            except EvaluationError as error:
+                return comparison.first() or Difference(model.graph.outputs[0].name, "the model", f"fails: {error}")
+        return comparison.first()
+
+
+class Comparison:
+    """Tensors of a model, and what they should be, over some rows."""
+
+    def __init__(self, tolerance: float = _FLOAT) -> None:
+        self.original: Mapping[str, Operand] = {}
+        self._tolerance = tolerance
+        self._sums: dict[str, tuple[str, _Sums]] = {}
+
+    def watch(self, node: Node, name: str, found: Operand) -> Operand:
+        """Compare an output of `node` with the tensor of that name of `original`, and go on with the latter."""
+        expected = self.original.get(name)
+        if not isinstance(expected, np.ndarray) or not isinstance(found, np.ndarray):
+            return found
+        self.add(name, node.label, expected, found)
+        if expected.shape != found.shape or expected.dtype == found.dtype:
+            return expected
+        return expected.astype(found.dtype)
+
+    def add(self, name: str, maker: str, expected: Array, found: Array) -> None:
+        """One row of the tensor `name`, which `maker` makes."""
+        _, sums = self._sums.setdefault(name, (maker, _Sums(self._tolerance)))
+        sums.add(expected, found)
+
+    def first(self) -> Difference | None:
+        """The first tensor, in the order in which they came, that is not what it should be."""
+        for name, (maker, sums) in self._sums.items():
+            how = sums.difference()
+            if how:
+                return Difference(name, maker, how)
+        return None
+
+
+class _Sums:
+    """The errors of one tensor over rows."""
+
+    def __init__(self, tolerance: float) -> None:
+        self._tolerance = tolerance
+        self.shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        self._count = self._unequal = self._steps = 0
+        self._signal = self._noise = self._largest = self._most = 0.0
+        self._is_real = False
+
+    def add(self, expected: Array, found: Array) -> None:
+        """One row of the tensor, as it should be and as it is."""
+        if expected.shape != found.shape:
+            self.shapes = expected.shape, found.shape
+            return
+        self._count += expected.size
+        if np.array_equal(expected, found):  # most tensors: their node was not touched
+            flat = np.asarray(expected, np.float64).ravel() if expected.dtype.kind == "f" else np.zeros(0)
+            self._signal += float(flat @ flat)
+            return
+        if expected.dtype.kind in "OSU":
+            self._unequal += int(np.count_nonzero(expected != found))
+            self._steps = 2
+            return
+        a, b = (np.asarray(array, np.float64) for array in (expected, found))
+        error = _error(a, b)
+        self._unequal += int(np.count_nonzero(error))
+        self._steps = max(self._steps, int(min(np.max(error, initial=0.0), 2.0**40)))
+        finite = np.where(np.isfinite(a), a, 0.0).ravel()
+        self._signal += float(finite @ finite)
+        self._noise += float(np.sum(error * error))
+        self._largest = max(self._largest, float(np.abs(finite).max(initial=0.0)))
+        self._most = max(self._most, float(error.max(initial=0.0)))
+        self._is_real = self._is_real or _is_float(expected.dtype) or _is_float(found.dtype)
+        self._tolerance = max(self._tolerance, _STEPS * max(_epsilon(expected.dtype), _epsilon(found.dtype)))
+
+    def difference(self) -> str:
+        """In words; empty where the tensor is what it was."""
+        if self.shapes is not None:
+            return f"has the shape {list(self.shapes[1])} in place of {list(self.shapes[0])}"
+        if self._is_real:
+            # A tensor that nearly cancels out has no more digits than what it is the difference of.
+            if self._noise <= self._tolerance**2 * self._signal or self._most < np.finfo(np.float32).tiny:
+                return ""
+            return f"differs by up to {self._most:.3g}, where its values are up to {self._largest:.3g}"
+        if self._steps <= 1 and self._unequal <= max(_FEW_TIES, _TIES * self._count):
+            return ""
+        return f"differs in {self._unequal} of {self._count} integers, by up to {self._steps}"
+
+
+def _is_float(dtype: np.dtype[np.generic]) -> bool:
+    return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
+
+
+def _epsilon(dtype: np.dtype[np.generic]) -> float:
+    return float(ml_dtypes.finfo(dtype).eps) if _is_float(dtype) else 0.0  # type: ignore[no-untyped-call]
+
+
+def _error(a: Floats, b: Floats) -> Floats:
+    """Absolute errors; two NaN or the same infinity are equal, and one alone is an error of the largest float32."""
+    with np.errstate(all="ignore"):
+        error = np.abs(a - b)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.where(same, 0.0, np.where(np.isfinite(error), error, float(np.finfo(np.float32).max)))

@@ -1,0 +1,266 @@
+"""The safety net: every pass, broken on purpose in turn, is caught with its name and a tensor of the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+import hwflow.quantize
+from hwflow import onnx
+from hwflow.layers import Conv
+from hwflow.onnx.build import Builder
+from hwflow.onnx.model import Array, Model, Node
+from hwflow.onnx.rewrite.passes import Pass
+from hwflow.quantize import post_training, quantize
+from hwflow.quantize.meaning import Meaning, MeaningChanged
+from hwflow.quantize.settings import QuantizationSettings
+from tests.quantize.dialects.cases import QONNX, Maker
+from tests.quantize.models import Qdq, rows
+from tests.quantize.tuning.networks import Net
+
+#: What a mistake does to the result of a pass.
+Mistake: TypeAlias = Callable[[Model], Model]
+
+
+def on_first(
+    op: str, change: Callable[[Model, Node], tuple[list[Node], Mapping[str, Array]]], constant: int | None = None
+) -> Mistake:
+    """Change the first node of this operator; of those whose input `constant` is one."""
+
+    def mistake(model: Model) -> Model:
+        known = model.graph.initializers
+        found = (node for node in model.graph.nodes if node.op_type == op)
+        node = next(node for node in found if constant is None or node.inputs[constant] in known)
+        nodes, constants = change(model, node)
+        others = [new for old in model.graph.nodes for new in (nodes if old is node else [old])]
+        graph = replace(model.graph, nodes=tuple(others), initializers={**model.graph.initializers, **constants})
+        return replace(model, graph=graph)
+
+    return mistake
+
+
+def forgets(op: str) -> Mistake:
+    """The first node of this operator gives its input."""
+    return on_first(op, lambda _, node: ([Node("Identity", node.inputs[:1], node.outputs[:1], name=node.name)], {}))
+
+
+def writes(op: str, **attributes: Any) -> Mistake:
+    return on_first(op, lambda _, node: ([replace(node, attributes={**node.attributes, **attributes})], {}))
+
+
+def reads(op: str, first: int, second: int) -> Mistake:
+    """Its inputs, both the same."""
+    return on_first(op, lambda _, node: ([replace(node, inputs=(node.inputs[first], node.inputs[second]))], {}))
+
+
+def computes(op: str, at: int, change: Callable[[Array], Any]) -> Mistake:
+    """A constant of the first node of this operator that has it."""
+
+    def changed(model: Model, node: Node) -> tuple[list[Node], Mapping[str, Array]]:
+        array = model.graph.initializers[node.inputs[at]]
+        inputs = (*node.inputs[:at], "mistaken", *node.inputs[at + 1 :])
+        return [replace(node, inputs=inputs)], {"mistaken": np.asarray(change(array), array.dtype)}
+
+    return on_first(op, changed, at)
+
+
+def float_model(op: str = "Relu", *inputs: Any, **attributes: Any) -> Model:
+    net = Net((1, 3, 8, 8)).conv(6)
+    net.node(op, *(net.b.constant(f"k{k}", value) for k, value in enumerate(inputs)), **attributes)
+    return net.conv(4).model()
+
+
+def batch_normalization() -> Model:
+    values = [np.linspace(low, 2, 6, dtype=np.float32) for low in (0.5, -1, -2, 0.3)]
+    return float_model("BatchNormalization", *values)
+
+
+def sums() -> Model:
+    net = Net((1, 3, 8, 8)).conv(4)
+    other = net.b.node("Relu", net.x)
+    return net.node("Sum", other, net.b.node("Neg", net.x)).conv(4).model()
+
+
+def concat() -> Model:
+    net = Net((1, 3, 8, 8)).conv(4)
+    x = net.x
+    net.x = net.conv(2).b.node("Concat", net.x, Net.conv(as_branch(net, x), 3).x, name="join", axis=1)
+    net.channels = 5
+    return net.node("Relu").conv(4).model()
+
+
+def as_branch(net: Net, x: str) -> Net:
+    net.x, net.channels = x, 4
+    return net
+
+
+def gemm() -> Model:
+    net = Net((1, 6))
+    net.x = net.b.node("Gemm", net.x, net.b.constant("w", net.weights(6, 6)), name="gemm")
+    return net.node("Relu").gemm(6, 4).model()
+
+
+def shuffled() -> Model:
+    net = Net((1, 3, 4, 4)).conv(8).node("DepthToSpace", blocksize=2)
+    return net.node("LeakyRelu", alpha=0.3).model()
+
+
+def transposed() -> Model:
+    net = Net((1, 3, 4, 4))
+    net.layer("ConvTranspose", net.weights(3, 2, 3, 3), np.zeros(2), strides=(2, 2))
+    return net.node("Relu").model()
+
+
+def padded() -> Model:
+    net = Net((1, 3, 8, 8))
+    net.node("Pad", net.b.constant("pads", np.array([0, 0, 1, 1, 0, 0, 1, 1])))
+    net.layer("Conv", net.weights(4, 3, 3, 3))
+    return net.node("Relu").model()
+
+
+def qdq() -> Model:
+    m = Qdq((1, 3, 8, 8)).qdq(0.05, 0).conv((4, 3, 3, 3)).node("MaxPool", kernel_shape=(2, 2), strides=(2, 2))
+    m.qdq(0.1, 3).node("Transpose", perm=(0, 2, 3, 1))
+    return m.node("Flatten", axis=1).matmul(36, 4).qdq(0.3, 0).model()
+
+
+def qdq_with_weights_moved() -> Model:
+    m = Qdq((1, 6)).qdq(0.05, 0)
+    w, _ = m.weights((4, 6))
+    return m.node("Gemm", m.b.node("Transpose", w, perm=(1, 0))).qdq(0.3, 0).model()
+
+
+def read_twice() -> Model:
+    m = Qdq((1, 3, 8, 8)).qdq(0.05, 0).conv((4, 3, 3, 3))
+    x = m.x
+    a = m.qdq(0.1, 3).conv((2, 4, 1, 1)).x
+    m.x = x
+    b = m.qdq(0.1, 3).conv((2, 4, 1, 1)).x
+    m.x = a
+    return m.node("Add", b).qdq(0.1, 0).model()
+
+
+def pooled_integers() -> Model:
+    m = Qdq((1, 3, 8, 8), np.int8).node("MaxPool", kernel_shape=(2, 2), strides=(2, 2))
+    return m.dequantize(0.05, 0).conv((4, 3, 3, 3)).qdq(0.1, 3).model()
+
+
+def qonnx() -> Model:
+    m = Maker((1, 3, 4, 4))
+    x = m.quant(m.x, 0.25, 0, 8)
+    weights = np.random.default_rng(1).normal(0, 1, (4, 3, 3, 3))
+    y = m.node("Conv", x, m.quant(weights, 0.25), name="conv")
+    return onnx.infer(m.model(m.quant(y, 0.5, 0, 8), domains={QONNX: 1}))
+
+
+def with_identity() -> Model:
+    net = Net((1, 3, 8, 8)).conv(4).node("Identity")
+    return net.node("Relu").conv(2).model()
+
+
+def limited() -> Model:
+    """Operator set 10: the limits of a Clip are attributes."""
+    b = Builder("old")
+    x = b.input("input", np.float32, (1, 3, 2, 2))
+    x = b.node("Conv", x, b.constant("w", np.ones((4, 3, 1, 1), np.float32)), name="conv")
+    b.output(b.node("Clip", x, name="clip", min=-0.3, max=0.4), np.float32)
+    return onnx.infer(b.model(opset=10))
+
+
+#: A model that the pass changes, and a mistake that it might make.
+CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
+    "remove-identities": (with_identity, forgets("Relu")),
+    "remove-unused": (float_model, forgets("Relu")),
+    "to-standard-qdq": (qonnx, computes("QuantizeLinear", 1, lambda scale: 2 * scale)),
+    "sum-to-add": (sums, reads("Add", 0, 0)),
+    "constant-layout": (qdq_with_weights_moved, computes("DequantizeLinear", 0, lambda w: w[::-1])),
+    "transposed-to-conv": (transposed, computes("Conv", 1, lambda w: w[..., ::-1])),
+    "fold-pads": (padded, writes("Conv", pads=(0, 0, 2, 2))),
+    "dequantize-before-pool": (pooled_integers, computes("DequantizeLinear", 1, lambda scale: 2 * scale)),
+    "name-nodes": (float_model, forgets("Relu")),
+    "raise-opset": (limited, computes("Clip", 2, lambda high: 0.5 * high)),
+    "matrix-to-gemm": (gemm, computes("Gemm", 1, np.transpose)),
+    "functions-before-moves": (shuffled, writes("LeakyRelu", alpha=0.1)),
+    "fold-affine": (batch_normalization, computes("Conv", 2, lambda bias: bias + 0.01)),
+    "prelu-to-relu": (lambda: float_model("PRelu", np.linspace(-1, 1, 6, dtype=np.float32).reshape(6, 1, 1)),
+                      computes("Conv", 1, np.abs)),
+    "max-pool-last": (qdq, computes("QuantizeLinear", 2, lambda zero: zero + 1)),
+    "clamps-before-concat": (concat, forgets("Relu")),
+    "equalize": (float_model, computes("Conv", 1, lambda w: 1.01 * w)),
+    "layout-before-dequantize": (qdq, writes("Transpose", perm=(0, 3, 2, 1))),
+    "merge-equal": (read_twice, computes("QuantizeLinear", 1, lambda scale: 2 * scale)),
+}  # fmt: skip
+
+TUPLES = ((hwflow.quantize, "PASSES"), (hwflow.quantize, "DIALECT_PASSES"), (hwflow.quantize, "QDQ_PASSES"),
+          (post_training, "FLOAT_PASSES"), (post_training, "PASSES"))  # fmt: skip
+
+
+def every_pass() -> dict[str, Pass]:
+    return {step.name: step for place, name in TUPLES for step in getattr(place, name)} | {
+        post_training.EQUALIZE.name: post_training.EQUALIZE
+    }
+
+
+def test_every_pass_has_a_case() -> None:
+    assert every_pass().keys() == CASES.keys()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_broken_pass_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, mistake = CASES[name]
+    model, changed = make(), []
+    data = rows(model, 3)
+    settings = QuantizationSettings(equalize=True) if name == "equalize" else None
+    quantize(model, data, settings=settings)  # as it is, all is well
+
+    def broken(step: Pass) -> Pass:
+        def run(before: Model) -> Model:
+            after = step.run(before)
+            same = after.graph.nodes == before.graph.nodes and name not in ("remove-unused", "name-nodes")
+            if same or changed:
+                return after
+            changed.append(name)
+            return mistake(after)
+
+        return replace(step, run=run) if step.name == name else step
+
+    for place, tuple_name in TUPLES:
+        monkeypatch.setattr(place, tuple_name, tuple(map(broken, getattr(place, tuple_name))))
+    monkeypatch.setattr(post_training, "EQUALIZE", broken(post_training.EQUALIZE))
+    with pytest.raises(MeaningChanged, match=f"the pass '{name}' must keep what the model computes") as raised:
+        quantize(model, data, settings=settings)
+    assert changed
+    assert raised.value.exit_code == 70
+    (tensor,) = re.findall(r"tensor '([^']*)'", str(raised.value))
+    assert "mistaken" not in tensor
+    assert re.search(r" of '[^']+' \(\w+\) (differs|has the shape)", str(raised.value))
+
+
+def test_a_broken_import_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    compute = Conv.compute
+    monkeypatch.setattr(Conv, "compute", lambda self, graph, x: compute(replace(self, pads=(0, 0, 2, 2)), graph, x))
+    message = "the import must keep what .*: tensor 'relu2_out_quantized.frame' of layer 'conv1'"
+    with pytest.raises(MeaningChanged, match=message):
+        quantize(Net((1, 3, 8, 8)).conv(4).node("Relu").model())
+
+
+def test_what_fails_after_a_pass_is_caught() -> None:
+    model = float_model()
+    meaning = Meaning.of(model, rows(model, 1))
+    nodes = tuple(replace(node, attributes={**node.attributes, "group": 2}) if node.op_type == "Conv" else node
+                  for node in model.graph.nodes)  # fmt: skip
+    difference = meaning.difference(replace(model, graph=replace(model.graph, nodes=nodes)))
+    assert difference is not None
+    assert difference.how.startswith("fails: ")
+
+
+def test_a_model_that_made_up_rows_cannot_run_says_so() -> None:
+    b = Builder("lookup")
+    index = b.input("index", np.int64, (1, 4))
+    b.output(b.node("Gather", b.constant("table", np.ones((1, 3), np.float32)), index, axis=0), np.float32)
+    assert "the indices must be -1 to 0" in Meaning.of(onnx.infer(b.model()), None).problem
