@@ -13,6 +13,7 @@ from __future__ import annotations
 from hwflow.onnx.check import check, require_valid
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.files import dumps, load, loads, read, save
+from hwflow.onnx.conversion import convert_opset
 from hwflow.onnx.inference import Types, infer_types
 from hwflow.onnx.inference.static import infer
 from hwflow.onnx.limits import Limits
@@ -43,6 +44,7 @@ __all__ = [
     "Types",
     "Value",
     "check",
+    "convert_opset",
     "dumps",
     "evaluate",
     "infer",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from hwflow.errors import HwflowError
 
 __all__ = [
+    "ConversionError",
     "EvaluationError",
     "FormatError",
     "InvalidModel",
@@ -19,6 +20,10 @@ __all__ = [
     "TypeMismatch",
     "Unsupported",
 ]
+
+
+class ConversionError(HwflowError):
+    """A node has no form of the same meaning in the wanted operator set; the message lists every such node."""
 
 
 class FormatError(HwflowError):

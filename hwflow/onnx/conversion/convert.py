@@ -1,0 +1,249 @@
+"""A model written for other operator sets: the walk over its graphs, node by node and version by version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hwflow.onnx.conversion.facts import Facts, Scope, constant_of
+from hwflow.onnx.conversion.site import Refusal, Site
+from hwflow.onnx.conversion.steps import Step
+from hwflow.onnx.conversion.table import DOMAINS, DOWN, UP
+from hwflow.onnx.errors import ConversionError
+from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
+from hwflow.onnx.model import Attribute, Function, Graph, Model, Node, Training
+from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, reads
+from hwflow.onnx.run.functions import Functions, function_path, graphs_of
+from hwflow.onnx.schemas import NEWEST, Schema, canonical_domain, find_schema, versions_of
+from hwflow.onnx.versioning.releases import first_release, least_ir
+
+__all__ = ["convert_opset"]
+
+
+def convert_opset(model: Model, target: int | Mapping[str, int], limits: Limits = DEFAULT_LIMITS) -> Model:
+    """The model of other operator sets that computes the same.
+
+    `target` is the version of the default operator set, or versions by domain ("" or "ai.onnx", and "ai.onnx.ml");
+    domains that the model does not import are passed over.  Nodes whose operator means the same in both sets stay the
+    same objects; every value of the model keeps its name and its meaning.  The version of the file format grows to one
+    that has the operator sets.
+
+    Raises ConversionError, which names every node that has no form of its meaning in `target`, and for versions that
+    hwflow does not know.
+    """
+    wanted = _wanted(target)
+    sets = (model.opsets, *(function.opsets for function in model.functions))
+    if all(opsets.get(domain, version) == version for opsets in sets for domain, version in wanted.items()):
+        return model
+    conversion = _Conversion(model, wanted, limits)
+    converted = conversion.model_converted()
+    if conversion.problems:
+        raise ConversionError(_message(conversion.problems, wanted))
+    return converted
+
+
+def _wanted(target: int | Mapping[str, int]) -> dict[str, int]:
+    given = {"": target} if isinstance(target, int) else target
+    wanted = {canonical_domain(domain): version for domain, version in given.items()}
+    for domain, version in wanted.items():
+        shown = domain or "ai.onnx"
+        if domain not in DOMAINS:
+            raise ConversionError(
+                f"the operator set to convert must be {' or '.join(d or 'ai.onnx' for d in DOMAINS)}, not '{shown}'; "
+                f"other operator sets have one version only"
+            )
+        if not 1 <= version <= NEWEST[domain]:
+            raise ConversionError(
+                f"the version of {shown} must be 1 to {NEWEST[domain]}, not {version}; choose one that hwflow knows"
+            )
+    return wanted
+
+
+def _message(problems: Sequence[_Problem], wanted: Mapping[str, int]) -> str:
+    sets = " and ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in wanted.items())
+    count = "1 node has" if len(problems) == 1 else f"{len(problems)} nodes have"
+    lines = [f"  {p.where}: {p.why}\n    {p.remedy}" for p in problems]
+    return "\n".join([f"{count} no form with the same meaning in {sets}:", *lines])
+
+
+@dataclass(frozen=True)
+class _Problem:
+    where: str
+    why: str
+    remedy: str
+
+
+@dataclass
+class _Conversion:
+    model: Model
+    targets: dict[str, int]
+    limits: Limits
+    problems: list[_Problem] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        model = self.model
+        graphs = [model.graph, *(g for t in model.training for g in (t.initialization, t.algorithm) if g is not None)]
+        names = [name for graph in graphs for name in all_names(graph)]
+        names += [name for function in model.functions for name in _names_of(function)]
+        self.fresh: Fresh = fresh_names(names)
+        self.functions = Functions(model.functions, self.limits)
+        self.facts = Facts(model, self.limits)
+        self.imported: dict[str, int] = {}
+
+    def model_converted(self) -> Model:
+        model = self.model
+        scope = Scope("graph", self.facts)
+        graph = self.graph(model.graph, model.opsets, scope)
+        training = tuple(self.training(t, f"training_info[{i}]", scope) for i, t in enumerate(model.training))
+        opsets = {**self.imported, **self.converted_sets(model.opsets)}
+        functions = tuple(map(self.function, model.functions))
+        needed = max((least_ir(domain, version) or 0 for domain, version in opsets.items()), default=0)
+        ir_version = max(model.ir_version, needed)
+        return replace(
+            model, graph=graph, training=training, functions=functions, opsets=opsets, ir_version=ir_version
+        )
+
+    def converted_sets(self, opsets: Mapping[str, int]) -> dict[str, int]:
+        return {domain: self.targets.get(domain, version) for domain, version in opsets.items()}
+
+    def training(self, training: Training, path: str, main: Scope) -> Training:
+        first, steps = training.initialization, training.algorithm
+        opsets = self.model.opsets
+        if first is not None:
+            first = self.graph(first, opsets, Scope(f"{path}/initialization", self.facts))
+        if steps is not None:
+            steps = self.graph(steps, opsets, Scope(f"{path}/algorithm", self.facts, main))
+        return replace(training, initialization=first, algorithm=steps)
+
+    def function(self, function: Function) -> Function:
+        scope = Scope(function_path(function), self.facts)
+        self.imported = {}
+        nodes = self.nodes(function.nodes, function.opsets, scope)
+        opsets = {**self.imported, **self.converted_sets(function.opsets)}
+        return replace(function, nodes=nodes, opsets=opsets)
+
+    def graph(self, graph: Graph, opsets: Mapping[str, int], scope: Scope) -> Graph:
+        """The graph with its nodes converted; the same object where none of them changes."""
+        fed = {value.name for value in (*graph.inputs, *graph.overridable)}
+        scope.constants.update((name, array) for name, array in graph.initializers.items() if name not in fed)
+        nodes = self.nodes(graph.nodes, opsets, scope)
+        unchanged = len(nodes) == len(graph.nodes) and all(a is b for a, b in zip(nodes, graph.nodes, strict=True))
+        return graph if unchanged else replace(graph, nodes=nodes)
+
+    def nodes(self, nodes: Sequence[Node], opsets: Mapping[str, int], scope: Scope) -> tuple[Node, ...]:
+        made: list[Node] = []
+        for index, node in enumerate(nodes):
+            constant = constant_of(node)
+            if constant is not None:
+                scope.constants[node.outputs[0]] = constant
+            where = f"{scope.path}/node[{index}] {node.label}"
+            inner = self.inside(node, opsets, scope, where)
+            made += _without_unused(list(self.rewritten((inner,), opsets, scope, where)), node)
+        return tuple(made)
+
+    def inside(self, node: Node, opsets: Mapping[str, int], scope: Scope, where: str) -> Node:
+        """The node with the graphs in its attributes converted."""
+        if not any(True for _ in graphs_of(node)):
+            return node
+
+        def converted(name: str, value: Attribute) -> Attribute:
+            path = f"{where}/attribute '{name}'"
+            if isinstance(value, Graph):
+                return self.graph(value, opsets, Scope(path, self.facts, scope))
+            if isinstance(value, tuple) and any(isinstance(entry, Graph) for entry in value):
+                return tuple(
+                    self.graph(e, opsets, Scope(path, self.facts, scope)) for e in value if isinstance(e, Graph)
+                )
+            return value
+
+        attributes = {name: converted(name, value) for name, value in node.attributes.items()}
+        same = all(attributes[name] is value for name, value in node.attributes.items())
+        return node if same else replace(node, attributes=attributes)
+
+    def rewritten(
+        self, nodes: Iterable[Node], opsets: Mapping[str, int], scope: Scope, where: str
+    ) -> Iterator[Node]:
+        """The nodes in the form of the targets; what cannot be written so goes into `problems`."""
+        todo = [(node, opsets) for node in nodes][::-1]
+        while todo:
+            node, sets = todo.pop()
+            try:
+                site = self.site(node, sets, scope, where)
+                if site is None:
+                    yield node
+                    continue
+                _step_of(site)(site)
+            except Refusal as refusal:
+                operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+                place = f"{where}, {operator} of operator set {sets.get(node.domain, 0)}"
+                self.problems.append(_Problem(place, refusal.why, refusal.remedy))
+                continue
+            for domain, version in site.opsets.items():
+                if domain not in opsets:
+                    self.imported[domain] = self.targets.get(domain, version)
+            todo += [(made, dict(site.opsets)) for made in reversed(site.made)]
+
+    def site(self, node: Node, opsets: Mapping[str, int], scope: Scope, where: str) -> Site | None:
+        """Where the next step of a node takes place; None for a node that is as wanted."""
+        domain = node.domain
+        target, version = self.targets.get(domain), opsets.get(domain)
+        if target is None or version is None or target == version:
+            return None
+        here, there = (find_schema(domain, node.op_type, number) for number in (version, target))
+        if self.functions.called(node, opsets) is not None:
+            self.require_function(node, there, target)
+            return None
+        if here is None or here.deprecated:
+            raise Refusal(
+                f"operator set {version} has no operator of this name", "export the model again with the right version"
+            )
+        if there is not None and here.since == there.since:
+            return None
+        wanted = _next(here, target > version)
+        since = wanted.since if wanted is not None and target > version else here.since - 1
+        known = None if wanted is None or wanted.deprecated else wanted
+        sets = {**opsets, domain: since}
+        if "" not in sets:  # steps of ai.onnx.ml write nodes of the default operator set too
+            release = first_release(domain, target)
+            sets[""] = self.targets.get("", release.opset if release is not None else NEWEST[""])
+
+        def finished(nodes: Sequence[Node], site: Site) -> tuple[Node, ...]:
+            return tuple(self.rewritten(nodes, site.opsets, scope, where))
+
+        return Site(node, here, known, sets, self.targets, scope, self.fresh, finished)
+
+    def require_function(self, node: Node, there: Schema | None, target: int) -> None:
+        if there is not None and not node.overload:
+            raise Refusal(
+                f"the name of this function of the model is that of an operator in operator set {target}",
+                "give the function another name or domain, or inline it (hwflow.onnx.inline_functions)",
+            )
+
+
+def _without_unused(made: list[Node], node: Node) -> list[Node]:
+    """What took the place of `node`, without constants that a later step computed with or left out."""
+    if len(made) < 2:
+        return made
+    read = {name for other in made for name in reads(other)} | set(node.outputs)
+    return [other for other in made if other.op_type != "Constant" or read.intersection(other.outputs)]
+
+
+def _names_of(function: Function) -> Iterator[str]:
+    yield from (*function.inputs, *function.outputs)
+    yield from all_names(Graph(function.name, function.nodes, (), (), {}))
+
+
+def _next(here: Schema, upward: bool) -> Schema | None:
+    """The neighbouring version of an operator."""
+    versions = versions_of(here.domain, here.name)
+    index = next(i for i, schema in enumerate(versions) if schema.since == here.since) + (1 if upward else -1)
+    return versions[index] if 0 <= index < len(versions) else None
+
+
+def _step_of(site: Site) -> Step:
+    node, upward = site.node, site.opset >= site.schema.since
+    if upward:
+        versions = versions_of(node.domain, node.op_type)
+        since = next(schema.since for schema in versions if schema.since > site.schema.since)
+        return UP[node.domain, node.op_type][since]
+    return DOWN[node.domain, node.op_type][site.schema.since]

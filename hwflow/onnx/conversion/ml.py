@@ -1,0 +1,32 @@
+"""ai.onnx.ml: LabelEncoder, and the ensembles of trees that became one operator."""
+
+from __future__ import annotations
+
+from hwflow.onnx.conversion.site import Site
+from hwflow.onnx.conversion.steps import Refused, Steps
+
+__all__ = ["UP"]
+
+
+def _keys_and_values(site: Site) -> None:
+    """LabelEncoder to 2: classes are numbered; a text becomes its number, a number its text."""
+    classes = site.attribute("classes_strings") or ()
+    numbers = tuple(range(len(classes)))
+    kept = site.attributes("classes_strings", "default_string", "default_int64")
+    if site.needs_dtype(site.input(0)).kind in "OU":
+        pairs = {"keys_strings": classes, "values_int64s": numbers, "default_int64": site.attribute("default_int64")}
+    else:
+        pairs = {"keys_int64s": numbers, "values_strings": classes, "default_string": site.attribute("default_string")}
+    site.keep(attributes={**kept, **pairs})
+
+
+_ENSEMBLE = Refused(
+    "version 5 of ai.onnx.ml has the operator TreeEnsemble in its place, to which it is not converted",
+    "stay with version 4, which newer runtimes still take",
+)
+
+UP: Steps = {
+    "LabelEncoder": {2: _keys_and_values},
+    "TreeEnsembleClassifier": {5: _ENSEMBLE},
+    "TreeEnsembleRegressor": {5: _ENSEMBLE},
+}

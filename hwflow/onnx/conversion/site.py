@@ -1,0 +1,277 @@
+"""One node while it is written for a neighbouring version of its operator: what a step sees and writes with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hwflow.errors import HwflowError
+from hwflow.onnx.conversion.facts import Scope, constant_of
+from hwflow.onnx.dtypes import element_type_of
+from hwflow.onnx.limits import DEFAULT_LIMITS
+from hwflow.onnx.model import Array, Attribute, AttributeRef, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.ops.base import Arr
+from hwflow.onnx.rewrite.renaming import Fresh
+from hwflow.onnx.run.evaluate import evaluate
+from hwflow.onnx.schemas import Schema
+from hwflow.onnx.types import notation
+
+__all__ = ["Refusal", "Site"]
+
+#: Elements of the constants that are computed at once instead of by a node.
+_FOLDED = 1 << 12
+
+#: The operator set since which Constant takes lists and numbers, and with them a reference to a function's attribute.
+_PLAIN_CONSTANTS = 12
+_CONSTANT_OF_KIND = {1: "value_float", 2: "value_int", 3: "value_string", 6: "value_floats", 7: "value_ints"}
+
+INLINE = "inline the model's functions first (hwflow.onnx.inline_functions)"
+
+
+class Refusal(Exception):
+    """Why one node cannot be written as wanted, and what to do; `convert` collects them."""
+
+    def __init__(self, why: str, remedy: str) -> None:
+        super().__init__(why)
+        self.why, self.remedy = why, remedy
+
+
+@dataclass
+class Site:
+    """The place of `node`, which is written as `schema` has it, in a graph that is converted.
+
+    A step adds what takes its place, in order.  The new nodes are of the operator sets `opsets`: of those in which
+    `wanted` (None for an operator that is not there any more, or not yet) is valid.  Nodes that mean something else in
+    the operator sets `targets` are converted further.  Graphs in attributes of `node` are those of `targets` already.
+    """
+
+    node: Node
+    schema: Schema
+    wanted: Schema | None
+    opsets: dict[str, int]
+    targets: dict[str, int]
+    scope: Scope
+    fresh: Fresh
+    #: Gives nodes of `opsets` the form of `targets`, for bodies that a step makes.
+    finished: Callable[[Sequence[Node], Site], tuple[Node, ...]]
+    made: list[Node] = field(default_factory=list)
+
+    @property
+    def opset(self) -> int:
+        """The version of the node's own operator set in which the new nodes are."""
+        return self.opsets[self.node.domain]
+
+    @property
+    def upward(self) -> bool:
+        """Whether a newer version is wanted."""
+        return self.opset > self.schema.since
+
+    def refuse(self, why: str, remedy: str) -> Refusal:
+        """The exception to raise where the meaning cannot be kept."""
+        return Refusal(why, remedy)
+
+    # ---- what the node says
+
+    def has(self, name: str) -> bool:
+        """Whether the node states an attribute."""
+        return name in self.node.attributes
+
+    def input(self, position: int) -> str:
+        """The name of an input; empty where it is left out."""
+        return self.node.inputs[position] if position < len(self.node.inputs) else ""
+
+    def reads(self, position: int) -> bool:
+        return bool(self.input(position))
+
+    def names(self, position: int) -> bool:
+        """Whether the node names an output."""
+        return position < len(self.node.outputs) and bool(self.node.outputs[position])
+
+    def attribute(self, name: str) -> Any:
+        """An attribute, or its default, or None where there is neither."""
+        stated = self.schema.attributes.get(name)
+        value = self.node.attributes.get(name, None if stated is None else stated.default)
+        if isinstance(value, AttributeRef):
+            raise self.refuse(
+                f"attribute '{name}' is what each call of the function gives ('{value.name}'), and the form of the "
+                f"node depends on it",
+                INLINE,
+            )
+        return value
+
+    def attributes(self, *without: str, **more: Attribute) -> dict[str, Attribute]:
+        """The node's attributes without some and with others."""
+        return {**{key: value for key, value in self.node.attributes.items() if key not in without}, **more}
+
+    # ---- what is known of values
+
+    def value(self, name: str) -> Arr | None:
+        """The elements of a constant; None where they are computed or may be fed."""
+        return self.scope.constant(name)
+
+    def tensor(self, name: str) -> TensorType | None:
+        found = self.scope.type_of(name)
+        return found if isinstance(found, TensorType) else None
+
+    def dtype(self, name: str) -> np.dtype[np.generic] | None:
+        found = self.tensor(name)
+        return None if found is None else found.dtype
+
+    def rank(self, name: str) -> int | None:
+        found = self.tensor(name)
+        return None if found is None or found.shape is None else len(found.shape)
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape where all of it is known."""
+        found = self.tensor(name)
+        if found is None or found.shape is None or not found.is_static:
+            return None
+        return tuple(int(d) for d in found.shape if d is not None)
+
+    def needs_rank(self, name: str) -> int:
+        """The rank; a refusal where it is not known."""
+        rank = self.rank(name)
+        if rank is None:
+            raise self.refuse(
+                f"the number of axes of '{name}' decides what the node means, and the file does not tell it",
+                "state the shapes of the model's inputs, or export the model again",
+            )
+        return rank
+
+    def needs_dtype(self, name: str) -> np.dtype[np.generic]:
+        """The element type; a refusal where it is not known."""
+        dtype = self.dtype(name)
+        if dtype is None:
+            raise self.refuse(
+                f"the element type of '{name}' decides how the node is written, and the file does not tell it",
+                "state the types of the model's inputs and of the function's values, or export the model again",
+            )
+        return dtype
+
+    def require_types(self) -> None:
+        """Refuse operands of types that the wanted version does not have yet."""
+        if self.wanted is None:
+            return
+        pairs = [(name, self.wanted.input(i), "input") for i, name in enumerate(self.node.inputs)]
+        pairs += [(name, self.wanted.output(i), "output") for i, name in enumerate(self.node.outputs)]
+        for name, parameter, kind in pairs:
+            found = self.scope.type_of(name) if name and parameter is not None else None
+            if found is None or parameter is None:
+                continue
+            text, allowed = notation(found), self.wanted.allowed(parameter)
+            if "?" not in text and text not in allowed and f"optional({text})" not in allowed:
+                raise self.refuse(
+                    f"{kind} '{name}' is {text}, which version {self.wanted.since} of the operator does not take",
+                    f"convert to operator set {self.schema.since} or newer, or insert a Cast",
+                )
+
+    # ---- what is written
+
+    def keep(self, **changes: Any) -> None:
+        """The node itself, with `changes` of its fields."""
+        self.made.append(replace(self.node, **changes))
+
+    def result(self, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> None:
+        """The node that gives the outputs: under the name of the old one."""
+        self.made.append(
+            replace(self.node, op_type=op_type, domain=domain, inputs=tuple(inputs), attributes=_stated(attributes))
+        )
+
+    def add(self, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """The name of the output of a new node; of a constant where its inputs are small constants."""
+        return self.add_all(op_type, *inputs, count=1, domain=domain, **attributes)[0]
+
+    def add_all(
+        self, op_type: str, *inputs: str, count: int, domain: str = "", **attributes: Any
+    ) -> tuple[str, ...]:
+        """As `add`, for a node of `count` outputs."""
+        base = next(filter(None, self.node.outputs), self.node.op_type)
+        names = tuple(self.fresh(f"{base}.{op_type.lower()}") for _ in range(count))
+        node = Node(op_type, tuple(inputs), names, _stated(attributes), names[0], domain)
+        folded = self._computed(node) if count == 1 else None
+        if folded is not None:
+            return (self._constant(folded, names[0]),)
+        self.write(node)
+        return names
+
+    def write(self, node: Node) -> None:
+        """A node as it is given, of the operator sets `opsets`."""
+        self.made.append(node)
+        constant = constant_of(node)
+        if constant is not None:
+            self.scope.constants[node.outputs[0]] = constant
+        elif len(list(filter(None, node.outputs))) == 1:
+            self.scope.made[node.outputs[0]] = (node, dict(self.opsets))
+
+    def constant(self, value: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> str:
+        """The name of a new constant."""
+        base = next(filter(None, self.node.outputs), self.node.op_type)
+        return self._constant(np.asarray(value, dtype), self.fresh(f"{base}.constant"))
+
+    def _constant(self, array: Array, name: str) -> str:
+        self.write(Node("Constant", (), (name,), {"value": array}, name))
+        return name
+
+    def _computed(self, node: Node) -> Array | None:
+        """What a node gives for small constants."""
+        values = {name: array for name in filter(None, node.inputs) if (array := self.value(name)) is not None}
+        if not values or len(values) != len({*filter(None, node.inputs)}):
+            return None
+        if sum(array.size for array in values.values()) > _FOLDED:
+            return None
+        graph = Graph("one node", (node,), (), (Value(node.outputs[0], None),), values)
+        with suppress(HwflowError):  # the node itself then says what is wrong with it
+            made = evaluate(Model(graph, self.scope.facts.model.ir_version, self.opsets), {}, limits=DEFAULT_LIMITS)
+            array = made[node.outputs[0]]
+            return array if isinstance(array, np.ndarray) and array.size <= _FOLDED else None
+        return None
+
+    def inner(self, inputs: Sequence[Value], build: Callable[[], Sequence[str]]) -> Graph:
+        """A graph for an attribute: `build` adds its nodes and gives the names of its outputs."""
+        outside, self.made = self.made, []
+        outputs = build()
+        nodes, self.made = self.finished(self.made, self), outside
+        return Graph("body", nodes, tuple(inputs), tuple(Value(name, None) for name in outputs), {})
+
+    def shape_value(self, name: str) -> str:
+        """The shape of a value as an int64 tensor: a constant where it is known."""
+        known = self.shape(name)
+        return self.add("Shape", name) if known is None else self.constant(known, np.int64)
+
+    def moved(self, name: str, dtype: npt.DTypeLike = np.int64) -> str:
+        """The value of an attribute as an input: empty where the node does not state it, nor its schema a default."""
+        value = self.node.attributes.get(name)
+        if isinstance(value, AttributeRef) and self.opsets.get("", 0) >= _PLAIN_CONSTANTS:
+            base = next(filter(None, self.node.outputs), self.node.op_type)
+            given = self.fresh(f"{base}.{name}")
+            self.write(Node("Constant", (), (given,), {_CONSTANT_OF_KIND[value.kind]: value}, given))
+            return given
+        value = self.attribute(name)
+        return "" if value is None else self.constant(value, dtype)
+
+    def cast(self, name: str, dtype: npt.DTypeLike) -> str:
+        """The value with another element type; itself where it has that type."""
+        wanted = np.dtype(dtype)
+        if self.dtype(name) == wanted:
+            return name
+        return self.add("Cast", name, to=element_type_of(wanted, f"'{name}'").code)
+
+    def later(self, version: int, why: str) -> None:
+        """Write the new nodes for a later version of the node's operator set; refused beyond the one that is wanted."""
+        if version > self.targets[self.node.domain]:
+            raise self.refuse(why, f"convert to operator set {version} or newer")
+        self.opsets[self.node.domain] = max(version, self.opset)
+
+
+def _stated(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Without those that are None; numpy's scalars and lists as a model holds them."""
+    return {
+        key: tuple(value) if isinstance(value, list) else value.item() if isinstance(value, np.generic) else value
+        for key, value in attributes.items()
+        if value is not None
+    }

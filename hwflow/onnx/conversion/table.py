@@ -1,0 +1,64 @@
+"""What leads from each version of each operator to its neighbours: all steps in two tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from hwflow.onnx.conversion import (
+    control,
+    elementwise,
+    ml,
+    moving,
+    normalization,
+    pooling,
+    recurrent,
+    reductions,
+    resize,
+    signal,
+    training,
+)
+from hwflow.onnx.conversion.same import GREW, GREW_ML, WIDENED
+from hwflow.onnx.conversion.steps import SAME, Step, Steps
+
+__all__ = ["DOMAINS", "DOWN", "UP"]
+
+#: The operator sets whose versions are converted.
+DOMAINS = ("", "ai.onnx.ml")
+
+
+def _unchanged(*rows: Iterable[tuple[str, tuple[int, ...]]]) -> Steps:
+    """Steps that keep nodes as they are, from the data of `same`."""
+    found: dict[str, dict[int, Step]] = {}
+    for names, versions in (pair for row in rows for pair in row):
+        for name in names.split():
+            found.setdefault(name, {}).update(dict.fromkeys(versions, SAME))
+    return found
+
+
+def _table(parts: Mapping[str, Iterable[Steps]]) -> dict[tuple[str, str], dict[int, Step]]:
+    """One table by domain and operator.  No step stands in two parts."""
+    table: dict[tuple[str, str], dict[int, Step]] = {}
+    for domain, tables in parts.items():
+        for steps in tables:
+            for name, versions in steps.items():
+                row = table.setdefault((domain, name), {})
+                assert not row.keys() & versions.keys(), f"{name}: two steps for {row.keys() & versions.keys()}"
+                row.update(versions)
+    return table
+
+
+#: (domain, operator) to {version: the step from the version before to it}.  A version that takes the operator away
+#: counts as one.
+UP: Mapping[tuple[str, str], Mapping[int, Step]] = _table(
+    {
+        "": (
+            _unchanged(WIDENED, GREW), elementwise.UP, training.UP, normalization.UP, reductions.UP, moving.UP,
+            resize.UP, pooling.UP, recurrent.UP, signal.UP, control.UP,
+        ),
+        "ai.onnx.ml": (_unchanged(GREW_ML), ml.UP),
+    }
+)  # fmt: skip
+
+#: (domain, operator) to {version: the step from it to the version before}; from an operator's first version to operator
+#: sets that do not have the operator.
+DOWN: Mapping[tuple[str, str], Mapping[int, Step]] = _table({"": (_unchanged(WIDENED),), "ai.onnx.ml": ()})
