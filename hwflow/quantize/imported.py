@@ -37,7 +37,8 @@ def require_layers(meaning: Meaning, model: Model, graph: LayerGraph, prologue: 
             found = layer.evaluate(graph, *(frames[name] for name in layer.inputs))
             expected = known.get(layer.output)
             if expected is not None:
-                comparison.add(layer.output, f"layer '{layer.name}' ({layer.kind})", expected, found)
+                step = 2 if graph.tensors[layer.output].format.bipolar else 1
+                comparison.add(layer.output, f"layer '{layer.name}' ({layer.kind})", expected // step, found // step)
             fits = expected is not None and graph.tensors[layer.output].format.contains(expected)
             frames[layer.output] = expected if fits and expected is not None else found
     difference = comparison.first()

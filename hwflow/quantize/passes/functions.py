@@ -74,11 +74,16 @@ class _Walk:
         inputs = tuple(start if name in sources else constants.get(name, name) for name in node.inputs)
         self.like[result] = self.like.get(start, start)
         first = replace(node, inputs=inputs, outputs=(result,))
-        moved = [replace(chain[0], inputs=(result, *chain[0].inputs[1:])), *chain[1:]]
-        moved[-1] = replace(moved[-1], outputs=node.outputs[:1])
-        self.nodes += [first, *moved]
-        for other in (first, *moved):
-            self.made[other.outputs[0]] = other
+        self.nodes.append(first)
+        self.made[result] = first
+        for step in chain:  # what they make has new values, and so a new name
+            old, source = step.outputs[0], result
+            result = node.outputs[0] if step is chain[-1] else self.added.new(f"{old}.computed")
+            self.like[result] = self.like.get(old, old)
+            step = replace(step, inputs=(source, *step.inputs[1:]), outputs=(result,))
+            self.read[source] = [step]
+            self.nodes.append(step)
+            self.made[result] = step
 
     def _chain(self, name: str) -> list[Node]:
         """The nodes that move elements in front of the tensor `name`, which nothing else reads, the first one first.
