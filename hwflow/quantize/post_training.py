@@ -25,6 +25,7 @@ from hwflow.quantize.passes.functions import functions_before_moves
 from hwflow.quantize.passes.insert import insert
 from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last, raise_opset
+from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.points import Point, common_ranges, points, scale_source
 from hwflow.quantize.passes.prelu import prelu_to_relu
 from hwflow.quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
@@ -45,6 +46,7 @@ FLOAT_PASSES: tuple[Pass, ...] = (
     Pass("prelu-to-relu", "Write PRelu with slopes per channel as Relu of x and of -x.", prelu_to_relu),
     Pass("max-pool-last", "Move Relu and Clip in front of a MaxPool.", max_pool_last),
     Pass("clamps-before-concat", "Move Relu and Clip in front of a Concat.", clamps_before_concat),
+    Pass("fold-pads", "Write Pad as padding of the layers that these passes made.", fold_pads),
 )
 
 #: What follows them where the settings ask for it.
