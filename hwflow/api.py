@@ -24,6 +24,7 @@ from hwflow_sim import RunResult, StallPattern
 from . import golden, hls, onnx
 from .accuracy import Accuracy, LayerNoise, layer_noise, measure
 from .build import cached_step, digest
+from .data_shapes import shapes_of_data
 from .dataset import Dataset, load_dataset
 from .errors import HwflowError
 from .flow import budget_of, settings_of_bits
@@ -48,9 +49,17 @@ __all__ = ["check", "export_model", "generate", "load", "make_plan", "measure_ac
 QUANTIZED = "quantized"
 
 
-def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
-    """The model of an ONNX file with every shape known; `input_shapes` fixes those that the file leaves open."""
-    return onnx.simplify(onnx.infer(onnx.load(path), input_shapes))
+def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None, *,
+         data: str | Path | None = None) -> Model:
+    """The model of an ONNX file with every shape known.
+
+    `input_shapes` fixes those that the file leaves open, and so do the rows of `data`, an NPZ file for `read_data`.
+    HwflowError for shapes or rows that contradict the file or each other.
+    """
+    source, shapes = onnx.load(path), dict(input_shapes or {})
+    if data is not None:
+        shapes |= shapes_of_data(data, source, shapes)
+    return onnx.simplify(onnx.infer(source, shapes))
 
 
 def check(path: str | Path) -> tuple[Finding, ...]:

@@ -17,12 +17,15 @@ from functools import cache
 from pathlib import Path
 
 import filelock
+import numpy as np
+import numpy.typing as npt
 
 from .errors import HwflowError
 from .sources import open_plain
 from .target import require_plain_target
 
-__all__ = ["MANIFEST", "cached_step", "code_fingerprint", "digest", "is_whole", "locked", "sweep", "write_atomically"]
+__all__ = ["MANIFEST", "cached_step", "code_fingerprint", "content", "digest", "is_whole", "locked", "sweep",
+           "write_atomically"]
 
 MANIFEST = "step.json"
 #: How long a run waits for another one that uses the same build folder before it says so, in seconds.
@@ -37,6 +40,11 @@ def digest(*parts: bytes | str | Path) -> str:
         total.update(len(data).to_bytes(8, "little"))
         total.update(data)
     return total.hexdigest()
+
+
+def content(array: npt.NDArray[np.generic]) -> bytes:
+    """The elements of an array with their type and shape, for the key of a step."""
+    return f"{array.dtype.str}{array.shape}".encode() + array.tobytes()
 
 
 @cache

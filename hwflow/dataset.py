@@ -25,7 +25,8 @@ from hwflow.errors import HwflowError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Array, Model, Value
 
-__all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "classes", "load_dataset"]
+__all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "array_of_input", "classes", "load_dataset", "read_arrays",
+           "with_batch"]
 
 #: Rows of the inputs that stand in for calibration data where a file has none of its own.
 CALIBRATION_ROWS = 100
@@ -67,7 +68,7 @@ def load_dataset(path: str | Path, model: Model, limits: Limits = DEFAULT_LIMITS
     """
     file = Path(path)
     values = model.graph.inputs
-    arrays = _read(file, values, model.graph.outputs, limits)
+    arrays = read_arrays(file, values, model.graph.outputs, limits)
     inputs = {value.name: _rows(file, arrays, value, ("in_", "")) for value in values}
     _same_length(file, inputs)
     stated = [value.name for value in values if _named(arrays, "calib_", value) is not None]
@@ -83,7 +84,7 @@ def load_dataset(path: str | Path, model: Model, limits: Limits = DEFAULT_LIMITS
     return Dataset(file, inputs, calibration, not stated, _labels(file, arrays, count), outputs)
 
 
-def _read(file: Path, values: Sequence[Value], outputs: Sequence[Value], limits: Limits) -> Archive:
+def read_arrays(file: Path, values: Sequence[Value], outputs: Sequence[Value], limits: Limits) -> Archive:
     """The arrays of the file that a model with such inputs and outputs has a use for."""
     wanted = {"labels"}
     for prefixes, those in ((("in_", "", "calib_"), values), (("out_",), outputs)):
@@ -107,6 +108,13 @@ def _named(arrays: Mapping[str, Array], prefix: str, value: Value) -> Array | No
 
 def _rows(file: Path, arrays: Archive, value: Value, prefixes: tuple[str, ...]) -> Array:
     """The array of one input, checked, with the batch dimension."""
+    name = array_of_input(file, arrays, value, prefixes)
+    array = with_batch(file, name, arrays[name], value)
+    return _numbers(file, name, array, value)
+
+
+def array_of_input(file: Path, arrays: Archive, value: Value, prefixes: tuple[str, ...] = ("in_", "")) -> str:
+    """The name of an input's array.  HwflowError where the file has none."""
     name = next((prefix + name for prefix in prefixes for name in _spellings(value) if prefix + name in arrays), None)
     if name is None:
         wanted = [f"{prefix}{value.name}" for prefix in prefixes]
@@ -114,11 +122,11 @@ def _rows(file: Path, arrays: Archive, value: Value, prefixes: tuple[str, ...]) 
         raise HwflowError(
             f"{file}: there must be an array {wish} for the model's input '{value.name}'; it has {arrays.listed()}"
         )
-    array = _with_batch(file, name, arrays[name], value)
-    return _numbers(file, name, array, value)
+    return name
 
 
-def _with_batch(file: Path, name: str, array: Array, value: Value, what: str = "input") -> Array:
+def with_batch(file: Path, name: str, array: Array, value: Value, what: str = "input") -> Array:
+    """The rows with a batch dimension of 1 where the file leaves it out; HwflowError for another shape."""
     shape = value.tensor.shape if value.tensor is not None else None
     if shape is None:
         return array
@@ -129,9 +137,9 @@ def _with_batch(file: Path, name: str, array: Array, value: Value, what: str = "
             not isinstance(want, int) or want == have for want, have in zip(fixed, found, strict=True)
         )
 
-    if fits(array.shape[1:]):
+    if array.ndim and fits(array.shape[1:]):
         rows = array
-    elif fixed and fixed[0] == 1 and fits((1, *array.shape[1:])):
+    elif array.ndim and fixed and fixed[0] == 1 and fits((1, *array.shape[1:])):
         rows = array[:, None]
     else:
         expected = ", ".join("any" if not isinstance(size, int) else str(size) for size in fixed)
@@ -222,7 +230,7 @@ def _outputs(file: Path, arrays: Mapping[str, Array], values: Sequence[Value], c
         name = f"out_{value.name}"
         if array.ndim == 0 or len(array) != count:
             raise HwflowError(f"{file}: {name} must have one row per input row ({count}), not {_describe(array)}")
-        outputs[value.name] = _with_batch(file, name, array, value, "output")
+        outputs[value.name] = with_batch(file, name, array, value, "output")
         if value.tensor is not None and value.tensor.dtype.kind in "biuf" and array.dtype.kind not in "biuf":
             raise HwflowError(f"{file}: array '{name}' must hold {value.tensor.dtype}, not {array.dtype}")
         if array.dtype.kind == "f":

@@ -19,7 +19,8 @@ from hwflow_rtl.io.board_top import BoardTop
 
 from . import golden, hls, onnx
 from .accuracy import Accuracy, LayerNoise, compare, float_outputs, layer_noise, question
-from .build import cached_step, digest, write_atomically
+from .build import cached_step, content, digest, write_atomically
+from .data_shapes import Shapes, given_shapes
 from .dataset import Dataset, load_dataset
 from .errors import HwflowError
 from .generation import generate, generate_axi_stream
@@ -111,11 +112,18 @@ class Flow:
         return model
 
     @cached_property
+    def shapes(self) -> Shapes:
+        """Shapes of inputs that the file leaves open: those of --input-shape, and what the rows of the data decide."""
+        settings, say = self.settings, self.console.progress
+        return given_shapes(settings.data, self.source, dict(settings.input_shapes), settings.limits, say)
+
+    @cached_property
     def model(self) -> onnx.Model:
         """The model with every shape known and its constants folded."""
         self.require_small_enough()
+        shapes = self.shapes
         try:
-            inferred = onnx.infer(self.source, dict(self.settings.input_shapes), self.settings.limits)
+            inferred = onnx.infer(self.source, shapes, self.settings.limits)
         except HwflowError as error:
             raise HwflowError(str(error) + self.without_hardware()) from None
         for note in inferred.notes:
@@ -239,7 +247,7 @@ class Flow:
     def trial(self) -> Quantized:
         """The model quantized without its data, only to learn what maps to hardware."""
         try:
-            return self.quantized if self.settings.data else quantize(self.model, None, settings=self.choices)
+            return quantize(self.model, None, settings=self.choices)
         except MemoryError:  # a valid model may be larger than any hardware
             raise HwflowError("the model needs more memory than this machine has") from None
 
@@ -375,11 +383,6 @@ def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings
         if not 1 <= width <= 8:
             raise HwflowError(f"bits must be from 1 to 8, not {width}")
     return QuantizationSettings(LayerSettings(WeightSettings(weights), ActivationSettings(activations)))
-
-
-def content(array: Array) -> bytes:
-    """The elements of an array with their type and shape, for the key of a cached step."""
-    return f"{array.dtype.str}{array.shape}".encode() + array.tobytes()
 
 
 def noise(tensor: Tensor, count: int, random: np.random.Generator) -> Frames:

@@ -41,6 +41,7 @@ def cli() -> None:
 
 @cli.command()
 @model_options
+@data_option
 @click.option("--strict", is_flag=True, help="Follow the word of the specification, also where exporters do not.")
 @click.option("--hardware", is_flag=True, help="Say of every node whether it maps to hardware, why not, and what "
                                                "to do; the exit code is 1 where one does not.")
@@ -56,6 +57,7 @@ def check(**options: Any) -> None:
 
 @cli.command()
 @model_options
+@data_option
 @click.option("--svg", type=click.Path(path_type=Path), help="Write a picture of the graph to this file.")
 def info(**options: Any) -> None:
     """Say what is in MODEL: inputs, operators, parameters, multiplications, and where each node runs."""

@@ -77,6 +77,7 @@ def check(console: Console, settings: Settings) -> Result:
         unsafe = any(finding.rule in ("EX-02", "EX-09") for finding in errors)
         return {"exit_code": 2 if unsafe else 1, **facts, "besides": besides}
     nodes = counted(len(flow.source.graph.nodes), "node")
+    _ = flow.shapes  # data that contradict the file are no word about the file
     try:
         _, graph = flow.model, flow.trial().graph
     except HwflowError as error:
@@ -87,6 +88,7 @@ def check(console: Console, settings: Settings) -> Result:
         console.say(f"{summary}; a valid ONNX file, and {problem}")
         console.say("`hwflow check --hardware` says what becomes of every node")
         return {"exit_code": 0, **facts, "layers": None, "golden": True, "problem": problem}
+    _ = flow.dataset
     layers = counted(len(graph.layers), "layer")
     console.say(f"{summary}; {nodes}, all map to hardware: {layers}")
     return {"exit_code": 0, **facts, "layers": [layer.name for layer in graph.layers]}
@@ -105,10 +107,12 @@ def _check_hardware(console: Console, flow: Flow, summary: str, invalid: bool, u
         if not invalid:
             raise
         return {"exit_code": 1}
-    found = mapped(source, dict(settings.input_shapes), settings.limits, flow.require_small_enough)
+    found = mapped(source, flow.shapes, settings.limits, flow.require_small_enough)
     show_hardware(console, str(settings.model), found)
     facts = hardware_facts(found)
     possible = found.possible and not invalid
+    if possible:
+        _ = flow.dataset
     if board is not None and found.graph is not None:
         facts["weights"] = weights_facts(found.graph, board)
         show_weights(console, facts["weights"])
@@ -133,7 +137,7 @@ def info(console: Console, settings: Settings) -> Result:
     flow = Flow(console, settings)
     annotations = len(read(settings.model, limits=settings.limits).proto.graph.quantization_annotation)
     source, trial = flow.source, cache(flow.trial)
-    facts, types, found = describe_model(source, lambda: flow.model, trial, annotations)
+    facts, types, found = describe_model(source, lambda: flow.model, trial, annotations, flow.shapes)
     show_model(console, str(settings.model), facts)
     if settings.svg is not None:
         write_atomically(settings.svg, svg(source.graph, types.values, found.nodes, settings.model.name), "--svg")

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import onnx
-from ..build import code_fingerprint, digest, locked, write_atomically
+from ..build import code_fingerprint, content, digest, locked, write_atomically
 from ..errors import AnswerIsNo, HwflowError, MissingTool
-from ..flow import Flow, Settings, budget_of, content
+from ..flow import Flow, Settings, budget_of
 from ..hls import plan_to_yaml
 from ..precision import Answers, Outcome, Point, bits_text, choose_widths, require_drop
 from ..report.console import Console

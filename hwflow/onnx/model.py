@@ -33,12 +33,24 @@ __all__ = [
     "Training",
     "Value",
     "ValueType",
+    "size_name",
 ]
 
 Array: TypeAlias = npt.NDArray[np.generic]
 
 #: One axis of a shape: a size, the name of a symbolic size, or None where nothing is known.
 Dim: TypeAlias = Union[int, str, None]
+
+
+def size_name(dim: Dim) -> str | None:
+    """The name of a symbolic size; None for a number and for an open size without a name.
+
+    "n", "unk__12" and "s0 + 1" name a size, the same wherever they stand, and so does "*" [SH-07].  Any other text
+    without a letter ("?", "-1") and "None" are what exporters write for every open size: each is a size of its own.
+    """
+    if not isinstance(dim, str) or dim == "None":
+        return None
+    return dim if dim == "*" or any(c.isalpha() or c == "_" for c in dim) else None
 
 #: An attribute's value; text is `str`, lists are tuples, a tensor is an array.
 Attribute: TypeAlias = Union[

@@ -19,6 +19,7 @@ from hwflow.onnx.model import (
     SparseTensorType,
     TensorType,
     ValueType,
+    size_name,
 )
 
 __all__ = ["notation", "shape_of", "text", "type_proto", "value_type"]
@@ -79,7 +80,10 @@ def value_type(proto: pb.TypeProto, what: str, depth: int = 0) -> ValueType | No
 
 
 def shape_of(shape: pb.TensorShapeProto, what: str) -> tuple[Dim, ...]:
-    """The dims; -1, which some exporters write for "unknown", is None.  Raises InvalidModel for other negative ones."""
+    """The dims; -1, "?" and the like, which exporters write for "unknown", are None.
+
+    Raises InvalidModel for other negative ones.
+    """
     dims: list[Dim] = []
     for dim in shape.dim:
         if dim.HasField("dim_value"):
@@ -87,7 +91,7 @@ def shape_of(shape: pb.TensorShapeProto, what: str) -> tuple[Dim, ...]:
                 raise InvalidModel(f"a dim of {what} must not be negative, not {dim.dim_value}; export the model again")
             dims.append(None if dim.dim_value == -1 else dim.dim_value)
         else:
-            dims.append(text(dim.dim_param) or None)
+            dims.append(size_name(text(dim.dim_param)))
     return tuple(dims)
 
 

@@ -37,16 +37,18 @@ _ONE_TO_ONE = frozenset(
 
 
 def describe_model(
-    source: Model, static: Callable[[], Model], trial: Callable[[], Quantized], annotations: int = 0
-) -> tuple[Facts, Types, Places]:
+    source: Model, static: Callable[[], Model], trial: Callable[[], Quantized], annotations: int = 0,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> tuple[Facts, Types, Places]:  # fmt: skip
     """Everything there is to say of a model, with its types and places for a picture.
 
     `static` makes the model with static shapes, `trial` quantizes it; both may raise HwflowError.  `annotations` is the
-    number of quantization annotations in the file.
+    number of quantization annotations in the file; `shapes` are what is given for inputs that the file leaves open.
     """
-    types, problem = _types(source)
+    types, problem = _types(source, shapes or {})
     found = places(source, static, trial)
-    facts = {**model_facts(source, types), **_work(source), "quantization": quantization_of(source, types, annotations)}
+    facts = {**model_facts(source, types), **_work(source, shapes or {})}
+    facts["quantization"] = quantization_of(source, types, annotations)
     facts["type_problems"] = [problem] if problem else [str(finding) for finding in types.findings]
     facts["where"] = dict(Counter(place.where.value for place in found.nodes))
     facts["nodes"] = [
@@ -58,9 +60,9 @@ def describe_model(
     return facts, types, found
 
 
-def _types(model: Model) -> tuple[Types, str]:
+def _types(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Types, str]:
     try:
-        return infer_types(model), ""
+        return infer_types(model, shapes), ""
     except HwflowError as error:
         return Types({}, {}, ()), str(error)
 
@@ -141,11 +143,11 @@ def _parameters(graph: Graph) -> tuple[int, int]:
     return count, size
 
 
-def _work(source: Model) -> Facts:
+def _work(source: Model, shapes: Mapping[str, tuple[int, ...]]) -> Facts:
     """Multiply-accumulates of one frame: an open first axis of an input counts as 1, graphs in nodes count once."""
     try:
         model = inline_functions(source)
-        types = infer_types(model, _single(model.graph))
+        types = infer_types(model, {**_single(model.graph), **shapes})
     except HwflowError:
         return {"layers": [], "macs": None}
     layers = list(_layers(model.graph, types.values, types.inner, "graph", {}))

@@ -17,6 +17,7 @@ from ..errors import HwflowError
 from ..hls.support import hardware_problems
 from ..layers.base import LayerGraph
 from ..onnx import Model, infer, simplify
+from ..onnx.inference.static import suiting_inputs
 from ..onnx.limits import DEFAULT_LIMITS, Limits
 from ..onnx.model import Graph, TensorType, Value
 from ..onnx.rewrite.inline import inline_functions
@@ -41,9 +42,6 @@ __all__ = ["Fate", "Mapped", "NodeMapping", "mapped"]
 
 #: Looks at ever smaller rests of a model, and the time after which no further one begins.
 MOST_LOOKS, MOST_SECONDS = 12, 20.0
-
-#: Sizes that are tried for the open dims of inputs, so that the rest of a model can be looked at.
-TRIAL_SIZES = (32, 96, 224)
 
 #: Of a float model: ranges that need no data, and the quickest way from weights to integers.
 ASSUMED = QuantizationSettings(
@@ -281,27 +279,9 @@ def _static(base: Model, look: _Look, missing: Iterable[int], shapes: Mapping[st
         return simplify(infer(model, shapes, limits))
     except HwflowError as error:
         problem = error
-    guesses = [_guessed(model.graph, shapes, size) for size in TRIAL_SIZES]
     look.whole(problem)
-    if not guesses[0] or gone:
-        return None
-    for guess in guesses:
-        try:
-            return simplify(infer(model, {**shapes, **guess}, limits))
-        except HwflowError:
-            continue
-    return None
-
-
-def _guessed(graph: Graph, shapes: Mapping[str, tuple[int, ...]], size: int) -> dict[str, tuple[int, ...]]:
-    """Shapes for the inputs that are open beyond their first axis."""
-    found = {}
-    for value in graph.inputs:
-        stated = value.tensor.shape if value.tensor is not None else None
-        if value.name not in shapes and stated and any(not isinstance(dim, int) for dim in stated[1:]):
-            dims = [dim if isinstance(dim, int) else size for dim in stated]
-            found[value.name] = (stated[0] if isinstance(stated[0], int) else 1, *dims[1:])
-    return found
+    found = None if gone else suiting_inputs(model, shapes, limits)
+    return None if found is None else simplify(infer(model, {**shapes, **found}, limits))
 
 
 def _trial(model: Model) -> Quantized:

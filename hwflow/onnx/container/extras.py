@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hwflow.onnx import onnx_pb2 as pb
+from hwflow.onnx.model import size_name
 from hwflow.onnx.types import text
 
 __all__ = ["has_unknown_fields", "overlay", "rest"]
@@ -75,7 +76,7 @@ _KINDS: dict[str, _Kind] = {
     "Map": _kind("key_type", value_type=_BY_PLACE),
     "Opaque": _kind("domain name"),
     "TensorShapeProto": _kind(dim=_BY_PLACE),
-    "Dimension": _kind("dim_value dim_param"),
+    "Dimension": _kind("dim_value"),  # and dim_param where it names a size
     "FunctionProto": _kind(
         "name domain input output attribute node overload",
         attribute_proto="name", opset_import="domain", value_info="name",
@@ -119,7 +120,12 @@ def _plain_value(value: pb.ValueInfoProto) -> bool:
     kind = value.type
     if value.doc_string or value.metadata_props or kind.denotation or kind.WhichOneof("value") != "tensor_type":
         return False
-    return not any(dim.denotation for dim in kind.tensor_type.shape.dim)
+    return not any(dim.denotation or _is_nameless(dim) for dim in kind.tensor_type.shape.dim)
+
+
+def _is_nameless(dim: pb.TensorShapeProto.Dimension) -> bool:
+    """Of an open size that is written as "?" or so, which dataclasses hold as None."""
+    return dim.HasField("dim_param") and size_name(text(dim.dim_param)) is None
 
 
 def _plain_graph(graph: pb.GraphProto) -> bool:
@@ -156,6 +162,8 @@ def rest(proto: M, unknown: bool, key: str = _BY_PLACE) -> M | None:
     for descriptor, value in proto.ListFields():
         name = descriptor.name
         if name in kind.held or name == key:
+            continue
+        if isinstance(proto, pb.TensorShapeProto.Dimension) and name == "dim_param" and not _is_nameless(proto):
             continue
         if name not in kind.inner:
             _keep(kept, name, value)
@@ -238,7 +246,10 @@ def overlay(target: M, extra: M) -> None:
     kind = _KINDS[extra.DESCRIPTOR.name]
     for descriptor, value in extra.ListFields():
         name = descriptor.name
-        if name not in kind.inner:
+        if name == "dim_param":  # unless the size has become known since
+            if target.WhichOneof("value") is None:
+                _set(target, name, value)
+        elif name not in kind.inner:
             if not (name == "type" and isinstance(target, pb.AttributeProto) and _has_elements(target)):
                 _keep(target, name, value)
         elif isinstance(value, Message):

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from hwflow.onnx.inference.facts import Fact, Holder, TensorFact, Unknown, fact_of, refined, type_of
 from hwflow.onnx.inference.worlds import Worlds
-from hwflow.onnx.model import Dim, MapType, OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
+from hwflow.onnx.model import (
+    Dim,
+    MapType,
+    OptionalType,
+    SequenceType,
+    SparseTensorType,
+    TensorType,
+    ValueType,
+    size_name,
+)
 from hwflow.onnx.run.operands import describe
 
 __all__ = ["contradiction", "loose_name", "named", "shown", "type_words"]
@@ -75,8 +84,9 @@ def named(fact: Fact, claim: ValueType | None, worlds: Worlds) -> None:
     if not isinstance(fact, TensorFact) or not isinstance(claim, TensorType) or fact.shape is None:
         return
     for size, dim in zip(fact.shape, claim.shape or (), strict=False):
-        if isinstance(dim, str) and dim:
-            worlds.call(size, dim)
+        name = size_name(dim)
+        if name is not None:
+            worlds.call(size, name)
 
 
 def shown(fact: Fact, claim: ValueType | None, worlds: Worlds) -> ValueType | None:

@@ -19,6 +19,7 @@ from hwflow.onnx.model import (
     SparseTensorType,
     TensorType,
     ValueType,
+    size_name,
 )
 from hwflow.onnx.ops.base import Known
 
@@ -89,7 +90,8 @@ def fact_of(type_: ValueType | None, worlds: Worlds) -> Fact:
 def _size(dim: Dim, worlds: Worlds) -> Size:
     if isinstance(dim, int) and dim >= 0:
         return dim
-    return worlds.symbol(dim) if isinstance(dim, str) and dim else worlds.fresh()
+    name = size_name(dim)
+    return worlds.fresh() if name is None else worlds.symbol(name)
 
 
 def type_of(fact: Fact, worlds: Worlds) -> ValueType | None:

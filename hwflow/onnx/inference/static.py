@@ -15,6 +15,7 @@ import numpy as np
 from hwflow.errors import HwflowError
 from hwflow.onnx.check import require_valid
 from hwflow.onnx.errors import LimitError
+from hwflow.onnx.inference.open_sizes import Shapes, suiting_shapes
 from hwflow.onnx.inference.static_inputs import contradictions, fixed_inputs
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
@@ -25,7 +26,7 @@ from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, spliced
 from hwflow.onnx.run.calls import describe, find, run
 from hwflow.onnx.run.operands import dense
 
-__all__ = ["infer"]
+__all__ = ["infer", "suiting_inputs"]
 
 #: Constants stay unfolded behind these: quantized weights must stay visible as integers and a scale.
 _BARRIERS = frozenset(
@@ -50,17 +51,47 @@ def infer(
     """
     require_valid(model, limits)
     model = inline_functions(model, limits)
-    graph = model.graph
-    inputs, notes = fixed_inputs(graph, input_shapes or {})
-    walk = _Walk(model.opsets, Meter(limits), fresh_names(all_names(graph)))
-    for value in inputs:
-        assert value.tensor is not None  # require_valid
-        walk.known[value.name] = Known(value.tensor.dtype, _numbers(value.tensor))
-    walk.constants(graph, {})
-    walk.visit_all(graph.nodes)
+    graph, given = model.graph, input_shapes or {}
+    inputs, notes = fixed_inputs(graph, given, lambda: _suiting(model, given, limits))
+    walk = _walked(model, inputs, limits)
     outputs = tuple(Value(v.name, walk.type_of(v.name)) for v in graph.outputs)
     notes += (*_defaults(graph), *contradictions(graph, walk.known))
     return replace(model, graph=walk.result(graph.name, inputs, outputs), training=(), notes=model.notes + notes)
+
+
+def suiting_inputs(model: Model, given: Shapes, limits: Limits = DEFAULT_LIMITS) -> Shapes | None:
+    """Shapes for the inputs that `model` and `given` leave open, with which `infer` goes through.
+
+    None where no size does that was tried, and for a model that `infer` refuses anyway.
+    """
+    try:
+        require_valid(model, limits)
+        return _suiting(inline_functions(model, limits), given, limits)
+    except HwflowError:
+        return None
+
+
+def _suiting(model: Model, given: Shapes, limits: Limits) -> Shapes | None:
+    def suits(shapes: Shapes) -> bool:
+        try:
+            inputs, _ = fixed_inputs(model.graph, shapes)
+            walk = _walked(model, inputs, limits)
+        except HwflowError:
+            return False
+        return all(0 not in walk.known[name].shape for node in walk.nodes for name in node.outputs if name)
+
+    return suiting_shapes(model.graph, given, suits)
+
+
+def _walked(model: Model, inputs: tuple[Value, ...], limits: Limits) -> _Walk:
+    """The walk over a model without functions whose inputs have static shapes."""
+    walk = _Walk(model.opsets, Meter(limits), fresh_names(all_names(model.graph)))
+    for value in inputs:
+        assert value.tensor is not None  # fixed_inputs
+        walk.known[value.name] = Known(value.tensor.dtype, _numbers(value.tensor))
+    walk.constants(model.graph, {})
+    walk.visit_all(model.graph.nodes)
+    return walk
 
 
 def _numbers(type_: TensorType) -> tuple[int, ...]:

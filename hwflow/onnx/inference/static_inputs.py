@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from hwflow.errors import HwflowError
 from hwflow.onnx.errors import Unsupported
-from hwflow.onnx.model import Graph, TensorType, Value
+from hwflow.onnx.inference.open_sizes import Shapes
+from hwflow.onnx.model import Graph, TensorType, Value, size_name
 from hwflow.onnx.ops.base import Known
 from hwflow.onnx.run.calls import describe
 
 __all__ = ["contradictions", "fixed_inputs", "sizes_given"]
 
 
-def fixed_inputs(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> tuple[tuple[Value, ...], tuple[str, ...]]:
-    """The inputs with static shapes, and what was decided on the way, one sentence each."""
+def fixed_inputs(
+    graph: Graph, shapes: Shapes, suiting: Callable[[], Shapes | None] = lambda: None
+) -> tuple[tuple[Value, ...], tuple[str, ...]]:
+    """The inputs with static shapes, and what was decided on the way, one sentence each.
+
+    `suiting` gives shapes of the open inputs that the message for the user may name.
+    """
     symbols = sizes_given(graph, shapes)
     for value in graph.inputs:
         if value.tensor is None:
             raise Unsupported(f"input '{value.name}' must be a tensor, not another kind; hardware takes tensors only")
     notes: list[str] = []
-    fixed = tuple(_fixed_input(value, shapes.get(value.name), symbols, notes) for value in graph.inputs)
+    fixed = tuple(_fixed_input(value, shapes.get(value.name), symbols, notes, suiting) for value in graph.inputs)
     return fixed, tuple(notes)
 
 
-def sizes_given(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+def sizes_given(graph: Graph, shapes: Shapes) -> dict[str, int]:
     """What the shapes of inputs say of the names of open dims.  Raises HwflowError for shapes that do not fit."""
     known = {value.name for value in graph.inputs}
     for name in shapes:
@@ -44,8 +50,9 @@ def _bind_symbols(value: Value, given: tuple[int, ...], symbols: dict[str, int])
     stated = value.tensor.shape if value.tensor.shape is not None else (None,) * len(given)
     fits = len(stated) == len(given) and all(size > 0 for size in given)
     for dim, size in zip(stated, given, strict=False):
-        expected = symbols.setdefault(dim, size) if isinstance(dim, str) else dim
-        fits = fits and expected in (None, size)
+        name = size_name(dim)
+        expected = dim if name is None else symbols.setdefault(name, size)
+        fits = fits and (not isinstance(expected, int) or expected == size)
     if not fits:
         raise HwflowError(
             f"--input-shape of '{value.name}' must fit the model's {describe(value.tensor.dtype, value.tensor.shape)}, "
@@ -53,21 +60,28 @@ def _bind_symbols(value: Value, given: tuple[int, ...], symbols: dict[str, int])
         )
 
 
-def _fixed_input(value: Value, given: tuple[int, ...] | None, symbols: dict[str, int], notes: list[str]) -> Value:
+def _fixed_input(
+    value: Value, given: tuple[int, ...] | None, symbols: dict[str, int], notes: list[str],
+    suiting: Callable[[], Shapes | None],
+) -> Value:  # fmt: skip
     assert value.tensor is not None  # fixed_inputs
     stated = value.tensor.shape
     if given is not None:
         return Value(value.name, TensorType(value.tensor.dtype, tuple(given)))
-    dims = [symbols.get(dim) if isinstance(dim, str) else dim for dim in stated or ()]
+    dims = [dim if isinstance(dim, int) else symbols.get(size_name(dim) or "") for dim in stated or ()]
     if stated is not None and dims and dims[0] is None:
         dims[0] = 1
         if None not in dims:
             notes.append(f"input '{value.name}': the open batch axis is fixed to 1")
     if stated is None or None in dims:
-        example = ",".join("?" if d is None else str(d) for d in dims) if stated is not None else "1,3,32,32"
+        suited = suiting()
+        example = (1, 3, 32, 32) if stated is None else tuple(32 if d is None else d for d in dims)
+        guess = "" if suited else "; that is a guess, and no size that was tried suits the model"
+        named = suited or {value.name: example}
+        options = (f"--input-shape {name}={','.join(map(str, sizes))}" for name, sizes in named.items())
         raise HwflowError(
             f"the shape of input '{value.name}' must be known, not {describe(value.tensor.dtype, stated)}; "
-            f"give it with --input-shape {value.name}={example.replace('?', '32')}"
+            f"give it with {' '.join(options)}{guess}"
         )
     return Value(value.name, TensorType(value.tensor.dtype, tuple(dims)))
 

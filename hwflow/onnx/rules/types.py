@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
+from hwflow.onnx.model import size_name
 from hwflow.onnx.rules.elements import ELEMENTS
 from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
 from hwflow.onnx.rules.walk import scopes, tensors, with_attributes
@@ -117,6 +118,9 @@ def _dimension(dim: pb.TensorShapeProto.Dimension, path: str, seen: set[str]) ->
         elif name == "*":
             message = "'*' stands for one dimension like any name, not for any number of them"
             yield warning("SH-07", "W-dimname", path, message, "leave the shape out where the rank is not known")
+        elif size_name(name) is None:
+            message = f"the name of a dimension should name one size, not be {quoted(name)}; it counts as unknown"
+            yield warning("SH-05", "W-dimname", path, message, "leave it out or give it a name")
         elif not _IDENTIFIER.fullmatch(name):
             message = f"the name of a dimension should be a C identifier, not {quoted(name)}; it is only compared"
             yield warning("SH-05", "W-dimname", path, message, "nothing needs to be done")

@@ -27,6 +27,7 @@ from hwflow.onnx.model import (
     TensorType,
     Value,
     ValueType,
+    size_name,
 )
 from hwflow.onnx.run.operands import as_operand, dense, describe, describe_operand, frozen
 
@@ -47,14 +48,15 @@ class Sizes:
     def conflict(self, stated: Iterable[Dim], found: Iterable[int], who: str) -> str | None:
         """Compare dims with sizes of the same number; the first contradiction in words, "" for one of numbers."""
         for dim, size in zip(stated, found, strict=True):
-            if isinstance(dim, str):
-                known, source = self.by_name.setdefault(dim, (size, who))
+            name = size_name(dim)
+            if name is not None:
+                known, source = self.by_name.setdefault(name, (size, who))
                 if known == size:
                     continue
                 if not self.lenient:
-                    return f"'{dim}' is {known} in {source}"
-                self.notes.append(f"{who} has {size} for '{dim}', which is {known} in {source}")
-            elif dim is not None and dim != size:
+                    return f"'{name}' is {known} in {source}"
+                self.notes.append(f"{who} has {size} for '{name}', which is {known} in {source}")
+            elif isinstance(dim, int) and dim != size:
                 return ""
         return None
 
