@@ -160,6 +160,16 @@ def test_a_max_pool_with_two_quantizers() -> None:
     assert sorted(kinds(q)) == ["add", "conv", "conv", "conv", "max_pool", "max_pool"]
 
 
+@pytest.mark.parametrize("functions", [(), ("Relu",)])
+def test_a_quantizer_behind_a_global_max_pool(functions: tuple[str, ...]) -> None:
+    """It moves in front of the pool, which ONNX has for floats alone."""
+    m = start().conv((4, 4, 1, 1)).node("GlobalMaxPool")
+    for op in functions:
+        m.node(op)
+    q = assert_agrees(m.qdq(0.05, 0, np.uint8).conv((3, 4, 1, 1)).qdq(0.1, 0).model(), 0.1)
+    assert kinds(q)[-3:] == ["conv", "max_pool", "conv"]
+
+
 def test_an_input_read_through_two_transposes() -> None:
     m = Qdq((1, 6, 5, 3)).qdq(0.0517, 9)
 

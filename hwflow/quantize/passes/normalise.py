@@ -123,7 +123,8 @@ def max_pool_last(model: Model) -> Model:
     """A Relu, Clip or QuantizeLinear right behind a MaxPool moves in front of it: all are monotonous, so they commute.
 
     Where several such nodes read a MaxPool, each gets one of its own.  They stay where the MaxPool, or one
-    before it, already reads integers (through a DequantizeLinear).
+    before it, already reads integers (through a DequantizeLinear).  A GlobalMaxPool that may now read integers,
+    which ONNX has not, is written as a MaxPool over the whole frame.
     """
     graph = model.graph
     nodes, names = list(graph.nodes), Names(graph)
@@ -141,7 +142,7 @@ def max_pool_last(model: Model) -> Model:
             between = names.new(f"{pool.inputs[0]}.{follower.op_type}")
             pairs.append(replace(follower, inputs=(pool.inputs[0], *follower.inputs[1:]), outputs=(between,)))
             name = names.new(f"{pool.name}.{number + 1}") if number and pool.name else pool.name
-            pairs.append(replace(pool, inputs=(between,), outputs=follower.outputs, name=name))
+            pairs.append(replace(_of_integers(pool, graph), inputs=(between,), outputs=follower.outputs, name=name))
             read[between] = pairs[-1:]
         gone.update(map(id, followers))
         made.update((node.outputs[0], node) for node in pairs)
@@ -152,6 +153,14 @@ def max_pool_last(model: Model) -> Model:
         if before is not None and before.op_type in MAX_POOLS:  # now the followers stand behind that one
             k = next(at for at, node in enumerate(nodes) if node is before)
     return with_graph(model, [node for node in nodes if id(node) not in gone])
+
+
+def _of_integers(pool: Node, graph: Graph) -> Node:
+    """The pool in the form that ONNX has for integers, too."""
+    shape = shape_of(graph, pool.inputs[0])
+    if pool.op_type != "GlobalMaxPool" or shape is None:
+        return pool
+    return replace(pool, op_type="MaxPool", attributes={"kernel_shape": shape[2:]})
 
 
 def _monotonous_followers(
