@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwflow.accuracy.layers import LayerNoise, layer_noise, most_harmful
+from hwflow.accuracy.layers import LayerNoise, decibels, layer_noise, most_harmful
 from hwflow.accuracy.measure import Accuracy, Metric, OutputNoise, Pair, compare, float_outputs, measure
 from hwflow.accuracy.metrics import signal_to_noise
 from hwflow.accuracy.question import Question, Task, question
@@ -16,6 +16,7 @@ __all__ = [
     "Question",
     "Task",
     "compare",
+    "decibels",
     "float_outputs",
     "layer_noise",
     "measure",

@@ -15,10 +15,11 @@ from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import IntArray, IntFormat
 from hwflow.layers.rescale import Requantize, Thresholds
 from hwflow.onnx import evaluate
-from hwflow.onnx.model import Array
+from hwflow.onnx.model import Array, Model
 from hwflow.quantize import Quantized
+from hwflow.quantize.quantized import View
 
-__all__ = ["LayerNoise", "layer_noise", "most_harmful"]
+__all__ = ["LayerNoise", "decibels", "layer_noise", "most_harmful"]
 
 Reals = npt.NDArray[np.float64]
 
@@ -36,6 +37,9 @@ class LayerNoise:
     integer step is worth.  `saturated` is the share of elements, 0 to 1, whose real value is outside what the tensor
     can hold.  `added` is how much larger noise / signal is than at the layer's noisiest input, `inputs_db` that input's
     signal to noise in decibels, None where it is exact.
+    `original` is the tensor of the model as its file has it, "" where that has none, and `original_ratio` the noise
+    over the signal against it: of a float model about that of the twin, of a quantized one 0 where all integers are
+    equal.
     """
 
     tensor: str
@@ -52,6 +56,8 @@ class LayerNoise:
     added: float | None = None
     inputs_db: float | None = None
     source: str = ""
+    original: str = ""
+    original_ratio: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -74,27 +80,49 @@ def layer_noise(
 ) -> tuple[LayerNoise, ...]:
     """Every tensor of the graph in its order, measured on rows `inputs` [n, *input shape].
 
-    The twin is evaluated in its own types row by row, the golden model on many rows at once.
+    The twin and the original are evaluated in their own types row by row, the golden model on many rows at once.
     """
     graph, count = quantized.graph, min(len(array) for array in inputs.values())
-    sums = {name: _Sums(graph, name) for name in quantized.views if name in graph.tensors}
+    against = [_Against(quantized.twin, quantized.views, graph)]
+    if quantized.original is not None:
+        against.append(_Against(quantized.original, quantized.originals, graph))
     at_once = max(1, _ELEMENTS // sum(tensor.frame.elements for tensor in graph.tensors.values()))
-    for start in range(0, count if sums else 0, at_once):
+    for start in range(0, count if any(other.sums for other in against) else 0, at_once):
         rows = {name: array[start : start + at_once] for name, array in inputs.items()}
         integers = golden.run(quantized, golden.before(quantized, rows))
-        sources = tuple(dict.fromkeys(quantized.views[name].source for name in sums))
         for k in range(min(at_once, count - start)):
-            reals = evaluate(quantized.twin, {name: array[k] for name, array in rows.items()}, sources)
-            for name, total in sums.items():
-                view = quantized.views[name]
-                total.add(np.asarray(reals[view.source], np.float64).reshape(-1),
-                          integers[name][k].reshape(-1)[view.index.reshape(-1)])  # fmt: skip
+            row, frames = ({name: array[k] for name, array in arrays.items()} for arrays in (rows, integers))
+            for other in against:
+                other.add(row, frames)
             if progress is not None:
                 progress(start + k + 1, count)
+    sums = against[0].sums
     found = {name: _row(graph, name, sums.get(name)) for name in graph.computed}
     for name in sums:
         found[name] = replace(found[name], source=quantized.views[name].source)
+    for name, total in against[1].sums.items() if len(against) > 1 else ():
+        found[name] = replace(found[name], original=quantized.originals[name].source, original_ratio=total.ratio)
     return _with_added(graph, found)
+
+
+class _Against:
+    """What is summed up of all tensors of a graph against those of a model that `views` point to."""
+
+    def __init__(self, model: Model, views: Mapping[str, View], graph: LayerGraph) -> None:
+        self.sums = {name: _Sums(graph, name) for name in views if name in graph.tensors}
+        self._model, self._views = model, views
+        self._sources = tuple(dict.fromkeys(views[name].source for name in self.sums))
+
+    def add(self, row: Mapping[str, Array], frames: Mapping[str, IntArray]) -> None:
+        """One row: the inputs of the model, and the integers [h, w, c] of every tensor of the graph."""
+        values = evaluate(self._model, row, self._sources)
+        for name, total in self.sums.items():
+            view, tensor = self._views[name], total.tensor
+            reals = np.asarray(values[view.source], np.float64).reshape(-1)
+            if values[view.source].dtype.kind in "iu":
+                reals = tensor.scale * (reals - tensor.zero_point)
+            if reals.size == view.index.size:
+                total.add(reals, frames[name].reshape(-1)[view.index.reshape(-1)])
 
 
 def most_harmful(noises: Sequence[LayerNoise]) -> LayerNoise | None:
@@ -115,6 +143,11 @@ class _Sums:
         self.low, self.high = _ends(graph.producer(name), self.tensor.format)
         self.count = self.saturated = 0
         self.signal = self.noise = self.error = self.largest = 0.0
+
+    @property
+    def ratio(self) -> float | None:
+        """Noise over signal; None where there is no signal."""
+        return self.noise / self.signal if self.signal and math.isfinite(self.signal + self.noise) else None
 
     def add(self, reals: Reals, integers: IntArray) -> None:
         """One row: the real values, and the integers in their places."""

@@ -33,7 +33,7 @@ from hwflow.quantize.quantized import Quantized
 from hwflow.quantize.settings import OutputStage, QuantizationSettings, choices_of_widths
 from hwflow.quantize.store import load_quantized, save_quantized
 from hwflow.quantize.support import unsupported
-from hwflow.quantize.twin import Places, renamed_sources, twin, views
+from hwflow.quantize.twin import Places, originals, renamed_sources, twin, views
 
 __all__ = [
     "DIALECT_PASSES",
@@ -114,7 +114,11 @@ def quantize(
     graph, before, after, tensors = _import(model, settings)
     require_layers(meaning, model, graph, before, tensors)
     notes.append(_host_note(model, before, after))
-    return Quantized(graph, before, after, tuple(notes), qdq, reals, views(tensors, sources, reals), text)
+    source = original or inferred
+    return Quantized(
+        graph, before, after, tuple(notes), qdq, reals, views(tensors, sources, reals), text,
+        source, originals(tensors, sources, model, source),
+    )  # fmt: skip
 
 
 def _known(model: Model) -> Model:

@@ -14,10 +14,10 @@ __all__ = ["Quantized", "View"]
 
 @dataclass(frozen=True, eq=False)
 class View(EqualByValue):
-    """Where the reals behind a tensor of the layer graph are found.
+    """Where the values behind a tensor of the layer graph are found.
 
-    `source` names a tensor of `Quantized.twin`; `index` has its shape (batch 1), and an entry is the element's place in
-    the raster (h, w, c) of the frame.
+    `source` names a tensor of `Quantized.twin`, or of `Quantized.original`; `index` has its shape (batch 1), and an
+    entry is the element's place in the raster (h, w, c) of the frame.
     """
 
     source: str
@@ -33,7 +33,8 @@ class Quantized:
     should know.  `qdq` is the same model as a standard QDQ model, for other runtimes; importing it gives this graph
     again.  `twin` is the model in reals: what `graph` would compute without rounding of activations (for a float model:
     without rounding of weights, too); `views` maps tensors of `graph` to the twin's.  `settings` is the YAML text that
-    makes the same graph of the same float model and data; empty for a model that came quantized.
+    makes the same graph of the same float model and data; empty for a model that came quantized.  `original` is the
+    model as its file has it, and `originals` maps tensors of `graph` to its tensors, reals or integers.
     """
 
     graph: LayerGraph
@@ -44,3 +45,5 @@ class Quantized:
     twin: Model
     views: Mapping[str, View] = field(default_factory=dict)
     settings: str = ""
+    original: Model | None = None
+    originals: Mapping[str, View] = field(default_factory=dict)

@@ -18,36 +18,45 @@ from hwflow.sources import open_plain
 __all__ = ["load_quantized", "save_quantized"]
 
 _MODELS = ("prologue", "epilogue", "qdq", "twin")
-_NOTES, _SETTINGS, _VIEWS = "notes.txt", "quantize.yaml", "views.npz"
+_NOTES, _SETTINGS, _VIEWS, _ORIGINALS = "notes.txt", "quantize.yaml", "views.npz", "originals.npz"
+_ORIGINAL = "original.onnx"
 
 
 def save_quantized(quantized: Quantized, folder: Path) -> None:
     """Write into the existing `folder`: graph.yaml, arrays.npz, prologue.onnx, epilogue.onnx, qdq.onnx, twin.onnx,
-    notes.txt, views.npz, and quantize.yaml where there are settings."""
+    original.onnx, notes.txt, views.npz, originals.npz, and quantize.yaml where there are settings."""
     save_graph(quantized.graph, folder)
     for name in _MODELS:
         save(getattr(quantized, name), folder / f"{name}.onnx")
     (folder / _NOTES).write_text("".join(f"{note}\n" for note in quantized.notes), encoding="utf-8")
     (folder / _SETTINGS).write_text(quantized.settings, encoding="utf-8")
-    np.savez(folder / _VIEWS, allow_pickle=False, **_arrays(quantized.views))
+    if quantized.original is not None:
+        save(quantized.original, folder / _ORIGINAL)
+    for name, views in ((_VIEWS, quantized.views), (_ORIGINALS, quantized.originals)):
+        np.savez(folder / name, allow_pickle=False, **_arrays(views))
 
 
 def load_quantized(folder: Path) -> Quantized:
     """Read what `save_quantized` wrote.  HwflowError where a file is missing or damaged."""
     graph = load_graph(folder)
     prologue, epilogue, qdq, twin = (load(folder / f"{name}.onnx") for name in _MODELS)
+    original = load(folder / _ORIGINAL) if (folder / _ORIGINAL).exists() else None
     try:
         with open_plain(folder / _NOTES) as file:
             notes = file.read().decode("utf-8").splitlines()
         with open_plain(folder / _SETTINGS) as file:
             settings = file.read().decode("utf-8")
-        with open_plain(folder / _VIEWS) as file, np.load(file, allow_pickle=False) as archive:
-            views = _views({name: archive[name] for name in archive.files})
+        views, originals = (_read_views(folder / name) for name in (_VIEWS, _ORIGINALS))
     except (OSError, ValueError, KeyError, UnicodeDecodeError, zipfile.BadZipFile) as error:
         raise HwflowError(
             f"'{folder}' must hold a quantized model, which it does not ({error}); delete the folder and quantize again"
         ) from None
-    return Quantized(graph, prologue, epilogue, tuple(notes), qdq, twin, views, settings)
+    return Quantized(graph, prologue, epilogue, tuple(notes), qdq, twin, views, settings, original, originals)
+
+
+def _read_views(path: Path) -> dict[str, View]:
+    with open_plain(path) as file, np.load(file, allow_pickle=False) as archive:
+        return _views({name: archive[name] for name in archive.files})
 
 
 def _arrays(views: Mapping[str, View]) -> dict[str, np.ndarray[Any, Any]]:

@@ -15,7 +15,7 @@ from hwflow.quantize.graphs import Names, attribute, dynamic_inputs, moves, shap
 from hwflow.quantize.operators import JOINS, LAYOUT, MAX_POOLS
 from hwflow.quantize.quantized import View
 
-__all__ = ["Places", "renamed_sources", "twin", "views"]
+__all__ = ["Places", "originals", "renamed_sources", "twin", "views"]
 
 
 #: Tensor of the layer graph to the ONNX tensor behind it, and its index as in a `View`.
@@ -172,5 +172,22 @@ def views(tensors: Places, sources: Mapping[str, str], twin: Model) -> dict[str,
         source = sources.get(behind)
         shape = None if source is None else shape_of(twin.graph, source)
         if source is not None and shape in (None, index.shape):
+            found[name] = View(source, index)
+    return found
+
+
+def originals(tensors: Places, sources: Mapping[str, str], qdq: Model, original: Model) -> dict[str, View]:
+    """A view for each tensor of the layer graph that `original` has, too, as reals or as the very integers.
+
+    `tensors` and `sources` are those of `views`; `qdq` is the model that was imported.
+    """
+    there = {name for node in original.graph.nodes for name in node.outputs} | {v.name for v in original.graph.inputs}
+    read = {node.inputs[0]: node.outputs[0] for node in qdq.graph.nodes if node.op_type == "DequantizeLinear"}
+    found = {}
+    for name, (behind, index) in tensors.items():
+        whole = name in (behind, f"{behind}.frame")  # a part of a Concat has integers in the scale of the whole
+        wishes = (*((behind, read.get(behind)) if whole else ()), sources.get(behind))
+        source = next((wish for wish in wishes if wish in there), None)
+        if source:
             found[name] = View(source, index)
     return found

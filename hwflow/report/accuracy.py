@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ..accuracy import Accuracy, LayerNoise, Metric, Task, most_harmful
+from ..accuracy import Accuracy, LayerNoise, Metric, Task, decibels, most_harmful
 from .console import Console
 from .numbers import number, percent
 from .texts import shortened
@@ -17,6 +17,8 @@ _MOST_CLASSES, _MOST_PAIRS = 20, 10
 #: Rows that a table shows at most; --json has all of them.
 _MOST = 100
 _WIDTH = 40
+#: Reals that are this close are the same number, rounded to float32.
+_FLOAT32_DB = 130
 
 
 def say_accuracy(console: Console, accuracy: Accuracy | None) -> None:
@@ -111,14 +113,16 @@ def show_layers(console: Console, noises: Sequence[LayerNoise], rows: int) -> No
         name = noise.layer or f"input {noise.source or noise.tensor}"
         lines.append((
             str(index), shortened(name, _WIDTH), noise.kind, noise.weights, noise.activations,
-            _decibels(noise), _steps(noise, noise.bias), _steps(noise, noise.largest),
+            _decibels(noise), _original(noise), _steps(noise, noise.bias), _steps(noise, noise.largest),
             "" if noise.saturated is None else _share(noise.saturated), ", ".join(marks)))
     console.table(f"integer against float, layer by layer, on {number(rows)} rows",
-                  ("", "layer", "kind", "weights", "output", "SNR dB", "mean error", "largest error", "saturated", ""),
+                  ("", "layer", "kind", "weights", "output", "SNR dB", "file dB", "mean error", "largest error",
+                   "saturated", ""),
                   lines)
     if len(noises) > _MOST:
         console.say(f"  and {len(noises) - _MOST} more; --json lists all")
-    console.say("  errors in steps of the layer's output; saturated: elements that its integers cannot reach")
+    console.say("  errors in steps of the layer's output; saturated: elements that its integers cannot reach;")
+    console.say("  file dB: against the same tensor of the model as its file has it")
     if harmful is not None:
         console.say(f"  {_harm(harmful)}")
 
@@ -136,6 +140,13 @@ def _decibels(noise: LayerNoise) -> str:
     if noise.noise == 0:
         return "exact"
     return "no signal" if noise.snr_db is None else f"{noise.snr_db:.1f}"
+
+
+def _original(noise: LayerNoise) -> str:
+    if noise.original_ratio is None:
+        return ""
+    found = decibels(noise.original_ratio)
+    return "exact" if found is None or found > _FLOAT32_DB else f"{found:.1f}"
 
 
 def _steps(noise: LayerNoise, value: float | None) -> str:

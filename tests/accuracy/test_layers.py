@@ -13,6 +13,8 @@ from hwflow.onnx import evaluate
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.quantized import View
 from tests.e2e.networks import rows_for, small_network
+from tests.quantize.models import Qdq
+from tests.quantize.models import rows as feeds
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +101,28 @@ def test_tensors_without_a_counterpart(quantized: Quantized) -> None:
     some = layer_noise(replace(quantized, views={n: quantized.views[n] for n in (names[0], names[3])}), rows)
     assert (some[0], some[1].noise, some[3].noise) == (whole[0], None, whole[3].noise)
     assert some[3].inputs_db == whole[0].snr_db, "the noise of the input is what comes to the last layer"
+
+
+def test_the_model_as_its_file_has_it_is_compared_too(quantized: Quantized) -> None:
+    """Of a float model as the twin; and what a wrong rewrite did to the twin does not hide there."""
+    rows = rows_for(small_network(), 20)
+    doubled = quantized.graph.tensors["relu_out_quantized"]
+    tensors = {**quantized.graph.tensors, doubled.name: replace(doubled, scale=2 * doubled.scale)}
+    mistaken = replace(quantized, graph=replace(quantized.graph, tensors=tensors))
+    for made, wrong in ((quantized, False), (mistaken, True)):
+        found = layer_noise(made, rows)
+        assert [noise.original for noise in found] == ["x", "relu_out", "pool_out", "fc_out"]
+        assert found[1].original_ratio == pytest.approx(found[1].ratio)
+        assert found[1].original_ratio is not None
+        assert (found[1].original_ratio > 0.9) == wrong
+
+
+def test_integers_of_the_file_are_the_integers_of_the_graph() -> None:
+    m = Qdq((1, 3, 6, 6)).qdq(0.05, 3).conv((4, 3, 3, 3)).node("Relu").qdq(0.0625, -128)
+    model = m.node("MaxPool", kernel_shape=(2, 2)).node("Flatten").matmul(36, 5).qdq(0.5, 0).model()
+    found = layer_noise(quantize(model), feeds(model, 20))
+    assert [noise.original_ratio for noise in found] == [0.0] * 4
+    assert all(noise.original for noise in found)
 
 
 def test_ratios() -> None:
