@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -15,12 +15,13 @@ from hwflow.onnx.inference.facts import UNKNOWN, Fact, TensorFact, fact_of, refi
 from hwflow.onnx.inference.holders import HOLDERS
 from hwflow.onnx.inference.partial import PARTIAL
 from hwflow.onnx.inference.repeats import Repeats
-from hwflow.onnx.inference.schema_types import by_schema, mismatch
+from hwflow.onnx.inference.schema_types import by_schema, mismatch, spelled
 from hwflow.onnx.inference.worlds import Worlds
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
 from hwflow.onnx.model import Function, Graph, Model, Node, TensorType, ValueType
 from hwflow.onnx.ops.base import Call, Operator
-from hwflow.onnx.rules.finding import AGAIN, Finding, error, warning
+from hwflow.onnx.ops.custom.qonnx import DOMAINS as QONNX_DOMAINS
+from hwflow.onnx.rules.finding import AGAIN, Finding, error, lenient, warning
 from hwflow.onnx.run.calls import find
 from hwflow.onnx.run.functions import Functions, function_path, instantiate
 from hwflow.onnx.schemas import Option, Schema
@@ -67,6 +68,18 @@ def infer_types(
         walk.training(graph, facts if path.endswith("algorithm") else {}, path, model.opsets)
     claims = _claims(model.graph)
     return Types(_shown(facts, claims, walk.worlds), walk.inner_types(), tuple(dict.fromkeys(walk.findings)))
+
+
+def _integer_zero(node: Node, schema: Schema, operands: Sequence[Fact | None], path: str) -> Iterator[Finding]:
+    """Of an operator of QONNX, whose older exporters write zero points as integers."""
+    for position, operand in enumerate(operands):
+        parameter = schema.input(position)
+        if parameter is None or parameter.name != "zeropt" or not isinstance(operand, TensorFact):
+            continue
+        if operand.dtype is not None and operand.dtype.kind in "iu":
+            what = f"input {position} (zeropt) '{node.inputs[position]}'"
+            message = f"{what} must be tensor(float), not {spelled(operand)}; it counts as that number"
+            yield lenient("ND-05", "W-integer-zero", path, message, "nothing needs to be done")
 
 
 def _training_graphs(model: Model) -> dict[str, Graph]:
@@ -215,6 +228,8 @@ class _Inference:
         if schema is not None and (wrong := mismatch(schema, node.inputs, operands)) is not None:
             self.findings.append(error("ND-05", path, wrong, "insert a Cast, or export the model again"))
             return []
+        if node.domain in QONNX_DOMAINS and schema is not None:
+            self.findings.extend(_integer_zero(node, schema, operands, path))
         control = None if node.domain else CONTROL.get(node.op_type)
         if control is not None:
             earlier = len(self.findings)

@@ -30,13 +30,14 @@ def quantized_constant(rewriting: Rewriting, node: Node, data: Arr) -> None:
     wide = width.bits > 8
     _require_finite(node, data)
     zero = whole(rewriting, zero_name, np.dtype(np.int32) if wide else width.dtype)
+    is_integer = rewriting.parameter(zero_name, "the zero point").dtype.kind in "iu"
     _along_one_axis(node, data, scale, zero)
     with np.errstate(over="ignore", under="ignore"):
         units = np.asarray(data.astype(np.float32) / scale)
     operands: dict[str, Arr] = {
         "units": units,
         "one": np.ones((), np.float32),
-        "zero": zero.astype(np.float32),
+        "zero": zero if is_integer else zero.astype(np.float32),
         "bits": np.array(width.bits, np.float32),
     }
     # Of scale 1 the operator itself gives the integers, less their zero point.

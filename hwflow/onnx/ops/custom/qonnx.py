@@ -2,6 +2,9 @@
 
 The definitions: https://github.com/fastmachinelearning/qonnx/tree/main/docs/qonnx-custom-ops.  Exporters write them in
 one of three domains.  All operators give float32.
+
+Older exporters write the zero point as an integer: it is added to the quotient in float64, as the reference package
+does with numpy 2; a zero point of 0 makes no difference.
 """
 
 from __future__ import annotations
