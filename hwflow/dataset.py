@@ -5,7 +5,8 @@ A data file is an NPZ archive (`numpy.savez`) of plain arrays, one run of the mo
     in_<input>     [n, *shape of the input]    the batch dimension of 1 is kept: input [1, 1, 8, 8] has [n, 1, 1, 8, 8]
     calib_<input>  [m, *shape of the input]    optional: rows to calibrate with
     out_<output>   [n, *shape of the output]   optional: what the float model must give
-    labels         [n], or [n, ...]            optional: the class of each row, integers; or what it is worth, floats
+    labels         [n], or [n, ...]            optional: the class of each row, integers or one-hot rows; or what it
+                                               is worth, floats
 
 An array may also simply be named like the input, and its rows may leave the batch dimension out ([n, 1, 8, 8]).  A "/"
 in the name of an input or output may stand as "_", because archives take it for a folder.
@@ -45,6 +46,8 @@ class Dataset:
     calibration_is_input: bool
     labels: Array | None
     outputs: Mapping[str, Array]
+    #: True where the file has one-hot rows, of which `labels` are the classes.
+    labels_one_hot: bool = False
 
     @property
     def rows(self) -> int:
@@ -81,7 +84,9 @@ def load_dataset(path: str | Path, model: Model, limits: Limits = DEFAULT_LIMITS
         calibration = {name: array[:CALIBRATION_ROWS] for name, array in inputs.items()}
     count = len(next(iter(inputs.values())))
     outputs = _outputs(file, arrays, model.graph.outputs, count)
-    return Dataset(file, inputs, calibration, not stated, _labels(file, arrays, count), outputs)
+    named = _classes_of_one_hot(arrays.get("labels"), model.graph.outputs, count)
+    labels = _labels(file, arrays, count) if named is None else named
+    return Dataset(file, inputs, calibration, not stated, labels, outputs, named is not None)
 
 
 def read_arrays(file: Path, values: Sequence[Value], outputs: Sequence[Value], limits: Limits) -> Archive:
@@ -187,6 +192,29 @@ def _known(file: Path, arrays: Archive, prefix: str, values: Sequence[Value], wh
         if name.startswith(prefix) and name not in known and name not in arrays:
             wanted = " or ".join(f"'{prefix}{value.name}'" for value in values)
             raise HwflowError(f"{file}: array '{name}' must be named like {what} of the model: {wanted}")
+
+
+def _classes_of_one_hot(labels: Array | None, outputs: Sequence[Value], count: int) -> Array | None:
+    """The classes [n] of one-hot labels [n, classes], one 1 and zeros else in every row, for an output of as many
+    scores; None where `labels` are anything else.  No regression has such values in every row."""
+    if labels is None or labels.dtype.kind not in "biuf" or labels.ndim < 2 or len(labels) != count or not count:
+        return None
+    rows = labels.reshape(count, -1)
+    width = rows.shape[1]
+    if width < 2 or width not in labels.shape[1:] or width not in map(_scores, outputs):
+        return None
+    ones = rows == 1
+    if not bool((ones | (rows == 0)).all() and (ones.sum(axis=1) == 1).all()):
+        return None
+    return np.asarray(ones.argmax(axis=1))
+
+
+def _scores(output: Value) -> int:
+    """Elements of a row of `output`, whose open batch is 1; 0 where that is not known or they are no reals."""
+    shape = output.tensor.shape if output.tensor is not None and output.tensor.dtype.kind == "f" else None
+    sizes = [1 if k == 0 and not isinstance(size, int) else size for k, size in enumerate(shape or (0,))]
+    known = [size for size in sizes if isinstance(size, int)]
+    return math.prod(known) if len(known) == len(sizes) else 0
 
 
 def _labels(file: Path, arrays: Mapping[str, Array], count: int) -> Array | None:

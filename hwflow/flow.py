@@ -6,9 +6,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_rtl.io.board_top import BoardTop
 
-from . import golden, hls, onnx
-from .accuracy import Accuracy, LayerNoise, compare, float_outputs, layer_noise, question
-from .build import cached_step, content, digest, write_atomically
+from . import golden, hls, measurements, onnx
+from .accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
+from .build import cached_step, digest, write_atomically
 from .data_shapes import Shapes, given_shapes
 from .dataset import Dataset, load_dataset
 from .errors import HwflowError
@@ -29,12 +28,12 @@ from .layers.formats import Tensor
 from .layers.forms import with_room
 from .onnx.inference.static_inputs import sizes_given
 from .onnx.limits import DEFAULT_LIMITS, Limits
-from .onnx.model import Array
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
 from .quantize.settings_file import settings_from_yaml
 from .quantize.support import operators_without_hardware, require_small_frames
 from .report.console import Console
+from .report.warned import Warned
 from .routed import keep_design
 from .sources import read_text
 from .synth import Board, SynthesisReport, ends_before_plan, ends_of, load_board, synthesize
@@ -100,8 +99,10 @@ class Flow:
     console: Console
     settings: Settings
     folder: Path = field(init=False)
+    warned: Warned = field(init=False)
 
     def __post_init__(self) -> None:
+        self.warned = Warned(self.console)
         self.folder = self.settings.build / self.settings.model.stem
 
     @cached_property
@@ -189,6 +190,7 @@ class Flow:
             self.console.progress(note)
         if dataset is not None and dataset.calibration_is_input:
             self.console.progress(f"'{dataset.path}' has no calib_ arrays: calibration used its first rows")
+        self.warned.add(result.warnings if dataset is None else data_warnings(result, dataset))
         return result
 
     def reproducing(self) -> Path | None:
@@ -321,60 +323,18 @@ class Flow:
         return report
 
     def accuracy(self) -> Accuracy | None:
-        """Float against integer model over all rows of the data; None without data."""
-        dataset = self.dataset
-        if dataset is None:
-            return None
-        asked = question(self.model, dataset)  # labels that do not fit are refused before anything is computed
-        quantized, folder = self.quantized, self.folder / "golden"
-        expected = [array for _, array in sorted(dataset.outputs.items())]
-        labels = [] if dataset.labels is None else [dataset.labels]
-        key = digest(self.quantize_key, self._float_key, repr(asked), *map(content, [*labels, *expected]))
+        """Float against integer model over all rows of the data, with its warnings; None without data."""
+        return measurements.accuracy(self)
 
-        def make(place: Path) -> None:
-            reference = self._float_outputs(dataset)
-            with self.console.rows("golden model") as progress:
-                outputs = golden.predict(quantized, dataset.inputs, progress)
-            facts = compare(asked, dataset, reference, outputs).facts()
-            (place / "accuracy.json").write_text(json.dumps(facts))
-            np.savez(place / "outputs.npz", allow_pickle=False, **{f"out_{name}": a for name, a in outputs.items()})
-
-        cached_step(folder, key, make)
-        return Accuracy.from_facts(json.loads((folder / "accuracy.json").read_text()))
-
-    @cached_property
-    def _float_key(self) -> str:
-        rows = {} if self.dataset is None else self.dataset.inputs
-        return digest(onnx.dumps(self.model), *(content(array) for _, array in sorted(rows.items())))
-
-    def _float_outputs(self, dataset: Dataset) -> Mapping[str, Array]:
-        """The float model on every row; its own step, because settings of the quantization change nothing of it."""
-        names = [value.name for value in self.model.graph.outputs]
-
-        def make(place: Path) -> None:
-            with self.console.rows("float model") as progress:
-                outputs = float_outputs(self.model, dataset.inputs, progress)
-            np.savez(place / "outputs.npz", allow_pickle=False, **{f"{k}": outputs[n] for k, n in enumerate(names)})
-
-        cached_step(self.folder / "float", self._float_key, make)
-        with np.load(self.folder / "float" / "outputs.npz", allow_pickle=False) as archive:
-            return {name: archive[f"{k}"] for k, name in enumerate(names)}
+    def judged(self, accuracy: Accuracy, quantized: Quantized, dataset: Dataset) -> Accuracy:
+        """`accuracy` of `quantized` on `dataset` with its warnings, which are shown."""
+        found = measured_warnings(accuracy, self.model, quantized, dataset, self.layer_noise)
+        self.warned.add(found)
+        return replace(accuracy, warnings=found)
 
     def layer_noise(self) -> tuple[LayerNoise, ...]:
         """The noise of every layer on the first rows of the data; nothing without data, or where no rows are asked."""
-        if self.dataset is None or not self.settings.layer_rows:
-            return ()
-        dataset, quantized = self.dataset.first(self.settings.layer_rows), self.quantized
-        folder = self.folder / "layers"
-        key = digest(self.quantize_key, *(content(array) for _, array in sorted(dataset.inputs.items())))
-
-        def make(place: Path) -> None:
-            with self.console.rows("layer by layer") as progress:
-                noises = layer_noise(quantized, dataset.inputs, progress)
-            (place / "layers.json").write_text(json.dumps([asdict(noise) for noise in noises]))
-
-        cached_step(folder, key, make)
-        return tuple(LayerNoise(**facts) for facts in json.loads((folder / "layers.json").read_text()))
+        return measurements.layer_noises(self)
 
 
 def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings:

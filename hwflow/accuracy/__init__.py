@@ -5,9 +5,11 @@ from __future__ import annotations
 from hwflow.accuracy.layers import LayerNoise, decibels, layer_noise, most_harmful
 from hwflow.accuracy.measure import Accuracy, Metric, OutputNoise, Pair, compare, float_outputs, measure
 from hwflow.accuracy.metrics import signal_to_noise
+from hwflow.accuracy.outcomes import LAYER_ROWS, data_warnings, layer_warnings, measured_warnings
 from hwflow.accuracy.question import Question, Task, question
 
 __all__ = [
+    "LAYER_ROWS",
     "Accuracy",
     "LayerNoise",
     "Metric",
@@ -16,10 +18,13 @@ __all__ = [
     "Question",
     "Task",
     "compare",
+    "data_warnings",
     "decibels",
     "float_outputs",
     "layer_noise",
+    "layer_warnings",
     "measure",
+    "measured_warnings",
     "most_harmful",
     "question",
     "signal_to_noise",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hwflow import golden
 from hwflow.golden import Progress
 from hwflow.layers.base import Layer, LayerGraph
-from hwflow.layers.formats import IntArray, IntFormat
+from hwflow.layers.formats import IntArray, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Thresholds
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
@@ -35,8 +35,9 @@ class LayerNoise:
     is None.  `weights` and `activations` are the formats as text; a layer without weights has "".  `signal` and `noise`
     are mean squares, `bias` the mean and `largest` the largest absolute error, all in real units; `step` is what one
     integer step is worth.  `saturated` is the share of elements, 0 to 1, whose real value is outside what the tensor
-    can hold.  `added` is how much larger noise / signal is than at the layer's noisiest input, `inputs_db` that input's
-    signal to noise in decibels, None where it is exact.
+    can hold, `reach` how many times as far from 0 the real values are as what it can hold.  `added` is how much larger
+    noise / signal is than at the layer's noisiest input, `inputs_db` that input's signal to noise in decibels, None
+    where it is exact.
     `original` is the tensor of the model as its file has it, "" where that has none, and `original_ratio` the noise
     over the signal against it: of a float model about that of the twin, of a quantized one 0 where all integers are
     equal.
@@ -58,6 +59,7 @@ class LayerNoise:
     source: str = ""
     original: str = ""
     original_ratio: float | None = None
+    reach: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -142,7 +144,7 @@ class _Sums:
         self.tensor = graph.tensors[name]
         self.low, self.high = _ends(graph.producer(name), self.tensor.format)
         self.count = self.saturated = 0
-        self.signal = self.noise = self.error = self.largest = 0.0
+        self.signal = self.noise = self.error = self.largest = self.farthest = 0.0
 
     @property
     def ratio(self) -> float | None:
@@ -160,12 +162,18 @@ class _Sums:
         self.noise += float(error @ error)
         self.error += float(error.sum())
         self.largest = max(self.largest, float(np.abs(error).max(initial=0.0)))
+        self.farthest = max(self.farthest, float(np.abs(reals).max(initial=0.0)))
 
 
 def _ends(layer: Layer | None, format: IntFormat) -> tuple[int, int]:
     """The smallest and the largest integer that can stand in a tensor."""
     rescale = getattr(layer, "requantize", None)
     return (rescale.low, rescale.high) if isinstance(rescale, Requantize | Thresholds) else (format.low, format.high)
+
+
+def farthest_of(tensor: Tensor, low: int, high: int) -> float:
+    """The real value farthest from 0 of integers from `low` to `high`."""
+    return max(abs(tensor.scale * (end - tensor.zero_point)) for end in (low, high))
 
 
 def _row(graph: LayerGraph, name: str, sums: _Sums | None) -> LayerNoise:
@@ -184,7 +192,9 @@ def _row(graph: LayerGraph, name: str, sums: _Sums | None) -> LayerNoise:
     n = sums.count
     measured = (sums.signal / n, sums.noise / n, sums.error / n, sums.largest)
     signal, noise, bias, largest = (value if math.isfinite(value) else None for value in measured)
-    return replace(row, signal=signal, noise=noise, bias=bias, largest=largest, saturated=sums.saturated / n)
+    reach = sums.farthest / (farthest_of(tensor, sums.low, sums.high) or 1.0)
+    return replace(row, signal=signal, noise=noise, bias=bias, largest=largest, saturated=sums.saturated / n,
+                   reach=reach if math.isfinite(reach) else None)  # fmt: skip
 
 
 def _with_added(graph: LayerGraph, rows: Mapping[str, LayerNoise]) -> tuple[LayerNoise, ...]:

@@ -5,17 +5,28 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hwflow import golden
-from hwflow.accuracy.metrics import area_under_curve, deviation, ranks, signal_to_noise, squared_errors
+from hwflow.accuracy.layers import layer_noise
+from hwflow.accuracy.metrics import (
+    area_under_curve,
+    chance_of_area,
+    chance_of_share,
+    deviation,
+    ranks,
+    signal_to_noise,
+    squared_errors,
+)
+from hwflow.accuracy.outcomes import LAYER_ROWS, measured_warnings
 from hwflow.accuracy.question import Question, Task, question
 from hwflow.dataset import Dataset, classes
 from hwflow.golden import Progress
 from hwflow.onnx.model import Array, Model
+from hwflow.outcome import OutcomeWarning
 from hwflow.quantize import Quantized
 
 __all__ = ["Accuracy", "Metric", "OutputNoise", "Pair", "compare", "float_outputs", "measure"]
@@ -28,7 +39,9 @@ _ROWS = 16
 class Metric:
     """One measure of one output, for both models.  None where it is not defined: one label alone, no variance, NaN.
 
-    A `share` is from 0 to 1 at best (R2 may be negative), and the larger the better; others are errors.
+    A `share` is from 0 to 1 at best (R2 may be negative), and the larger the better; others are errors.  `chance` is
+    what chance alone makes of what a share loses, in points: its standard error over these rows were both models of
+    equal worth; None where that is not known.
     """
 
     name: str
@@ -36,6 +49,7 @@ class Metric:
     real: float | None
     integer: float | None
     share: bool
+    chance: float | None = None
 
     @property
     def lost(self) -> float | None:
@@ -56,15 +70,31 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Values:
+    """What numbers an output has: `odd_row` is the first row with NaN or an infinity, None where there is none.
+
+    `varies` is the root mean square of what rows differ from the first one, relative to that of the numbers: 0 where
+    all rows are equal, None where numbers are not finite.
+    """
+
+    odd_row: int | None = None
+    varies: float | None = None
+
+
+@dataclass(frozen=True)
 class OutputNoise:
     """How far an output of the integer model is from the float model's; None where numbers are not finite.
 
-    `snr_db` is None, too, where they are equal or the float output is 0.
+    `snr_db` is None, too, where they are equal or the float output is 0.  `real` and `integer` are the outputs of both
+    models; `counts` says that they are integers or booleans: classes and other indices, no quantities.
     """
 
     output: str
     snr_db: float | None
     largest_error: float | None
+    real: Values = Values()
+    integer: Values = Values()
+    counts: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +103,7 @@ class Accuracy:
 
     `classes` is the number of scores (0 where the output names the class itself), `confusion` every cell that is not 0.
     `snr_db` is the power of the float outputs over the power of the difference, in decibels over all outputs together;
-    None where they are equal.
+    None where they are equal.  `warnings` is what somebody should know of these numbers.
     """
 
     rows: int
@@ -85,6 +115,7 @@ class Accuracy:
     confusion: tuple[Pair, ...]
     snr_db: float | None
     outputs: tuple[OutputNoise, ...]
+    warnings: tuple[OutcomeWarning, ...] = ()
 
     @property
     def headline(self) -> Metric | None:
@@ -92,10 +123,15 @@ class Accuracy:
         return next((metric for metric in self.metrics if metric.share), None)
 
     def facts(self) -> dict[str, Any]:
-        """Plain data for JSON; `from_facts` reads it.  The top-1 shares stand at the top once more."""
+        """Plain data for JSON; `from_facts` reads it.  The top-1 shares stand at the top once more.
+
+        Warnings are left out: a command has one list of them, wherever they come from.
+        """
         top1 = next((metric for metric in self.metrics if metric.name == "top-1"), None)
         both = (top1.real, top1.integer) if top1 else (None, None)
-        return {**asdict(self), "float_top1": both[0], "integer_top1": both[1]}
+        facts = {**asdict(replace(self, warnings=())), "float_top1": both[0], "integer_top1": both[1]}
+        del facts["warnings"]
+        return facts
 
     @staticmethod
     def from_facts(facts: Mapping[str, Any]) -> Accuracy:
@@ -103,21 +139,29 @@ class Accuracy:
             facts["rows"], Task(facts["task"]), facts["output"],
             tuple(Metric(**metric) for metric in facts["metrics"]), facts["agreement"], facts["classes"],
             tuple(Pair(**pair) for pair in facts["confusion"]), facts["snr_db"],
-            tuple(OutputNoise(**noise) for noise in facts["outputs"]),
+            tuple(_output_noise(noise) for noise in facts["outputs"]),
         )  # fmt: skip
+
+
+def _output_noise(facts: Mapping[str, Any]) -> OutputNoise:
+    return OutputNoise(**{**facts, "real": Values(**facts["real"]), "integer": Values(**facts["integer"])})
 
 
 def measure(
     model: Model, quantized: Quantized, dataset: Dataset, progress: Progress | None = None
 ) -> tuple[Accuracy, dict[str, Array]]:
-    """Both models on every row of `dataset`; the accuracy, and the integer model's outputs [n, *output shape].
+    """Both models on every row of `dataset`: the accuracy with its warnings, and the integer outputs [n, *shape].
 
     HwflowError where the labels do not fit the model.
     """
     asked = question(model, dataset)
     reference = float_outputs(model, dataset.inputs)
     outputs = golden.predict(quantized, dataset.inputs, progress)
-    return compare(asked, dataset, reference, outputs), outputs
+    accuracy = compare(asked, dataset, reference, outputs)
+    found = measured_warnings(
+        accuracy, model, quantized, dataset, lambda: layer_noise(quantized, dataset.first(LAYER_ROWS).inputs)
+    )
+    return replace(accuracy, warnings=found), outputs
 
 
 def float_outputs(model: Model, inputs: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:
@@ -151,11 +195,25 @@ def compare(
         snr_db=signal_to_noise(reference, outputs),
         outputs=tuple(
             OutputNoise(
-                name, signal_to_noise({name: values}, outputs), _finite(deviation(values, outputs[name]).largest)
+                name,
+                signal_to_noise({name: values}, outputs),
+                _finite(deviation(values, outputs[name]).largest),
+                _values(values),
+                _values(outputs[name]),
+                values.dtype.kind != "f",
             )
             for name, values in numbers.items()
         ),
     )
+
+
+def _values(output: Array) -> Values:
+    rows = output.astype(np.float64).reshape(len(output), -1)
+    odd = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(odd):
+        return Values(int(odd[0]))
+    size, apart = float(np.square(rows).sum()), float(np.square(rows - rows[:1]).sum())
+    return Values(varies=_finite(math.sqrt(apart / size)) if size else 0.0)
 
 
 def _metrics(
@@ -174,20 +232,27 @@ def _metrics(
     elif asked.task is Task.CLASSES:
         yield from _shares(name, labels, reference[name], outputs[name])
     elif asked.task is Task.SCORE:
-        yield _metric("AUC", name, [area_under_curve(made[name].reshape(-1), labels) for made in models], share=True)
+        yield _area(name, labels, *(made[name].reshape(-1) for made in models))
     else:
         errors = [squared_errors(dataset.inputs[asked.input], made[name]) for made in models]
-        yield _metric("AUC", name, [area_under_curve(error, labels) for error in errors], share=True)
+        yield _area(name, labels, *errors)
         for label in (0, 1):
             if (labels == label).any():
                 means = [float(error[labels == label].mean()) for error in errors]
                 yield _metric(f"reconstruction error, label {label}", name, means, share=False)
 
 
-def _metric(name: str, output: str, values: Sequence[float | None], *, share: bool) -> Metric:
-    """`values`: of the float model and of the integer model."""
+def _metric(
+    name: str, output: str, values: Sequence[float | None], *, share: bool, chance: float | None = None
+) -> Metric:
+    """`values`: of the float model and of the integer model; `chance` from 0 to 1 as they are."""
     real, integer = map(_finite, values)
-    return Metric(name, output, real, integer, share)
+    return Metric(name, output, real, integer, share, None if chance is None else _finite(100 * chance))
+
+
+def _area(name: str, labels: Array, real: Array, integer: Array) -> Metric:
+    areas = [area_under_curve(scores, labels) for scores in (real, integer)]
+    return _metric("AUC", name, areas, share=True, chance=chance_of_area(real, integer, labels))
 
 
 def _finite(value: float | None) -> float | None:
@@ -199,17 +264,19 @@ def _shares(name: str, labels: Array, reference: Array, outputs: Array) -> Itera
     """Top-1, and top-5 where there are more than five scores."""
     count = reference[0].size
     if count == 1:
-        shares = [float(np.mean(made.reshape(-1) == labels)) for made in (reference, outputs)]
-        yield _metric("top-1", name, shares, share=True)
-        return
-    places = [ranks(made, labels) for made in (reference, outputs)]
+        places = [(made.reshape(-1) != labels).astype(np.int64) for made in (reference, outputs)]
+    else:
+        places = [ranks(made, labels) for made in (reference, outputs)]
     for depth in (1, 5) if count > 5 else (1,):
-        yield _metric(f"top-{depth}", name, [float(np.mean(place < depth)) for place in places], share=True)
+        right = [place < depth for place in places]
+        shares = [float(np.mean(rows)) for rows in right]
+        yield _metric(f"top-{depth}", name, shares, share=True, chance=chance_of_share(*right))
 
 
 def _deviations(output: str, expected: Array, reference: Array, outputs: Array) -> Iterator[Metric]:
     both = [deviation(expected, reference), deviation(expected, outputs)]
-    yield _metric("R2", output, [found.r2 for found in both], share=True)
+    chance = len(expected) * chance_of_share(*(found.rows for found in both))
+    yield _metric("R2", output, [found.r2 for found in both], share=True, chance=chance)
     yield _metric("MSE", output, [found.mse for found in both], share=False)
     yield _metric("largest error", output, [found.largest for found in both], share=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,7 +11,16 @@ import numpy.typing as npt
 
 from hwflow.onnx.model import Array
 
-__all__ = ["Deviation", "area_under_curve", "deviation", "ranks", "signal_to_noise", "squared_errors"]
+__all__ = [
+    "Deviation",
+    "area_under_curve",
+    "chance_of_area",
+    "chance_of_share",
+    "deviation",
+    "ranks",
+    "signal_to_noise",
+    "squared_errors",
+]
 
 
 def ranks(scores: Array, labels: Array) -> npt.NDArray[np.int64]:
@@ -39,6 +49,36 @@ def area_under_curve(scores: Array, labels: Array) -> float | None:
     return (total - ones * (ones + 1) / 2) / (ones * zeros)
 
 
+def chance_of_share(first: Array, second: Array) -> float:
+    """What chance alone makes of the difference of two means over the same rows [n]: its standard error were both of
+    equal worth, so that each row's difference is as likely to have the other sign."""
+    apart = np.asarray(first, np.float64) - np.asarray(second, np.float64)
+    return float(np.sqrt(np.square(apart).sum())) / max(len(apart), 1)
+
+
+def chance_of_area(first: Array, second: Array, labels: Array) -> float | None:
+    """As `chance_of_share`, of the areas under the ROC curves of two scores; None without rows of both labels.
+
+    A row counts with its placement: the share of the other label's rows that it is on the right side of, ties half
+    (DeLong, DeLong and Clarke-Pearson, 1988).
+    """
+    positive = np.asarray(labels, bool)
+    if positive.all() or not positive.any():
+        return None
+    variance = 0.0
+    for one in (positive, ~positive):
+        placed = [_placements(np.asarray(scores, np.float64), one) for scores in (first, second)]
+        variance += chance_of_share(*placed) ** 2
+    return math.sqrt(variance)
+
+
+def _placements(scores: npt.NDArray[np.float64], which: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """For each row of `which` the share of the other rows with a lower score, equal ones half."""
+    others = np.sort(scores[~which])
+    below, up_to = (np.searchsorted(others, scores[which], side) for side in ("left", "right"))
+    return np.asarray((below + up_to) / (2 * len(others)))
+
+
 def squared_errors(inputs: Array, outputs: Array) -> npt.NDArray[np.float64]:
     """Mean squared difference of each row: [n]."""
     apart = inputs.astype(np.float64) - outputs.astype(np.float64)
@@ -49,21 +89,24 @@ def squared_errors(inputs: Array, outputs: Array) -> npt.NDArray[np.float64]:
 class Deviation:
     """Of values from expected ones: mean squared error, share of the variance explained, largest absolute error.
 
-    `r2` weighs every element of a row by its variance over the rows; it is None where nothing varies.
+    `r2` weighs every element of a row by its variance over the rows; it is None where nothing varies.  `rows` are the
+    shares of the variance that each row leaves unexplained: 1 - `r2` is their sum.
     """
 
     mse: float
     r2: float | None
     largest: float
+    rows: npt.NDArray[np.float64]
 
 
 def deviation(expected: Array, found: Array) -> Deviation:
     """`expected` and `found` have as many elements in each row; their shapes may differ beyond that."""
     want = expected.astype(np.float64).reshape(len(expected), -1)
     apart = found.astype(np.float64).reshape(want.shape) - want
-    squares, spread = float(np.square(apart).sum()), float(np.square(want - want.mean(axis=0)).sum())
-    largest = float(np.abs(apart).max(initial=0.0))
-    return Deviation(squares / max(apart.size, 1), 1 - squares / spread if spread > 0 else None, largest)
+    by_row, spread = np.square(apart).sum(axis=1), float(np.square(want - want.mean(axis=0)).sum())
+    squares, largest = float(np.square(apart).sum()), float(np.abs(apart).max(initial=0.0))
+    explained = 1 - squares / spread if spread > 0 else None
+    return Deviation(squares / max(apart.size, 1), explained, largest, by_row / (spread or 1.0))
 
 
 def signal_to_noise(reference: Mapping[str, Array], outputs: Mapping[str, Array]) -> float | None:

@@ -75,9 +75,11 @@ def _values(dataset: Dataset, labels: Array, outputs: list[Value]) -> Question:
 def _require_classes(dataset: Dataset, labels: Array, value: Value) -> None:
     low, high, last = int(labels.min()), int(labels.max()), _elements(value) - 1
     if low < 0 or high > last:
+        remedy = "they count from 1: store labels - 1" if (low, high) == (1, last + 1) else (
+            "number the classes in the order of the scores")  # fmt: skip
         raise HwflowError(
             f"{dataset.path}: labels must be from 0 to {last}, because output '{value.name}' has {last + 1} scores, "
-            f"not from {low} to {high}; number the classes in the order of the scores"
+            f"not from {low} to {high}; {remedy}"
         )
 
 

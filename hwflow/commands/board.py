@@ -53,12 +53,13 @@ def run(console: Console, settings: Settings, line: LineSettings) -> Mapping[str
             expected = golden.run(board.design.quantized, frames, keep=False, progress=progress)
         with console.rows("float model") as progress:
             reference = float_outputs(flow.model, dataset.inputs, progress)
-        accuracy = compare(asked, dataset, reference, golden.behind(board.design.quantized, made))
+        accuracy = flow.judged(compare(asked, dataset, reference, golden.behind(board.design.quantized, made)),
+                               board.design.quantized, dataset)
         found = differences(board.design.quantized.graph, expected, made)
         result = BoardRun(board.design.facts, line.port, board.baud, dataset.rows, seconds, board.statistics, found,
                           accuracy)
     show_run(console, result)
-    return {"exit_code": 0 if result.equal else 1, **result.facts()}
+    return {"exit_code": 0 if result.equal else 1, **result.facts(), "warnings": flow.warned.facts()}
 
 
 def opened(flow: Flow, line: LineSettings, port: str) -> Board:

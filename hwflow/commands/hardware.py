@@ -161,6 +161,8 @@ def quantize(console: Console, settings: Settings) -> Result:
         (layer["layer"], layer["kind"], layer["weights"] or "", layer["output"], layer["format"],
          f"{layer['scale']:.6g}", str(layer["zero_point"])) for layer in layers])
     say_accuracy(console, accuracy)
+    if accuracy is None:
+        console.say("  accuracy: not measured; give rows and their labels with --data (docs/data-files.md)")
     console.say(f"written to {flow.folder / 'quantized'}")
     if path is not None:
         console.say(f"every choice of this run: {path}; edit a copy of it and pass that with --settings")
@@ -169,7 +171,8 @@ def quantize(console: Console, settings: Settings) -> Result:
         console.say(f"exported to {settings.export}: standard ONNX with QuantizeLinear and DequantizeLinear, for any "
                     f"runtime (onnxruntime.InferenceSession('{settings.export}')), or for hwflow in place of the model")
     return {"accuracy": accuracy.facts() if accuracy else None, "folder": str(flow.folder / "quantized"),
-            "layers": layers, "notes": list(flow.quantized.notes), "settings": str(path) if path else None,
+            "layers": layers, "notes": list(flow.quantized.notes), "warnings": flow.warned.facts(),
+            "settings": str(path) if path else None,
             "export": str(settings.export) if settings.export else None, "search": search}
 
 
@@ -209,7 +212,7 @@ def golden(console: Console, settings: Settings) -> Result:
     show_accuracy(console, accuracy)
     console.say(f"outputs written to {path}")
     return {"accuracy": accuracy.facts(), "layers": [{**asdict(layer), "snr_db": layer.snr_db} for layer in layers],
-            "layer_rows": rows, "outputs": str(path)}
+            "layer_rows": rows, "warnings": flow.warned.facts(), "outputs": str(path)}
 
 
 def build(console: Console, settings: Settings) -> Result:
@@ -223,7 +226,7 @@ def build(console: Console, settings: Settings) -> Result:
     clock = core_clock(flow)
     show_plan(console, flow.plan, flow.board, rings, clock)
     console.say(f"plan: {flow.folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
-    facts = {"plan": str(flow.folder / "plan.yaml"), "rtl": str(folder),
+    facts = {"plan": str(flow.folder / "plan.yaml"), "rtl": str(folder), "warnings": flow.warned.facts(),
              **plan_facts(flow.plan, flow.board, rings, clock=clock)}
     if axi_stream is not None:
         facts |= {"axi_stream": str(axi_stream), "ports": port_facts(flow.graph, flow.plan)}
@@ -258,6 +261,7 @@ def sim(console: Console, settings: Settings) -> Result:
         stages = counted(len(flow.plan.stages), "stage")
         console.say(f"equal: {stages}, {settings.frames} frames, {' and '.join(runs)}, bit for bit")
     return {"exit_code": 0 if equal else 1, "equal": equal, "accuracy": accuracy.facts() if accuracy else None,
+            "warnings": flow.warned.facts(),
             **simulation_facts(flow.plan, flow.board, runs, clock)}
 
 
@@ -276,7 +280,7 @@ def _prove(console: Console, flow: Flow) -> Result:
     if proof.difference is not None:
         console.fail(proof.difference)
     console.say(str(proof))
-    return {"exit_code": 0 if proof.equal else 1, **proof.facts()}
+    return {"exit_code": 0 if proof.equal else 1, "warnings": flow.warned.facts(), **proof.facts()}
 
 
 def synth(console: Console, settings: Settings) -> Result:
@@ -289,7 +293,8 @@ def synth(console: Console, settings: Settings) -> Result:
     slow = too_slow(report, settings.clock)
     if slow:
         console.fail(slow)
-    return {"exit_code": 1 if slow else 0, **synthesis_facts(flow.plan, flow.board, report),
+    return {"exit_code": 1 if slow else 0, "warnings": flow.warned.facts(),
+            **synthesis_facts(flow.plan, flow.board, report),
             **plan_facts(flow.plan, flow.board, clock=core_clock(flow))}
 
 

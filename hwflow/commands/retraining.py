@@ -38,7 +38,8 @@ def reweight(console: Console, settings: Settings) -> Mapping[str, Any]:
         if proof.difference is not None:
             console.fail(proof.difference)
     return {"exit_code": 0 if proof is None or proof.equal else 1, **report.to_dict(), "seconds": round(seconds, 2),
-            "accuracy": accuracy.facts() if accuracy else None, "proof": proof.facts() if proof else None}
+            "accuracy": accuracy.facts() if accuracy else None, "warnings": flow.warned.facts(),
+            "proof": proof.facts() if proof else None}
 
 
 def base_folder(settings: Settings) -> Path:

@@ -15,6 +15,7 @@ from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.quantize import operators
+from hwflow.quantize.calibration.equal import equal_rows
 from hwflow.quantize.calibration.ranges import Progress
 from hwflow.quantize.dialects.constant_layout import fold_constant_layout
 from hwflow.quantize.dialects.integer_pools import dequantize_before_pool
@@ -114,10 +115,10 @@ def quantize(
     graph, before, after, tensors = _import(model, settings)
     require_layers(meaning, model, graph, before, tensors)
     notes.append(_host_note(model, before, after))
-    source = original or inferred
+    source, warnings = original or inferred, equal_rows(calibration) if text and calibration else ()
     return Quantized(
         graph, before, after, tuple(notes), qdq, reals, views(tensors, sources, reals), text,
-        source, originals(tensors, sources, model, source),
+        source, originals(tensors, sources, model, source), warnings,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import EqualByValue, IntArray
 from hwflow.onnx.model import Model
+from hwflow.outcome import OutcomeWarning
 
 __all__ = ["Quantized", "View"]
 
@@ -35,6 +36,7 @@ class Quantized:
     without rounding of weights, too); `views` maps tensors of `graph` to the twin's.  `settings` is the YAML text that
     makes the same graph of the same float model and data; empty for a model that came quantized.  `original` is the
     model as its file has it, and `originals` maps tensors of `graph` to its tensors, reals or integers.
+    `warnings` is what is the matter with the calibration.
     """
 
     graph: LayerGraph
@@ -47,3 +49,4 @@ class Quantized:
     settings: str = ""
     original: Model | None = None
     originals: Mapping[str, View] = field(default_factory=dict)
+    warnings: tuple[OutcomeWarning, ...] = ()

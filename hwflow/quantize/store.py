@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from hwflow.errors import HwflowError
 from hwflow.layers.store import load_graph, save_graph
 from hwflow.onnx import load, save
+from hwflow.outcome import OutcomeWarning
 from hwflow.quantize.quantized import Quantized, View
 from hwflow.sources import open_plain
 
@@ -20,16 +22,18 @@ __all__ = ["load_quantized", "save_quantized"]
 _MODELS = ("prologue", "epilogue", "qdq", "twin")
 _NOTES, _SETTINGS, _VIEWS, _ORIGINALS = "notes.txt", "quantize.yaml", "views.npz", "originals.npz"
 _ORIGINAL = "original.onnx"
+_WARNINGS = "warnings.json"
 
 
 def save_quantized(quantized: Quantized, folder: Path) -> None:
     """Write into the existing `folder`: graph.yaml, arrays.npz, prologue.onnx, epilogue.onnx, qdq.onnx, twin.onnx,
-    original.onnx, notes.txt, views.npz, originals.npz, and quantize.yaml where there are settings."""
+    original.onnx, notes.txt, warnings.json, views.npz, originals.npz, and quantize.yaml where there are settings."""
     save_graph(quantized.graph, folder)
     for name in _MODELS:
         save(getattr(quantized, name), folder / f"{name}.onnx")
     (folder / _NOTES).write_text("".join(f"{note}\n" for note in quantized.notes), encoding="utf-8")
     (folder / _SETTINGS).write_text(quantized.settings, encoding="utf-8")
+    (folder / _WARNINGS).write_text(json.dumps([w.facts() for w in quantized.warnings]), encoding="utf-8")
     if quantized.original is not None:
         save(quantized.original, folder / _ORIGINAL)
     for name, views in ((_VIEWS, quantized.views), (_ORIGINALS, quantized.originals)):
@@ -46,12 +50,14 @@ def load_quantized(folder: Path) -> Quantized:
             notes = file.read().decode("utf-8").splitlines()
         with open_plain(folder / _SETTINGS) as file:
             settings = file.read().decode("utf-8")
+        with open_plain(folder / _WARNINGS) as file:
+            warnings = tuple(map(OutcomeWarning.from_facts, json.load(file)))
         views, originals = (_read_views(folder / name) for name in (_VIEWS, _ORIGINALS))
-    except (OSError, ValueError, KeyError, UnicodeDecodeError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, UnicodeDecodeError, zipfile.BadZipFile) as error:
         raise HwflowError(
             f"'{folder}' must hold a quantized model, which it does not ({error}); delete the folder and quantize again"
         ) from None
-    return Quantized(graph, prologue, epilogue, tuple(notes), qdq, twin, views, settings, original, originals)
+    return Quantized(graph, prologue, epilogue, tuple(notes), qdq, twin, views, settings, original, originals, warnings)
 
 
 def _read_views(path: Path) -> dict[str, View]:

@@ -6,6 +6,7 @@ With a terminal, long steps show a spinner and colours; without one, plain lines
 from __future__ import annotations
 
 import contextlib
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -48,6 +49,12 @@ class Console:
     def progress(self, text: str) -> None:
         """A line that says what happens now."""
         self.err.print(f"[dim]{rich.markup.escape(harmless(text))}[/dim]")
+
+    def warn(self, text: str) -> None:
+        """A result that nobody wants, in lines of the terminal's width."""
+        lines = textwrap.wrap(f"warning: {harmless(text)}", self.err.width, subsequent_indent="  ",
+                              break_long_words=False, break_on_hyphens=False)
+        self.err.print(rich.markup.escape("\n".join(lines)).replace("warning:", "[bold yellow]warning:[/]", 1))
 
     def fail(self, text: str) -> None:
         self.err.print(f"[bold red]error:[/] {rich.markup.escape(harmless(text))}")

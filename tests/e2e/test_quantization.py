@@ -48,7 +48,7 @@ def test_golden_as_json(cli: Cli) -> None:
         12, "classification", "fc_out", 3)
     top1, = accuracy["metrics"]
     assert top1 == {"name": "top-1", "output": "fc_out", "real": accuracy["float_top1"],
-                    "integer": accuracy["integer_top1"], "share": True}
+                    "integer": accuracy["integer_top1"], "share": True, "chance": 0.0}
     assert sum(pair["integer"] for pair in accuracy["confusion"]) == 12
     right = sum(pair["integer"] for pair in accuracy["confusion"] if pair["label"] == pair["found"])
     assert right / 12 == top1["integer"]
@@ -65,6 +65,34 @@ def test_layers_for_people_and_as_json(cli: Cli) -> None:
     assert all(0 <= layer["saturated"] < 0.1 for layer in layers)
     none = cli("golden", *SMALL, "--layer-rows", "0")
     assert "layer by layer" not in none.out + none.err
+
+
+def test_outcomes_that_nobody_wants_are_warnings(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli("golden", *SMALL, "--json").json["warnings"] == []
+    arrays = dict(np.load("small.npz"))
+    np.savez("far.npz", **{**arrays, "in_x": arrays["in_x"] * 300})
+    for command in ("golden", "quantize", "build"):
+        done = cli(command, "small.onnx", "--data", "far.npz", "--json")
+        assert done.code == 0
+        first = done.json["warnings"][0]
+        assert (first["code"], first["where"]) == ("range-exceeded", "input 'x'")
+        lines = done.err.splitlines()
+        text = " ".join(line.strip() for line in lines[lines.index(next(x for x in lines if "warning:" in x)):])
+        assert text.startswith(
+            f"warning: {first['where']} {first['seen']}; {first['remedy']} [range-exceeded]"), "once, on standard error"
+        assert text.count("[range-exceeded]") == 1
+        assert max(len(line) for line in lines) <= 80
+    np.savez("flat.npz", **{**arrays, "calib_x": np.zeros_like(arrays["calib_x"])})
+    for command in ("quantize", "build"):  # which reads it from the first one's folder
+        warnings = cli(command, "small.onnx", "--data", "flat.npz", "--json").json["warnings"]
+        assert warnings[0]["code"] == "equal-calibration"
+
+
+def test_without_data_the_accuracy_is_not_measured(cli: Cli) -> None:
+    done = cli("quantize", "small.onnx")
+    assert "  accuracy: not measured; give rows and their labels with --data (docs/data-files.md)\n" in done.out
+    assert "golden must have inputs to run on; give an NPZ file with --data" in cli.refuses("golden", "small.onnx")
 
 
 @pytest.mark.parametrize(("outputs", "arrays", "words"), [

@@ -1,0 +1,57 @@
+"""What helps a layer that hurts: the line of a settings file that changes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from hwflow.accuracy.layers import LayerNoise
+from hwflow.layers.formats import IntFormat
+from hwflow.quantize import Quantized
+
+__all__ = ["of_layer"]
+
+#: The widest weights and activations that post-training quantization makes.
+_BITS = 8
+#: Share of elements outside of the range from which a wider range helps more than finer steps.
+_SATURATED = 0.001
+#: A layer whose values fill less of its range than this gains more from a narrower range than from more bits.
+_UNUSED = 1 / 20
+#: Of what reaches so many times as far as its range, and saturates, no bits are left to be made finer.
+_BEYOND = 3.0
+_OTHER_RANGE = "its range is far too {}: calibrate with rows like those of the data, or leave out its `range`"
+
+
+def of_layer(quantized: Quantized, layer: LayerNoise | None) -> str:
+    """What to change for `layer`, or in general where it is None or has no settings of its own."""
+    if not quantized.settings:
+        return "its integers stand in the model: train or export it with more bits, or start from the float model"
+    chosen = yaml.safe_load(quantized.settings)["layers"]
+    own = chosen.get(layer.layer) if layer is not None else None
+    if layer is None or own is None:
+        return "give it more bits (--bits 8), or calibrate with more rows like those of the data"
+    if layer.reach is not None and layer.reach < _UNUSED:
+        return _OTHER_RANGE.format("wide")
+    narrow: dict[str, Any] = {}
+    if layer.weights and IntFormat.parse(layer.weights).bits < _BITS:
+        narrow["weights"] = {"bits": _BITS}
+    if IntFormat.parse(layer.activations).bits < _BITS:
+        narrow["output"] = {"bits": _BITS}
+    beyond = (layer.saturated or 0.0) > _SATURATED
+    if narrow and not (beyond and layer.reach is not None and layer.reach > _BEYOND):
+        return f"more bits help, in --settings: {file_text({'layers': {layer.layer: narrow}})}"
+    method = own.get("output", {}).get("method")
+    if beyond and method == "minmax":
+        return _OTHER_RANGE.format("narrow")
+    if beyond:
+        wide = {"layers": {layer.layer: {"output": {"method": "minmax"}}}}
+        return f"a wider range helps, in --settings: {file_text(wide)}"
+    if method == "minmax":
+        return f"try finer steps, in --settings: {file_text({'layers': {layer.layer: {'output': {'method': 'mse'}}}})}"
+    return f"try, in --settings: {file_text({'equalize': True})}"
+
+
+def file_text(document: Any) -> str:
+    """`document` as YAML in one line, which is a whole settings file."""
+    return str(yaml.safe_dump(document, default_flow_style=True, width=float("inf"), allow_unicode=True)).strip()

@@ -1,0 +1,84 @@
+"""What `Flow` measures on the rows of the data, cached below build/<model>: both models' outputs, and every layer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import golden, onnx
+from .accuracy import Accuracy, LayerNoise, compare, float_outputs, layer_noise, layer_warnings, question
+from .build import cached_step, content, digest
+from .onnx.model import Array
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
+    from .flow import Flow
+
+__all__ = ["accuracy", "layer_noises"]
+
+
+def accuracy(flow: Flow) -> Accuracy | None:
+    """Float against integer model over all rows of the data, with its warnings; None without data."""
+    dataset = flow.dataset
+    if dataset is None:
+        return None
+    asked = question(flow.model, dataset)  # labels that do not fit are refused before anything is computed
+    quantized, folder = flow.quantized, flow.folder / "golden"
+    expected = [array for _, array in sorted(dataset.outputs.items())]
+    labels = [] if dataset.labels is None else [dataset.labels]
+    key = digest(flow.quantize_key, _float_key(flow), repr(asked), *map(content, [*labels, *expected]))
+
+    def make(place: Path) -> None:
+        reference = _float_outputs(flow, dataset)
+        with flow.console.rows("golden model") as progress:
+            outputs = golden.predict(quantized, dataset.inputs, progress)
+        facts = compare(asked, dataset, reference, outputs).facts()
+        (place / "accuracy.json").write_text(json.dumps(facts))
+        np.savez(place / "outputs.npz", allow_pickle=False, **{f"out_{name}": a for name, a in outputs.items()})
+
+    cached_step(folder, key, make)
+    found = Accuracy.from_facts(json.loads((folder / "accuracy.json").read_text()))
+    return flow.judged(found, quantized, dataset)
+
+
+def _float_key(flow: Flow) -> str:
+    rows = {} if flow.dataset is None else flow.dataset.inputs
+    return digest(onnx.dumps(flow.model), *(content(array) for _, array in sorted(rows.items())))
+
+
+def _float_outputs(flow: Flow, dataset: Dataset) -> Mapping[str, Array]:
+    """The float model on every row; its own step, because settings of the quantization change nothing of it."""
+    names = [value.name for value in flow.model.graph.outputs]
+
+    def make(place: Path) -> None:
+        with flow.console.rows("float model") as progress:
+            outputs = float_outputs(flow.model, dataset.inputs, progress)
+        np.savez(place / "outputs.npz", allow_pickle=False, **{f"{k}": outputs[n] for k, n in enumerate(names)})
+
+    cached_step(flow.folder / "float", _float_key(flow), make)
+    with np.load(flow.folder / "float" / "outputs.npz", allow_pickle=False) as archive:
+        return {name: archive[f"{k}"] for k, name in enumerate(names)}
+
+
+def layer_noises(flow: Flow) -> tuple[LayerNoise, ...]:
+    """The noise of every layer on the first rows of the data; nothing without data, or where no rows are asked."""
+    if flow.dataset is None or not flow.settings.layer_rows:
+        return ()
+    dataset, quantized = flow.dataset.first(flow.settings.layer_rows), flow.quantized
+    folder = flow.folder / "layers"
+    key = digest(flow.quantize_key, *(content(array) for _, array in sorted(dataset.inputs.items())))
+
+    def make(place: Path) -> None:
+        with flow.console.rows("layer by layer") as progress:
+            noises = layer_noise(quantized, dataset.inputs, progress)
+        (place / "layers.json").write_text(json.dumps([asdict(noise) for noise in noises]))
+
+    cached_step(folder, key, make)
+    noises = tuple(LayerNoise(**facts) for facts in json.loads((folder / "layers.json").read_text()))
+    flow.warned.add(layer_warnings(quantized, noises))
+    return noises

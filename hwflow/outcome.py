@@ -1,0 +1,49 @@
+"""What somebody should know of a result that is computed as asked, and that nobody wants.
+
+The exit code of a command stays 0: the answer is right, the question is perhaps not.  `hwflow.accuracy.outcomes` finds
+most of them; docs/quantization-guide.md says of each code what it means.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+__all__ = ["OutcomeCode", "OutcomeWarning"]
+
+
+class OutcomeCode(enum.StrEnum):
+    """What the warnings are about: the data, then the outputs, then the accuracy."""
+
+    EQUAL_CALIBRATION = "equal-calibration"
+    RANGE_EXCEEDED = "range-exceeded"
+    RANGE_UNUSED = "range-unused"
+    ONE_HOT_LABELS = "one-hot-labels"
+    SHIFTED_LABELS = "shifted-labels"
+    NOT_FINITE = "not-finite"
+    CONSTANT_OUTPUT = "constant-output"
+    ONE_CLASS = "one-class"
+    LOW_SNR = "low-snr"
+    ACCURACY_LOST = "accuracy-lost"
+
+
+@dataclass(frozen=True)
+class OutcomeWarning:
+    """`where` names the layer, tensor or array, `seen` what is the matter with its numbers, `remedy` what to do."""
+
+    code: OutcomeCode
+    where: str
+    seen: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.seen}; {self.remedy} [{self.code}]"
+
+    def facts(self) -> dict[str, str]:
+        """Plain data for JSON; `from_facts` reads it."""
+        return {**asdict(self), "code": self.code.value}
+
+    @staticmethod
+    def from_facts(facts: Mapping[str, str]) -> OutcomeWarning:
+        return OutcomeWarning(OutcomeCode(facts["code"]), facts["where"], facts["seen"], facts["remedy"])
