@@ -9,26 +9,32 @@
     result = hwflow.simulate(quantized, plan, data.first(10))  # RTL against golden, every stage
     assert result.equal
 
-Arrays are numpy arrays, everything else is a frozen dataclass.  Failures are `hwflow.HwflowError`.  Inputs and outputs
-go by their names in the model, however many there are: `hwflow.run_golden(quantized, {"left": a, "right": b})["sum"]`.
+Arrays are numpy arrays, everything else is a frozen dataclass.  Failures are `hwflow.HwflowError`.
+
+Rows are a Dataset of `read_data`, a dictionary of arrays with the names that a data file has (docs/data-files.md), or
+the array of the only input: `hwflow.run_golden(quantized, {"left": a, "right": b})["sum"]`.  An array is
+[rows, *shape of the input], whose batch of 1 may be left out, in a type whose values fit that of the input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias, Union
 
 from hwflow_sim import RunResult, StallPattern
 
 from . import golden, hls, onnx
 from .accuracy import Accuracy, LayerNoise, layer_noise, measure
-from .build import cached_step, digest
+from .arguments import boolean, instance, megahertz, path_of, shapes_of, whole_number
+from .build import cached_step, create_folder, digest
 from .data_shapes import shapes_of_data
-from .dataset import Dataset, load_dataset
+from .dataset import Dataset, described, load_dataset
 from .errors import HwflowError
 from .flow import budget_of, settings_of_bits
 from .generation import write_rtl
+from .given import dataset_of
 from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
@@ -48,6 +54,9 @@ __all__ = ["check", "export_model", "generate", "load", "make_plan", "measure_ac
 #: The integer model of a bitstream, in its folder.
 QUANTIZED = "quantized"
 
+#: What is taken for rows of a model's inputs.
+Rows: TypeAlias = Union[Dataset, Array, Mapping[str, Array], Sequence[Array]]
+
 
 def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None, *,
          data: str | Path | None = None) -> Model:
@@ -56,85 +65,104 @@ def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = 
     `input_shapes` fixes those that the file leaves open, and so do the rows of `data`, an NPZ file for `read_data`.
     HwflowError for shapes or rows that contradict the file or each other.
     """
-    source, shapes = onnx.load(path), dict(input_shapes or {})
+    shapes = shapes_of(input_shapes, "input_shapes")
+    source = onnx.load(path_of(path, "path"))
     if data is not None:
-        shapes |= shapes_of_data(data, source, shapes)
+        shapes |= shapes_of_data(path_of(data, "data"), source, shapes)
     return onnx.simplify(onnx.infer(source, shapes))
 
 
 def check(path: str | Path) -> tuple[Finding, ...]:
     """Everything in an ONNX file that breaks a rule of ONNX or that hwflow cannot evaluate."""
-    return onnx.check(read(path))
+    return onnx.check(read(path_of(path, "path")))
 
 
 def read_data(path: str | Path, model: Model) -> Dataset:
     """Inputs, calibration rows and labels of an NPZ file (docs/data-files.md), checked against the model."""
-    return load_dataset(path, model)
+    return load_dataset(path_of(path, "path"), a_model(model))
 
 
-def quantize_model(model: Model, data: Dataset | None = None, *, bits: int | tuple[int, int] | None = None,
+def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[int, int] | None = None,
                    settings: str | Path | QuantizationSettings | None = None) -> Quantized:
     """Integers for `model`: of a float model by calibration on `data`, of a quantized model exactly as they stand.
 
-    `bits` are the widths of all weights, or of all weights and all activations; `settings` decides layer by layer, and
-    is a YAML file or its content as an object.  HwflowError where both are given or they do not fit the model.
+    Of a Dataset the calibration rows are taken, of arrays all rows; with None the rows are made up, which shows speed
+    and size but ruins accuracy.  `bits` are the widths of all weights, or of all weights and all activations;
+    `settings` decides layer by layer, and is a YAML file or its content as an object.  HwflowError where both are given
+    or they do not fit the model.
     """
+    a_model(model)
+    rows = None if data is None else dataset_of(data, model.graph.inputs, model.graph.outputs).calibration
     if bits is not None and settings is not None:
         raise HwflowError("bits and settings must not be given together; write the widths into the settings")
     choices = settings
     if bits is not None:
-        choices = settings_of_bits(*((bits, 8) if isinstance(bits, int) else bits))
-    elif isinstance(settings, str | Path):
-        choices = settings_from_yaml(read_text(Path(settings)), str(settings), model)
+        choices = settings_of_bits(*widths_of(bits))
+    elif settings is not None and not isinstance(settings, QuantizationSettings):
+        place = path_of(settings, "settings, where they are no QuantizationSettings,")
+        choices = settings_from_yaml(read_text(place), str(place), model)
     assert choices is None or isinstance(choices, QuantizationSettings)
-    return quantize(model, data.calibration if data is not None else None, settings=choices)
+    return quantize(model, rows, settings=choices)
 
 
 def export_model(quantized: Quantized, path: str | Path) -> Path:
     """Write the integers as an ONNX model with QuantizeLinear and DequantizeLinear, which any runtime evaluates."""
-    onnx.save(remove_unused(quantized.qdq), path)
-    return Path(path)
+    place = path_of(path, "path")
+    onnx.save(remove_unused(a_quantized(quantized).qdq), place)
+    return place
 
 
-def measure_accuracy(model: Model, quantized: Quantized, data: Dataset) -> Accuracy:
-    """The float `model` and its integers on every row of `data`, by the measures that its labels or outputs ask for."""
-    return measure(model, quantized, data)[0]
+def measure_accuracy(model: Model, quantized: Quantized, data: Rows) -> Accuracy:
+    """The float `model` and its integers on every row of `data`, by the measures that its labels or outputs ask for.
+
+    Without labels and outputs it says how far the two are from each other.
+    """
+    require_same(a_model(model), a_quantized(quantized))
+    return measure(model, quantized, dataset_of(data, model.graph.inputs, model.graph.outputs))[0]
 
 
-def measure_layers(quantized: Quantized, data: Dataset) -> tuple[LayerNoise, ...]:
+def measure_layers(quantized: Quantized, data: Rows) -> tuple[LayerNoise, ...]:
     """How far the tensors of the integer model are from the same computation in reals, on the rows of `data`."""
-    return layer_noise(quantized, data.inputs)
+    return layer_noise(quantized, rows_of(quantized, data))
 
 
-def run_golden(quantized: Quantized, inputs: Dataset | Mapping[str, Array]) -> dict[str, Array]:
+def run_golden(quantized: Quantized, inputs: Rows) -> dict[str, Array]:
     """The integer model's outputs by name, [n, *output shape], for rows of inputs [n, *input shape]."""
-    return golden.predict(quantized, inputs.inputs if isinstance(inputs, Dataset) else inputs)
+    return golden.predict(quantized, rows_of(quantized, inputs))
 
 
 def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None, *,
               logic_multipliers: bool = False) -> hls.Plan:
     """The fastest plan that fits the board, or with `interval` the cheapest one with so few cycles a frame.
 
-    With `logic_multipliers` stages multiply in logic once the board's multiplier blocks are used up.
+    With `logic_multipliers` stages multiply in logic once the board's multiplier blocks are used up.  The plan's
+    `with_folding` changes it.
     """
-    board = as_board(board)
-    return hls.solve(quantized.graph, board.technology(), budget_of(board, quantized.graph), interval=interval,
-                     logic=logic_multipliers)
+    graph, board = a_quantized(quantized).graph, as_board(board)
+    pace = None if interval is None else whole_number(interval, "interval", 1)
+    return hls.solve(graph, board.technology(), budget_of(board, graph), interval=pace,
+                     logic=boolean(logic_multipliers, "logic_multipliers"))
 
 
 def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:
     """Write the Verilog and the contents of its ROMs into `folder`."""
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
+    require_plan(quantized, plan)
+    place = folder_of(folder)
     write_rtl(quantized.graph, plan, place)
     return place
 
 
-def simulate(quantized: Quantized, plan: hls.Plan, inputs: Dataset | Mapping[str, Array], *,
-             stalls: StallPattern | None = None, folder: str | Path = "build/simulation") -> RunResult:
-    """Play the rows of `inputs` through the RTL and compare every stage with the golden model; `result.equal` tells."""
-    rows = inputs.inputs if isinstance(inputs, Dataset) else inputs
-    place = Path(folder)
+def simulate(quantized: Quantized, plan: hls.Plan, inputs: Rows, *, stalls: StallPattern | None = None,
+             folder: str | Path = "build/simulation") -> RunResult:
+    """Play the rows of `inputs` through the RTL and compare every stage with the golden model; `result.equal` tells.
+
+    `result.values` holds what every stage gave.
+    """
+    require_plan(quantized, plan)
+    rows = rows_of(quantized, inputs)
+    if stalls is not None:
+        instance(stalls, StallPattern, "stalls", "hwflow_sim.StallPattern(source, sink, seed)")
+    place = folder_of(folder)
     simulation = compile_plan(quantized.graph, plan, place, place / "cache")
     return run_plan(simulation, quantized.graph, golden.before(quantized, rows), stalls=stalls)
 
@@ -147,9 +175,13 @@ def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board =
     The fastest of `seeds` placements, `jobs` at a time.  `clock` is the core's in MHz, None for the highest that the
     routed design bears, "board" for the oscillator's.  `hwflow.host.open(port, design=folder)` finds the rest there.
     """
-    board, place = as_board(board), Path(folder)
+    board = as_board(board)
+    require_plan(quantized, plan, board)
+    at_once = None if jobs is None else whole_number(jobs, "jobs", 1)
+    first, count = whole_number(seed, "seed", 0), whole_number(seeds, "seeds", 1)
+    aim, place = megahertz(clock, "clock"), folder_of(folder)
     core, design = hls.lower(quantized.graph, plan, board.technology()), identity(quantized.graph, plan)
-    report = synthesize_core(core, board, place, seed=seed, seeds=seeds, jobs=jobs, clock=clock, ends=ends_of(plan),
+    report = synthesize_core(core, board, place, seed=first, seeds=count, jobs=at_once, clock=aim, ends=ends_of(plan),
                              plan=plan, identity=design)
     key = digest(design, onnx.dumps(quantized.prologue), onnx.dumps(quantized.epilogue))
     cached_step(place / QUANTIZED, key, lambda working: save_quantized(quantized, working))
@@ -158,5 +190,51 @@ def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board =
     return report
 
 
-def as_board(board: str | Path | Board) -> Board:
-    return board if isinstance(board, Board) else load_board(board)
+def a_model(model: object) -> Model:
+    return instance(model, Model, "model", "hwflow.load(path)")
+
+
+def a_quantized(quantized: object) -> Quantized:
+    return instance(quantized, Quantized, "quantized", "hwflow.quantize_model(model, data)")
+
+
+def as_board(board: object) -> Board:
+    return board if isinstance(board, Board) else load_board(path_of(board, "board, where it is no Board,"))
+
+
+def folder_of(folder: object) -> Path:
+    """The folder, which is there afterwards."""
+    place = path_of(folder, "folder")
+    create_folder(place, "folder=")
+    return place
+
+
+def rows_of(quantized: object, data: object) -> Mapping[str, Array]:
+    """Rows of the inputs, checked."""
+    found = a_quantized(quantized)
+    return dataset_of(data, found.prologue.graph.inputs, found.epilogue.graph.outputs).inputs
+
+
+def widths_of(bits: object) -> tuple[int, ...]:
+    """The widths of weights, or of weights and activations."""
+    widths = tuple(bits) if isinstance(bits, tuple | list) and len(bits) == 2 else (bits,)
+    if any(isinstance(width, bool) or not isinstance(width, int) for width in widths):
+        raise HwflowError("bits must be a whole number, or two of them (weights, activations), from 1 to 8, not "
+                          f"{described(bits)}")
+    return widths
+
+
+def require_plan(quantized: object, plan: object, board: Board | None = None) -> None:
+    """HwflowError unless `plan` is one of the integer model, for the board, and what its foldings give."""
+    graph = a_quantized(quantized).graph
+    hls.require_current(instance(plan, hls.Plan, "plan", "hwflow.make_plan(quantized, board)"), graph,
+                        None if board is None else board.technology())
+
+
+def require_same(model: Model, quantized: Quantized) -> None:
+    """HwflowError unless the integers have the inputs and outputs of `model`."""
+    for what, ours, theirs in (("inputs", model.graph.inputs, quantized.prologue.graph.inputs),
+                               ("outputs", model.graph.outputs, quantized.epilogue.graph.outputs)):
+        if [value.name for value in ours] != [value.name for value in theirs]:
+            names = [", ".join(f"'{value.name}'" for value in values) for values in (ours, theirs)]
+            raise HwflowError(f"quantized must be made of this model, with the {what} {names[0]}, not {names[1]}")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,6 +31,13 @@ class Archive(dict[str, Array]):
     def __init__(self, names: Collection[str]):
         super().__init__()
         self.names = sorted(names)
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Array]) -> Archive:
+        """One that is in memory already."""
+        made = cls(arrays)
+        made.update(arrays)
+        return made
 
     def listed(self) -> str:
         """All names, for a message."""

@@ -26,13 +26,15 @@ from hwflow.errors import HwflowError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Array, Model, Value
 
-__all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "array_of_input", "classes", "load_dataset", "read_arrays",
-           "with_batch"]
+__all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "array_of_input", "checked_dataset", "classes", "described",
+           "load_dataset", "read_arrays", "spellings", "with_batch"]
 
 #: Rows of the inputs that stand in for calibration data where a file has none of its own.
 CALIBRATION_ROWS = 100
 #: The largest expected number: errors are squared, and what float32 cannot hold is the output of no model here.
 LARGEST = float(np.finfo(np.float32).max)
+#: The longest value that a message shows.
+_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,9 @@ class Dataset:
         return min(len(array) for array in self.inputs.values())
 
     def first(self, count: int) -> Dataset:
-        """The first `count` rows; calibration stays whole."""
+        """The first `count` rows; calibration stays whole.  HwflowError where `count` is no number of rows."""
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise HwflowError(f"the number of rows must be a whole number above 0, not {described(count)}")
         return replace(
             self,
             inputs={name: array[:count] for name, array in self.inputs.items()},
@@ -70,21 +74,43 @@ def load_dataset(path: str | Path, model: Model, limits: Limits = DEFAULT_LIMITS
     array it is about, and what it must be.  Nothing is ever unpickled.
     """
     file = Path(path)
-    values = model.graph.inputs
-    arrays = read_arrays(file, values, model.graph.outputs, limits)
+    arrays = read_arrays(file, model.graph.inputs, model.graph.outputs, limits)
+    return checked_dataset(file, arrays, model.graph.inputs, model.graph.outputs, CALIBRATION_ROWS)
+
+
+def described(value: object, *, plain: bool = False) -> str:
+    """`value` in a message: its type, and what it is where that is short."""
+    if plain and isinstance(value, str):
+        return f"'{value}'"
+    if isinstance(value, np.ndarray):
+        return _describe(value)
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    if isinstance(value, list | tuple | dict):
+        text = " ".join(repr(value).split())
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    shown = f" {value!r}" if isinstance(value, str | bytes | int | float) else ""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}{shown if len(shown) <= _SHOWN else ''}"
+
+
+def checked_dataset(file: Path, arrays: Archive, values: Sequence[Value], expected: Sequence[Value],
+                    calibration_rows: int | None) -> Dataset:
+    """Checked rows for inputs `values` and outputs `expected`; of the inputs the first `calibration_rows`, or all, are
+    those to calibrate with where there are no others."""
     inputs = {value.name: _rows(file, arrays, value, ("in_", "")) for value in values}
     _same_length(file, inputs)
     stated = [value.name for value in values if _named(arrays, "calib_", value) is not None]
     _known(file, arrays, "calib_", values, "an input")
-    _known(file, arrays, "out_", model.graph.outputs, "an output")
+    _known(file, arrays, "out_", expected, "an output")
     if stated:
         calibration = {value.name: _rows(file, arrays, value, ("calib_",)) for value in values}
         _same_length(file, calibration)
     else:
-        calibration = {name: array[:CALIBRATION_ROWS] for name, array in inputs.items()}
+        calibration = {name: array[:calibration_rows] for name, array in inputs.items()}
     count = len(next(iter(inputs.values())))
-    outputs = _outputs(file, arrays, model.graph.outputs, count)
-    named = _classes_of_one_hot(arrays.get("labels"), model.graph.outputs, count)
+    outputs = _outputs(file, arrays, expected, count)
+    named = _classes_of_one_hot(arrays.get("labels"), expected, count)
     labels = _labels(file, arrays, count) if named is None else named
     return Dataset(file, inputs, calibration, not stated, labels, outputs, named is not None)
 
@@ -93,11 +119,11 @@ def read_arrays(file: Path, values: Sequence[Value], outputs: Sequence[Value], l
     """The arrays of the file that a model with such inputs and outputs has a use for."""
     wanted = {"labels"}
     for prefixes, those in ((("in_", "", "calib_"), values), (("out_",), outputs)):
-        wanted.update(prefix + name for prefix in prefixes for value in those for name in _spellings(value))
+        wanted.update(prefix + name for prefix in prefixes for value in those for name in spellings(value))
     return read_archive(file, wanted, limits)
 
 
-def _spellings(value: Value) -> tuple[str, str]:
+def spellings(value: Value) -> tuple[str, str]:
     """Archives take a "/" in a name for a folder, so "_" may stand for it."""
     return value.name, value.name.replace("/", "_")
 
@@ -108,7 +134,7 @@ def _describe(array: Array) -> str:
 
 def _named(arrays: Mapping[str, Array], prefix: str, value: Value) -> Array | None:
     """The array of an input or output."""
-    return next((arrays[prefix + name] for name in _spellings(value) if prefix + name in arrays), None)
+    return next((arrays[prefix + name] for name in spellings(value) if prefix + name in arrays), None)
 
 
 def _rows(file: Path, arrays: Archive, value: Value, prefixes: tuple[str, ...]) -> Array:
@@ -120,7 +146,7 @@ def _rows(file: Path, arrays: Archive, value: Value, prefixes: tuple[str, ...]) 
 
 def array_of_input(file: Path, arrays: Archive, value: Value, prefixes: tuple[str, ...] = ("in_", "")) -> str:
     """The name of an input's array.  HwflowError where the file has none."""
-    name = next((prefix + name for prefix in prefixes for name in _spellings(value) if prefix + name in arrays), None)
+    name = next((prefix + name for prefix in prefixes for name in spellings(value) if prefix + name in arrays), None)
     if name is None:
         wanted = [f"{prefix}{value.name}" for prefix in prefixes]
         wish = " or ".join(f"'{w}'" for w in wanted)
@@ -170,7 +196,7 @@ def _numbers(file: Path, name: str, array: Array, value: Value) -> Array:
                 "quantize the values first"
             )
     with np.errstate(over="ignore"):  # looked for below
-        converted = array.astype(dtype)
+        converted = array.astype(dtype, copy=False)
     if dtype.kind == "f" and not np.isfinite(converted).all():
         raise HwflowError(f"{file}: array '{name}' must fit {dtype}, not hold values up to {np.abs(array).max():g}")
     if dtype.kind in "iub" and array.dtype.kind in "iub" and not np.array_equal(converted, array):
@@ -187,7 +213,7 @@ def _same_length(file: Path, inputs: Mapping[str, Array]) -> None:
 
 def _known(file: Path, arrays: Archive, prefix: str, values: Sequence[Value], what: str) -> None:
     """An array of no input or output would be passed over in silence."""
-    known = {prefix + name for value in values for name in _spellings(value)}
+    known = {prefix + name for value in values for name in spellings(value)}
     for name in arrays.names:
         if name.startswith(prefix) and name not in known and name not in arrays:
             wanted = " or ".join(f"'{prefix}{value.name}'" for value in values)

@@ -1,9 +1,11 @@
 """The high-level synthesis backend: an integer graph becomes a plan, and a plan becomes an Amaranth core."""
 
+from .current import require_current
 from .links import LinkPlan
 from .lower import lower
 from .plan import Plan, StagePlan, make_plan
 from .plan_file import plan_from_yaml, plan_to_yaml
 from .solver import Budget, solve
 
-__all__ = ["Budget", "LinkPlan", "Plan", "StagePlan", "lower", "make_plan", "plan_from_yaml", "plan_to_yaml", "solve"]
+__all__ = ["Budget", "LinkPlan", "Plan", "StagePlan", "lower", "make_plan", "plan_from_yaml", "plan_to_yaml",
+           "require_current", "solve"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from hwflow_rtl.products import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology, Timing
 
+from ..errors import HwflowError
 from ..layers.base import Folding, LayerGraph, Schedule
 from .links import LinkPlan, links_cost, links_of
 from .support import hardware_layers
@@ -16,7 +19,7 @@ from .timeline import latencies, with_queues
 #: The longest name of a stage, its position not counted: a table must hold it.
 NAME_LENGTH = 28
 
-__all__ = ["Plan", "StagePlan", "interval_of", "make_plan", "stage_names"]
+__all__ = ["Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "require_possible", "stage_names"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class Plan:
     """The stages in order, for the technology named `technology`, whose multipliers and memories have `timing`.
 
     `links` join them.  `resources` are those of all stages and links, packed into the technology's cells.  `latency`
-    is the cycles from the first beat of a frame into the idle design to the first beat of each output.
+    is the cycles from the first beat of a frame into the idle design to the first beat of each output.  `graph` and
+    `device` are what the plan was made of; the foldings and these two decide all the rest.
     """
 
     model: str
@@ -53,6 +57,27 @@ class Plan:
     links: tuple[LinkPlan, ...]
     latency: tuple[int, ...]
     resources: Resources
+    graph: LayerGraph = field(compare=False, repr=False)
+    device: Technology = field(compare=False, repr=False)
+
+    def with_folding(self, stage: str, *, rows: int | None = None, cols: int | None = None, lanes: int | None = None,
+                     style: str | MultiplierStyle | None = None) -> Plan:
+        """The plan anew with another folding of the stage of that name; what is None stays as it is.
+
+        HwflowError where there is no such stage, or its layer has no such folding on the device: it names what is
+        possible.  Whether the plan still fits a board is not looked at.
+        """
+        names = [each.name for each in self.stages]
+        if stage not in names:
+            raise HwflowError(f"plan of '{self.model}': {no_such_stage(stage, names)}")
+        position = names.index(stage)
+        foldings = [each.folding for each in self.stages]
+        now = foldings[position]
+        foldings[position] = Folding(
+            now.rows if rows is None else whole("rows", rows), now.cols if cols is None else whole("cols", cols),
+            now.lanes if lanes is None else whole("lanes", lanes), now.style if style is None else style_of(style))
+        require_possible(self.graph, self.model, foldings, self.device)
+        return make_plan(self.graph, foldings, self.device)
 
     @property
     def interval(self) -> int:
@@ -112,4 +137,34 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
     links = with_queues(graph, foldings, links, technology, interval)
     resources = technology.placed(sum((stage.resources for stage in stages), links_cost(links, technology)))
     latency = latencies(graph, foldings, links, technology)
-    return Plan(graph.name, technology.name, technology.timing, stages, links, latency, resources)
+    return Plan(graph.name, technology.name, technology.timing, stages, links, latency, resources, graph, technology)
+
+
+def whole(what: str, size: object) -> int:
+    if isinstance(size, bool) or not isinstance(size, int):
+        raise HwflowError(f"{what} must be a whole number, not {size!r:.60}")
+    return size
+
+
+def style_of(style: object) -> MultiplierStyle:
+    try:
+        return MultiplierStyle(style)
+    except ValueError:
+        named = ", ".join(each.value for each in MultiplierStyle)
+        raise HwflowError(f"style must be one of {named}, not {style!r:.60}") from None
+
+
+def no_such_stage(name: object, names: Sequence[str]) -> str:
+    """What a message says of the name of a stage that is none of `names`."""
+    near = difflib.get_close_matches(str(name), names, 1)
+    guess = f"; did you mean '{near[0]}'?" if near else ""
+    said = f"'{name}'" if isinstance(name, str) else f"{name!r:.60}"
+    return f"stage {said} is not in the model; its stages are {', '.join(names)}{guess}"
+
+
+def require_possible(graph: LayerGraph, model: str, foldings: Sequence[Folding], technology: Technology) -> None:
+    """HwflowError for the first folding that its layer does not have on `technology`."""
+    for name, layer, folding in zip(stage_names(graph), hardware_layers(graph), foldings, strict=True):
+        problem = layer.folding_problem(graph, folding, technology)
+        if problem:
+            raise HwflowError(f"plan of '{model}', stage '{name}': {problem}")

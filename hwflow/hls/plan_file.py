@@ -5,9 +5,8 @@ Only the foldings are read back from a file; cycles and resources in it are for 
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -19,7 +18,7 @@ from hwflow_rtl.vendor import Resources, Technology
 from ..errors import HwflowError
 from ..layers.base import Folding, LayerGraph
 from ..plain_yaml import NotPlainYaml, plain_yaml, short
-from .plan import Plan, make_plan, stage_names
+from .plan import Plan, make_plan, no_such_stage, stage_names
 from .support import hardware_layers
 
 __all__ = ["plan_from_yaml", "plan_to_yaml"]
@@ -84,28 +83,17 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
     names = stage_names(graph)
     for name in given:
         if name not in names:
-            near = difflib.get_close_matches(name, names, 1)
-            guess = f"; did you mean '{near[0]}'?" if near else ""
-            raise HwflowError(f"plan {source}: stage '{name}' is not in the model; its stages are "
-                              f"{', '.join(names)}{guess}")
+            raise HwflowError(f"plan {source}: {no_such_stage(name, names)}")
     missing = [name for name in names if name not in given]
     if missing:
         raise HwflowError(f"plan {source}: stage '{missing[0]}' is missing; the plan must name every stage: "
                           f"{', '.join(names)}")
     foldings = [folding_of(given[name]) for name in names]
     for name, layer, folding in zip(names, hardware_layers(graph), foldings, strict=True):
-        problem = layer.folding_problem(graph, folding) or style_problem(layer.styles(graph, technology), folding,
-                                                                         technology)
+        problem = layer.folding_problem(graph, folding, technology)
         if problem:
             raise HwflowError(f"plan {source}, stage '{name}': {problem}")
     return make_plan(graph, foldings, technology)
-
-
-def style_problem(styles: Sequence[MultiplierStyle], folding: Folding, technology: Technology) -> str | None:
-    if folding.style in styles:
-        return None
-    named = ", ".join(style.value for style in styles)
-    return f"style must be one of {named} on {technology.name}, not {folding.style.value}"
 
 
 def folding_of(row: Mapping[str, Any]) -> Folding:

@@ -108,9 +108,15 @@ class HardwareLayer(Layer):
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         """Every folding that the layer's stage can have."""
 
-    def folding_problem(self, graph: LayerGraph, folding: Folding) -> str | None:
-        """None where `folding` is possible, else what is wrong with it and what is possible."""
+    def folding_problem(self, graph: LayerGraph, folding: Folding, technology: Technology | None = None) -> str | None:
+        """None where `folding` is possible (on `technology` if given), else what is wrong and what is possible."""
         possible = tuple(self.foldings(graph))
+        if technology is not None:
+            styles = self.styles(graph, technology)
+            if folding.style not in styles:
+                named = ", ".join(style.value for style in styles)
+                return f"style must be one of {named} on {technology.name}, not {folding.style.value}"
+            possible = tuple(other for other in possible if other.style in styles)
         return None if folding in possible else nearest_foldings(folding, possible)
 
     def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:

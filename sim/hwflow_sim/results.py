@@ -79,8 +79,10 @@ class StallPattern:
 
     def __post_init__(self) -> None:
         for name, value in (("source", self.source), ("sink", self.sink)):
-            if not 0 <= value <= HIGHEST_STALL:
-                raise HwflowError(f"stall probability of the {name} must be 0 to {HIGHEST_STALL}, not {value}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= HIGHEST_STALL:
+                raise HwflowError(f"stall probability of the {name} must be 0 to {HIGHEST_STALL}, not {value!r:.60}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise HwflowError(f"the seed of the stalls must be a whole number, not {self.seed!r:.60}")
 
 
 @dataclass(frozen=True)

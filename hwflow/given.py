@@ -1,0 +1,73 @@
+"""Rows that a script gives: a Dataset, a dictionary of arrays, or the array of the only input."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from .archive import Archive
+from .dataset import Dataset, checked_dataset, described, spellings
+from .errors import HwflowError
+from .onnx.model import Array, Value
+
+__all__ = ["dataset_of"]
+
+#: What messages call arrays that came from no file.
+GIVEN = Path("the given arrays")
+
+
+def dataset_of(given: object, values: Sequence[Value], outputs: Sequence[Value] = ()) -> Dataset:
+    """A Dataset of whatever a script gives for a model with these inputs and outputs, checked as a file's arrays are.
+
+    `given` is a Dataset, a dictionary of arrays with the names of a data file, or, of a model with one input, the array
+    (or list) of its rows.  Without calib_ arrays all rows are those to calibrate with.  HwflowError says which array is
+    wrong, and what it must be.
+    """
+    if not isinstance(given, Dataset):
+        return checked_dataset(GIVEN, as_arrays(given, values, outputs), values, outputs, None)
+    made = checked_dataset(given.path, arrays_of(given), values, outputs, None)
+    return replace(made, calibration_is_input=given.calibration_is_input, labels_one_hot=given.labels_one_hot)
+
+
+def arrays_of(dataset: Dataset) -> Archive:
+    """What a data file of these rows would hold."""
+    held = {f"in_{name}": array for name, array in dataset.inputs.items()}
+    held |= {f"calib_{name}": array for name, array in dataset.calibration.items()}
+    held |= {f"out_{name}": array for name, array in dataset.outputs.items()}
+    return Archive.of(held if dataset.labels is None else {**held, "labels": dataset.labels})
+
+
+def as_arrays(given: object, values: Sequence[Value], outputs: Sequence[Value]) -> Archive:
+    """The arrays of a dictionary by their names there, or the array of the only input."""
+    names = " and ".join(f"'{value.name}'" for value in values)
+    if not isinstance(given, Mapping):
+        array = array_of(values[0].name, given)
+        if array.ndim == 0 or (array.dtype.kind not in "biuf" and not isinstance(given, np.ndarray)):
+            raise HwflowError("rows must be a Dataset of hwflow.read_data, an array, or a dictionary of arrays by "
+                              f"name ({names}), not {described(given)}")
+        if len(values) != 1:
+            raise HwflowError(f"rows of a model with {len(values)} inputs must be a dictionary of arrays by name "
+                              f"({names}), not {described(given)}")
+        return Archive.of({values[0].name: array})
+    known = {prefix + name for prefixes, those in ((("in_", "", "calib_"), values), (("out_",), outputs))
+             for prefix in prefixes for value in those for name in spellings(value)} | {"labels"}
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), sorted(known), 1)
+            guess = f"; did you mean '{near[0]}'?" if near else ""
+            raise HwflowError(f"{GIVEN}: array {described(name, plain=True)} must be named like an input of the model: "
+                              f"{names}{guess}")
+    return Archive.of({name: array_of(name, array) for name, array in given.items()})
+
+
+def array_of(name: str, given: object) -> Array:
+    try:
+        array = np.asarray(given)
+    except Exception as error:  # of somebody's own type; lists of unequal lengths
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise HwflowError(f"{GIVEN}: '{name}' must be an array, which it does not become ({reason:.120})") from None
+    return array

@@ -1,0 +1,71 @@
+"""Whether a plan is what its foldings give: one that was changed by hand is not, and must not become hardware."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from hwflow_rtl.vendor import Technology
+
+from ..errors import HwflowError
+from ..layers.base import LayerGraph
+from .links import LinkPlan
+from .plan import Plan, StagePlan, make_plan, require_possible, stage_names
+
+__all__ = ["require_current"]
+
+#: What makes a plan of an integer model.
+ANEW = "make it with hwflow.make_plan(quantized, board)"
+
+
+def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None = None) -> None:
+    """HwflowError unless `plan` is what its foldings give for `graph`, on `technology` or else on its own device.
+
+    A plan whose foldings were changed by hand keeps the schedule, the resources and the queues of the old ones.
+    """
+    names, stages = stage_names(graph), [stage.name for stage in plan.stages]
+    if list(names) != stages:
+        raise HwflowError(f"the plan must be of the model '{graph.name}' with the stages {', '.join(names)}, not of "
+                          f"'{plan.model}' with {', '.join(stages)}; {ANEW}")
+    foldings = [stage.folding for stage in plan.stages]
+    require_possible(plan.graph, plan.model, foldings, plan.device)
+    stale = difference(plan, make_plan(plan.graph, foldings, plan.device))
+    if stale:
+        raise HwflowError(f"the plan of '{plan.model}' must be what its foldings give: {stale}. Change a plan with "
+                          "plan.with_folding(stage, rows=..., cols=..., lanes=..., style=...), which plans anew")
+    if technology is not None and plan.technology != technology.name:
+        raise HwflowError(f"the plan must be made for the board's family, {technology.name}, not for "
+                          f"{plan.technology}; {ANEW}")
+    technology = technology or plan.device
+    if graph is not plan.graph or technology is not plan.device:
+        require_possible(graph, plan.model, foldings, technology)
+        other = difference(plan, make_plan(graph, foldings, technology))
+        if other:
+            raise HwflowError(f"the plan of '{plan.model}' must be made of this integer model and for this device: "
+                              f"{other}; {ANEW}")
+
+
+def difference(plan: Plan, current: Plan) -> str:
+    """The first thing of `plan` that is not that of `current`, which has the same stages; "" where all is equal."""
+    for stage, made in zip(plan.stages, current.stages, strict=True):
+        if stage.schedule.interval != made.schedule.interval:
+            return (f"stage '{stage.name}' takes {made.schedule.interval} cycles a frame with its folding, and "
+                    f"{stage.schedule.interval} stand in the plan")
+        for each in fields(StagePlan):
+            if getattr(stage, each.name) != getattr(made, each.name):
+                return stands_in_the_plan(f"stage '{stage.name}'", stage, made, each.name)
+    if len(plan.links) != len(current.links):
+        return f"the stages have {len(current.links)} links, and {len(plan.links)} stand in the plan"
+    names = {k: stage.name for k, stage in enumerate(current.stages)}
+    for link, wanted in zip(plan.links, current.links, strict=True):
+        for each in fields(LinkPlan):
+            if getattr(link, each.name) != getattr(wanted, each.name):
+                ends = f"'{names.get(wanted.source, 'input')}' to '{names.get(wanted.sink, 'output')}'"
+                return stands_in_the_plan(f"the link from {ends}", link, wanted, each.name)
+    for name in ("model", "technology", "timing", "latency", "resources"):
+        if getattr(plan, name) != getattr(current, name):
+            return stands_in_the_plan("the whole design", plan, current, name)
+    return ""
+
+
+def stands_in_the_plan(what: str, found: object, wanted: object, name: str) -> str:
+    return f"{what} must have {name} {getattr(wanted, name)}, and {getattr(found, name)} stands in the plan"
