@@ -150,7 +150,8 @@ def test_nothing_but_errors_of_hwflow(folder: Path, model: Model, data: Dataset,
         monkeypatch.setattr(hwflow.api, work, begins)
     path = folder / "small.onnx"
     calls: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
-        "load": ((path, None), {"data": None}), "check": ((path,), {}), "read_data": ((path.with_suffix(".npz"), model), {}),
+        "load": ((path, None), {"data": None}), "check": ((path,), {}),
+        "read_data": ((path.with_suffix(".npz"), model), {}),
         "quantize_model": ((model, data), {"bits": None, "settings": None}),
         "export_model": ((quantized, tmp_path / "out.onnx"), {}), "measure_accuracy": ((model, quantized, data), {}),
         "measure_layers": ((quantized, data), {}), "run_golden": ((quantized, data), {}),
