@@ -1,5 +1,7 @@
 """The main job for the command line: each intermediate result, made once, kept below `build/<model>/`.
 
+What depends on the board is in `build/<model>/<board>/`, all else (integers, accuracy) beside it.
+
 `Flow` is lazy: asking for `plan` quantizes first, and so on.  Steps that take time are cached by their inputs
 (`hwflow.build`), so that a second run with nothing changed skips them.
 """
@@ -7,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,18 +25,19 @@ from .build import cached_step, digest, write_atomically
 from .data_shapes import Shapes, given_shapes
 from .dataset import Dataset, load_dataset
 from .errors import HwflowError
+from .folders import board_folder, held
 from .generation import generate, generate_axi_stream
 from .layers.base import LayerGraph
 from .layers.formats import Tensor
 from .layers.forms import with_room
 from .onnx.inference.static_inputs import sizes_given
-from .onnx.limits import DEFAULT_LIMITS, Limits
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
 from .quantize.settings_file import settings_from_yaml
 from .quantize.support import operators_without_hardware, require_small_frames
 from .report.console import Console
 from .report.warned import Warned
+from .request import Settings
 from .routed import keep_design
 from .sources import read_text
 from .synth import Board, SynthesisReport, ends_before_plan, ends_of, load_board, synthesize
@@ -52,44 +56,6 @@ Frames = npt.NDArray[np.int64]
 
 #: What is larger has no hardware on any board, and finding out why layer by layer would take long.
 MAX_NODES, MAX_PARAMETERS = 5_000, 50_000_000
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the user asked for; the command line's help says what each means."""
-
-    model: Path = Path()
-    data: Path | None = None
-    board: str = "ulx3s_85f"
-    plan: Path | None = None
-    interval: int | None = None
-    logic_multipliers: bool = False
-    settings: Path | None = None
-    bits: tuple[int, int] | None = None
-    hardware_argmax: bool = False
-    export: Path | None = None
-    accuracy_drop: float | None = None
-    search_evaluations: int = 200
-    layer_rows: int = 100
-    input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    build: Path = Path("build")
-    frames: int = 10
-    stalls: float = 0.4
-    seed: int = 1
-    seeds: int = 1
-    clock: float | str | None = None
-    flash: bool = False
-    jobs: int | None = None
-    reweightable: bool = False
-    axi_stream: bool = False
-    base: Path | None = None
-    waves: bool = False
-    netlist: bool = False
-    strict: bool = False
-    hardware: bool = False
-    fits: str | None = None
-    svg: Path | None = None
-    limits: Limits = DEFAULT_LIMITS
 
 
 @dataclass
@@ -218,6 +184,20 @@ class Flow:
     def board(self) -> Board:
         return load_board(self.settings.board)
 
+    @property
+    def board_folder(self) -> Path:
+        """Where the results are that depend on the board."""
+        return board_folder(self.folder, self.board)
+
+    @property
+    def synthesis(self) -> Path:
+        """The folder of the routed design."""
+        return self.board_folder / "synth"
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the folder for this run."""
+        return held(self.folder, self.settings.model, self.console.progress)
+
     @cached_property
     def plan_text(self) -> str | None:
         """The user's plan as it stands in the file, None where there is none."""
@@ -243,7 +223,7 @@ class Flow:
                              logic=self.settings.logic_multipliers)
         else:
             plan = hls.plan_from_yaml(self.plan_text, self.structure, technology, source=str(self.settings.plan))
-        write_atomically(self.folder / "plan.yaml", hls.plan_to_yaml(plan))
+        write_atomically(self.board_folder / "plan.yaml", hls.plan_to_yaml(plan))
         return plan
 
     def trial(self) -> Quantized:
@@ -269,10 +249,11 @@ class Flow:
         return {name: noise(self.graph.tensors[name], count, random) for name in self.graph.inputs}
 
     def generate(self, *, axi_stream: bool = False) -> Path:
-        """The Verilog, the contents of its ROMs and the ROM module, in build/<model>/rtl; or a top beside them."""
+        """The Verilog, the contents of its ROMs and the ROM module, in build/<model>/<board>/rtl; or a top beside
+        them."""
         make = generate_axi_stream if axi_stream else generate
         key = digest(self.quantize_key, str(self.settings.reweightable))
-        return make(self.structure, self.plan, self.folder, key, self.console.step)
+        return make(self.structure, self.plan, self.board_folder, key, self.console.step)
 
     def simulate(self) -> dict[str, RunResult]:
         """Both runs, by name: at full speed, and with random stalls on both ends."""
@@ -280,7 +261,7 @@ class Flow:
 
         from .simulation import compile_plan, run_plan
         settings = self.settings
-        folder = self.folder / "sim"
+        folder = self.board_folder / "sim"
         self.generate()
         with self.console.step("compile the simulation"):
             simulation = compile_plan(
@@ -295,25 +276,25 @@ class Flow:
         return runs
 
     def prove(self) -> NetlistProof:
-        """The netlist in build/<model>/synth/<board>, made where it is not there, cell by cell against the golden
+        """The netlist in build/<model>/<board>/synth, made where it is not there, cell by cell against the golden
         model."""
         from .proof import prove_netlist
 
-        settings, folder = self.settings, self.folder / "synth" / self.board.name
+        settings, folder = self.settings, self.synthesis
         core, design = hls.lower(self.structure, self.plan, self.board.technology()), identity(self.graph, self.plan)
-        netlist = make_netlist_of(core, self.board, folder, apart=self.folder / "proof" / self.board.name,
+        netlist = make_netlist_of(core, self.board, folder, apart=self.board_folder / "proof",
                                   ends=ends_of(self.plan), identity=design, clock=settings.clock,
                                   progress=self.console.progress)
         with self.console.step(f"simulate {settings.frames} frames through the pins of the netlist"):
             return prove_netlist(
                 netlist, self.board, self.graph, self.frames, identity=design, interval=self.plan.interval,
-                folder=self.folder / "netlist" / self.board.name, cache=settings.build / ".cache" / "sim",
+                folder=self.board_folder / "netlist", cache=settings.build / ".cache" / "sim",
                 say=self.console.progress)
 
     def synthesize(self) -> SynthesisReport:
-        """The bitstream, its report and what a driver must know, in build/<model>/synth/<board>."""
+        """The bitstream, its report and what a driver must know, in build/<model>/<board>/synth."""
         core = hls.lower(self.structure, self.plan, self.board.technology())
-        settings, folder = self.settings, self.folder / "synth" / self.board.name
+        settings, folder = self.settings, self.synthesis
         report = synthesize(core, self.board, folder, seed=settings.seed, seeds=settings.seeds, jobs=settings.jobs,
                             clock=settings.clock, ends=ends_of(self.plan), plan=self.plan,
                             identity=identity(self.graph, self.plan), progress=self.console.progress)

@@ -47,7 +47,7 @@ class Retrained:
 
     @cached_property
     def design(self) -> RoutedDesign:
-        return RoutedDesign.of(self.base / "synth" / self.flow.board.name, self.flow.board)
+        return RoutedDesign.of(self.base / self.flow.board.name / "synth", self.flow.board)
 
     def choices(self) -> QuantizationSettings:
         """Those of the first model, down to the ranges and to what makes each layer's results."""
@@ -87,13 +87,13 @@ class Retrained:
         return graph, replace(quantized, graph=with_rescaling_of(graph, quantized.graph))
 
     def reweight(self) -> ReweightReport:
-        """The bitstream and what a driver must know, in synth/<board> of the flow's folder."""
+        """The bitstream and what a driver must know, in <board>/synth of the flow's folder."""
         flow, design = self.flow, self.design
         graph, quantized = self.fitted
         flow.quantized = quantized
         name = identity(quantized.graph, design.plan)
         self.keep_integers()
-        folder = flow.folder / "synth" / flow.board.name
+        folder = flow.synthesis
         core = hls.lower(graph, design.plan, flow.board.technology())
         report = reweight(core, design.plan, name, flow.board, design.folder, folder, progress=flow.console.progress)
         facts = DesignFacts.of(quantized.graph, design.plan, board=flow.board.name, baud=flow.board.baud,
@@ -118,7 +118,7 @@ class Retrained:
         _, quantized = self.fitted
         with flow.console.step(f"simulate {flow.settings.frames} frames through the pins of the netlist"):
             return prove_netlist(
-                flow.folder / "synth" / flow.board.name / "netlist" / "netlist.json", flow.board, quantized.graph,
+                flow.synthesis / "netlist" / "netlist.json", flow.board, quantized.graph,
                 flow.frames, identity=identity(quantized.graph, design.plan), interval=design.plan.interval,
-                folder=flow.folder / "netlist" / flow.board.name, cache=flow.settings.build / ".cache" / "sim",
+                folder=flow.board_folder / "netlist", cache=flow.settings.build / ".cache" / "sim",
                 say=flow.console.progress)

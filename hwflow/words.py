@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from . import commands
 from .commands.board import LineSettings
 from .flow import Settings
+from .help import Group
 from .options import (
     LAST_SEED,
     MOST_SEEDS,
@@ -33,7 +34,7 @@ from .report.console import Console
 
 __all__ = ["cli"]
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="hwflow")
 def cli() -> None:
     """An ONNX model in; bit-exact RTL simulation and a bitstream out."""
@@ -249,6 +250,23 @@ def diff(as_json: bool, **options: Any) -> None:
 def convert(as_json: bool, **options: Any) -> None:
     """Write the model SOURCE to TARGET: as text where it ends in .textproto, else binary."""
     finish(commands.convert(Console(quiet=as_json), **options), as_json)
+
+
+@onnx_group.command()
+@click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@click.option("--from", "inputs", multiple=True, metavar="TENSOR",
+              help="A tensor that becomes an input, once for each; else the inputs of MODEL that are needed.")
+@click.option("--to", "outputs", multiple=True, metavar="TENSOR",
+              help="A tensor that becomes an output, once for each; else the outputs of MODEL.")
+@limit_option
+@json_option
+def extract(as_json: bool, **options: Any) -> None:
+    """Write the part of MODEL between some tensors and some others to OUT, as a model of its own.
+
+    Exit codes: 0 written; 2 for a tensor that MODEL does not have, or inputs that are not enough for the outputs.
+    """
+    finish(commands.extract(Console(quiet=as_json), **options), as_json)
 
 
 @onnx_group.command()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .board import run
 from .hardware import boards, build, check, doctor, golden, info, quantize, sim, synth
-from .onnx_files import convert, diff, rules
+from .onnx_files import convert, diff, extract, rules
 from .programming import program
 from .retraining import reweight
 
@@ -18,6 +18,7 @@ __all__ = [
     "convert",
     "diff",
     "doctor",
+    "extract",
     "golden",
     "info",
     "program",

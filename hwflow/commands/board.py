@@ -12,6 +12,7 @@ from ..accuracy import compare, float_outputs, question
 from ..build import locked
 from ..errors import HwflowError
 from ..flow import Flow, Settings
+from ..folders import other_model
 from ..host.board import Board, open_board
 from ..host.design import find_designs
 from ..host.pace import Patience
@@ -72,6 +73,11 @@ def opened(flow: Flow, line: LineSettings, port: str) -> Board:
         what, which = (f" for {board}", board) if board else ("", "BOARD")
         raise HwflowError(f"there must be a design of '{flow.settings.model}'{what} below '{build}', but there is "
                           f"none; make its bitstream with `hwflow synth {flow.settings.model} --board {which}` first")
+    other = other_model(found[0][0].parent.parent, flow.settings.model)
+    if other is not None:
+        raise HwflowError(f"'{found[0][0]}' must hold the design of '{flow.settings.model}', but is that of another "
+                          f"model of the same name, '{other}'; run `hwflow synth` for this one first, or name the "
+                          "folder of its results with --build")
     design = found[0][0] if board is not None and len(found) == 1 else None
     return open_board(port, design=design, build=build, model=model, board=board, baud=line.baud, patience=patience)
 

@@ -12,7 +12,7 @@ from hwflow_sim.doctor import simulation_tools
 from hwflow_sim.tools import find_tools
 
 from .. import onnx
-from ..build import create_folder, locked, write_atomically
+from ..build import create_folder, write_atomically
 from ..errors import HwflowError
 from ..flow import Flow, Settings
 from ..hls.buffers import ring_bytes
@@ -154,7 +154,7 @@ def quantize(console: Console, settings: Settings) -> Result:
     if settings.accuracy_drop is not None:
         search, settings = quantize_within(console, settings)
     flow = Flow(console, settings)
-    with locked(flow.folder, console.progress):
+    with flow.locked():
         graph, accuracy, path = flow.graph, flow.accuracy(), flow.reproducing()
     layers = [_layer_facts(layer, graph.tensors[layer.output]) for layer in graph.layers]
     console.table("integer graph", ("layer", "kind", "weights", "output", "format", "scale", "zero point"), [
@@ -201,7 +201,7 @@ def golden(console: Console, settings: Settings) -> Result:
     if settings.data is None:
         raise HwflowError("golden must have inputs to run on; give an NPZ file with --data (docs/data-files.md)")
     flow = Flow(console, settings)
-    with locked(flow.folder, console.progress):
+    with flow.locked():
         accuracy = flow.accuracy()
         layers = flow.layer_noise()
     assert accuracy is not None, "there is data"
@@ -216,17 +216,17 @@ def golden(console: Console, settings: Settings) -> Result:
 
 
 def build(console: Console, settings: Settings) -> Result:
-    """The plan and the Verilog below build/<model>."""
+    """The plan and the Verilog below build/<model>/<board>."""
     flow = Flow(console, settings)
     flow.prepare()
-    with locked(flow.folder, console.progress):
+    with flow.locked():
         folder = flow.generate()
         axi_stream = flow.generate(axi_stream=True) if settings.axi_stream else None
     rings = ring_bytes(flow.graph, flow.plan, flow.board.technology())
     clock = core_clock(flow)
     show_plan(console, flow.plan, flow.board, rings, clock)
-    console.say(f"plan: {flow.folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
-    facts = {"plan": str(flow.folder / "plan.yaml"), "rtl": str(folder), "warnings": flow.warned.facts(),
+    console.say(f"plan: {flow.board_folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
+    facts = {"plan": str(flow.board_folder / "plan.yaml"), "rtl": str(folder), "warnings": flow.warned.facts(),
              **plan_facts(flow.plan, flow.board, rings, clock=clock)}
     if axi_stream is not None:
         facts |= {"axi_stream": str(axi_stream), "ports": port_facts(flow.graph, flow.plan)}
@@ -244,7 +244,7 @@ def sim(console: Console, settings: Settings) -> Result:
     if settings.netlist:
         return _prove(console, flow)
     flow.prepare(find_tools)
-    with locked(flow.folder, console.progress):
+    with flow.locked():
         runs = flow.simulate()
         accuracy = flow.accuracy()
     clock = core_clock(flow)
@@ -267,14 +267,14 @@ def sim(console: Console, settings: Settings) -> Result:
 
 def core_clock(flow: Flow) -> CoreClock:
     """What the cycles of the plan are counted in."""
-    return clock_of(flow.plan, flow.graph, flow.board, flow.folder / "synth" / flow.board.name)
+    return clock_of(flow.plan, flow.graph, flow.board, flow.synthesis)
 
 
 def _prove(console: Console, flow: Flow) -> Result:
     if flow.settings.waves:
         raise HwflowError("--waves must not stand with --netlist, whose wires have no names")
     flow.prepare(find_tools, lambda: find_tool("yosys"))
-    with locked(flow.folder, console.progress):
+    with flow.locked():
         proof = flow.prove()
     console.table("netlist", ("cell", "how many"), [(kind, str(count)) for kind, count in proof.cells.items()])
     if proof.difference is not None:
@@ -284,10 +284,10 @@ def _prove(console: Console, flow: Flow) -> Result:
 
 
 def synth(console: Console, settings: Settings) -> Result:
-    """The bitstream below build/<model>/synth/<board>."""
+    """The bitstream in build/<model>/<board>/synth."""
     flow = Flow(console, settings)
     flow.prepare(lambda: tools_of_family(flow.board.family))
-    with locked(flow.folder, console.progress):
+    with flow.locked():
         report = flow.synthesize()
     show_synthesis(console, flow.plan, flow.board, report)
     slow = too_slow(report, settings.clock)
@@ -303,7 +303,7 @@ def boards(console: Console, settings: Settings) -> Result:
     found = [load_board(name) for name in list_boards()]
     console.table("boards", ("board", "MHz", "LUT", "FF", "DSP", "RAM", "what it is"), [
         (b.name, f"{b.clock_mhz:g}", *map(str, (b.resources.lut, b.resources.ff, b.resources.dsp, b.resources.ram)),
-         b.title) for b in found], wrapped="what it is")
+         b.title) for b in found])
     console.say("SPRAM besides: " + ", ".join(f"{b.resources.spram} on {b.name}" for b in found if b.resources.spram))
     console.say("A board of your own: pass its YAML file as --board; see docs/add-a-board.md")
     return {"boards": [{"name": b.name, "title": b.title, "device": b.device, "clock_mhz": b.clock_mhz,

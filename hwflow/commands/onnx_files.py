@@ -19,9 +19,10 @@ from ..onnx.versioning.diff import Bump, Change, compare_models, largest, next_v
 from ..onnx.versioning.diff_sets import compare_operator_sets
 from ..onnx.versioning.semantic import version_text
 from ..report.console import Console
+from ..report.texts import clean, type_text
 from ..target import same_file
 
-__all__ = ["convert", "diff", "require_apart", "rules"]
+__all__ = ["convert", "diff", "extract", "require_apart", "rules"]
 
 Result = Mapping[str, Any]
 
@@ -87,6 +88,30 @@ def convert(
     onnx.save(model, target, external=True if external_data else None)
     console.say(f"{target}: written, {target.stat().st_size} bytes" + (" and its data beside it" * external_data))
     return {"exit_code": 0, "path": str(target), "bytes": target.stat().st_size}
+
+
+def extract(
+    console: Console, source: Path, target: Path, inputs: tuple[str, ...], outputs: tuple[str, ...],
+    limits: Limits = DEFAULT_LIMITS,
+) -> Result:  # fmt: skip
+    """Write the part of a model between some tensors and some others as a model."""
+    model = onnx.load(source, limits=limits)
+    part = onnx.extract(model, inputs or None, outputs or None, limits)
+    if target.exists():
+        require_apart(source, target, limits)
+    onnx.save(part, target)
+    if model.training:
+        console.say("the training parts of the model are left out: they belong to the whole of it")
+    console.say(f"{target}: written, {len(part.graph.nodes)} of {len(model.graph.nodes)} nodes, "
+                f"{target.stat().st_size} bytes")
+    ends = {"input": part.graph.inputs, "output": part.graph.outputs}
+    for what, values in ends.items():
+        for value in values:
+            console.say(f"  {what} {clean(value.name)}: {type_text(value.type)}")
+    return {
+        "exit_code": 0, "path": str(target), "bytes": target.stat().st_size, "nodes": len(part.graph.nodes),
+        **{f"{what}s": [{"name": v.name, "type": type_text(v.type)} for v in values] for what, values in ends.items()},
+    }  # fmt: skip
 
 
 def require_apart(source: Path, target: Path, limits: Limits) -> None:

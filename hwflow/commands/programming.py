@@ -9,6 +9,7 @@ from typing import Any
 from ..build import is_whole
 from ..errors import HwflowError
 from ..flow import Settings
+from ..folders import other_model
 from ..host.design import find_designs
 from ..report.console import Console
 from ..synth import load_board
@@ -38,9 +39,15 @@ def program(console: Console, settings: Settings) -> Mapping[str, Any]:
 
 
 def design_folder(console: Console, settings: Settings, board: str) -> Path:
-    """build/<model>/synth/<board>, or where `hwflow reweight` put the model; of both the newer one."""
+    """build/<model>/<board>/synth, or where `hwflow reweight` put the model; of both the newer one."""
     name = settings.model.stem
-    found = [folder for folder, _ in find_designs(settings.build, name) if folder.name == board]
+    found = [folder for folder, _ in find_designs(settings.build, name, board)]
     if len(found) > 1:
         console.say(f"{name} has {len(found)} designs for {board}; the newest one is taken")
-    return found[0] if found else settings.build / name / "synth" / board
+    folder = found[0] if found else settings.build / name / board / "synth"
+    other = other_model(folder.parent.parent, settings.model)
+    if other is not None:
+        raise HwflowError(f"'{folder}' must hold the design of '{settings.model}', but is that of another model of the "
+                          f"same name, '{other}'; run `hwflow synth {settings.model} --board {board}` first, or name "
+                          "the folder of its results with --build")
+    return folder

@@ -25,7 +25,7 @@ def reweight(console: Console, settings: Settings) -> Mapping[str, Any]:
     flow = Flow(console, settings)
     retrained = Retrained(flow, base)
     flow.prepare(lambda: tools_of_family(flow.board.family), lambda: retrained.design)
-    with locked(base, console.progress), locked(flow.folder, console.progress):
+    with locked(base, console.progress), flow.locked():
         report = retrained.reweight()
         seconds = time.monotonic() - started
         accuracy = flow.accuracy()

@@ -1,6 +1,6 @@
 """`hwflow quantize --accuracy-drop`: the search for widths as a step of the command line.
 
-It leaves below build/<model>/precision: `settings.yaml` and `plan.yaml`, which make the chosen design again;
+It leaves below build/<model>/<board>/precision: `settings.yaml` and `plan.yaml`, which make the chosen design again;
 `frontier.json` with everything measured, and `frontier.svg`, the plot; `answers.jsonl`, from which an interrupted
 search goes on.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import onnx
-from ..build import code_fingerprint, content, digest, locked, write_atomically
+from ..build import code_fingerprint, content, digest, write_atomically
 from ..errors import AnswerIsNo, HwflowError, MissingTool
 from ..flow import Flow, Settings, budget_of
 from ..hls import plan_to_yaml
@@ -40,12 +40,12 @@ def quantize_within(console: Console, settings: Settings) -> tuple[dict[str, Any
             "(docs/data-files.md)"
         )
     flow = Flow(console, settings)
-    folder = flow.folder / "precision"
+    folder = flow.board_folder / "precision"
     made = folder / "settings.yaml"
     if settings.settings is not None and same_file(made, settings.settings):
         raise HwflowError(f"--settings must not be {made}, which --accuracy-drop writes; copy it to another place")
     _ = flow.board, flow.choices
-    with locked(flow.folder, console.progress):
+    with flow.locked():
         outcome = _search(console, flow, folder)
         write_atomically(folder / "frontier.json", json.dumps(frontier_facts(outcome), indent=1))
         plot = _plot(console, outcome, folder / "frontier.svg", settings.model.stem)

@@ -123,7 +123,7 @@ def open_board(port: str | BytePort, *, design: str | Path | None = None, build:
                patience: Patience | None = None, clock: Clock = time.monotonic) -> Board:
     """Open the board on `port` (a device, a `socket://` URL, or any `BytePort`) and see that it holds the design.
 
-    `design` is a folder that `hwflow synth` filled, build/<model>/synth/<board>; without it the design that the board
+    `design` is a folder that `hwflow synth` filled, build/<model>/<board>/synth; without it the design that the board
     names is looked for below `build`, of `model` and for `board` alone where they are given.  `baud` is the line's
     rate, by default what the design was made for.  `clock` gives seconds; a port that is simulated has its own.
     HwflowError where nothing answers, where the board holds another design, or where its design is not found.

@@ -27,13 +27,13 @@ class Design:
 
 def find_designs(build: Path, model: str | None = None, board: str | None = None
                  ) -> tuple[tuple[Path, DesignFacts], ...]:
-    """The designs below `build`, or of one model there, or for one board, the newest first: <model>/synth/<board>, and
-    what has got new weights since, <first model>/reweighted/<model>/synth/<board>.  What cannot be read is none.
+    """The designs below `build`, or of one model there, or for one board, the newest first: <model>/<board>/synth, and
+    what has got new weights since, <first model>/reweighted/<model>/<board>/synth.  What cannot be read is none.
     """
     found = []
-    places = (f"*/synth/*/{IDENTITY_FILE}", f"*/reweighted/*/synth/*/{IDENTITY_FILE}")
+    places = (f"*/*/synth/{IDENTITY_FILE}", f"*/reweighted/*/*/synth/{IDENTITY_FILE}")
     for path in (path for place in places for path in build.glob(place)):
-        if path.parts[-4] != (model or path.parts[-4]) or path.parent.name != (board or path.parent.name):
+        if path.parts[-4] != (model or path.parts[-4]) or path.parts[-3] != (board or path.parts[-3]):
             continue
         try:
             found.append((path.stat().st_mtime, path.parent, DesignFacts.read(path.parent)))

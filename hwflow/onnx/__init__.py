@@ -5,7 +5,8 @@
     model = hwflow.onnx.simplify(hwflow.onnx.infer(model))
     outputs = hwflow.onnx.evaluate(model, {"input": x})
 
-`infer` wants or makes static shapes, `infer_types` carries open ones.  `hwflow.onnx.build` makes models in code.
+`infer` wants or makes static shapes, `infer_types` carries open ones.  `extract` cuts a part out of a model;
+`hwflow.onnx.build` makes models in code.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from hwflow.onnx.inference import Types, infer_types
 from hwflow.onnx.inference.static import infer
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Array, Attribute, Dim, Graph, Model, Node, TensorType, Value
+from hwflow.onnx.rewrite.extract import extract
 from hwflow.onnx.rewrite.inline import inline_functions
 from hwflow.onnx.rewrite.passes import PASSES, Pass, simplify
 from hwflow.onnx.rules.finding import Finding, Severity
@@ -47,6 +49,7 @@ __all__ = [
     "convert_opset",
     "dumps",
     "evaluate",
+    "extract",
     "infer",
     "infer_types",
     "inline_functions",

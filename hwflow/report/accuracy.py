@@ -118,7 +118,7 @@ def show_layers(console: Console, noises: Sequence[LayerNoise], rows: int) -> No
     console.table(f"integer against float, layer by layer, on {number(rows)} rows",
                   ("", "layer", "kind", "weights", "output", "SNR dB", "file dB", "mean error", "largest error",
                    "saturated", ""),
-                  lines)
+                  lines, key=2, second=5)
     if len(noises) > _MOST:
         console.say(f"  and {len(noises) - _MOST} more; --json lists all")
     console.say("  errors in steps of the layer's output; saturated: elements that its integers cannot reach;")

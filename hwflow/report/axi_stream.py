@@ -33,4 +33,5 @@ def show_ports(console: Console, facts: Sequence[dict[str, Any]]) -> None:
     heads = ("port", "tensor", "frame", "format", "scale", "zero point", "TDATA", "elements a beat", "beats a frame")
     console.table("AXI4-Stream ports", heads, [
         (each["port"], each["tensor"], each["frame"], each["format"], f"{each['scale']:.6g}", str(each["zero_point"]),
-         f"{each['tdata_bits']} bits", str(each["elements_of_beat"]), str(each["beats_of_frame"])) for each in facts])
+         f"{each['tdata_bits']} bits", str(each["elements_of_beat"]), str(each["beats_of_frame"])) for each in facts],
+        second=6)

@@ -1,12 +1,13 @@
 """Where text goes: results to standard output, progress and failures to standard error.
 
-With a terminal, long steps show a spinner and colours; without one, plain lines.
+With a terminal, long steps show a spinner and colours; without one, plain lines.  No line is wider than the terminal or
+COLUMNS, or 80 columns where there is neither.
 """
 
 from __future__ import annotations
 
 import contextlib
-import textwrap
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,13 +16,16 @@ import rich.console
 import rich.markup
 import rich.progress
 import rich.table
+import rich.text
 
 from .texts import clean
+from .wrapping import Column, asked_width, blocks, is_number, wrapped
 
 __all__ = ["Console"]
 
-#: Width of tables where the output is not a terminal.
-PLAIN_WIDTH = 150
+
+#: Columns that the edges of a table take.
+MARGIN = 2
 
 
 class Stream(rich.console.Console):
@@ -36,28 +40,29 @@ class Console:
 
     def __init__(self, *, quiet: bool = False):
         self.quiet = quiet
-        self.out = Stream(highlight=False)
-        if not self.out.is_terminal:
-            self.out = Stream(highlight=False, width=PLAIN_WIDTH)
-        self.err = Stream(stderr=True, highlight=False, soft_wrap=True)
+        self.out, self.err = (stream_to(stderr) for stderr in (False, True))
 
     def say(self, text: str) -> None:
         """A line of the result."""
         if not self.quiet:
-            self.out.print(rich.markup.escape(harmless(text)), soft_wrap=True)
+            lines(self.out, text)
 
     def progress(self, text: str) -> None:
         """A line that says what happens now."""
-        self.err.print(f"[dim]{rich.markup.escape(harmless(text))}[/dim]")
+        lines(self.err, text, "dim")
 
     def warn(self, text: str) -> None:
-        """A result that nobody wants, in lines of the terminal's width."""
-        lines = textwrap.wrap(f"warning: {harmless(text)}", self.err.width, subsequent_indent="  ",
-                              break_long_words=False, break_on_hyphens=False)
-        self.err.print(rich.markup.escape("\n".join(lines)).replace("warning:", "[bold yellow]warning:[/]", 1))
+        """A result that nobody wants."""
+        self.headed("warning:", text, "bold yellow")
 
     def fail(self, text: str) -> None:
-        self.err.print(f"[bold red]error:[/] {rich.markup.escape(harmless(text))}")
+        self.headed("error:", text, "bold red")
+
+    def headed(self, head: str, text: str, style: str) -> None:
+        """A message on standard error, whose first word stands out."""
+        made = rich.text.Text(wrapped(harmless(f"{head} {text}"), self.err.width))
+        made.stylize(style, 0, len(head))
+        self.err.print(made, soft_wrap=True)
 
     @contextlib.contextmanager
     def step(self, text: str) -> Iterator[None]:
@@ -84,28 +89,57 @@ class Console:
             yield lambda done, total: None
         self.progress(f"{text}: {time.monotonic() - started:.1f} s")
 
-    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, wrapped: str = "") -> None:
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, key: int = 1,
+              second: int = 0) -> None:
         """A table; columns whose entries are all numbers stand to the right.
 
-        Where the terminal is narrow, the column `wrapped` takes several lines, and no other column is cut for it.
+        Where the terminal is too narrow, long texts take several lines.  Where that is not enough, columns follow in
+        further tables: each has the first `key` columns, which name the rows, and one begins with column `second`.
         """
         if self.quiet:
             return
+        numbers = [all(is_number(row[k]) for row in rows) for k in range(len(columns))]
         table = rich.table.Table(title=title, title_justify="left", box=rich.box.SIMPLE_HEAD)
-        for k, column in enumerate(columns):
-            number = all(is_number(row[k]) for row in rows)
-            table.add_column(column, justify="right" if number else "left", no_wrap=column != wrapped,
-                             overflow="fold" if column == wrapped else "ellipsis",
-                             min_width=None if not wrapped or column == wrapped else max(len(r[k]) for r in rows))
-        for row in rows:
-            table.add_row(*(rich.markup.escape(cell) for cell in row))
-        self.out.print(table)
+        for head, number in zip(columns, numbers, strict=True):
+            table.add_column(head, justify="right" if number else "left", no_wrap=True)
+        add_rows(table, rows)
+        free = self.out.options.update(max_width=sys.maxsize)
+        if self.out.measure(table, options=free).maximum <= self.out.width:
+            self.out.print(table)
+            return
+        lines(self.out, title, "table.title")
+        for block in blocks(columns, rows, self.out.width - MARGIN, key=key, second=second):
+            self.out.print(narrow_table(columns, rows, numbers, block))
+
+
+def stream_to(stderr: bool) -> Stream:
+    """A console of the width that is asked for."""
+    stream = Stream(stderr=stderr, highlight=False)
+    return Stream(stderr=stderr, highlight=False, width=asked_width(stream.width if stream.is_terminal else None))
+
+
+def lines(stream: Stream, text: str, style: str = "") -> None:
+    """Print the text, wrapped to the width of the stream."""
+    stream.print(rich.text.Text(wrapped(harmless(text), stream.width), style=style), soft_wrap=True)
+
+
+def add_rows(table: rich.table.Table, rows: Sequence[Sequence[str]]) -> None:
+    for row in rows:
+        table.add_row(*(rich.markup.escape(cell) for cell in row))
+
+
+def narrow_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool],
+                 block: Sequence[Column]) -> rich.table.Table:
+    """Some columns with little room: texts and heads take several lines."""
+    table = rich.table.Table(box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in block:
+        table.add_column(heads[column.index], justify="right" if numbers[column.index] else "left", overflow="fold",
+                         width=column.width)
+    add_rows(table, [[row[column.index] for column in block] for row in rows])
+    return table
 
 
 def harmless(text: str) -> str:
     """The text with its lines, where names from a file cannot move the cursor or change colours."""
     return "\n".join(clean(line) for line in text.split("\n"))
 
-
-def is_number(text: str) -> bool:
-    return not text or text.replace(" ", "").replace(".", "").replace("%", "").replace("-", "").isdigit()

@@ -84,7 +84,7 @@ def _show_places(console: Console, facts: Mapping[str, Any]) -> None:
         for node in others[:_MOST]
     ]  # fmt: skip
     if rows:
-        console.table("not in hardware", ("number", "node", "operator", "where", "why"), rows)
+        console.table("not in hardware", ("number", "node", "operator", "where", "why"), rows, key=2)
     if len(others) > _MOST:
         console.say(f"  and {len(others) - _MOST} more; --json lists all")
     if facts["problem"] is None:

@@ -78,7 +78,7 @@ def show_plan(console: Console, plan: Plan, board: Board, rings: Rings, clock: C
                      percent(padding_loss(stage)), "" if ring is None else number(ring), number(r.lut), number(r.ff),
                      number(r.dsp), number(r.ram)))
     console.table(f"plan for {board.name}", ("stage", "layer", "rows x cols", "cycles", "busy", "useful", "padding",
-                                             "ring", "LUT", "FF", "DSP", "RAM"), rows)
+                                             "ring", "LUT", "FF", "DSP", "RAM"), rows, second=8)
     show_queues(console, plan, board)
     for name, need, have in resource_rows(plan, board):
         console.say(f"  {name}: {number(need)} of {number(have)} ({percent(need / have if have else 0.0)})")
@@ -183,7 +183,7 @@ def show_simulation(console: Console, plan: Plan, runs: Mapping[str, RunResult],
             percent(stage.multiplier_use(plan.interval)),
             *("equal" if result.equal else "DIFFERENT" for result in results)))
     console.table("simulation", ("stage", "layer", "rows x cols", "cycles predicted", "simulated", "busy", "useful",
-                                 *runs), rows)
+                                 *runs), rows, second=7)
     interval = full.interval
     console.say(f"  interval between frames: {compared(plan.interval, interval)}")
     for (name, cycles), output in zip(latencies(plan).items(), full.outputs, strict=True):

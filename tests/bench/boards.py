@@ -118,7 +118,7 @@ def simulated_board(subject: Subject, folder: Path) -> tuple[CompiledBoard, Flow
     top = BoardTop(core=hls.lower(flow.graph, flow.plan, technology), ends=ends_of(flow.plan), technology=technology,
                    clocking=Clocking(technology=technology, board_mhz=25.0, has_reset=True), divider=DIVIDER,
                    identity=identity(flow.graph, flow.plan))
-    design = flow.folder / "synth" / flow.board.name
+    design = flow.synthesis
     design.mkdir(parents=True, exist_ok=True)
     facts = DesignFacts.of(flow.graph, flow.plan, board=flow.board.name, baud=25_000_000 // DIVIDER, clock_mhz=25.0)
     facts.write(design)

@@ -10,10 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from hwflow.cli import main
+
+#: Messages are compared in one piece; tests/e2e/test_widths.py looks at how they are wrapped.
+WIDE = "10000"
 
 __all__ = ["Cli", "Outcome", "environment", "process"]
 
@@ -47,7 +51,8 @@ class Cli:
 
     def __call__(self, *words: str | Path) -> Outcome:
         self.capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
+        wide = {"COLUMNS": WIDE, **os.environ}
+        with pytest.raises(SystemExit) as ended, mock.patch.dict(os.environ, wide):
             main([str(word) for word in words])
         out, err = self.capsys.readouterr()
         return Outcome(ended.value.code or 0, out, err)
@@ -63,7 +68,7 @@ class Cli:
 
 def environment(**changes: str) -> dict[str, str]:
     """The environment for a process that runs this checkout's code."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **changes}
+    return {"COLUMNS": WIDE, **os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **changes}
 
 
 def process(words: Sequence[str | Path], *, env: dict[str, str] | None = None, **options: Any) -> Outcome:

@@ -38,7 +38,7 @@ def test_the_plan_shows_what_waits(cli: Cli) -> None:
     _, queues = done.out.split("\nqueues ")
     rows = [line.split() for line in queues.splitlines() if line.startswith("  0_first ")]
     assert rows
-    plan = yaml.safe_load(Path("build/r/plan.yaml").read_text())
+    plan = yaml.safe_load(Path("build/r/ulx3s_85f/plan.yaml").read_text())
     assert [(link["from"], link["to"]) for link in plan["links"]] == [
         ("input", "0_first"), ("0_first", "1_second"), ("0_first", "2_add"), ("1_second", "2_add"), ("2_add", "3_fc"),
         ("3_fc", "output")]
@@ -47,7 +47,7 @@ def test_the_plan_shows_what_waits(cli: Cli) -> None:
     assert ["0_first", "2_add", str(waiting["queue"]), str(waiting["bytes"])] in [
         [*row[:2], *row[-2:]] for row in rows]
     assert f"bytes of queues, {sum_of_rings(cli)} bytes of rings" in done.out
-    Path("p.yaml").write_text(Path("build/r/plan.yaml").read_text())
+    Path("p.yaml").write_text(Path("build/r/ulx3s_85f/plan.yaml").read_text())
     again = cli("build", "r.onnx", "--data", "r.npz", "--plan", "p.yaml", "--json").json
     assert again["queue_bytes"] == sum(link["bytes"] for link in plan["links"])
     assert [link["queue"] for link in again["links"]] == [link["queue"] for link in plan["links"]]

@@ -42,7 +42,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build folder with what a routed design was made of, but without the design."""
     build = tmp_path_factory.mktemp("build")
     flow = Flow(Console(quiet=True), settings_of(FIRST, build))
-    keep_design(flow.quantized, flow.plan, flow.folder / "synth" / "icebreaker", reweightable=True)
+    keep_design(flow.quantized, flow.plan, flow.folder / "icebreaker" / "synth", reweightable=True)
     return build
 
 
@@ -53,7 +53,7 @@ def of(model: Path, build: Path) -> Retrained:
 
 def test_what_was_kept_is_the_same_plan(first: Path) -> None:
     flow = Flow(Console(quiet=True), settings_of(FIRST, first))
-    design = RoutedDesign.of(flow.folder / "synth" / "icebreaker", flow.board)
+    design = RoutedDesign.of(flow.folder / "icebreaker" / "synth", flow.board)
     assert design.reweightable
     assert design.plan == flow.plan
     assert design.graph == flow.structure
@@ -126,11 +126,11 @@ def test_the_whole_way(tmp_path: Path) -> None:
     assert result["exit_code"] == 0
     assert result["proof"]["equal"]
     assert result["changed"] > 20
-    first, second = (json.loads((build / FIRST.stem / place / "synth" / "icebreaker" / "identity.json").read_text())
+    first, second = (json.loads((build / FIRST.stem / place / "icebreaker" / "synth" / "identity.json").read_text())
                      for place in (".", "reweighted/retrained"))
     assert first["identity"] != second["identity"]
     assert {**first, "identity": 0, "quantized": 0} == {**second, "identity": 0, "quantized": 0}
-    bitstreams = [(build / FIRST.stem / place / "synth" / "icebreaker" / "bitstream" / "top.bin").read_bytes()
+    bitstreams = [(build / FIRST.stem / place / "icebreaker" / "synth" / "bitstream" / "top.bin").read_bytes()
                   for place in (".", "reweighted/retrained")]
     assert len(bitstreams[0]) == len(bitstreams[1])
     assert bitstreams[0] != bitstreams[1]

@@ -106,15 +106,15 @@ def test_waves(cli: Cli) -> None:
     done = cli(*SIM, "--waves", "--frames", "2", "--build", "waves")
     assert done.code == 0
     for name in ("full_speed.fst", "random_stalls.fst"):
-        content = Path("waves/small/sim", name).read_bytes()
+        content = Path("waves/small/ulx3s_85f/sim", name).read_bytes()
         assert len(content) > 1000
         assert content[0] == 0, "a block of kind 0, the header, starts an FST file"
-        assert f"waves/small/sim/{name}" in done.out
+        assert f"waves/small/ulx3s_85f/sim/{name}" in done.out
 
 
 def test_an_edited_plan_changes_the_hardware(cli: Cli) -> None:
     assert cli(*SIM).code == 0
-    plan = yaml.safe_load(Path("build/small/plan.yaml").read_text())
+    plan = yaml.safe_load(Path("build/small/ulx3s_85f/plan.yaml").read_text())
     fast = plan["interval"]
     plan["stages"][0].update(rows=1, cols=1)
     Path("slow.yaml").write_text(yaml.safe_dump(plan))
@@ -122,7 +122,7 @@ def test_an_edited_plan_changes_the_hardware(cli: Cli) -> None:
     assert result["exit_code"] == 0
     assert result["stages"][0]["rows"] == result["stages"][0]["cols"] == 1
     assert result["interval"] == result["full speed"]["interval"] == 16 * 2 * 18 > fast
-    written = yaml.safe_load(Path("slow/small/plan.yaml").read_text())
+    written = yaml.safe_load(Path("slow/small/ulx3s_85f/plan.yaml").read_text())
     assert written["stages"][0]["cycles"] == 16 * 2 * 18
 
 

@@ -47,8 +47,8 @@ def test_everything_on_the_golden_model_works(cli: Cli) -> None:
 def test_what_needs_hardware_says_what_there_is_not(cli: Cli, command: str) -> None:
     assert cli.refuses(command, "r.onnx", "--data", "r.npz") == (
         f"the integer model runs in the golden model, but not in hardware:\n{PROBLEM}")
-    assert not Path("build/r/plan.yaml").exists()
-    assert not Path("build/r/rtl").exists()
+    assert not Path("build/r/ulx3s_85f/plan.yaml").exists()
+    assert not Path("build/r/ulx3s_85f/rtl").exists()
 
 
 @pytest.mark.usefixtures("no_stage")

@@ -80,7 +80,7 @@ def plan_text(tmp_path_factory: pytest.TempPathFactory) -> str:
     onnx.save(small_network(), folder / "small.onnx")
     flow = Flow(Console(quiet=True), Settings(model=folder / "small.onnx", build=folder))
     assert flow.plan.stages
-    return (flow.folder / "plan.yaml").read_text()
+    return (flow.board_folder / "plan.yaml").read_text()
 
 
 @pytest.fixture
@@ -218,5 +218,5 @@ def test_a_whole_number_may_have_a_point(cli: Cli, model: Path, plan: dict[str, 
         stage.update({key: float(stage[key]) for key in ("rows", "cols", "lanes")})
     done = cli("build", model, "--plan", edited(plan))
     assert done.code == 0, done
-    assert yaml.safe_load(Path("build/small/plan.yaml").read_text())["stages"][0]["rows"] == int(
+    assert yaml.safe_load(Path("build/small/ulx3s_85f/plan.yaml").read_text())["stages"][0]["rows"] == int(
         plan["stages"][0]["rows"])

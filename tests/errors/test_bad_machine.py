@@ -41,7 +41,7 @@ def test_a_compiler_that_fails(cli: Cli, model: Path) -> None:
     done = process(["sim", model], env=environment(CXX=str(Path("broken").resolve())))
     assert done.code == 1
     first, *rest = done.message.splitlines()
-    log = Path("build/small/sim/compile.log").resolve()
+    log = Path("build/small/ulx3s_85f/sim/compile.log").resolve()
     assert first == f"the C++ compiler ended with exit code 7; the whole output is in '{log}', its end:"
     assert rest[-1] == "internal compiler error: sorry"
     assert "internal compiler error: sorry" in log.read_text()
@@ -93,18 +93,18 @@ def test_a_build_folder_that_is_not_writable(cli: Cli, model: Path) -> None:
                                 "Permission denied; choose another one with --build\n")
 
 
-@pytest.mark.parametrize("inside", ["quantized", "plan.yaml", "rtl", "sim", "golden"])
+@pytest.mark.parametrize("inside", ["quantized", "ulx3s_85f/plan.yaml", "ulx3s_85f/rtl", "ulx3s_85f/sim", "golden"])
 def test_things_in_the_way_inside_the_build_folder(cli: Cli, model: Path, data: Path, inside: str) -> None:
     """A file where a folder must be is replaced, or refused by name; never a traceback."""
     place = Path("build/small") / inside
-    if inside == "plan.yaml":
+    if place.name == "plan.yaml":
         place.mkdir(parents=True)
     else:
         place.parent.mkdir(parents=True)
         place.write_text("in the way")
-    done = cli("sim" if inside == "sim" else "build", model, "--data", data)
+    done = cli("sim" if place.name == "sim" else "build", model, "--data", data)
     assert "Traceback" not in done.err
-    if inside in ("sim", "plan.yaml"):
+    if place.name in ("sim", "plan.yaml"):
         assert done.code == 2
         assert f"build/small/{inside}" in done.message
     else:

@@ -306,7 +306,7 @@ def test_names_in_a_model_are_no_paths_and_no_code(cli: Cli) -> None:
     assert cli("build", "m.onnx", "--build", "out").code == 0
     assert {path.name for path in Path().iterdir()} == {"m.onnx", "out"}
     assert {path.name for path in Path("out").iterdir()} == {"m"}
-    text = Path("out/m/rtl/hwflow_core.v").read_text()
+    text = Path("out/m/ulx3s_85f/rtl/hwflow_core.v").read_text()
     assert "$finish" not in text
 
 

@@ -159,14 +159,16 @@ def flip(path: Path) -> None:
 
 
 DAMAGED = ("small/quantized/arrays.npz", "small/quantized/graph.yaml", "small/quantized/prologue.onnx",
-           "small/quantized/step.json", "small/plan.yaml", "small/rtl/hwflow_core.v", "small/rtl/step.json",
-           "small/rtl/stage0_conv_weights0.hex", "small/sim/stage0_conv_weights0.hex", "small/golden/outputs.npz",
+           "small/quantized/step.json", "small/ulx3s_85f/plan.yaml", "small/ulx3s_85f/rtl/hwflow_core.v",
+           "small/ulx3s_85f/rtl/step.json",
+           "small/ulx3s_85f/rtl/stage0_conv_weights0.hex",
+           "small/ulx3s_85f/sim/stage0_conv_weights0.hex", "small/golden/outputs.npz",
            "small/golden/accuracy.json", ".cache/sim/*/built/bench")
 
 
 def files(folder: Path) -> dict[str, bytes]:
     """The results that must be the same in every run; without the manifest, whose key changes with hwflow's code."""
-    names = ("quantized", "plan.yaml", "rtl", "golden")
+    names = ("quantized", "ulx3s_85f/plan.yaml", "ulx3s_85f/rtl", "golden")
     place = folder / "build/small"
     found = [path for name in names for path in (place / name, *place.glob(f"{name}/*")) if path.is_file()]
     return {str(path.relative_to(place)): path.read_bytes() for path in found if path.name != MANIFEST}

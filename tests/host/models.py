@@ -21,12 +21,12 @@ BAUD = 115_200
 
 
 def leave_design(quantized: Quantized, build: Path, board: str = "ulx3s_85f", **more) -> Path:
-    """build/<model>/quantized and build/<model>/synth/<board>/identity.json; the latter's folder."""
+    """build/<model>/quantized and build/<model>/<board>/synth/identity.json; the latter's folder."""
     graph = quantized.graph
     foldings = [next(iter(layer.foldings(graph))) for layer in graph.layers]
     plan = hls.make_plan(graph, foldings, load_board(board).technology())
     model = build / graph.name
-    folder = model / "synth" / board
+    folder = model / board / "synth"
     (model / "quantized").mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     save_quantized(quantized, model / "quantized")

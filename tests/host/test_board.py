@@ -109,8 +109,8 @@ def test_the_design_is_found_by_its_identity(quantized, tmp_path, monkeypatch):
     there = leave_design(quantized, Path("build"), "ulx3s_85f")
     other = quantize(residual(), rows_for(residual(), 20))
     folder = leave_design(other, Path("build"))
-    (Path("build") / "broken" / "synth" / "x").mkdir(parents=True)
-    (Path("build") / "broken" / "synth" / "x" / "identity.json").write_text("{")
+    (Path("build") / "broken" / "x" / "synth").mkdir(parents=True)
+    (Path("build") / "broken" / "x" / "synth" / "identity.json").write_text("{")
     again = leave_design(quantize(residual(), rows_for(residual(), 30, seed=4)), Path("build/small/reweighted"))
     board = hwflow.host.open(MemoryPort(board_with(load_design(again).quantized, again)))
     assert board.design.folder == again

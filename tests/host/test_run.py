@@ -39,7 +39,7 @@ def place(quantized: Quantized, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     onnx.save(model, "small.onnx")
     write_data(Path("small.npz"), model, rows=30, labels=np.arange(30) % 3)
     leave_design(quantized, Path("build"))
-    return Path("build/small/synth/ulx3s_85f")
+    return Path("build/small/ulx3s_85f/synth")
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_what_is_missing_is_said(cli, place, tmp_path):
 
 def test_a_design_with_new_weights_is_found_where_the_board_is_named(cli, quantized, place):
     """It stands below the first model's folder, not below one of its own."""
-    first, second = Path("build/first/reweighted"), Path("build/first/reweighted/small/synth/ulx3s_85f")
+    first, second = Path("build/first/reweighted"), Path("build/first/reweighted/small/ulx3s_85f/synth")
     Path("build/small").rename("build/away")
     leave_design(quantized, first)
     with Terminal(board_with(quantized, second)) as terminal:
@@ -171,7 +171,7 @@ def test_synthesis_leaves_what_run_needs(cli, tmp_path, monkeypatch):
     monkeypatch.setattr(flow, "synthesize", synthesize)
     settings = flow.Settings(model=Path("small.onnx"), data=Path("small.npz"), board="icebreaker")
     flow.Flow(Console(quiet=True), settings).synthesize()
-    folder = Path("build/small/synth/icebreaker")
+    folder = Path("build/small/icebreaker/synth")
     design = load_design(folder)
     assert design.facts.identity == made["identity"]
     assert design.facts.baud == load_board("icebreaker").baud

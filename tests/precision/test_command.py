@@ -21,7 +21,7 @@ from tests.project.tree import ROOT
 
 DIGITS = ROOT / "models" / "digits_cnn.onnx"
 DATA = ROOT / "models" / "digits_cnn.npz"
-FOLDER = Path("build/small/precision")
+FOLDER = Path("build/small/ulx3s_85f/precision")
 
 
 SMALL = ["quantize", "small.onnx", "--data", "small.npz", "--accuracy-drop", "10"]

@@ -120,7 +120,7 @@ def test_installed_example_checks_and_builds(installed, tmp_path):
         data = ["--data", str(model.with_suffix(".npz"))] if command == "build" else []
         done = run(installed, tmp_path, "hwflow", command, str(model), *data)
         assert done.returncode == 0, done.stderr
-    assert list((tmp_path / "build").glob("*/rtl/*.v")), "Verilog must be written below the current folder"
+    assert list((tmp_path / "build").glob("*/*/rtl/*.v")), "Verilog must be written below the current folder"
 
 
 @pytest.mark.slow

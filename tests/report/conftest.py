@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import Cli
+from tests.e2e.command import WIDE, Cli
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables and messages are looked at in one piece."""
+    monkeypatch.setenv("COLUMNS", WIDE)
 
 
 @pytest.fixture

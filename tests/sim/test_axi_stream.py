@@ -30,10 +30,10 @@ def built(model: Model, place: Path, *words: str) -> AxiSimulation:
     write_data(place / "m.npz", model, rows=FRAMES)
     done = process(["build", "m.onnx", "--data", "m.npz", "--axi-stream", *words], cwd=place)
     assert done.code == 0, done
-    assert f"with AXI4-Stream ports: build/m/rtl/{AXI_STREAM}.v\n" in done.out
+    assert f"with AXI4-Stream ports: build/m/ulx3s_85f/rtl/{AXI_STREAM}.v\n" in done.out
     quantized = load_quantized(place / "build" / "m" / "quantized")
     graph = quantized.graph
-    plan = hls.plan_from_yaml((place / "build" / "m" / "plan.yaml").read_text(), graph,
+    plan = hls.plan_from_yaml((place / "build" / "m" / "ulx3s_85f" / "plan.yaml").read_text(), graph,
                               load_board("ulx3s_85f").technology(), source="plan.yaml")
     random = np.random.default_rng(1)
     frames = {name: noise(graph.tensors[name], FRAMES, random) for name in graph.inputs}

@@ -186,7 +186,7 @@ def test_a_program_of_another_machine(bin_folder: Path, bitstream: Path, monkeyp
 
 def test_the_command(bin_folder: Path, tmp_path: Path) -> None:
     fake(bin_folder)
-    bitstream = tmp_path / "build" / "net" / "synth" / "icebreaker" / "bitstream" / "top.bin"
+    bitstream = tmp_path / "build" / "net" / "icebreaker" / "synth" / "bitstream" / "top.bin"
     cached_step(bitstream.parent, "key", written)
     words = ["program", "models/net.onnx", "--board", "icebreaker", "--build", str(tmp_path / "build")]
     result = CliRunner().invoke(cli, words)
@@ -210,7 +210,7 @@ def written(folder: Path) -> None:
 def test_a_reweighted_model_is_found(bin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(bin_folder)
     monkeypatch.chdir(tmp_path)
-    folder = Path("build/first/reweighted/second/synth/ulx3s_85f")
+    folder = Path("build/first/reweighted/second/ulx3s_85f/synth")
     cached_step(folder / "bitstream", "key", written)
     facts = DesignFacts(bytes(8), "second", "ulx3s_85f", 115200, 25.0, 10, 4, 4, (Folding(1, 1, 1),))
     facts.write(folder)

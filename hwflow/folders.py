@@ -1,0 +1,68 @@
+"""The folders of a model's results.
+
+`build/<model>/` has what its data and settings decide, `build/<model>/<board>/` what depends on a board.
+
+Folders are named by the model's name alone.  Each has a file that says which model file it belongs to, because two
+models in different folders may share a name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from .build import locked, write_atomically
+from .errors import HwflowError
+from .sources import open_plain
+from .synth import Board
+from .target import same_file
+
+__all__ = ["board_folder", "held", "other_model"]
+
+#: What is in a model's folder beside the folders of its boards.
+BESIDE_BOARDS = ("quantized", "golden", "float", "layers", "reweighted", "integers")
+#: The file that names the model, by its path from the folder: both may be moved together.
+MODEL = "model.txt"
+#: No path is longer, bytes.
+LONGEST = 1 << 14
+
+
+def board_folder(folder: Path, board: Board) -> Path:
+    """The folder for `board` in that of a model.  HwflowError for a board with the name of another result."""
+    if board.name in BESIDE_BOARDS or board.name.startswith("."):
+        raise HwflowError(f"a board must have a name that no other result has, not '{board.name}': its results are in "
+                          f"a folder of that name; rename the file '{board.path}'")
+    return folder / board.name
+
+
+@contextlib.contextmanager
+def held(folder: Path, model: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold `folder` for the results of `model`; `say` hears where it had those of another model of the same name."""
+    with locked(folder, say):
+        other = other_model(folder, model)
+        if other is not None:
+            say(f"'{folder}' had the results of another model of the same name, '{other}'; this run replaces them; to "
+                "keep both, give each its own --build")
+        text = os.fsencode(os.path.relpath(model, folder)).decode("utf-8", "backslashreplace")
+        if owner(folder) != text:
+            write_atomically(folder / MODEL, f"{text}\n")
+        yield
+
+
+def other_model(folder: Path, model: Path) -> Path | None:
+    """The model file whose results `folder` has, where that file is there still and is not `model`; else None."""
+    text = owner(folder)
+    other = Path(os.path.normpath(folder / text))
+    with contextlib.suppress(OSError, ValueError):
+        if text and other.is_file() and model.is_file() and not same_file(other, model):
+            return other
+    return None
+
+
+def owner(folder: Path) -> str:
+    """What `held` wrote; nothing where that cannot be read."""
+    with contextlib.suppress(OSError, ValueError), open_plain(folder / MODEL) as file:
+        return file.read(LONGEST).decode("utf-8").rstrip("\n")
+    return ""
