@@ -40,6 +40,7 @@ class Case:
     tolerance: float = 2e-5
     steps: int = 0  # by how much integers may differ
     like: int = 0  # a later version of the same meaning, which the oracle has
+    constants: tuple[int, ...] = ()  # inputs that are initializers, besides those whose elements decide a shape
 
     @property
     def label(self) -> str:
@@ -54,7 +55,7 @@ class Case:
         for i, array in enumerate(self.inputs):
             if array is None:
                 names.append("")
-            elif i in operator.constant:
+            elif i in operator.constant or i in self.constants:
                 names.append(b.constant(f"c{i}", array))
             else:
                 names.append(b.input(f"x{i}", array.dtype, array.shape))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from hwflow.onnx.conversion.downward import downward_step
 from hwflow.onnx.conversion.facts import Facts, Scope, constant_of
 from hwflow.onnx.conversion.site import Refusal, Site
 from hwflow.onnx.conversion.steps import Step
-from hwflow.onnx.conversion.table import DOMAINS, DOWN, UP
+from hwflow.onnx.conversion.table import DOMAINS, UP
+from hwflow.onnx.conversion.unread import without_unread
 from hwflow.onnx.errors import ConversionError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Attribute, Function, Graph, Model, Node, Training
@@ -18,6 +20,9 @@ from hwflow.onnx.schemas import NEWEST, Schema, canonical_domain, find_schema, v
 from hwflow.onnx.versioning.releases import first_release, least_ir
 
 __all__ = ["convert_opset"]
+
+#: The version of the file format since which an initializer need not be an input.
+_PLAIN_INITIALIZERS = 4
 
 
 def convert_opset(model: Model, target: int | Mapping[str, int], limits: Limits = DEFAULT_LIMITS) -> Model:
@@ -79,6 +84,7 @@ class _Conversion:
     targets: dict[str, int]
     limits: Limits
     problems: list[_Problem] = field(default_factory=list)
+    holds_constants: bool = False
 
     def __post_init__(self) -> None:
         model = self.model
@@ -98,6 +104,8 @@ class _Conversion:
         opsets = {**self.imported, **self.converted_sets(model.opsets)}
         functions = tuple(map(self.function, model.functions))
         needed = max((least_ir(domain, version) or 0 for domain, version in opsets.items()), default=0)
+        if self.holds_constants:
+            needed = max(needed, _PLAIN_INITIALIZERS)
         ir_version = max(model.ir_version, needed)
         return replace(
             model, graph=graph, training=training, functions=functions, opsets=opsets, ir_version=ir_version
@@ -128,7 +136,11 @@ class _Conversion:
         scope.constants.update((name, array) for name, array in graph.initializers.items() if name not in fed)
         nodes = self.nodes(graph.nodes, opsets, scope)
         unchanged = len(nodes) == len(graph.nodes) and all(a is b for a, b in zip(nodes, graph.nodes, strict=True))
-        return graph if unchanged else replace(graph, nodes=nodes)
+        if unchanged:
+            return graph
+        self.holds_constants |= bool(scope.initializers)
+        converted = replace(graph, nodes=nodes, initializers={**graph.initializers, **scope.initializers})
+        return converted if self.model.training else without_unread(graph, converted)
 
     def nodes(self, nodes: Sequence[Node], opsets: Mapping[str, int], scope: Scope) -> tuple[Node, ...]:
         made: list[Node] = []
@@ -246,4 +258,4 @@ def _step_of(site: Site) -> Step:
         versions = versions_of(node.domain, node.op_type)
         since = next(schema.since for schema in versions if schema.since > site.schema.since)
         return UP[node.domain, node.op_type][since]
-    return DOWN[node.domain, node.op_type][site.schema.since]
+    return downward_step(site.schema)

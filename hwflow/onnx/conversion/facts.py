@@ -72,6 +72,8 @@ class Scope:
     outer: Scope | None = None
     constants: dict[str, Array] = field(default_factory=dict)
     made: dict[str, tuple[Node, Mapping[str, int]]] = field(default_factory=dict)
+    #: Constants that no node of the wanted operator set can hold.
+    initializers: dict[str, Array] = field(default_factory=dict)
     _found: dict[str, ValueType | None] = field(default_factory=dict)
 
     @cached_property

@@ -79,7 +79,7 @@ GREW: tuple[tuple[str, tuple[int, ...]], ...] = (
     ("Max Mean Min Sum", (8,)),
     ("MaxPool", (8, 10, 11)),
     ("Pad Resize", (18, 19)),
-    ("QuantizeLinear", (13, 19, 21, 23)),
+    ("QuantizeLinear", (13, 21, 23)),
     ("Range", (27,)),
     ("ScatterElements ScatterND", (16, 18)),
 )

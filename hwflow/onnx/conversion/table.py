@@ -1,4 +1,4 @@
-"""What leads from each version of each operator to its neighbours: all steps in two tables."""
+"""What leads from each version of each operator to the next one: all steps in one table.  `downward` has the others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hwflow.onnx.conversion import (
     moving,
     normalization,
     pooling,
+    quantization,
     recurrent,
     reductions,
     resize,
@@ -20,7 +21,7 @@ from hwflow.onnx.conversion import (
 from hwflow.onnx.conversion.same import GREW, GREW_ML, WIDENED
 from hwflow.onnx.conversion.steps import SAME, Step, Steps
 
-__all__ = ["DOMAINS", "DOWN", "UP"]
+__all__ = ["DOMAINS", "UP"]
 
 #: The operator sets whose versions are converted.
 DOMAINS = ("", "ai.onnx.ml")
@@ -53,12 +54,8 @@ UP: Mapping[tuple[str, str], Mapping[int, Step]] = _table(
     {
         "": (
             _unchanged(WIDENED, GREW), elementwise.UP, training.UP, normalization.UP, reductions.UP, moving.UP,
-            resize.UP, pooling.UP, recurrent.UP, signal.UP, control.UP,
+            resize.UP, pooling.UP, quantization.UP, recurrent.UP, signal.UP, control.UP,
         ),
         "ai.onnx.ml": (_unchanged(GREW_ML), ml.UP),
     }
 )  # fmt: skip
-
-#: (domain, operator) to {version: the step from it to the version before}; from an operator's first version to operator
-#: sets that do not have the operator.
-DOWN: Mapping[tuple[str, str], Mapping[int, Step]] = _table({"": (_unchanged(WIDENED),), "ai.onnx.ml": ()})
