@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import click
 
 from .onnx.limits import parse_limits
+from .onnx.schemas import canonical_domain
 from .synth.clock import ON_BOARD
 
 __all__ = ["LAST_SEED", "MOST_SEEDS", "board_option", "clock", "clock_option", "data_option", "input_shape",
-           "json_option", "limit_option", "model_options", "plan_options", "quantization_options",
-           "reweightable_option", "seconds", "widths"]
+           "json_option", "limit_option", "model_options", "one_version", "operator_set", "plan_options",
+           "quantization_options", "reweightable_option", "seconds", "widths"]
 
 #: No FPGA here is faster.
 MOST_MHZ = 1000.0
@@ -36,6 +37,23 @@ def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     if not name or not sizes or min(sizes) < 1:
         raise click.BadParameter(f"{text!r} must be an input's name and its sizes, like image=1,3,32,32")
     return name, sizes
+
+
+def operator_set(text: str) -> tuple[str, int]:
+    """`21` or `ai.onnx.ml=3` as the domain and the version."""
+    domain, _, version = text.rpartition("=")
+    if not version.isdecimal():
+        raise click.BadParameter(f"{text!r} must be a version, or a domain and its version like ai.onnx.ml=3")
+    return canonical_domain(domain), int(version)
+
+
+def one_version(sets: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    """The versions by domain; one of two for the same domain would be passed over in silence."""
+    domains = [domain for domain, _ in sets]
+    twice = next((domain for domain in domains if domains.count(domain) > 1), None)
+    if twice is not None:
+        raise click.BadParameter(f"{twice or 'ai.onnx'} must have one version, not {domains.count(twice)}")
+    return dict(sets)
 
 
 def once(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:

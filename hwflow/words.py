@@ -25,6 +25,8 @@ from .options import (
     json_option,
     limit_option,
     model_options,
+    one_version,
+    operator_set,
     plan_options,
     quantization_options,
     reweightable_option,
@@ -244,6 +246,9 @@ def diff(as_json: bool, **options: Any) -> None:
 @onnx_group.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("target", type=click.Path(path_type=Path))
+@click.option("--opset", "opsets", type=operator_set, multiple=True, metavar="[DOMAIN=]VERSION",
+              callback=lambda _context, _parameter, sets: one_version(sets),
+              help="Write it for another operator set, with the same meaning: 21, or ai.onnx.ml=3.")
 @click.option("--external-data", is_flag=True, help="Put large weights into a file beside the model.")
 @limit_option
 @json_option

@@ -13,6 +13,7 @@ from ..errors import HwflowError
 from ..onnx.container.files import read
 from ..onnx.container.opset_document import MAGIC, load_operator_set
 from ..onnx.limits import DEFAULT_LIMITS, Limits
+from ..onnx.model import Model
 from ..onnx.rules.catalogue import CATALOGUE, CONFLICTS, RuleEntry
 from ..onnx.rules.walk import tensors
 from ..onnx.versioning.diff import Bump, Change, compare_models, largest, next_version
@@ -79,15 +80,41 @@ def _summary(old: Path, new: Path, changes: tuple[Change, ...], facts: Mapping[s
 
 
 def convert(
-    console: Console, source: Path, target: Path, external_data: bool, limits: Limits = DEFAULT_LIMITS
+    console: Console,
+    source: Path,
+    target: Path,
+    external_data: bool,
+    opsets: Mapping[str, int] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Result:
-    """Write a model again: binary or text by the suffix of the file, its weights inside or beside it."""
+    """Write a model again: binary or text by the suffix of the file, its weights inside or beside it.
+
+    `opsets` are the versions of operator sets, by domain, that it shall have.
+    """
     model = onnx.load(source, limits=limits)
+    if opsets:
+        model = _in_sets(console, source, model, opsets, limits)
     if target.exists() or external_data:
         require_apart(source, target, limits)
     onnx.save(model, target, external=True if external_data else None)
     console.say(f"{target}: written, {target.stat().st_size} bytes" + (" and its data beside it" * external_data))
-    return {"exit_code": 0, "path": str(target), "bytes": target.stat().st_size}
+    sets = {domain or "ai.onnx": version for domain, version in model.opsets.items()}
+    return {"exit_code": 0, "path": str(target), "bytes": target.stat().st_size, "opsets": sets}
+
+
+def _in_sets(console: Console, source: Path, model: Model, opsets: Mapping[str, int], limits: Limits) -> Model:
+    """The model in other operator sets; says what became of its nodes."""
+    missing = [domain or "ai.onnx" for domain in opsets if domain not in model.opsets]
+    if missing:
+        raise HwflowError(f"{source} must import the operator set {missing[0]} to convert it; it does not use it")
+    converted = onnx.convert_opset(model, opsets, limits)
+    for domain, version in opsets.items():
+        name, before = domain or "ai.onnx", model.opsets[domain]
+        console.say(f"{name}: version {version}" + (f", before {before}" if before != version else " already"))
+    kept = {id(node) for node in model.graph.nodes}
+    new = sum(id(node) not in kept for node in converted.graph.nodes)
+    console.say(f"nodes: {len(converted.graph.nodes)}, {new} of them new, before {len(model.graph.nodes)}")
+    return converted
 
 
 def extract(

@@ -5,6 +5,8 @@ The rules in `hwflow.onnx.rules` report findings; these are raised where work ca
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hwflow.errors import HwflowError
 
 __all__ = [
@@ -18,12 +20,27 @@ __all__ = [
     "TensorDataError",
     "TrainingError",
     "TypeMismatch",
+    "Unconverted",
     "Unsupported",
 ]
 
 
+@dataclass(frozen=True)
+class Unconverted:
+    """A node that has no form with its meaning in the wanted operator set: where it stands, why, and what to do."""
+
+    path: str
+    label: str
+    why: str
+    remedy: str
+
+
 class ConversionError(HwflowError):
-    """A node has no form of the same meaning in the wanted operator set; the message lists every such node."""
+    """The model cannot be written for the wanted operator set; `nodes` says which of its nodes cannot."""
+
+    def __init__(self, message: str, nodes: tuple[Unconverted, ...] = ()) -> None:
+        super().__init__(message)
+        self.nodes = nodes
 
 
 class FormatError(HwflowError):

@@ -24,7 +24,8 @@ from hwflow.quantize.imported import require_layers
 from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.meaning import Meaning, Trail
-from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal, raise_opset
+from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal
+from hwflow.quantize.passes.opset import convert_old
 from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.sums import sum_to_add
 from hwflow.quantize.passes.transposed import transposed_to_conv
@@ -48,8 +49,10 @@ __all__ = [
     "save_quantized",
 ]
 
-#: What makes a standard QDQ model of one that writes its integers in another way, in order; others stay as they are.
+#: What gives a model the forms that the rest knows, and its integers those of a standard QDQ model, in order; models
+#: that have them stay as they are.
 DIALECT_PASSES: tuple[Pass, ...] = (
+    Pass("convert-opset", "Write models of older operator sets as operator set 13 does.", convert_old),
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
@@ -60,7 +63,6 @@ DIALECT_PASSES: tuple[Pass, ...] = (
 
 #: What a QDQ model goes through before it is imported, in order.
 QDQ_PASSES: tuple[Pass, ...] = (
-    Pass("raise-opset", "Write operators as operator set 13 does.", raise_opset),
     Pass("max-pool-last", "Move Relu, Clip and QuantizeLinear in front of a MaxPool.", max_pool_last),
     Pass("layout-before-dequantize", "Change the layout of integers, not of reals.", layout_before_dequantize),
     Pass("merge-equal", "Quantize, dequantize and move a tensor once in each way.", merge_equal),

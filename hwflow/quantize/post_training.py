@@ -24,7 +24,7 @@ from hwflow.quantize.passes.concat import clamps_before_concat
 from hwflow.quantize.passes.functions import functions_before_moves
 from hwflow.quantize.passes.insert import insert
 from hwflow.quantize.passes.names import name_nodes
-from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last, raise_opset
+from hwflow.quantize.passes.normalise import matrix_to_gemm, max_pool_last
 from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.points import Point, common_ranges, points, scale_source
 from hwflow.quantize.passes.prelu import prelu_to_relu
@@ -39,7 +39,6 @@ __all__ = ["EQUALIZE", "FLOAT_PASSES", "PostTraining", "Prepared", "finish", "pr
 #: What a float model goes through before its ranges are measured, in order.
 FLOAT_PASSES: tuple[Pass, ...] = (
     Pass("name-nodes", "Give every node a name of its own.", name_nodes),
-    Pass("raise-opset", "Write operators as operator set 13 does.", raise_opset),
     Pass("matrix-to-gemm", "Give products one form: Gemm with transB and bias, Conv with bias.", matrix_to_gemm),
     Pass("functions-before-moves", "Compute functions of elements before elements move.", functions_before_moves),
     Pass("fold-affine", "Fold batch normalization, bias and scaling into the weights before them.", fold_affine),

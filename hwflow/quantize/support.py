@@ -35,6 +35,8 @@ MAX_ELEMENTS = 1 << 24
 
 NO_HARDWARE = "replace it in the model before the export, or cut the model in front of it and run the rest on the host"
 
+FOR_INFERENCE = "export the model for inference"
+
 
 def operators_without_hardware(model: Model) -> list[Problem]:
     """Nodes of a model as its file has it whose operator has no hardware; for a model that cannot be inferred.
@@ -115,8 +117,11 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
     if node.op_type in MOVES and not moves(node, graph) and not host.intersection(node.outputs):
         yield _of_move(node, graph)
         return
+    if node.op_type == "BatchNormalization" and _trains(node):
+        yield Problem.of(node, "normalizes with the statistics of the batch, as in training", FOR_INFERENCE)
+        return
     if node.op_type == "Dropout" and not is_identity(node, model):
-        yield Problem.of(node, "drops elements at random, as in training", "export the model for inference")
+        yield Problem.of(node, "drops elements at random, as in training", FOR_INFERENCE)
         return
     dynamic = [name for name in dynamic_inputs(node, graph) if name not in weights]
     if node.op_type in MATRIX:
@@ -145,6 +150,11 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
             f"{node.op_type} runs on the host, but layers behind it need hardware",
             "remove it, or end the model with it and run the rest as a model of its own",
         )
+
+
+def _trains(node: Node) -> bool:
+    """Whether a BatchNormalization computes statistics: by `training_mode`, before version 14 by its other outputs."""
+    return bool(node.attributes.get("training_mode")) or any(node.outputs[1:])
 
 
 def _of_move(node: Node, graph: Graph) -> Problem:

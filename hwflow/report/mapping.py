@@ -26,6 +26,7 @@ from ..quantize import Quantized, quantize
 from ..quantize.dialects.standard import RULES
 from ..quantize.graphs import consumers, dynamic_inputs, host_prefix, host_suffix
 from ..quantize.operators import HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, QUANTIZERS
+from ..quantize.passes.opset import convert_old
 from ..quantize.problems import NoHardware, Problem
 from ..quantize.settings import (
     ActivationSettings,
@@ -139,11 +140,23 @@ def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits 
         except HwflowError as error:
             look.whole(error)
             static = None
+    if static is not None:
+        static = _in_known_forms(static, look)
     if static is None:
         for problem in operators_without_hardware(base):
             look.add(problem)
         return look.result(None, None)
     return look.result(static, look.parts(static))
+
+
+def _in_known_forms(static: Model, look: _Look) -> Model | None:
+    """Operators as the quantizer knows them; None where some have no such form, and `look` knows why."""
+    try:
+        return convert_old(static)
+    except NoHardware as error:
+        for problem in error.problems:
+            look.add(problem)
+        return None
 
 
 class _Look:
@@ -216,6 +229,7 @@ class _Look:
     def result(self, static: Model | None, quantized: Quantized | None) -> Mapped:
         nodes = self.model.graph.nodes
         kept, host = _kept(static), _on_host(static, quantized)
+        forms = {} if static is None else {name: node.op_type for node in static.graph.nodes for name in node.outputs}
         found = []
         for index, node in enumerate(nodes):
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
@@ -228,7 +242,8 @@ class _Look:
             elif not kept.intersection(node.outputs):
                 fate = Fate.CONSTANT
             else:
-                fate = Fate.HOST if any((node.op_type, output) in host for output in node.outputs) else Fate.HARDWARE
+                there = any((forms.get(output, node.op_type), output) in host for output in node.outputs)
+                fate = Fate.HOST if there else Fate.HARDWARE
             found.append(NodeMapping(index, node.label, name, operator, fate, why, remedy))
         problems = tuple(dict.fromkeys(self.general))
         return Mapped(tuple(found), problems, quantized.graph if quantized else None, self.complete)

@@ -17,6 +17,7 @@ from ..onnx.run.functions import Functions, graphs_of
 from ..quantize import Quantized
 from ..quantize.graphs import host_prefix, host_suffix
 from ..quantize.operators import HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, QUANTIZERS
+from ..quantize.passes.opset import convert_old
 from ..quantize.support import operators_without_hardware, unsupported
 
 __all__ = [
@@ -64,7 +65,7 @@ def places(source: Model, static: Callable[[], Model], trial: Callable[[], Quant
         return Places(tuple(Place(Where.NOWHERE, str(error)) for _ in source.graph.nodes), str(error))
     missing = nodes_without_operator(source)
     try:
-        model = simplify(static())
+        model = convert_old(simplify(static()))
     except HwflowError as error:
         problem = str(error)
         return Places(_without_shapes(source, missing), problem)
@@ -149,6 +150,7 @@ def _with_shapes(
     else:
         programs = (quantized.prologue, quantized.epilogue)
         host = {(node.op_type, name) for p in programs for node in p.graph.nodes for name in node.outputs}
+    forms = {name: node.op_type for node in graph.nodes for name in node.outputs}
     found = []
     for index, node in enumerate(source.graph.nodes):
         if index in missing:
@@ -159,7 +161,7 @@ def _with_shapes(
             found.append(Place(Where.HOST, reasons[node.label]))
         elif node.name and node.name in layers:
             found.append(Place(Where.HOST, layers[node.name]))
-        elif any((node.op_type, name) in host for name in node.outputs):
+        elif any((forms.get(name, node.op_type), name) in host for name in node.outputs):
             found.append(Place(Where.HOST, "around the hardware"))
         else:
             found.append(Place(Where.HARDWARE))

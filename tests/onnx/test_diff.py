@@ -321,6 +321,28 @@ def test_convert(cli: Cli, saved: Callable[[str, onnx.ValueInfoProto, int], str]
     assert compare_models(load("w.onnx"), load("e.onnx")) == ()
 
 
+def test_convert_to_another_operator_set(cli: Cli) -> None:
+    b = Builder("g")
+    b.output(b.node("Softmax", b.input("x", np.float32, (2, 3, 4)), output="y"), np.float32)
+    save(b.model(opset=11, opsets={"ai.onnx.ml": 2}), "old.onnx")
+    done = cli("onnx", "convert", "old.onnx", "new.onnx", "--opset", "21", "--opset", "ai.onnx.ml=2")
+    assert done.out.splitlines()[:3] == [
+        "ai.onnx: version 21, before 11",
+        "ai.onnx.ml: version 2 already",
+        "nodes: 4, 4 of them new, before 1",
+    ]
+    assert load("new.onnx").opsets == {"": 21, "ai.onnx.ml": 2}
+    for word, message in (
+        ("ai.onnx=29", "the version of ai.onnx must be 1 to 28, not 29; choose one that hwflow knows"),
+        ("com.acme=1", "old.onnx must import the operator set com.acme to convert it; it does not use it"),
+    ):
+        assert cli.refuses("onnx", "convert", "old.onnx", "no.onnx", "--opset", word) == message
+    assert "must have one version, not 2" in cli(
+        "onnx", "convert", "old.onnx", "no.onnx", "--opset", "13", "--opset", "ai.onnx=14"
+    ).err
+    assert not Path("no.onnx").exists()
+
+
 def test_the_rules_are_listed(cli: Cli) -> None:
     assert len(cli("onnx", "rules", "--json").json["rules"]) == 196
     assert (

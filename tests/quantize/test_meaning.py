@@ -183,7 +183,7 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "fold-pads": (padded, writes("Conv", pads=(0, 0, 2, 2))),
     "dequantize-before-pool": (pooled_integers, computes("DequantizeLinear", 1, lambda scale: 2 * scale)),
     "name-nodes": (float_model, forgets("Relu")),
-    "raise-opset": (limited, computes("Clip", 2, lambda high: 0.5 * high)),
+    "convert-opset": (limited, computes("Clip", 2, lambda high: 0.5 * high)),
     "matrix-to-gemm": (gemm, computes("Gemm", 1, np.transpose)),
     "functions-before-moves": (shuffled, writes("LeakyRelu", alpha=0.1)),
     "fold-affine": (batch_normalization, computes("Conv", 2, lambda bias: bias + 0.01)),

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from hwflow.onnx.conversion.downward import downward_step
 from hwflow.onnx.conversion.facts import Facts, Scope, constant_of
+from hwflow.onnx.conversion.form import broken_rule
 from hwflow.onnx.conversion.site import Refusal, Site
 from hwflow.onnx.conversion.steps import Step
 from hwflow.onnx.conversion.table import DOMAINS, UP
 from hwflow.onnx.conversion.unread import without_unread
-from hwflow.onnx.errors import ConversionError
+from hwflow.onnx.errors import ConversionError, Unconverted
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Attribute, Function, Graph, Model, Node, Training
 from hwflow.onnx.rewrite.renaming import Fresh, all_names, fresh_names, reads
@@ -43,7 +44,7 @@ def convert_opset(model: Model, target: int | Mapping[str, int], limits: Limits 
     conversion = _Conversion(model, wanted, limits)
     converted = conversion.model_converted()
     if conversion.problems:
-        raise ConversionError(_message(conversion.problems, wanted))
+        raise ConversionError(_message(conversion.problems, wanted), tuple(conversion.problems))
     return converted
 
 
@@ -64,18 +65,11 @@ def _wanted(target: int | Mapping[str, int]) -> dict[str, int]:
     return wanted
 
 
-def _message(problems: Sequence[_Problem], wanted: Mapping[str, int]) -> str:
+def _message(problems: Sequence[Unconverted], wanted: Mapping[str, int]) -> str:
     sets = " and ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in wanted.items())
     count = "1 node has" if len(problems) == 1 else f"{len(problems)} nodes have"
-    lines = [f"  {p.where}: {p.why}\n    {p.remedy}" for p in problems]
+    lines = [f"  {p.path}: {p.why}\n    {p.remedy}" for p in problems]
     return "\n".join([f"{count} no form with the same meaning in {sets}:", *lines])
-
-
-@dataclass(frozen=True)
-class _Problem:
-    where: str
-    why: str
-    remedy: str
 
 
 @dataclass
@@ -83,7 +77,7 @@ class _Conversion:
     model: Model
     targets: dict[str, int]
     limits: Limits
-    problems: list[_Problem] = field(default_factory=list)
+    problems: list[Unconverted] = field(default_factory=list)
     holds_constants: bool = False
 
     def __post_init__(self) -> None:
@@ -184,11 +178,11 @@ class _Conversion:
                 if site is None:
                     yield node
                     continue
-                _step_of(site)(site)
+                _run(_step_of(site), site)
             except Refusal as refusal:
                 operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
                 place = f"{where}, {operator} of operator set {sets.get(node.domain, 0)}"
-                self.problems.append(_Problem(place, refusal.why, refusal.remedy))
+                self.problems.append(Unconverted(place, node.label, refusal.why, refusal.remedy))
                 continue
             for domain, version in site.opsets.items():
                 if domain not in opsets:
@@ -205,12 +199,14 @@ class _Conversion:
         if self.functions.called(node, opsets) is not None:
             self.require_function(node, there, target)
             return None
-        if here is None or here.deprecated:
+        if here is None or (here.deprecated and _next(here, upward=True) is None):
             raise Refusal(
                 f"operator set {version} has no operator of this name", "export the model again with the right version"
             )
         if there is not None and here.since == there.since:
             return None
+        if (wrong := broken_rule(node, here)) is not None:
+            raise Refusal(wrong, "the file breaks a rule of ONNX, see `hwflow check`; export the model again")
         wanted = _next(here, target > version)
         since = wanted.since if wanted is not None and target > version else here.since - 1
         known = None if wanted is None or wanted.deprecated else wanted
@@ -250,6 +246,17 @@ def _next(here: Schema, upward: bool) -> Schema | None:
     versions = versions_of(here.domain, here.name)
     index = next(i for i, schema in enumerate(versions) if schema.since == here.since) + (1 if upward else -1)
     return versions[index] if 0 <= index < len(versions) else None
+
+
+def _run(step: Step, site: Site) -> None:
+    """A step; a refusal where the numbers of the node are none that the operator can work with."""
+    try:
+        step(site)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise Refusal(
+            f"what it states must suit the operator ({str(error) or type(error).__name__})",
+            "the file breaks a rule of ONNX; export the model again",
+        ) from error
 
 
 def _step_of(site: Site) -> Step:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hwflow.onnx.conversion.site import Site
@@ -122,8 +120,7 @@ def in_double(site: Site) -> None:
         site.keep()
         return
     inputs = (site.cast(site.input(0), np.float64), *site.node.inputs[1:])
-    attributes: dict[str, Any] = site.attributes()
-    between = site.add(site.node.op_type, *inputs, **attributes)
+    between = site.add(site.node.op_type, *inputs, **site.attributes())
     code = next(entry.code for entry in ELEMENT_TYPES if entry.dtype == dtype)
     site.result("Cast", between, to=code)
 

@@ -104,7 +104,7 @@ class Site:
             )
         return value
 
-    def attributes(self, *without: str, **more: Attribute) -> dict[str, Attribute]:
+    def attributes(self, *without: str, **more: Attribute) -> dict[str, Any]:
         """The node's attributes without some and with others."""
         return {**{key: value for key, value in self.node.attributes.items() if key not in without}, **more}
 
@@ -174,7 +174,7 @@ class Site:
 
     def keep(self, **changes: Any) -> None:
         """The node itself, with `changes` of its fields."""
-        self.made.append(replace(self.node, **changes))
+        self.made.append(replace(self.node, **changes) if changes else self.node)
 
     def result(self, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> None:
         """The node that gives the outputs: under the name of the old one."""

@@ -8,12 +8,10 @@ import numpy as np
 
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Model
-from hwflow.onnx.schemas import find_schema
 from hwflow.onnx.versioning.releases import least_ir
 from hwflow.quantize.dialects import microsoft, qonnx, qoperator
 from hwflow.quantize.dialects.rewriting import Rewriting, Table
-from hwflow.quantize.passes.normalise import raise_opset
-from hwflow.quantize.problems import Problem, raise_all
+from hwflow.quantize.passes.opset import in_opset
 
 __all__ = ["RULES", "to_standard_qdq"]
 
@@ -27,13 +25,14 @@ _SIXTEEN_BITS = 21
 def to_standard_qdq(model: Model) -> Model:
     """`model` with QOperator and QONNX nodes rewritten as standard nodes between QuantizeLinear and DequantizeLinear.
 
-    Of `model`, and of the result, types and shapes are known.  A model without such nodes is returned as it is.  The
-    result has operator set 13 at least (21 where integers have 16 bits), and the other domains of its remaining nodes.
+    Of `model`, and of the result, types and shapes are known; both have operator set 13 at least (the result 21 where
+    integers have 16 bits), the result also the other domains of its remaining nodes.  A model without such nodes is
+    returned as it is.
     HwflowError: every node that has no standard form, in one message.
     """
     if not any((node.domain, node.op_type) in RULES for node in model.graph.nodes):
         return model
-    model = _imported(Rewriting(raise_opset(model)).run(RULES))
+    model = _imported(Rewriting(model).run(RULES))
     return simplify(infer(_with_16_bits(model) if _has_16_bits(model) else model))
 
 
@@ -55,15 +54,5 @@ def _has_16_bits(model: Model) -> bool:
 
 
 def _with_16_bits(model: Model) -> Model:
-    """In operator set 21, where every node may stay as it is written."""
-    opset = model.opsets[""]
-    if opset >= _SIXTEEN_BITS:
-        return model
-    problems = []
-    for node in model.graph.nodes:
-        schema = find_schema(node.domain, node.op_type, _SIXTEEN_BITS) if not node.domain else None
-        if schema is not None and not set(node.attributes) <= set(schema.attributes):
-            why = f"is written for operator set {opset}, but integers of 16 bits need {_SIXTEEN_BITS}"
-            problems.append(Problem.of(node, why, f"export the model with operator set {_SIXTEEN_BITS} or newer"))
-    raise_all(problems)
-    return _imported(replace(model, opsets={**model.opsets, "": _SIXTEEN_BITS}))
+    """In operator set 21, the first with quantizers of 16 bits."""
+    return model if model.opsets[""] >= _SIXTEEN_BITS else _imported(in_opset(model, _SIXTEEN_BITS))

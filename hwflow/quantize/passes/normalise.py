@@ -19,54 +19,16 @@ from hwflow.quantize.graphs import (
     with_graph,
 )
 from hwflow.quantize.operators import CLAMPS, LAYOUT, MAX_POOLS, QUANTIZERS
-from hwflow.quantize.passes.opset import raised_move
 
 __all__ = [
-    "OPSET",
     "layout_before_dequantize",
     "matrix_to_gemm",
     "max_pool_last",
     "merge_equal",
-    "raise_opset",
 ]
-
-#: The operator set that every model is raised to: the first with per-channel quantization.
-OPSET = 13
 
 #: Constants up to this many elements are compared by value.
 _SMALL = 64
-
-
-def raise_opset(model: Model) -> Model:
-    """Write the operators that changed their form before operator set 13 the way that set writes them."""
-    if model.opsets.get("", OPSET) >= OPSET:
-        return model
-    added = Additions(model.graph)
-
-    def moved_to_input(node: Node, attributes: tuple[str, ...], dtype: type[np.generic]) -> Node:
-        inputs = list(node.inputs[:1])
-        for key in attributes:
-            value = node.attributes.get(key)
-            inputs.append("" if value is None else added.constant(f"{node.outputs[0]}.{key}", np.array(value, dtype)))
-        kept = {key: value for key, value in node.attributes.items() if key not in attributes}
-        return replace(node, inputs=tuple(inputs), attributes=kept)
-
-    def raised(node: Node) -> Node:
-        if node.op_type in ("Squeeze", "Unsqueeze") and "axes" in node.attributes:
-            return moved_to_input(node, ("axes",), np.int64)
-        if node.op_type == "Clip" and model.opsets[""] < 11:
-            return moved_to_input(node, ("min", "max"), np.float32)
-        if node.op_type in ("Softmax", "LogSoftmax", "Hardmax"):
-            # Before 13 the axes from `axis` (default 1) on were one; of rank 2 that is the same.
-            return replace(node, attributes={**node.attributes, "axis": attribute(node, "axis", 1)})
-        if node.op_type == "BatchNormalization":
-            return replace(node, attributes={k: v for k, v in node.attributes.items() if k in ("epsilon", "momentum")})
-        return node
-
-    nodes = list[Node]()
-    for node in model.graph.nodes:
-        nodes += raised_move(node, model.opsets[""], model.graph, added) or [raised(node)]
-    return replace(with_graph(model, nodes, added.initializers), opsets={**model.opsets, "": OPSET})
 
 
 def matrix_to_gemm(model: Model) -> Model:

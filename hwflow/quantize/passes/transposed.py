@@ -21,9 +21,6 @@ from hwflow.quantize.problems import Problem, raise_all
 
 __all__ = ["transposed_to_conv"]
 
-#: Where Slice has its numbers as inputs.
-_SLICE_INPUTS = 10
-
 
 @dataclass(frozen=True)
 class _Axis:
@@ -163,8 +160,6 @@ class _Work:
             "starts": tuple(axis.first for axis in axes), "ends": tuple(axis.first + axis.kept for axis in axes),
             "axes": tuple(range(2, len(made))),
         }  # fmt: skip
-        if self.model.opsets.get("", _SLICE_INPUTS) < _SLICE_INPUTS:
-            return [Node("Slice", (), (), dict(numbers))]
         inputs = (self.added.constant(f"{base}.{key}", np.array(value, np.int64)) for key, value in numbers.items())
         return [Node("Slice", tuple(inputs), ())]
 

@@ -238,10 +238,3 @@ def test_all_problems_at_once() -> None:
     assert message.startswith("2 parts of the model cannot become hardware:")
     assert "'first' (Quant)" in message
     assert "'second' (Quant)" in message
-
-
-def test_sixteen_bits_beside_an_operator_of_an_older_form() -> None:
-    m = Maker((1, 3))
-    mean = m.node("ReduceMean", m.x, axes=[1], name="mean")
-    message = refusal(m.model(m.node("Quant", mean, 1.0, 0.0, 16.0, domain=QONNX)))
-    assert "'mean' (ReduceMean): is written for operator set 13, but integers of 16 bits need 21" in message

@@ -115,6 +115,13 @@ def test_sixteen_bits_need_a_later_operator_set() -> None:
     assert made.ir_version >= 10
 
 
+def test_sixteen_bits_behind_an_operator_that_changed_its_form() -> None:
+    m = Maker((1, 3))
+    mean = m.node("ReduceMean", m.x, axes=[1], name="mean")
+    made = agree(m.model(m.quant(mean, 2.0**-9, 0, 16)), {"x": np.float32([[1, 2.5, -0.25]])})
+    assert made.opsets[""] == 21
+
+
 def test_parameters_that_nodes_compute() -> None:
     """The bit width as Brevitas computes it, and a scale that is a product."""
     m = Maker((1, 2800))
