@@ -61,7 +61,7 @@ class Net:
 
     def __init__(self, rng: np.random.Generator, style: Style, exact: bool = False) -> None:
         self.rng, self.style, self.exact = rng, style, exact
-        self.b, self.count = Builder("random"), 0
+        self.b, self.count, self.ties = Builder("random"), 0, 0
         self.opset = int(self.rng.choice([14, 16, 17, 18, 21]))
 
     # Small tools.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy as np
 from hwflow import onnx
 from hwflow.onnx.model import Model
 from hwflow.quantize.graphs import shape_of
+from tests.quantize.exact_resize import agree
 from tests.quantize.random_nets import Net, Style, T
 
-__all__ = ["KINDS", "small_model"]
+__all__ = ["KINDS", "Small", "small_network"]
 
 
 def _as_made(net: Net, t: T, name: str) -> T:
@@ -27,34 +29,49 @@ def _as_made(net: Net, t: T, name: str) -> T:
 
 
 def resized(net: Net, t: T) -> T:
-    """A Resize in mode nearest: coordinates, roundings, sizes and scales, and windows that reach over the edge."""
+    """A Resize in mode nearest: coordinates, roundings, sizes and scales, and windows that reach over the edge.
+
+    Forms whose places float32 rounds to others than exact arithmetic are drawn again.
+    """
     t = net.q(t)
+    while (form := _resize_form(net, t)) is None:
+        net.ties += 1
+    inputs, attributes = form
+    return _as_made(net, t, net.node("Resize", t.name, *inputs, **attributes))
+
+
+def _resize_form(net: Net, t: T) -> tuple[list[Any], dict[str, Any]] | None:
+    """Random inputs and attributes; None where the places are ties."""
     coordinates = ["asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners"]
     coordinates += ["half_pixel_symmetric"] if net.opset >= 19 else []
     coordinates += [] if t.bipolar else ["tf_crop_and_resize"]
-    attributes: dict[str, Any] = {
-        "mode": "nearest", "coordinate_transformation_mode": net.pick(*coordinates),
-        "nearest_mode": net.pick("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"),
-    }  # fmt: skip
+    mode, nearest = net.pick(*coordinates), net.pick("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+    attributes: dict[str, Any] = {"mode": "nearest", "coordinate_transformation_mode": mode, "nearest_mode": nearest}
     spatial, rank = t.shape[2:], len(t.shape)
     own = net.opset >= 18 and net.chance(0.4)
     lead = () if own else (1, t.channels)
     if own:
         attributes["axes"] = tuple(range(2, rank))
-    crop = attributes["coordinate_transformation_mode"] == "tf_crop_and_resize"
     roi: Any = ""
-    if crop:
-        starts = [net.rng.integers(-1, 2) / 4 for _ in spatial]
-        ends = [start + net.rng.integers(2, 5) / 4 for start in starts]
-        roi = np.array([*(0.0 for _ in lead), *starts, *(1.0 for _ in lead), *ends], np.float32)
+    regions = [(0.0, 1.0) for _ in spatial]
+    if mode == "tf_crop_and_resize":
+        starts = [int(net.rng.integers(-1, 2)) / 4 for _ in spatial]
+        regions = [(start, start + int(net.rng.integers(2, 5)) / 4) for start in starts]
+        ends = [[region[k] for region in regions] for k in range(2)]
+        roi = np.array([*(0.0 for _ in lead), *ends[0], *(1.0 for _ in lead), *ends[1]], np.float32)
     if net.chance(0.5):
         sizes = [max(1, n * net.number(1, 6) // net.number(2, 4)) for n in spatial]
-        y = net.node("Resize", t.name, roi, "", np.array([*lead, *sizes]), **attributes)
+        exact = [Fraction(size, n) for size, n in zip(sizes, spatial, strict=True)]
+        inputs = [roi, "", np.array([*lead, *sizes])]
     else:
         scales = [max(1, net.number(1, 3) * n) / n / net.pick(1, 1, 2) for n in spatial]
         scales = [scale if int(scale * n) else 1.0 for scale, n in zip(scales, spatial, strict=True)]
-        y = net.node("Resize", t.name, roi, np.array([*(1 for _ in lead), *scales], np.float32), **attributes)
-    return _as_made(net, t, y)
+        exact = [Fraction(float(np.float32(scale))) for scale in scales]
+        sizes = [int(np.float32(scale) * np.float32(n)) for scale, n in zip(scales, spatial, strict=True)]
+        inputs = [roi, np.array([*(1 for _ in lead), *scales], np.float32)]
+    axes = zip(spatial, sizes, exact, regions, strict=True)
+    agreed = all(agree(mode, nearest, old, new, scale, region) for old, new, scale, region in axes)
+    return (inputs, attributes) if agreed else None
 
 
 def blocks(net: Net, t: T) -> T:
@@ -238,7 +255,18 @@ KINDS: Mapping[str, Callable[[Net, T], T]] = {
 }  # fmt: skip
 
 
-def small_model(kind: str, rng: np.random.Generator, style: Style, exact: bool = False, ranked: bool = False) -> Model:
+@dataclass(frozen=True)
+class Small:
+    """A small network; how often a form was drawn again; `scores`: the quantized tensor that is ranked, if any."""
+
+    model: Model
+    ties: int
+    scores: str = ""
+
+
+def small_network(
+    kind: str, rng: np.random.Generator, style: Style, exact: bool = False, ranked: bool = False
+) -> Small:
     """A layer, a node of `kind` (a key of `KINDS`), and most often a layer; `ranked`: an ArgMax or TopK at the end."""
     net = Net(rng, style, exact)
     signal = net.chance(0.2) and kind != "blocks"
@@ -250,12 +278,14 @@ def small_model(kind: str, rng: np.random.Generator, style: Style, exact: bool =
     t = KINDS[kind](net, t)
     t = net.activation(t) if net.chance(0.4) else t
     if ranked:
-        net.b.output(_ranking(net, net.q(net.conv(t)) if net.chance(0.7) or t.bipolar else net.q(t)))
-        return onnx.infer(net.b.model(opset=net.opset, opsets=style.domains))
-    if net.chance(0.7):
-        t = net.dense(net.flatten(t)) if net.chance(0.4) else net.conv(t)
-    net.finish(t)
-    return onnx.infer(net.b.model(opset=net.opset, opsets=style.domains))
+        t = net.q(net.conv(t)) if net.chance(0.7) or t.bipolar else net.q(t)
+        net.b.output(_ranking(net, t))
+    else:
+        if net.chance(0.7):
+            t = net.dense(net.flatten(t)) if net.chance(0.4) else net.conv(t)
+        net.finish(t)
+    model = onnx.infer(net.b.model(opset=net.opset, opsets=style.domains))
+    return Small(model, net.ties, t.name if ranked else "")
 
 
 def _ranking(net: Net, t: T) -> str:

@@ -6,27 +6,21 @@ Compared with onnxruntime layer by layer and as a whole, on the model as it is e
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hwflow import golden
 from hwflow.errors import HwflowError
-from hwflow.onnx.model import Array, Model
+from hwflow.onnx.model import Model, Value
 from hwflow.quantize import quantize
 from hwflow.quantize.settings import QuantizationSettings
 from tests.quantize.models import Qdq, assert_agrees, kinds, rows, runtime
-from tests.quantize.random_checks import (
-    Agreement,
-    check_all,
-    check_export,
-    hwflow_runtime,
-    onnxruntime,
-    signal_to_noise,
-)
+from tests.quantize.random_checks import Agreement, check_all, check_export, check_layers, check_reals, onnxruntime
 from tests.quantize.random_models import QdqStyle, QonnxStyle, feeds
 from tests.quantize.random_nets import Style
-from tests.quantize.random_small import KINDS, small_model
+from tests.quantize.random_small import KINDS, Small, small_network
 
 STYLES: Mapping[str, tuple[type[Style], bool]] = {
     "float": (Style, False), "qdq": (QdqStyle, False), "exact": (QdqStyle, True), "qonnx": (QonnxStyle, False),
@@ -37,76 +31,76 @@ ROWS = 8
 #: What a quantized model must not do between its layers, refused by name: functions and pads of what is not quantized.
 REFUSED = ("which no QuantizeLinear made integer", "must have one value, or one per channel")
 
-#: The least signal to noise against onnxruntime of 8 bits, in decibels: a step here and there is off by one.
-LEAST_DB = 25
-
-
-def ties(model: Model, given: Mapping[str, Array]) -> bool:
-    """True where onnxruntime's Resize takes other elements than ONNX's formulas, which `hwflow.onnx` keeps.
-
-    It rounds places in float32, counts whole elements with fractional scales, and pads in its own way.
-    """
-    names = [node.outputs[0] for node in model.graph.nodes if node.op_type == "Resize"]
-    if not names:
-        return False
-    single = {name: values[:1] for name, values in given.items()}
-    ours, theirs = hwflow_runtime(model, single, names), onnxruntime(model, single, names)
-    return not all(np.allclose(ours[name], theirs[name], atol=1e-3) for name in names)
-
-
-def _rng(kind: str, style: str, seed: int) -> np.random.Generator:
-    return np.random.default_rng([50, seed, list(KINDS).index(kind), list(STYLES).index(style)])
-
-
-def small(kind: str, style: str, seed: int, total: Agreement) -> None:
+def drawn(kind: str, style: str, seed: int, ranked: bool = False) -> Small:
     made, exact = STYLES[style]
-    model = small_model(kind, _rng(kind, style, seed), made(), exact)
-    given = feeds(model, ROWS, seed)
+    rng = np.random.default_rng([50, seed, list(KINDS).index(kind), list(STYLES).index(style)])
+    return small_network(kind, rng, made(), exact, ranked)
+
+
+def small(kind: str, style: str, seed: int, total: Agreement) -> int:
+    """How often a form of the network was drawn again."""
+    network, exact = drawn(kind, style, seed), STYLES[style][1]
+    model, given = network.model, feeds(network.model, ROWS, seed)
     quantized = quantize(model, given if style == "float" else None)
-    judge = not ties(quantized.qdq, given)
-    check_all(model, quantized, given, total, exact=exact, ort=judge and style != "qonnx")
+    check_all(model, quantized, given, total, exact=exact)
     check_export(quantized)
-    outputs = golden.predict(quantized, given)
-    whole = model if style in ("qdq", "exact") else quantized.qdq
-    expected = (onnxruntime if judge else hwflow_runtime)(whole, given, list(outputs))
     if exact:
-        for name, values in expected.items():
+        outputs = golden.predict(quantized, given)
+        for name, values in onnxruntime(model, given, list(outputs)).items():
             np.testing.assert_array_equal(outputs[name], values)
-    elif style == "float":  # of one or two bits, one step off in a layer is much behind the next
-        assert signal_to_noise(outputs, expected) > LEAST_DB
+    elif style == "float":
+        check_reals(model, quantized, given)
+    return network.ties
 
 
-def ranked(kind: str, style: str, seed: int) -> None:
-    """The final ArgMax, ArgMin or TopK in hardware finds what onnxruntime finds among the same integers."""
-    made, exact = STYLES[style]
-    model = small_model(kind, _rng(kind, style, seed), made(), exact, ranked=True)
-    given = feeds(model, ROWS, seed)
+def ranked(kind: str, style: str, seed: int, total: Agreement) -> bool:
+    """The final ArgMax, ArgMin or TopK in hardware finds what onnxruntime finds among the same integers.
+
+    These integers are onnxruntime's, or a step from them where it is proven that they are ties.  False where the scores
+    cannot become integers.
+    """
+    network, exact = drawn(kind, style, seed, ranked=True), STYLES[style][1]
+    model, given = network.model, feeds(network.model, ROWS, seed)
     settings = QuantizationSettings(hardware_argmax=True)
     try:
         quantized = quantize(model, given if style == "float" else None, settings=settings)
     except HwflowError as error:
         if "which no QuantizeLinear made integer" not in str(error):
             raise
-        return
-    assert "top_k" in kinds(quantized)
+        return False
+    check_layers(quantized, given, total, exact)
+    (best,) = (layer for layer in quantized.graph.layers if layer.kind == "top_k")
+    integers = golden.run(quantized, golden.before(quantized, given))[best.inputs[0]]
+    places = quantized.views[best.inputs[0]].index
+    scores = integers.reshape(ROWS, -1)[:, places.ravel()].reshape(ROWS, *places.shape).astype(np.float32)
     found = golden.predict(quantized, given)
-    for name, values in onnxruntime(model if exact else quantized.qdq, given, list(found)).items():
-        wrong = np.count_nonzero(found[name] != values)
-        assert wrong <= (0 if exact else 0.05 * values.size), f"{name}: {wrong} of {values.size}"
+    for name, values in onnxruntime(behind(model, network.scores), {network.scores: scores}, list(found)).items():
+        np.testing.assert_array_equal(found[name], values)
+    return True
+
+
+def behind(model: Model, scores: str) -> Model:
+    """The end of `model` that ranks the tensor `scores`; without a Softmax, which keeps the order."""
+    graph = model.graph
+    at = next(k for k, node in enumerate(graph.nodes) if scores in node.outputs)
+    nodes = [node for node in graph.nodes[at + 1 :] if node.op_type != "Softmax"]
+    nodes = [replace(nodes[-1], inputs=(scores, *nodes[-1].inputs[1:]))]
+    return replace(model, graph=replace(graph, nodes=tuple(nodes), inputs=(Value(scores, graph.tensor_type(scores)),)))
 
 
 def over(kind: str, style: str, seeds: range) -> None:
-    total, refused = Agreement(), 0
+    total, refused, ties = Agreement(), 0, 0
     for seed in seeds:
         try:
-            small(kind, style, seed, total)
+            ties += small(kind, style, seed, total)
         except Exception as error:
             if isinstance(error, HwflowError) and any(reason in str(error) for reason in REFUSED):
                 refused += 1
                 continue
             raise AssertionError(f"{kind}, {style}, seed {seed}: {type(error).__name__}: {error}") from error
+    print(f"{kind}, {style}: {refused} refused, {ties} forms drawn again; {total}")
     assert refused <= len(seeds) // 10
-    total.check(0.98 if style == "qonnx" else 0.999)
+    assert ties <= (len(seeds) if kind == "resize" else 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -166,15 +160,20 @@ def test_parts_of_a_concat_that_were_put_in_rows() -> None:
     assert "concat" in kinds(assert_agrees(model, 0.1, share=0.99))
 
 
+def best_of(kind: str, style: str, seeds: range) -> None:
+    total = Agreement()
+    made = sum(ranked(kind, style, seed, total) for seed in seeds)
+    print(f"{kind}, {style}: {made} of {len(seeds)} became hardware; {total}")
+    assert 2 * made >= len(seeds)
+
+
 @pytest.mark.parametrize("style", ["float", "exact"])
 def test_the_best_of_what_was_moved(style: str) -> None:
-    for seed in range(4):
-        ranked("blocks", style, seed)
+    best_of("blocks", style, range(4))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("style", ["float", "exact"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_best_of_many(kind: str, style: str) -> None:
-    for seed in range(10, 40):
-        ranked(kind, style, seed)
+    best_of(kind, style, range(10, 40))
