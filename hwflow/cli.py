@@ -11,7 +11,6 @@ Whatever takes long to import is imported where an interrupt is heard already.
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import json
 import os
@@ -21,14 +20,13 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .errors import HwflowError
+from .full_disk import FULL
 from .interrupts import Interrupted, interruptible
 
 __all__ = ["main"]
 
 #: Exit code of a mistake in hwflow (EX_SOFTWARE of sysexits.h).
 INTERNAL = 70
-#: Errors that mean a full disk.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -23,7 +23,8 @@ SECTIONS = {
     "Plan": ("--plan", "--interval", "--logic-multipliers", "--reweightable"),
     "Place and route": ("synth --seed", "--seeds", "--jobs"),
     "Simulation": ("--frames", "--stalls", "--seed", "--waves", "--netlist"),
-    "Output": ("--build", "--export", "--svg", "--layer-rows", "--axi-stream", "--external-data", "--json", "--help"),
+    "Output": ("--build", "--export", "--svg", "--layer-rows", "--axi-stream", "--opset", "--external-data",
+               "--json", "--help"),
 }
 
 

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import click
 
+from .errors import HwflowError
 from .onnx.limits import parse_limits
 from .onnx.schemas import canonical_domain
 from .synth.clock import ON_BOARD
 
 __all__ = ["LAST_SEED", "MOST_SEEDS", "board_option", "clock", "clock_option", "data_option", "input_shape",
-           "json_option", "limit_option", "model_options", "one_version", "operator_set", "plan_options",
-           "quantization_options", "reweightable_option", "seconds", "widths"]
+           "json_option", "limit_option", "model_argument", "model_options", "one_version", "operator_set",
+           "plan_options", "quantization_options", "reweightable_option", "seconds", "widths"]
 
 #: No FPGA here is faster.
 MOST_MHZ = 1000.0
@@ -101,16 +102,26 @@ def seconds(text: str) -> float:
     return value
 
 
+def model_file(_context: click.Context, _parameter: click.Parameter, path: Path) -> Path:
+    """The model's file; its folder is refused before anything else that may be wrong."""
+    if path.is_dir():
+        raise HwflowError(f"{path}: must be an ONNX file, not a folder; name the .onnx file in it")
+    return path
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 limit_option = click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER",
                             callback=lambda _context, _parameter, texts: parse_limits(texts),
                             help="Let a model that you trust ask for more: tensor_bytes, total_bytes, seconds, ...")
 
 
+model_argument = click.argument("model", type=click.Path(path_type=Path), callback=model_file)
+
+
 def model_options(command: F) -> F:
     """The options of every command that reads a model."""
     options = [
-        click.argument("model", type=click.Path(path_type=Path)),
+        model_argument,
         click.option("--input-shape", "input_shapes", type=input_shape, multiple=True, metavar="NAME=D,D,...",
                      callback=lambda _context, _parameter, shapes: once(shapes),
                      help="Fix the shape of an input whose sizes the model leaves open."),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hwflow.errors import HwflowError
 
-__all__ = ["require_plain_target", "same_file"]
+__all__ = ["require_folder", "require_plain_target", "same_file"]
 
 
 def require_plain_target(path: Path) -> None:
@@ -20,6 +20,13 @@ def require_plain_target(path: Path) -> None:
         raise HwflowError(f"{path}: must be the name of a file to write, not a folder; add the file's name")
     if not stat.S_ISREG(mode):
         raise HwflowError(f"{path}: must be the name of a file to write, not a pipe or a device; choose another name")
+
+
+def require_folder(path: Path, option: str) -> None:
+    """Raise HwflowError where the folder of `path` is not there: a slip of the pen must not make folders."""
+    if not path.parent.is_dir():
+        raise HwflowError(f"{path}: the folder '{path.parent}' must exist and be writable; make it, or choose another "
+                          f"place with {option}")
 
 
 def same_file(a: Path, b: Path) -> bool:

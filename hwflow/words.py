@@ -24,6 +24,7 @@ from .options import (
     data_option,
     json_option,
     limit_option,
+    model_argument,
     model_options,
     one_version,
     operator_set,
@@ -158,7 +159,7 @@ def synth(**options: Any) -> None:
 
 
 @cli.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@model_argument
 @board_option
 @click.option("--flash", is_flag=True, help="Into the memory that the board starts from; else until the power goes.")
 @click.option("--build", "build", type=click.Path(path_type=Path), default=Path("build"), show_default=True,

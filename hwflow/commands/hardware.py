@@ -37,7 +37,7 @@ from ..report.synthesis import show_synthesis, synthesis_facts, too_slow
 from ..synth import list_boards, load_board, tool_status
 from ..synth.program import programmer_status
 from ..synth.toolchain import find_tool, tools_of_family
-from ..target import require_plain_target, same_file
+from ..target import require_folder, require_plain_target, same_file
 from .onnx_files import require_apart
 from .widths import quantize_within
 
@@ -132,6 +132,7 @@ def info(console: Console, settings: Settings) -> Result:
     """What is in a model and where its nodes run, whatever becomes of it; with --svg also as a picture."""
     if settings.svg is not None:
         require_plain_target(settings.svg)
+        require_folder(settings.svg, "--svg")
         if same_file(settings.svg, settings.model):
             raise HwflowError(f"{settings.svg}: must not be the model itself; choose another name with --svg")
     flow = Flow(console, settings)

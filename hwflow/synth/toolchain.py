@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import MissingTool, ToolFailed
+from ..full_disk import full_disk
 
 __all__ = ["Running", "Tool", "ToolStatus", "find_tool", "run_tool", "tool_status", "tools_of_family", "versions"]
 
@@ -248,6 +249,9 @@ def run_tool(tool: Tool, arguments: Sequence[str], *, folder: Path, log: Path, s
                     if line.startswith("Preparing to run"):
                         progress(f"{tool.name} runs for the first time on this machine and is prepared, up to 100 s")
     if process.returncode != 0:
+        full = full_disk(tool.name, folder, log, log.read_text(encoding="utf-8", errors="replace"))
+        if full is not None:
+            raise full
         raise ToolFailed(f"{step} failed: {tool.name} said:\n{last_words(log)}\nits whole output is in {log}")
     return time.monotonic() - started
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hwflow.errors import MissingTool, ToolFailed
+from hwflow.errors import HwflowError, MissingTool, ToolFailed
+from hwflow.full_disk import full_disk
 
 __all__ = ["Tools", "end_of", "find_tools", "libpython", "run_tool", "run_tools"]
 
@@ -126,7 +127,7 @@ def run_tools(commands: Sequence[Sequence[str | Path]], *, what: str, cwd: Path,
                 for process in [p for p in running if p.poll() is not None]:
                     running.remove(process)
                     if process.returncode:
-                        raise ToolFailed(failure(what, process, log))
+                        raise failure(what, process, cwd, log)
                 time.sleep(POLL_SECONDS)
         finally:
             for process in running:
@@ -149,10 +150,14 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def failure(what: str, process: subprocess.Popen[bytes], log: Path) -> str:
+def failure(what: str, process: subprocess.Popen[bytes], cwd: Path, log: Path) -> HwflowError:
+    """That the disk is full, or else that the tool failed, with the end of its output."""
+    full = full_disk(what, cwd, log, log.read_text(errors="replace"))
+    if full is not None:
+        return full
     code = process.returncode
     how = f"ended with signal {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    return f"{what} {how}; {end_of(log)}"
+    return ToolFailed(f"{what} {how}; {end_of(log)}")
 
 
 def end_of(log: Path) -> str:

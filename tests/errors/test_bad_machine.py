@@ -9,11 +9,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hwflow_sim.tools import run_tool
 
 from hwflow.cli import explain
+from hwflow.errors import ToolFailed
+from hwflow.full_disk import FullDisk
 from hwflow.synth import toolchain
 from tests.e2e.command import Cli, environment, process
 
@@ -123,6 +127,47 @@ def test_a_disk_that_fills_up(cli: Cli, model: Path, size: int) -> None:
     assert "File too large" in done.message
     assert "Traceback" not in done.err
     assert process(["build", model]).code == 0, "nothing half-written is taken for a result"
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """Files of at most 4 MiB: writing more fails as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+AR = "ar: unable to copy file 'runtime.a'; reason: Success"
+
+
+def test_a_tool_that_does_not_know_that_the_disk_is_full(tmp_path: Path, small_files: None) -> None:
+    with pytest.raises(FullDisk) as caught:
+        run_tool(["sh", "-c", f'echo "{AR}"; exit 1'], what="the archiver", cwd=tmp_path, log=tmp_path / "log")
+    assert str(caught.value) == (
+        f"the disk with the folder '{tmp_path}' is full, so that the archiver could not write its results; make room, "
+        f"or choose another folder with --build (the whole output is in '{tmp_path / 'log'}')")
+    assert caught.value.exit_code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+@pytest.mark.parametrize("said, error", [("x.o: No space left on device", FullDisk), (AR, ToolFailed)])
+def test_a_tool_that_fails_where_there_is_room(tmp_path: Path, said: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        run_tool(["sh", "-c", f'echo "{said}"; exit 1'], what="the compiler", cwd=tmp_path, log=tmp_path / "log")
+
+
+def test_a_disk_that_is_full_while_the_simulation_compiles(cli: Cli, model: Path, small_files: None) -> None:
+    compiler = Path("full").resolve()
+    compiler.write_text("#!/bin/sh\necho cannot write; exit 1\n")
+    compiler.chmod(0o755)
+    done = process(["sim", model], env=environment(CXX=str(compiler)))
+    assert done.code == 2
+    folder = Path("build/small/ulx3s_85f/sim").resolve()
+    assert done.message.startswith(f"the disk with the folder '{folder}' is full, so that the C++ compiler could not "
+                                   "write its results; make room")
+    assert len(done.message.splitlines()) == 1
+    assert not list(Path("build/.cache/sim").glob("*/built"))
 
 
 def test_output_to_a_full_disk(cli: Cli, model: Path) -> None:

@@ -102,7 +102,27 @@ def test_a_name_that_the_terminal_cannot_show(cli: Cli, model: Path, encoding: s
 
 def test_a_file_in_place_of_the_folder_of_a_picture(cli: Cli, model: Path) -> None:
     message = cli.refuses("info", model, "--svg", "small.onnx/a.svg")
-    assert message == "the folder 'small.onnx' must be writable: File exists; choose another one with --svg"
+    assert message == ("small.onnx/a.svg: the folder 'small.onnx' must exist and be writable; make it, or choose "
+                       "another place with --svg")
+
+
+def test_the_folder_of_a_picture_is_not_made(cli: Cli, model: Path) -> None:
+    message = cli.refuses("info", model, "--svg", "nope/deep/a.svg")
+    assert message == ("nope/deep/a.svg: the folder 'nope/deep' must exist and be writable; make it, or choose another "
+                       "place with --svg")
+    assert not Path("nope").exists()
+
+
+@pytest.mark.parametrize("words", [
+    ("check",), ("info",), ("quantize", "--accuracy-drop", "1"), ("golden",), ("build",), ("sim",), ("synth",),
+    ("program",), ("run",), ("reweight", "--base", "small.onnx"), ("onnx", "diff", "small.onnx"),
+    ("onnx", "convert"), ("onnx", "extract")], ids=" ".join)
+def test_a_folder_is_no_model(cli: Cli, model: Path, words: tuple[str, ...]) -> None:
+    """Whatever else is missing."""
+    Path("models").mkdir()
+    last = ["out.onnx"] if words[-1] in ("convert", "extract") else []
+    assert cli.refuses(*words, "models", *last) == (
+        "models: must be an ONNX file, not a folder; name the .onnx file in it")
 
 
 def test_a_pipe_has_no_versions(cli: Cli, model: Path) -> None:

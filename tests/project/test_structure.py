@@ -17,6 +17,7 @@ PARTS = {
     "errors": set(),
     "target": {"errors"},
     "sources": {"errors"},
+    "full_disk": {"errors"},
     "build": {"errors", "target", "sources"},
     "onnx": {"errors", "target"},
     "plain_yaml": set(),
@@ -29,7 +30,7 @@ PARTS = {
     "accuracy": {"errors", "outcome", "onnx", "dataset", "layers", "quantize", "golden"},
     "hls": {"errors", "plain_yaml", "layers"},
     "precision": {"errors", "target", "build", "onnx", "dataset", "layers", "quantize", "golden", "accuracy", "hls"},
-    "synth": {"errors", "build", "plain_yaml", "layers", "hls", "sources"},
+    "synth": {"errors", "build", "full_disk", "plain_yaml", "layers", "hls", "sources"},
     "host": {"errors", "onnx", "layers", "quantize", "golden", "synth"},
 }
 #: The parts that describe hardware may use the units.
