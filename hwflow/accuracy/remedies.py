@@ -14,12 +14,13 @@ __all__ = ["of_layer"]
 
 #: The widest weights and activations that post-training quantization makes.
 _BITS = 8
-#: Share of elements outside of the range from which a wider range helps more than finer steps.
-_SATURATED = 0.001
+#: Share of elements outside of the range from which a wider range is tried before finer steps; methods that weigh
+#: errors clip some tenths of a per cent on purpose, at few bits more.
+_SATURATED = 0.01
 #: A layer whose values fill less of its range than this gains more from a narrower range than from more bits.
 _UNUSED = 1 / 20
-#: Of what reaches so many times as far as its range, and saturates, no bits are left to be made finer.
-_BEYOND = 3.0
+#: Where values reach so many times as far as the range, bits are not what is missing.
+_BEYOND = 10.0
 _OTHER_RANGE = "its range is far too {}: calibrate with rows like those of the data, or leave out its `range`"
 
 
@@ -40,13 +41,14 @@ def of_layer(quantized: Quantized, layer: LayerNoise | None) -> str:
         narrow["output"] = {"bits": _BITS}
     beyond = (layer.saturated or 0.0) > _SATURATED
     if narrow and not (beyond and layer.reach is not None and layer.reach > _BEYOND):
-        return f"more bits help, in --settings: {file_text({'layers': {layer.layer: narrow}})}"
+        line = file_text({"layers": {layer.layer: narrow}})
+        return f"give it more bits, in --settings: {line}, or let --accuracy-drop choose those of all layers"
     method = own.get("output", {}).get("method")
     if beyond and method == "minmax":
         return _OTHER_RANGE.format("narrow")
     if beyond:
         wide = {"layers": {layer.layer: {"output": {"method": "minmax"}}}}
-        return f"a wider range helps, in --settings: {file_text(wide)}"
+        return f"try a wider range, in --settings: {file_text(wide)}"
     if method == "minmax":
         return f"try finer steps, in --settings: {file_text({'layers': {layer.layer: {'output': {'method': 'mse'}}}})}"
     return f"try, in --settings: {file_text({'equalize': True})}"

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwflow.accuracy.metrics import area_under_curve, deviation, ranks, signal_to_noise, squared_errors
+from hwflow.accuracy.metrics import (
+    area_under_curve,
+    chance_of_area,
+    chance_of_share,
+    deviation,
+    ranks,
+    signal_to_noise,
+    squared_errors,
+)
 from hwflow.dataset import classes
 
 
@@ -23,6 +31,31 @@ def test_area_under_curve_counts_pairs(rows: list[tuple[int, int]]) -> None:
         return
     pairs = [1.0 if one > zero else 0.5 if one == zero else 0.0 for one in ones for zero in zeros]
     assert found == pytest.approx(sum(pairs) / len(pairs), abs=1e-12)
+
+
+def test_chance_of_a_share_is_that_of_the_rows_that_differ() -> None:
+    right, other = np.ones(20, bool), np.arange(20) >= 4
+    assert chance_of_share(right, other) == math.sqrt(4) / 20
+    assert chance_of_share(right, right) == 0
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(0, 1)), min_size=1, max_size=20))
+def test_chance_of_an_area_is_that_of_the_placements(rows: list[tuple[int, int, int]]) -> None:
+    first, second, labels = (np.array(column) for column in zip(*rows, strict=True))
+    found = chance_of_area(first, second, labels)
+    if len(set(labels)) < 2:
+        assert found is None
+        return
+
+    def placed(scores: np.ndarray, row: int) -> float:
+        others = scores[labels != labels[row]]
+        return float(np.mean([0.5 if o == scores[row] else float(o < scores[row]) for o in others]))
+
+    variance = 0.0
+    for label in (0, 1):
+        where = np.flatnonzero(labels == label)
+        variance += sum((placed(first, k) - placed(second, k)) ** 2 for k in where) / len(where) ** 2
+    assert found == pytest.approx(math.sqrt(variance), abs=1e-12)
 
 
 def test_area_under_curve_at_its_ends() -> None:
@@ -52,6 +85,7 @@ def test_deviation() -> None:
     assert found.mse == (0 + 0 + 1 + 4) / 4
     assert found.largest == 2
     assert found.r2 == 1 - 5 / 2  # only the first column varies, by 1 around 2
+    assert found.rows.tolist() == [0, 5 / 2]
 
 
 def test_deviation_where_nothing_varies() -> None:

@@ -73,19 +73,27 @@ def test_the_noise_of_an_output_names_the_layer_and_a_line_that_helps() -> None:
     low = found(model, data, bits=1)
     assert len(low) == 1
     assert re.fullmatch(
-        r"layer 'first' hurts most: output 'second_out' has \d\.\d dB signal to noise, below 10; more bits help, in "
-        r"--settings: {layers: {first: {weights: {bits: 8}}}} \[low-snr\]", str(low[0]))  # fmt: skip
-    choices = settings_from_yaml(low[0].remedy.partition("--settings: ")[2], "s", model)
+        r"layer 'first' hurts most: output 'second_out' has \d\.\d dB signal to noise, below 10; give it more bits, in "
+        r"--settings: {layers: {first: {weights: {bits: 8}}}}, or let --accuracy-drop choose those of all layers "
+        r"\[low-snr\]", str(low[0]))  # fmt: skip
+    choices = settings_from_yaml(settings_of(low[0].remedy), "s", model)
     assert found(model, data, settings=choices) == ()
+
+
+def settings_of(remedy: str) -> str:
+    """The settings file that a remedy holds."""
+    return remedy.partition("--settings: ")[2].partition(", or let")[0]
 
 
 def test_what_helps_a_layer() -> None:
     """By its widths and its range, in the order in which it is tried."""
     quantized = quantize(classifier(), {"x": rows()})
     layer = LayerNoise("t", "first", "dense", "int8", "int8", 0.1, saturated=0.0, reach=1.0)
-    more = "more bits help, in --settings: {layers: {first: "
-    assert of_layer(quantized, replace(layer, weights="int2")) == more + "{weights: {bits: 8}}}}"
-    assert of_layer(quantized, replace(layer, activations="uint4")) == more + "{output: {bits: 8}}}}"
+    more = "give it more bits, in --settings: {layers: {first: %s}}, or let --accuracy-drop choose those of all layers"
+    assert of_layer(quantized, replace(layer, weights="int2")) == more % "{weights: {bits: 8}}"
+    assert of_layer(quantized, replace(layer, activations="uint4")) == more % "{output: {bits: 8}}"
+    clipped = replace(layer, weights="int4", saturated=0.02, reach=4.0)
+    assert of_layer(quantized, clipped) == more % "{weights: {bits: 8}}", "few bits are clipped on purpose"
     text = "its range is far too {}: calibrate with rows like those of the data, or leave out its `range`"
     assert of_layer(quantized, replace(layer, reach=0.01)) == text.format("wide")
     minmax = replace(quantized, settings=quantized.settings.replace("method: mse", "method: minmax"))
@@ -93,13 +101,13 @@ def test_what_helps_a_layer() -> None:
     assert of_layer(minmax, layer) == "try finer steps, in --settings: {layers: {first: {output: {method: mse}}}}"
     mse = replace(quantized, settings=quantized.settings.replace("method: minmax", "method: mse"))
     assert of_layer(mse, replace(layer, saturated=0.5, weights="int2", reach=40.0)) == (
-        "a wider range helps, in --settings: {layers: {first: {output: {method: minmax}}}}")
+        "try a wider range, in --settings: {layers: {first: {output: {method: minmax}}}}")
     assert of_layer(mse, layer) == "try, in --settings: {equalize: true}"
     general = "give it more bits (--bits 8), or calibrate with more rows like those of the data"
     assert of_layer(quantized, None) == of_layer(quantized, replace(layer, layer="pool")) == general
     odd = replace(quantized, settings=quantized.settings.replace("first:", "'a: {b':"))
-    line = of_layer(odd, replace(layer, layer="a: {b", weights="int2")).partition("--settings: ")[2]
-    assert yaml.safe_load(line) == {"layers": {"a: {b": {"weights": {"bits": 8}}}}
+    line = of_layer(odd, replace(layer, layer="a: {b", weights="int2"))
+    assert yaml.safe_load(settings_of(line)) == {"layers": {"a: {b": {"weights": {"bits": 8}}}}
 
 
 def answered(labels: np.ndarray, real: np.ndarray, integer: np.ndarray, count: int = 4) -> list[str]:
