@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from hwflow import golden
@@ -165,14 +166,15 @@ def measure(
 
 
 def float_outputs(model: Model, inputs: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:
-    """The model as its file has it on rows [n, *input shape]: [n, *output shape] by name."""
+    """The model as its file has it on rows [n, *input shape]: [n, *output shape] by name, bfloat16 as float32."""
     count = min(len(array) for array in inputs.values())
     parts = []
     for start in range(0, count, _ROWS):
         parts.append(golden.evaluate_rows(model, {name: a[start : start + _ROWS] for name, a in inputs.items()}))
         if progress is not None:
             progress(min(start + _ROWS, count), count)
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    outputs = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {name: a.astype(np.float32) if a.dtype == ml_dtypes.bfloat16 else a for name, a in outputs.items()}
 
 
 @np.errstate(invalid="ignore", over="ignore")  # a model may compute NaN; what comes of it is None

@@ -6,6 +6,7 @@ import enum
 import math
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 
 from hwflow.dataset import Dataset
@@ -13,6 +14,10 @@ from hwflow.errors import HwflowError
 from hwflow.onnx.model import Array, Model, Value
 
 __all__ = ["Question", "Task", "question"]
+
+
+#: Numbers that numpy itself does not know as floats.
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 class Task(enum.StrEnum):
@@ -93,7 +98,9 @@ def _like(value: Value, model: Model) -> str:
 
 
 def _kind(value: Value) -> str:
-    return value.tensor.dtype.kind if value.tensor is not None else ""
+    if value.tensor is None:
+        return ""
+    return "f" if value.tensor.dtype == BFLOAT16 else value.tensor.dtype.kind
 
 
 def _elements(value: Value) -> int:

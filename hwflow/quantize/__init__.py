@@ -24,6 +24,7 @@ from hwflow.quantize.imported import require_layers
 from hwflow.quantize.importer import host
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.meaning import Meaning, Trail
+from hwflow.quantize.passes.floats import float_note, floats_to_float32
 from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal
 from hwflow.quantize.passes.opset import convert_old
 from hwflow.quantize.passes.pads import fold_pads
@@ -53,6 +54,7 @@ __all__ = [
 #: that have them stay as they are.
 DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("convert-opset", "Write models of older operator sets as operator set 13 does.", convert_old),
+    Pass("floats-to-float32", "Compute in float32 what is float16, bfloat16 or float64.", floats_to_float32),
     Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
@@ -91,6 +93,7 @@ def quantize(
     """
     inferred = infer(model, input_shapes)
     notes = [note for note in inferred.notes if note not in model.notes]
+    notes.extend(filter(None, (float_note(inferred),)))
     trail = Trail(inferred).run((*PASSES, *DIALECT_PASSES))
     model = trail.end
     raise_all(unsupported(model))

@@ -32,6 +32,7 @@ def hardware_facts(found: Mapped) -> Facts:
         "counts": {fate.value: len(found.of(fate)) for fate in Fate},
         "nodes": [{"index": n.index, "name": n.name, "operator": n.operator, "where": n.fate.value, "why": n.why,
                    "remedy": n.remedy} for n in found.nodes],
+        "notes": list(found.notes),
         "problems": [asdict(problem) for problem in found.problems],
         "layers": [layer.name for layer in found.graph.layers] if found.graph is not None else None,
     }
@@ -52,6 +53,8 @@ def show_hardware(console: Console, path: str, found: Mapped) -> None:
     if found.possible and found.graph is not None:
         text += f"; {len(found.graph.layers)} layer{'s' if len(found.graph.layers) != 1 else ''}"
     console.say(f"{text}{':' if none or found.problems else ''}")
+    for note in found.notes:
+        console.say(f"  note: {note}")
     lines = [_line(problem.where, problem.why, problem.remedy) for problem in found.problems]
     lines += [_line(node.label, node.why, node.remedy) for node in none]
     for line in lines[:MOST_LINES]:

@@ -26,6 +26,7 @@ from ..quantize import Quantized, quantize
 from ..quantize.dialects.standard import RULES
 from ..quantize.graphs import consumers, dynamic_inputs, host_prefix, host_suffix
 from ..quantize.operators import HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, QUANTIZERS
+from ..quantize.passes.floats import float_note, floats_to_float32
 from ..quantize.passes.opset import convert_old
 from ..quantize.problems import NoHardware, Problem
 from ..quantize.settings import (
@@ -37,7 +38,7 @@ from ..quantize.settings import (
     WeightSettings,
 )
 from ..quantize.support import operators_without_hardware, require_small_frames
-from .places import layers_without_hardware, nodes_without_operator
+from .places import layers_without_hardware, made_on_host, nodes_without_operator
 
 __all__ = ["Fate", "Mapped", "NodeMapping", "mapped"]
 
@@ -93,13 +94,14 @@ class Mapped:
     """`nodes`: those of the main graph, functions inlined.  `problems` belong to no node.
 
     `graph` is the integer graph where the model has one (its ranges are assumed); `complete` is False where not
-    everything could be looked at, and then `problems` says why.
+    everything could be looked at, and then `problems` says why.  `notes` say what was changed to map the model.
     """
 
     nodes: tuple[NodeMapping, ...]
     problems: tuple[Problem, ...]
     graph: LayerGraph | None
     complete: bool
+    notes: tuple[str, ...] = ()
 
     @property
     def possible(self) -> bool:
@@ -127,7 +129,7 @@ def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits 
     missing = nodes_without_operator(base)
     for index, why in missing.items():
         look.node(index, why, WITHOUT_OPERATOR)
-    static = None
+    static = known = None
     try:
         require()
     except HwflowError as error:
@@ -137,16 +139,22 @@ def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits 
     if static is not None:
         try:
             require_small_frames(static.graph)
+            known = _in_known_forms(static, look)
+            static = None if known is None else floats_to_float32(known)
         except HwflowError as error:
             look.whole(error)
             static = None
-    if static is not None:
-        static = _in_known_forms(static, look)
-    if static is None:
+    if static is None or known is None:
         for problem in operators_without_hardware(base):
             look.add(problem)
         return look.result(None, None)
-    return look.result(static, look.parts(static))
+    note = float_note(known)
+    return replace(look.result(static, look.parts(static), _forms(known)), notes=(note,) if note else ())
+
+
+def _forms(model: Model) -> dict[str, str]:
+    """By result, the operator that makes it."""
+    return {name: node.op_type for node in model.graph.nodes for name in node.outputs}
 
 
 def _in_known_forms(static: Model, look: _Look) -> Model | None:
@@ -226,10 +234,12 @@ class _Look:
                 if not line.startswith("layer "):
                     self.general.append(Problem("the model", line, "change it in the model before the export"))
 
-    def result(self, static: Model | None, quantized: Quantized | None) -> Mapped:
+    def result(
+        self, static: Model | None, quantized: Quantized | None, forms: Mapping[str, str] | None = None
+    ) -> Mapped:
+        """`forms` has the operators of `static` by their results, before a Cast gave outputs the type of the file."""
         nodes = self.model.graph.nodes
         kept, host = _kept(static), _on_host(static, quantized)
-        forms = {} if static is None else {name: node.op_type for node in static.graph.nodes for name in node.outputs}
         found = []
         for index, node in enumerate(nodes):
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
@@ -242,7 +252,7 @@ class _Look:
             elif not kept.intersection(node.outputs):
                 fate = Fate.CONSTANT
             else:
-                there = any((forms.get(output, node.op_type), output) in host for output in node.outputs)
+                there = any(((forms or {}).get(output, node.op_type), output) in host for output in node.outputs)
                 fate = Fate.HOST if there else Fate.HARDWARE
             found.append(NodeMapping(index, node.label, name, operator, fate, why, remedy))
         problems = tuple(dict.fromkeys(self.general))
@@ -336,8 +346,7 @@ def _kept(static: Model | None) -> set[str] | None:
 def _on_host(static: Model | None, quantized: Quantized | None) -> set[tuple[str, str]]:
     """Operator and result of what runs on the host around the hardware."""
     if quantized is not None:
-        programs = (quantized.prologue, quantized.epilogue)
-        return {(node.op_type, name) for p in programs for node in p.graph.nodes for name in node.outputs}
+        return made_on_host(quantized)
     if static is None:
         return set()
     graph = static.graph

@@ -17,11 +17,12 @@ from ..onnx.run.functions import Functions, graphs_of
 from ..quantize import Quantized
 from ..quantize.graphs import host_prefix, host_suffix
 from ..quantize.operators import HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, QUANTIZERS
+from ..quantize.passes.floats import floats_to_float32
 from ..quantize.passes.opset import convert_old
 from ..quantize.support import operators_without_hardware, unsupported
 
-__all__ = [
-    "Place", "Places", "Where", "layers_without_hardware", "nodes_without_operator", "places", "without_hardware"]
+__all__ = ["Place", "Places", "Where", "layers_without_hardware", "made_on_host", "nodes_without_operator", "places",
+           "without_hardware"]
 
 
 class Where(enum.Enum):
@@ -65,15 +66,18 @@ def places(source: Model, static: Callable[[], Model], trial: Callable[[], Quant
         return Places(tuple(Place(Where.NOWHERE, str(error)) for _ in source.graph.nodes), str(error))
     missing = nodes_without_operator(source)
     try:
-        model = convert_old(simplify(static()))
+        known = convert_old(simplify(static()))
+        model = floats_to_float32(known)
     except HwflowError as error:
         problem = str(error)
         return Places(_without_shapes(source, missing), problem)
+    forms = {name: node.op_type for node in known.graph.nodes for name in node.outputs}
     try:
         quantized = trial()
     except HwflowError as error:
-        return Places(_with_shapes(source, model, missing, None), str(error))
-    return Places(_with_shapes(source, model, missing, quantized), without_hardware(quantized.graph), golden=True)
+        return Places(_with_shapes(source, model, missing, None, forms), str(error))
+    found = _with_shapes(source, model, missing, quantized, forms)
+    return Places(found, without_hardware(quantized.graph), golden=True)
 
 
 def without_hardware(graph: LayerGraph) -> str | None:
@@ -137,7 +141,7 @@ def _without_shapes(source: Model, missing: Mapping[int, str]) -> tuple[Place, .
 
 
 def _with_shapes(
-    source: Model, model: Model, missing: Mapping[int, str], quantized: Quantized | None
+    source: Model, model: Model, missing: Mapping[int, str], quantized: Quantized | None, forms: Mapping[str, str]
 ) -> tuple[Place, ...]:
     graph = model.graph
     kept = {name for node in graph.nodes for name in node.outputs if name}
@@ -148,9 +152,7 @@ def _with_shapes(
         inside |= host_suffix(graph, HOST_AFTER & (LAYOUT | HOST_ONLY))
         host = {(node.op_type, name) for node in graph.nodes for name in node.outputs if name in inside}
     else:
-        programs = (quantized.prologue, quantized.epilogue)
-        host = {(node.op_type, name) for p in programs for node in p.graph.nodes for name in node.outputs}
-    forms = {name: node.op_type for node in graph.nodes for name in node.outputs}
+        host = made_on_host(quantized)
     found = []
     for index, node in enumerate(source.graph.nodes):
         if index in missing:
@@ -166,6 +168,21 @@ def _with_shapes(
         else:
             found.append(Place(Where.HARDWARE))
     return tuple(found)
+
+
+def made_on_host(quantized: Quantized) -> set[tuple[str, str]]:
+    """Operator and result of the nodes around the hardware.
+
+    What only a Cast gives the type of the file counts as made by the node in front of the Cast.
+    """
+    found = set[tuple[str, str]]()
+    for program in (quantized.prologue, quantized.epilogue):
+        made = {name: node for node in program.graph.nodes for name in node.outputs if name}
+        for node in program.graph.nodes:
+            found.update((node.op_type, name) for name in node.outputs)
+            if node.op_type == "Cast" and node.inputs[0] in made:
+                found.update((made[node.inputs[0]].op_type, name) for name in node.outputs)
+    return found
 
 
 def _calls(node: Node, source: Model) -> bool:

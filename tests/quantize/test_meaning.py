@@ -172,10 +172,20 @@ def limited() -> Model:
     return onnx.infer(b.model(opset=10))
 
 
+def doubles() -> Model:
+    """In float64."""
+    b = Builder("doubles")
+    x = b.input("input", np.float64, (1, 3, 4, 4))
+    w = b.constant("w", np.random.default_rng(1).normal(0, 1, (4, 3, 3, 3)))
+    b.output(b.node("Relu", b.node("Conv", x, w, name="conv")), np.float64)
+    return onnx.infer(b.model())
+
+
 #: A model that the pass changes, and a mistake that it might make.
 CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "remove-identities": (with_identity, forgets("Relu")),
     "remove-unused": (float_model, forgets("Relu")),
+    "floats-to-float32": (doubles, computes("Conv", 1, lambda w: 1.01 * w)),
     "to-standard-qdq": (qonnx, computes("QuantizeLinear", 1, lambda scale: 2 * scale)),
     "sum-to-add": (sums, reads("Add", 0, 0)),
     "constant-layout": (qdq_with_weights_moved, computes("DequantizeLinear", 0, lambda w: w[::-1])),
