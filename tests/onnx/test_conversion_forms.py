@@ -34,7 +34,6 @@ _OTHER_TYPES = (
 #: Operators, the versions and the targets of forms that have no equal in the target, and a part of the reason.  Upward:
 REFUSED_UP = [
     ("Resize", {11}, {13, 21, 28}, "no coordinates from version 13 on are those of tf_half_pixel_for_nn"),
-    ("TreeEnsembleClassifier TreeEnsembleRegressor", {1, 3}, {28}, "has the operator TreeEnsemble in its place"),
 ]
 #: Downward: element types, attributes and operators that came later.
 REFUSED_DOWN = [

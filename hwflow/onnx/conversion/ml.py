@@ -1,9 +1,10 @@
-"""ai.onnx.ml: LabelEncoder, and the ensembles of trees that became one operator."""
+"""Operators of ai.onnx.ml: LabelEncoder, and the ensembles of `trees`."""
 
 from __future__ import annotations
 
+from hwflow.onnx.conversion import trees
 from hwflow.onnx.conversion.site import Site
-from hwflow.onnx.conversion.steps import Refused, Steps
+from hwflow.onnx.conversion.steps import Steps
 
 __all__ = ["UP"]
 
@@ -20,13 +21,4 @@ def _keys_and_values(site: Site) -> None:
     site.keep(attributes={**kept, **pairs})
 
 
-_ENSEMBLE = Refused(
-    "version 5 of ai.onnx.ml has the operator TreeEnsemble in its place, to which it is not converted",
-    "stay with version 4, which newer runtimes still take",
-)
-
-UP: Steps = {
-    "LabelEncoder": {2: _keys_and_values},
-    "TreeEnsembleClassifier": {5: _ENSEMBLE},
-    "TreeEnsembleRegressor": {5: _ENSEMBLE},
-}
+UP: Steps = {"LabelEncoder": {2: _keys_and_values}, **trees.UP}

@@ -231,6 +231,10 @@ class Site:
             return array if isinstance(array, np.ndarray) and array.size <= _FOLDED else None
         return None
 
+    def node_for(self, result: str, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> None:
+        """A node that gives the output `result` of the old one."""
+        self.write(Node(op_type, tuple(inputs), (result,), _stated(attributes), result, domain))
+
     def inner(self, inputs: Sequence[Value], build: Callable[[], Sequence[str]]) -> Graph:
         """A graph for an attribute: `build` adds its nodes and gives the names of its outputs."""
         outside, self.made = self.made, []
