@@ -1,12 +1,33 @@
-"""hwflow: an ONNX implementation whose runtime is hardware.  See `hwflow.api` for use from a script."""
+"""An ONNX implementation whose runtime is hardware.
+
+    import hwflow
+
+    model = hwflow.load("model.onnx")
+    data = hwflow.read_data("data.npz", model)
+    quantized = hwflow.quantize_model(model, data)
+    plan = hwflow.make_plan(quantized, board="ulx3s_85f")
+    result = hwflow.simulate(quantized, plan, data.first(10))  # RTL against golden, every stage
+    assert result.equal
+
+Arrays are numpy arrays, everything else is a frozen dataclass.  Failures are `hwflow.HwflowError`.
+
+Rows are a Dataset of `read_data`, a dictionary of arrays with the names that a data file has (docs/data-files.md), or
+the array of the only input: `hwflow.run_golden(quantized, {"left": a, "right": b})["sum"]`.  An array is
+[rows, *shape of the input], whose batch of 1 may be left out, in a type whose values fit that of the input.
+
+`hwflow.onnx` reads, checks and evaluates ONNX models, `hwflow.host` talks to a board, `hwflow.backend` is ONNX's
+Backend interface.
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from .errors import AnswerIsNo, HwflowError, MissingTool, ToolFailed
 
 if TYPE_CHECKING:
+    from . import backend, host, onnx
     from .api import (
         check,
         export_model,
@@ -22,16 +43,34 @@ if TYPE_CHECKING:
         synthesize,
     )
 
+    __version__: str
+
 __all__ = [
-    "AnswerIsNo", "HwflowError", "MissingTool", "ToolFailed", "check", "export_model", "generate", "load", "make_plan",
-    "measure_accuracy", "measure_layers", "quantize_model", "read_data", "run_golden", "simulate", "synthesize",
+    "AnswerIsNo", "HwflowError", "MissingTool", "ToolFailed", "backend", "check", "export_model", "generate", "host",
+    "load", "make_plan", "measure_accuracy", "measure_layers", "onnx", "quantize_model", "read_data", "run_golden",
+    "simulate", "synthesize",
 ]
+
+#: Packages of their own.
+PACKAGES = ("backend", "host", "onnx")
 
 
 def __getattr__(name: str) -> Any:
-    """The functions of `hwflow.api`, imported when first used: `import hwflow.onnx` alone stays quick."""
-    if name not in __all__:
-        raise AttributeError(f"module 'hwflow' has no attribute '{name}'")
-    from . import api
+    """What is imported when it is first used, so that `import hwflow.onnx` alone stays quick."""
+    if name == "__version__":
+        from importlib.metadata import version
 
-    return getattr(api, name)
+        found: Any = version("hwflow")
+    elif name in PACKAGES:
+        found = importlib.import_module(f".{name}", __name__)
+    elif name in __all__:
+        found = getattr(importlib.import_module(".api", __name__), name)
+    else:
+        raise AttributeError(f"module 'hwflow' has no attribute '{name}'")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """The interface, for `help` and for what completes names."""
+    return sorted({*(name for name in globals() if name.startswith("__")), *__all__, "__version__"})

@@ -1,20 +1,4 @@
-"""hwflow from a script: the steps of the command line as functions of plain frozen data.
-
-    import hwflow
-
-    model = hwflow.load("model.onnx")
-    data = hwflow.read_data("data.npz", model)
-    quantized = hwflow.quantize_model(model, data)
-    plan = hwflow.make_plan(quantized, board="ulx3s_85f")
-    result = hwflow.simulate(quantized, plan, data.first(10))  # RTL against golden, every stage
-    assert result.equal
-
-Arrays are numpy arrays, everything else is a frozen dataclass.  Failures are `hwflow.HwflowError`.
-
-Rows are a Dataset of `read_data`, a dictionary of arrays with the names that a data file has (docs/data-files.md), or
-the array of the only input: `hwflow.run_golden(quantized, {"left": a, "right": b})["sum"]`.  An array is
-[rows, *shape of the input], whose batch of 1 may be left out, in a type whose values fit that of the input.
-"""
+"""The functions of `hwflow`, whose docstring shows them in use: the steps of the command line on frozen data."""
 
 from __future__ import annotations
 

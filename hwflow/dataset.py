@@ -25,6 +25,7 @@ from hwflow.archive import Archive, read_archive
 from hwflow.errors import HwflowError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Array, Model, Value
+from hwflow.short_repr import screen
 
 __all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "array_of_input", "checked_dataset", "classes", "described",
            "load_dataset", "read_arrays", "spellings", "with_batch"]
@@ -50,6 +51,16 @@ class Dataset:
     outputs: Mapping[str, Array]
     #: True where the file has one-hot rows, of which `labels` are the classes.
     labels_one_hot: bool = False
+
+    def __repr__(self) -> str:
+        parts = [(f"input '{name}'", array) for name, array in self.inputs.items()]
+        if not self.calibration_is_input:
+            parts += [(f"calibration of '{name}'", array) for name, array in self.calibration.items()]
+        parts += [(f"expected '{name}'", array) for name, array in self.outputs.items()]
+        parts += [] if self.labels is None else [("labels", self.labels)]
+        calibrated = ["calibration: the first of the inputs' rows"] if self.calibration_is_input else []
+        return screen(f"Dataset '{self.path}': {self.rows} rows",
+                      [*(f"{what}: {_describe(array)}" for what, array in parts), *calibrated])
 
     @property
     def rows(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -136,7 +136,7 @@ class Flow:
         """What the integer graph depends on: the model with its weights, the data, the shapes, the settings."""
         dataset = self.dataset
         calibration = [] if dataset is None else [v.tobytes() for _, v in sorted(dataset.calibration.items())]
-        return digest(onnx.dumps(self.model), repr(self.choices), *calibration)
+        return digest(onnx.dumps(self.model), repr(asdict(self.choices)), *calibration)
 
     @cached_property
     def quantized(self) -> Quantized:

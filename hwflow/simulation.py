@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,13 @@ import numpy.typing as npt
 from hwflow_sim import Boundary, ElementShape, RunResult, Simulation, StallPattern
 from hwflow_sim import compile as compile_simulation
 from hwflow_sim import run as run_simulation
+from hwflow_sim.results import Values
 
 from . import golden, hls
 from .generation import twin
 from .layers.base import LayerGraph
-from .layers.hardware import codes_of, shape_of
+from .layers.formats import IntFormat, Tensor
+from .layers.hardware import codes_of, shape_of, values_of
 
 __all__ = ["boundaries", "compile_plan", "run_plan"]
 
@@ -45,13 +48,30 @@ def run_plan(simulation: Simulation, graph: LayerGraph, frames: Frames | Mapping
              stalls: StallPattern | None = None, waves: Path | None = None, stop_cycle: int | None = None) -> RunResult:
     """Play `frames` and compare every stage and every output with `golden`, as codes on the streams.
 
-    `frames` are arrays [n, height, width, channels] by input name, or the array of the only input.
+    `frames` are arrays [n, height, width, channels] by input name, or the array of the only input.  The result holds
+    what every stage gave.
     """
     values = golden.run(graph, frames)
 
     def codes(tensor: str) -> Frames:
         return codes_of(values[tensor], graph.tensors[tensor].format).reshape(len(values[tensor]), -1)
 
-    return run_simulation(
+    result = run_simulation(
         simulation, frames=[codes(name) for name in graph.inputs],
         expected=[codes(layer.output) for layer in graph.layers], stalls=stalls, waves=waves, stop_cycle=stop_cycle)
+    given = {name: narrow(values[name], graph.tensors[name].format) for name in graph.inputs}
+    made = {layer.output: frames_of(stage.values, graph.tensors[layer.output])
+            for layer, stage in zip(graph.layers, result.stages, strict=True)}
+    return replace(result, values={**given, **made})
+
+
+def frames_of(codes: Values, tensor: Tensor) -> Values:
+    """Elements of a stream, [n, elements], as frames [n, height, width, channels] of integers."""
+    frame = tensor.frame
+    return values_of(codes, tensor.format).reshape(len(codes), frame.height, frame.width, frame.channels)
+
+
+def narrow(frames: Frames, format: IntFormat) -> Values:
+    """The same integers in the narrowest type that holds the format."""
+    size = next(size for size in (1, 2, 4) if format.bits <= 8 * size)
+    return frames.astype(f"{'i' if format.low < 0 else 'u'}{size}")

@@ -18,6 +18,7 @@ from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import Quantized
 from hwflow.quantize.quantized import View
+from hwflow.short_repr import fields_repr
 
 __all__ = ["LayerNoise", "decibels", "layer_noise", "most_harmful"]
 
@@ -60,6 +61,8 @@ class LayerNoise:
     original: str = ""
     original_ratio: float | None = None
     reach: float | None = None
+
+    __repr__ = fields_repr
 
     @property
     def ratio(self) -> float | None:

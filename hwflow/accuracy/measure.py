@@ -29,6 +29,7 @@ from hwflow.golden import Progress
 from hwflow.onnx.model import Array, Model
 from hwflow.outcome import OutcomeWarning
 from hwflow.quantize import Quantized
+from hwflow.short_repr import fields_repr
 
 __all__ = ["Accuracy", "Metric", "OutputNoise", "Pair", "compare", "float_outputs", "measure"]
 
@@ -117,6 +118,8 @@ class Accuracy:
     snr_db: float | None
     outputs: tuple[OutputNoise, ...]
     warnings: tuple[OutcomeWarning, ...] = ()
+
+    __repr__ = fields_repr
 
     @property
     def headline(self) -> Metric | None:

@@ -12,6 +12,7 @@ from hwflow_rtl.streams import Gearbox
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding, LayerGraph, Schedule
+from ..short_repr import fields_repr
 
 __all__ = ["LinkPlan", "ends_of_links", "in_spram", "link_cost", "links_cost", "links_of"]
 
@@ -37,6 +38,8 @@ class LinkPlan:
     depth: int = 0
     behind: int = 0
     spram: bool = False
+
+    __repr__ = fields_repr
 
     @property
     def width_out(self) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from hwflow_rtl.products import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology, Timing
 
 from ..errors import HwflowError
 from ..layers.base import Folding, LayerGraph, Schedule
+from ..short_repr import fields_repr, screen
 from .links import LinkPlan, links_cost, links_of
 from .support import hardware_layers
 from .timeline import latencies, with_queues
@@ -34,6 +35,8 @@ class StagePlan:
     resources: Resources
     multiplications: int
     output_elements: int
+
+    __repr__ = fields_repr
 
     def multiplier_use(self, interval: int) -> float | None:
         """Useful multiplications over multiplier cycles of one frame interval; None for a stage without multipliers."""
@@ -59,6 +62,19 @@ class Plan:
     resources: Resources
     graph: LayerGraph = field(compare=False, repr=False)
     device: Technology = field(compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        need = ", ".join(f"{each.name} {getattr(self.resources, each.name)}" for each in fields(Resources))
+        rows = [(stage.name, stage.kind, f"{stage.folding.rows} x {stage.folding.cols}", str(stage.folding.lanes),
+                 stage.folding.style.value if stage.schedule.multipliers else "", str(stage.schedule.interval))
+                for stage in self.stages]
+        table = [("stage", "kind", "rows x cols", "lanes", "style", "cycles"), *rows]
+        widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+                 for row in table]
+        head = (f"Plan '{self.model}' on {self.technology}: {self.interval} cycles a frame, {self.multipliers} "
+                f"multipliers, latency {', '.join(map(str, self.latency))}")
+        return screen(head, [f"resources: {need}", *lines])
 
     def with_folding(self, stage: str, *, rows: int | None = None, cols: int | None = None, lanes: int | None = None,
                      style: str | MultiplierStyle | None = None) -> Plan:

@@ -15,6 +15,7 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow.layers.formats import EqualByValue, Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, to_frames, to_planes
+from hwflow.short_repr import screen
 
 __all__ = ["Folding", "HardwareLayer", "Layer", "LayerGraph", "Schedule"]
 
@@ -170,6 +171,22 @@ class LayerGraph:
     layers: tuple[Layer, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return screen(f"LayerGraph '{self.name}': {len(self.layers)} layers", self.shown())
+
+    def shown(self) -> Iterator[str]:
+        """The inputs, layers and outputs, a line each."""
+        def described(name: str) -> str:
+            tensor = self.tensors[name]
+            return f"{tensor.frame} {tensor.format}"
+
+        for name in self.inputs:
+            yield f"input '{name}': {described(name)}"
+        for layer in self.layers:
+            sources = ", ".join(described(name) for name in layer.inputs)
+            yield f"{layer.kind} '{layer.name}': {sources} -> {described(layer.output)}"
+        yield f"outputs: {', '.join(self.outputs)}"
 
     @property
     def computed(self) -> tuple[str, ...]:

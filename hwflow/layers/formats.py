@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hwflow.short_repr import fields_repr
+
 __all__ = ["BIPOLAR", "MAX_BITS", "EqualByValue", "Frame", "IntArray", "IntFormat", "Tensor"]
 
 IntArray = npt.NDArray[np.int64]
@@ -114,7 +116,13 @@ class Tensor:
 
 
 class EqualByValue:
-    """Equality of dataclasses that hold arrays: same class, equal fields, arrays equal in shape and every entry."""
+    """Equality of dataclasses that hold arrays: same class, equal fields, arrays equal in shape and every entry.
+
+    What is shown of them has the arrays' types and shapes.
+    """
+
+    def __init_subclass__(cls) -> None:
+        cls.__repr__ = fields_repr  # type: ignore[method-assign]  # which dataclasses leave as it is
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from amaranth.hdl import Shape
 from hwflow_rtl.requantize import WIDEST_SUM, Requantization, RequantizerStyle
 from hwflow_rtl.requantize import Rounding as HardwareRounding
@@ -21,7 +23,7 @@ from hwflow.layers.window import Window
 
 __all__ = [
     "REFERENCE", "REFERENCE_INTERVAL", "codes_of", "divisors", "pad_value", "pool_window", "price", "rescale_cost",
-    "rescale_problem", "rescaling", "shape_of"]
+    "rescale_problem", "rescaling", "shape_of", "values_of"]
 
 #: Stands for the boards where none is known.
 REFERENCE: Technology = ECP5()
@@ -37,6 +39,11 @@ def shape_of(format: IntFormat) -> Shape:
 def codes_of(values: IntArray, format: IntFormat) -> IntArray:
     """The integers of shape `shape_of(format)` that stand for `values` on a stream."""
     return (values - format.low) // format.step if format.bipolar else values
+
+
+def values_of(codes: npt.NDArray[np.integer[Any]], format: IntFormat) -> npt.NDArray[np.integer[Any]]:
+    """What `codes_of` made `codes` of; where the two are the same, the same array."""
+    return (2 * codes.astype(np.int8) - 1) if format.bipolar else codes
 
 
 def pad_value(x: Tensor) -> int:

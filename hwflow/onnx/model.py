@@ -6,12 +6,15 @@ ONNX) as the bytes of such a message, so that nothing is lost when the model is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
+
+from hwflow.short_repr import fields_repr, screen
 
 __all__ = [
     "Array",
@@ -141,6 +144,8 @@ class SparseTensor:
     indices: npt.NDArray[np.int64]
     shape: tuple[int, ...]
 
+    __repr__ = fields_repr
+
 
 @dataclass(frozen=True)
 class AttributeRef:
@@ -157,6 +162,8 @@ class Value:
     name: str
     type: ValueType | None
     extra: bytes = field(default=b"", compare=False, repr=False)
+
+    __repr__ = fields_repr
 
     @property
     def tensor(self) -> TensorType | None:
@@ -179,6 +186,8 @@ class Node:
     domain: str = ""
     overload: str = ""
     extra: bytes = field(default=b"", compare=False, repr=False)
+
+    __repr__ = fields_repr
 
     @property
     def label(self) -> str:
@@ -204,6 +213,18 @@ class Graph:
     sparse_initializers: Mapping[str, SparseTensor] = field(default_factory=dict)
     overridable: tuple[Value, ...] = ()
     extra: bytes = field(default=b"", compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        return screen(f"Graph '{self.name}': {len(self.nodes)} nodes", self.shown())
+
+    def shown(self) -> Iterable[str]:
+        """What the graph takes, gives and consists of, a line each."""
+        yield f"inputs: {', '.join(map(_described, self.inputs)) or 'none'}"
+        yield f"outputs: {', '.join(map(_described, self.outputs)) or 'none'}"
+        kinds = Counter(node.op_type for node in self.nodes)
+        yield f"nodes: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common()) or 'none'}"
+        yield (f"initializers: {len(self.initializers) + len(self.sparse_initializers)} with "
+               f"{sum(array.size for array in self.initializers.values())} elements")
 
     def tensor_type(self, name: str) -> TensorType | None:
         """The stated or inferred type of a tensor by name; None for other kinds of value and where nothing is known."""
@@ -231,6 +252,8 @@ class Function:
     types: Mapping[str, ValueType] = field(default_factory=dict)
     extra: bytes = field(default=b"", compare=False, repr=False)
 
+    __repr__ = fields_repr
+
     @property
     def key(self) -> tuple[str, str, str]:
         """What nodes refer to: domain, name, overload."""
@@ -249,6 +272,8 @@ class Training:
     algorithm: Graph | None
     update_binding: Mapping[str, str]
     extra: bytes = field(default=b"", compare=False, repr=False)
+
+    __repr__ = fields_repr
 
 
 @dataclass(frozen=True)
@@ -269,3 +294,20 @@ class Model:
     extra: bytes = field(default=b"", compare=False, repr=False)
     #: What reading and the steps since decided on the user's behalf, one sentence each.
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        sets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in self.opsets.items())
+        lines = [f"IR version {self.ir_version}, operator sets: {sets or 'none'}", *self.graph.shown()]
+        if self.functions:
+            lines.append(f"functions: {', '.join(function.name for function in self.functions)}")
+        if self.producer_name:
+            lines.append(f"made by {self.producer_name} {self.producer_version}".rstrip())
+        return screen(f"Model '{self.graph.name}': {len(self.graph.nodes)} nodes", lines)
+
+
+def _described(value: Value) -> str:
+    tensor = value.tensor
+    if tensor is None:
+        return f"{value.name} ({'of unknown type' if value.type is None else type(value.type).__name__})"
+    shape = "[...]" if tensor.shape is None else f"[{', '.join('?' if d is None else str(d) for d in tensor.shape)}]"
+    return f"{value.name} {tensor.dtype}{shape}"

@@ -9,6 +9,7 @@ from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import EqualByValue, IntArray
 from hwflow.onnx.model import Model
 from hwflow.outcome import OutcomeWarning
+from hwflow.short_repr import screen
 
 __all__ = ["Quantized", "View"]
 
@@ -47,6 +48,12 @@ class Quantized:
     twin: Model
     views: Mapping[str, View] = field(default_factory=dict)
     settings: str = ""
+
+    def __repr__(self) -> str:
+        before, behind = (", ".join(node.op_type for node in program.graph.nodes) or "nothing"
+                          for program in (self.prologue, self.epilogue))
+        return screen(f"Quantized '{self.graph.name}': {len(self.graph.layers)} layers",
+                      [f"on the host before them: {before}", f"on the host behind them: {behind}", *self.graph.shown()])
     original: Model | None = None
     originals: Mapping[str, View] = field(default_factory=dict)
     warnings: tuple[OutcomeWarning, ...] = ()

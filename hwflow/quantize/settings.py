@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hwflow.errors import HwflowError
+from hwflow.short_repr import fields_repr
 
 __all__ = [
     "ActivationSettings",
@@ -114,6 +115,8 @@ class QuantizationSettings:
     inputs: Mapping[str, ActivationSettings] = field(default_factory=dict)
     equalize: bool | None = None
     hardware_argmax: bool = False
+
+    __repr__ = fields_repr
 
     def layer(self, name: str) -> LayerSettings:
         """Of the ONNX node `name`."""

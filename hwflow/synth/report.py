@@ -10,6 +10,7 @@ from typing import Any
 from hwflow_rtl.vendor import Resources
 
 from ..hls.plan import Plan
+from ..short_repr import screen
 from .boards import Board
 from .limits import Limit, binding_limit
 from .parts import readable
@@ -76,6 +77,16 @@ class SynthesisReport:
     parts: Mapping[str, Resources] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     spram: Usage = Usage(0, 0)
+
+    def __repr__(self) -> str:
+        need = ", ".join(f"{name} {getattr(self, name)}" for name in ("lut", "ff", "dsp", "ram", "spram"))
+        mhz = "no paths" if self.usable_mhz is None else f"{self.usable_mhz:.1f} MHz usable"
+        fine = "meets its clocks" if self.meets_clock else "does not meet its clocks"
+        slow = [f"longest path into {delay.part}: {delay.ns:.2f} ns" for delay in self.part_delays]
+        return screen(f"SynthesisReport for {self.board} ({self.device}): {self.clock_mhz:g} MHz, {mhz}, {fine}",
+                      [f"resources: {need}", f"limited by: {self.critical_path}", f"seed {self.seed} of "
+                       f"{len(self.seeds) or 1}, {sum(self.seconds.values()):.0f} s", f"bitstream: {self.bitstream}",
+                       *slow])
 
     @property
     def meets_clock(self) -> bool:

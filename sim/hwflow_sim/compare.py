@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .packing import unpack
-from .results import Boundary, Difference
+from .results import Boundary, Difference, Values
 
-__all__ = ["first_difference", "whole_frames"]
+__all__ = ["first_difference", "narrow_frames", "whole_frames"]
 
 
 def first_difference(boundary: Boundary, beats: npt.NDArray[np.uint64],
@@ -32,3 +32,14 @@ def whole_frames(boundary: Boundary, beats: npt.NDArray[np.uint64], count: int) 
     frames = min(len(beats) // boundary.beats_per_frame, count)
     elements = unpack(beats[: frames * boundary.beats_per_frame], lanes=boundary.lanes, shape=boundary.shape)
     return elements.reshape(frames, boundary.elements_per_frame)
+
+
+def narrow_frames(boundary: Boundary, beats: npt.NDArray[np.uint64], count: int) -> Values:
+    """As `whole_frames`, in the narrowest type that holds the elements, and made frame by frame to save memory."""
+    per_frame = boundary.beats_per_frame
+    size = next(bits for bits in (8, 16, 32, 64) if boundary.shape.width <= bits)
+    frames = np.empty((min(len(beats) // per_frame, count), boundary.elements_per_frame),
+                      f"{'i' if boundary.shape.signed else 'u'}{size // 8}")
+    for k, frame in enumerate(frames):
+        frame[:] = unpack(beats[k * per_frame : (k + 1) * per_frame], lanes=boundary.lanes, shape=boundary.shape)
+    return frames

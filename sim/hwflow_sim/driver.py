@@ -13,7 +13,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
-from .compare import first_difference, whole_frames
+from .compare import first_difference, narrow_frames, whole_frames
 from .diagnosis import Deadlock, Waiting
 from .exchange import EXPECTED, FRAMES, SETTINGS, Settings, save_result
 from .packing import pack
@@ -57,12 +57,13 @@ def collect(recorder: Recorder, place: Path) -> RunResult:
 def stage_result(recorder: Recorder, expected: Path, k: int) -> StageResult:
     """Stage k against its expected elements."""
     boundary, due, totals = recorder.watched[k], recorder.due_beats(k), recorder.totals(k)
-    difference = first_difference(boundary, recorder.beats(k), np.load(expected, mmap_mode="r"))
+    beats = recorder.beats(k)
+    difference = first_difference(boundary, beats, np.load(expected, mmap_mode="r"))
     firsts, dones = recorder.frame_cycles(k)
     return StageResult(
         name=boundary.name, equal=difference is None and totals.beats == due, beats=totals.beats, expected_beats=due,
         busy_cycles=totals.busy, stall_cycles=totals.stalled, first_difference=difference, first_cycles=firsts,
-        done_cycles=dones, last_cycle=totals.last_cycle)
+        done_cycles=dones, last_cycle=totals.last_cycle, values=narrow_frames(boundary, beats, recorder.frames))
 
 
 def output_result(recorder: Recorder, expected: Path, k: int) -> OutputResult:

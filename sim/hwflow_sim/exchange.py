@@ -17,7 +17,7 @@ from .streams import Edge, Output
 __all__ = ["EXPECTED", "FRAMES", "RESULT", "SETTINGS", "Settings", "load_result", "save_result"]
 
 SETTINGS, RESULT = "settings.json", "result.json"
-FRAMES, EXPECTED, OUTPUT = "frames{}.npy", "expected{}.npy", "output{}.npy"
+FRAMES, EXPECTED, OUTPUT, STAGE = "frames{}.npy", "expected{}.npy", "output{}.npy", "stage{}.npy"
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,15 @@ def facts(boundary: Boundary) -> dict[str, Any]:
 
 
 def save_result(place: Path, result: RunResult) -> None:
-    """Write `result` into the folder of the run; each output's values go into a file of their own."""
+    """Write `result` into the folder of the run; the values of each output and stage go into files of their own."""
     for k, output in enumerate(result.outputs):
         np.save(place / OUTPUT.format(k), output.values)
-    values = {name: value for name, value in vars(result).items() if name != "waves"}
-    for name in ("stages", "links"):
-        values[name] = [asdict(each) for each in values[name]]
+    for k, stage in enumerate(result.stages):
+        np.save(place / STAGE.format(k), stage.values)
+    values = {name: value for name, value in vars(result).items() if name not in ("waves", "values")}
+    values["links"] = [asdict(each) for each in result.links]
+    values["stages"] = [asdict(replace(stage, values=np.zeros((0, 0), np.int8))) | {"values": None}
+                        for stage in result.stages]
     values["outputs"] = [asdict(replace(output, values=np.zeros((0, 0), np.int64))) | {"values": None}
                          for output in result.outputs]
     values["deadlock"] = None if result.deadlock is None else asdict(result.deadlock)
@@ -74,7 +77,8 @@ def save_result(place: Path, result: RunResult) -> None:
 
 def load_result(place: Path, waves: Path | None) -> RunResult:
     values = json.loads((place / RESULT).read_text())
-    values["stages"] = tuple(StageResult(**with_tuples(stage)) for stage in values["stages"])
+    values["stages"] = tuple(StageResult(**{**with_tuples(stage), "values": np.load(place / STAGE.format(k))})
+                             for k, stage in enumerate(values["stages"]))
     values["outputs"] = tuple(OutputResult(**{**with_tuples(output), "values": np.load(place / OUTPUT.format(k))})
                               for k, output in enumerate(values["outputs"]))
     values["input_stall_cycles"] = tuple(values["input_stall_cycles"])

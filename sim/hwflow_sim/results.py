@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from hwflow.errors import HwflowError
+from hwflow.short_repr import fields_repr, screen
 
 from .diagnosis import Deadlock, LinkState
 
 __all__ = ["Boundary", "Difference", "Element", "ElementShape", "OutputResult", "RunResult", "StageResult",
            "StallPattern"]
 
+Values = npt.NDArray[np.integer[Any]]
 HIGHEST_STALL = 0.98  # beyond it a run is hardly more than waiting
 
 
@@ -109,7 +111,8 @@ class StageResult:
     `beats` came where `expected_beats` were due.  `busy_cycles` are the cycles in which the stage worked,
     `stall_cycles` those in which its output waited for the next stage.  Cycle numbers count from the first cycle
     without reset: `first_cycles` and `done_cycles` are those of the first and the last beat of each frame.
-    `last_cycle` is the last beat of all, None where none came.
+    `last_cycle` is the last beat of all, None where none came.  `values` are the elements on the stream, [n, elements]
+    in the narrowest type that holds them; frames that did not come complete are missing.
     """
 
     name: str
@@ -122,6 +125,9 @@ class StageResult:
     first_cycles: tuple[int, ...]
     done_cycles: tuple[int, ...]
     last_cycle: int | None
+    values: Values = field(compare=False, default_factory=lambda: np.zeros((0, 0), np.int8))
+
+    __repr__ = fields_repr
 
 
 @dataclass(frozen=True)
@@ -145,6 +151,8 @@ class OutputResult:
     violations: int
     first_violation_cycle: int | None
 
+    __repr__ = fields_repr
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -153,7 +161,9 @@ class RunResult:
     `stages` stand in the order of the boundaries, `outputs` and `input_stall_cycles` in that of the core's ports.
     Cycle 0 is the first one without reset, in which the sources offer their first beats.  `cycles` counts up to the
     last output beat and includes it.  `links` is how every link stood when the run ended.  `simulated_cycles` and
-    `seconds` are what the simulator spent in its clock loop.
+    `seconds` are what the simulator spent in its clock loop.  `values` is what the simulation gave, the inputs' frames
+    and every stage's, by the names of their tensors: [n, height, width, channels] in the narrowest type that holds the
+    tensor's format.  Frames that did not come complete are missing.
     """
 
     cycles: int
@@ -165,6 +175,15 @@ class RunResult:
     simulated_cycles: int
     seconds: float
     waves: Path | None
+    values: Mapping[str, Values] = field(default_factory=dict, compare=False)
+
+    def __repr__(self) -> str:
+        lines = [f"stage '{stage.name}': {'equal' if stage.equal else 'NOT EQUAL'}, {stage.beats} of "
+                 f"{stage.expected_beats} beats, busy {stage.busy_cycles}, stalled {stage.stall_cycles} cycles"
+                 for stage in self.stages]
+        pace = "" if self.interval is None else f", one every {self.interval}"
+        return screen(f"RunResult: {'equal' if self.equal else 'NOT EQUAL'}, {len(self.frame_done_cycles)} frames in "
+                      f"{self.cycles} cycles{pace}", [*self.failures(), *lines])
 
     @property
     def equal(self) -> bool:

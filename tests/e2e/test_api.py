@@ -19,14 +19,25 @@ from hwflow import onnx
 from hwflow.onnx.build import Builder
 from tests.e2e.command import environment
 
+#: What the result holds, by the names of the tensors, against the golden model.
+VALUES = """
+from hwflow import golden
+expected = golden.run(quantized, golden.before(quantized, data.first(10).inputs))
+assert list(result.values) == list(expected) and len(expected) == 4
+for name, values in result.values.items():
+    assert values.dtype.itemsize == 1 and values.shape == expected[name].shape
+    assert (values == expected[name]).all(), name
+print(result.interval, plan.interval)
+"""
+
 
 def test_the_example(place: Path) -> None:
     """The lines of the docstring, word for word, with the small model's files in place of the example's."""
-    text = hwflow.api.__doc__ or ""
+    text = hwflow.__doc__ or ""
     example = textwrap.dedent("\n".join(line for line in text.splitlines() if line.startswith("    ")))
     assert example.startswith("import hwflow\n")
     example = example.replace("model.onnx", "small.onnx").replace("data.npz", "small.npz")
-    done = subprocess.run([sys.executable, "-W", "error", "-c", f"{example}\nprint(result.interval, plan.interval)"],
+    done = subprocess.run([sys.executable, "-W", "error", "-c", f"{example}\n{VALUES}"],
                           cwd=place, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found = re.findall(r"\d+", done.stdout.splitlines()[-1])
