@@ -30,6 +30,7 @@ from .generation import generate, generate_axi_stream
 from .layers.base import LayerGraph
 from .layers.formats import Tensor
 from .layers.forms import with_room
+from .onnx.errors import LimitError
 from .onnx.inference.static_inputs import sizes_given
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
@@ -92,7 +93,8 @@ class Flow:
         try:
             inferred = onnx.infer(self.source, shapes, self.settings.limits)
         except HwflowError as error:
-            raise HwflowError(str(error) + self.without_hardware()) from None
+            kind = type(error) if isinstance(error, LimitError) else HwflowError
+            raise kind(str(error) + self.without_hardware()) from None
         for note in inferred.notes:
             self.console.progress(note)
         require_small_frames(inferred.graph)

@@ -20,6 +20,7 @@ from ..layers.base import Layer
 from ..layers.formats import Tensor
 from ..onnx import Severity
 from ..onnx.container.files import read
+from ..onnx.errors import LimitError, ShapeLimitError
 from ..onnx.rewrite.passes import remove_unused
 from ..report import tables
 from ..report.accuracy import say_accuracy, show_accuracy, show_layers
@@ -80,6 +81,13 @@ def check(console: Console, settings: Settings) -> Result:
     _ = flow.shapes  # data that contradict the file are no word about the file
     try:
         _, graph = flow.model, flow.trial().graph
+    except ShapeLimitError as error:
+        console.say(f"error: {error}")
+        return {"exit_code": 1, **facts, "valid": False, "errors": 1, "problem": str(error)}
+    except LimitError as error:
+        console.say(f"warning: {error}")
+        console.say(f"{summary}; a valid ONNX file, and beyond a limit of this run")
+        return {"exit_code": 0, **facts, "layers": None, "golden": False, "problem": str(error)}
     except HwflowError as error:
         console.say(f"{summary}; a valid ONNX file, but no hardware for it: {error}")
         console.say("`hwflow check --hardware` says what becomes of every node")

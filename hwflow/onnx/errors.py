@@ -17,6 +17,7 @@ __all__ = [
     "LimitError",
     "SecurityError",
     "ShapeError",
+    "ShapeLimitError",
     "TensorDataError",
     "TrainingError",
     "TypeMismatch",
@@ -61,6 +62,10 @@ class SecurityError(HwflowError):
 
 class LimitError(HwflowError):
     """The model asks for more memory, time or depth than `Limits` allow; they can be raised."""
+
+
+class ShapeLimitError(LimitError):
+    """Shapes follow from a constant that is larger than `Limits` allow: nothing can be said of the model."""
 
 
 class Unsupported(HwflowError):

@@ -14,7 +14,7 @@ import numpy as np
 
 from hwflow.errors import HwflowError
 from hwflow.onnx.check import require_valid
-from hwflow.onnx.errors import LimitError
+from hwflow.onnx.errors import LimitError, ShapeLimitError
 from hwflow.onnx.inference.open_sizes import Shapes, suiting_shapes
 from hwflow.onnx.inference.static_inputs import contradictions, fixed_inputs
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits, Meter
@@ -54,6 +54,8 @@ def infer(
     graph, given = model.graph, input_shapes or {}
     inputs, notes = fixed_inputs(graph, given, lambda: _suiting(model, given, limits))
     walk = _walked(model, inputs, limits)
+    if walk.refusal:
+        raise LimitError(walk.refusal)
     outputs = tuple(Value(v.name, walk.type_of(v.name)) for v in graph.outputs)
     notes += (*_defaults(graph), *contradictions(graph, walk.known))
     return replace(model, graph=walk.result(graph.name, inputs, outputs), training=(), notes=model.notes + notes)
@@ -117,6 +119,9 @@ class _Walk:
     known: dict[str, Known] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     folded_bytes: int = 0
+    #: Constants that were too large to compute, and the message about the first.
+    unfolded: set[str] = field(default_factory=set)
+    refusal: str = ""
 
     def constants(self, graph: Graph, names: Mapping[str, str]) -> None:
         """Take a graph's constants, by their names here."""
@@ -165,6 +170,12 @@ class _Walk:
         operands = [self.known[name] if name else None for name in node.inputs]
         constant = all(operand is None or operand.value is not None for operand in operands)
         random = schema is not None and schema.random
+        late = self.unfolded.intersection(node.inputs)
+        if late and any(k < len(node.inputs) and node.inputs[k] in late for k in operator.constant):
+            raise ShapeLimitError(self.refusal)
+        if late and all(name in late or operand is None or operand.value is not None
+                        for name, operand in zip(node.inputs, operands, strict=True)):
+            self.unfolded.update(filter(None, node.outputs))
         results = _types(call, operator, operands)
         if constant and not random and (node.domain, node.op_type) not in _BARRIERS:
             results = self.fold(call, operator, operands, results)
@@ -184,11 +195,13 @@ class _Walk:
         self.folded_bytes += sum(math.prod(result.shape) * result.dtype.itemsize for result in results)
         allowed = self.meter.limits.folded_bytes
         if self.folded_bytes > allowed:
-            raise LimitError(
+            self.refusal = self.refusal or (
                 f"{call.path} {call.node.label}: the constants that the model computes must take at most "
                 f"{allowed >> 20} MiB (folded_bytes), not {self.folded_bytes >> 20}; if you trust the model, raise it "
                 f"with --limit folded_bytes={self.folded_bytes}"
             )
+            self.unfolded.update(filter(None, call.node.outputs))
+            return results
         values = run(call, operator, [None if operand is None else operand.value for operand in operands])
         folded = (Known(v.dtype, v.shape, v) if isinstance(v, np.ndarray) else None for v in values)
         return tuple(known or result for known, result in zip(folded, results, strict=False))
