@@ -209,6 +209,8 @@ class _Sums:
             return
         a, b = (np.asarray(array, np.float64) for array in (expected, found))
         error = _error(a, b)
+        if expected.dtype.itemsize < found.dtype.itemsize:  # float16 overflows where float32 does not
+            error = np.where(np.isfinite(a), error, 0.0)
         self._unequal += int(np.count_nonzero(error))
         self._steps = max(self._steps, int(min(np.max(error, initial=0.0), 2.0**40)))
         finite = np.where(np.isfinite(a), a, 0.0).ravel()

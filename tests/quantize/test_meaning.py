@@ -274,3 +274,15 @@ def test_a_model_that_made_up_rows_cannot_run_says_so() -> None:
     index = b.input("index", np.int64, (1, 4))
     b.output(b.node("Gather", b.constant("table", np.ones((1, 3), np.float32)), index, axis=0), np.float32)
     assert "the indices must be -1 to 0" in Meaning.of(onnx.infer(b.model()), None).problem
+
+
+def test_what_overflows_in_float16_is_not_held_against_float32() -> None:
+    b = Builder("half")
+    x = b.input("x", np.float16, (1, 4))
+    large = b.node("Mul", x, b.constant("k", np.full((1, 4), 6e4, np.float16)), name="large")
+    small = b.node("Mul", large, b.constant("l", np.full((1, 4), 1e-4, np.float16)), name="small")
+    w = np.random.default_rng(0).normal(0, 0.3, (4, 3)).astype(np.float16)
+    b.output(b.node("Gemm", small, b.constant("w", w), name="gemm"))
+    model = onnx.infer(b.model())
+    data = {"x": np.array([[[0.1, 0.2, 0.3, 0.4]], [[4.0, -3.0, 2.0, 1.0]]], np.float16)}
+    quantize(model, data)
