@@ -8,7 +8,8 @@ What depends on the board is in `build/<model>/<board>/`, all else (integers, ac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -33,10 +34,12 @@ from .layers.forms import with_room
 from .onnx.errors import LimitError
 from .onnx.inference.static_inputs import sizes_given
 from .quantize import Quantized, load_quantized, quantize, save_quantized
+from .quantize.problems import NoHardware, with_cuts
 from .quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
 from .quantize.settings_file import settings_from_yaml
 from .quantize.support import operators_without_hardware, require_small_frames
 from .report.console import Console
+from .report.mapping import mapped
 from .report.warned import Warned
 from .request import Settings
 from .routed import keep_design
@@ -112,9 +115,23 @@ class Flow:
 
     def without_hardware(self) -> str:
         """What else stands in the way of a model that cannot be inferred, so that one message names it all."""
-        problems = operators_without_hardware(self.source)
+        problems = with_cuts(operators_without_hardware(self.source), self.source.graph)
         lines = [f"\n  {problem.where}: {problem.why}; {problem.remedy}" for problem in problems]
         return "".join(["\nbesides, it has operators without hardware:", *lines]) if lines else ""
+
+    @contextlib.contextmanager
+    def everything_said(self) -> Iterator[None]:
+        """Where the quantizer gives up over some nodes, say what `check --hardware` says: it looks behind them, too."""
+        try:
+            yield
+        except NoHardware as error:
+            settings = self.settings
+            found = mapped(self.source, dict(settings.input_shapes), settings.limits, self.require_small_enough)
+            if found.possible:  # the settings are what it is about
+                raise
+            tensors = {problem.why: problem.where for problem in error.problems if problem.where.startswith("tensor ")}
+            raise NoHardware(tuple(replace(problem, where=tensors.get(problem.why, problem.where))
+                                   for problem in found.all_problems)) from error
 
     @cached_property
     def dataset(self) -> Dataset | None:
@@ -149,7 +166,8 @@ class Flow:
         def make(place: Path) -> None:
             with self.console.rows("calibrate and quantize") as progress:
                 rows = dataset.calibration if dataset else None
-                made = quantize(model, rows, settings=choices, progress=progress, original=self.source)
+                with self.everything_said():
+                    made = quantize(model, rows, settings=choices, progress=progress, original=self.source)
                 save_quantized(made, place)
 
         cached_step(folder, self.quantize_key, make)
@@ -230,8 +248,10 @@ class Flow:
 
     def trial(self) -> Quantized:
         """The model quantized without its data, only to learn what maps to hardware."""
+        model = self.model
         try:
-            return quantize(self.model, None, settings=self.choices)
+            with self.everything_said():
+                return quantize(model, None, settings=self.choices)
         except MemoryError:  # a valid model may be larger than any hardware
             raise HwflowError("the model needs more memory than this machine has") from None
 

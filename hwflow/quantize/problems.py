@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hwflow.errors import HwflowError
-from hwflow.onnx.model import Node
+from hwflow.onnx.model import Graph, Node
+from hwflow.onnx.rewrite.extract import Cuts
 
-__all__ = ["NoHardware", "Problem", "raise_all"]
+__all__ = ["NoHardware", "Problem", "raise_all", "with_cuts"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,25 @@ class Problem:
     @staticmethod
     def of(node: Node, why: str, remedy: str) -> Problem:
         return Problem(node.label, why, remedy)
+
+
+#: The advice that gets the command which does it.
+CUT = "cut the model in front of it"
+
+
+def with_cuts(problems: Iterable[Problem], graph: Graph) -> tuple[Problem, ...]:
+    """The problems, where the advice to cut the model has the command with the tensors of `graph`, the file's graph."""
+    nodes = {node.label: node for node in reversed(graph.nodes)}
+    cuts, made = Cuts(graph), []
+    for problem in problems:
+        node = nodes.get(problem.where)
+        if node is not None and CUT in problem.remedy:
+            command = cuts.command(node)
+            how = CUT if "--to" in command else "cut it off"
+            text = problem.remedy.replace(CUT, f"{how} with {command}" if command else CUT)
+            problem = Problem(problem.where, problem.why, text)
+        made.append(problem)
+    return tuple(made)
 
 
 class NoHardware(HwflowError):

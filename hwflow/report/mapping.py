@@ -28,7 +28,7 @@ from ..quantize.graphs import consumers, dynamic_inputs, host_prefix, host_suffi
 from ..quantize.operators import HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, QUANTIZERS
 from ..quantize.passes.floats import float_note, floats_to_float32
 from ..quantize.passes.opset import convert_old
-from ..quantize.problems import NoHardware, Problem
+from ..quantize.problems import NoHardware, Problem, with_cuts
 from ..quantize.settings import (
     ActivationSettings,
     LayerSettings,
@@ -108,6 +108,11 @@ class Mapped:
         """Whether the model as it stands can become hardware."""
         return not self.problems and all(node.fate is not Fate.NONE for node in self.nodes)
 
+    @property
+    def all_problems(self) -> tuple[Problem, ...]:
+        """Those of the model as a whole, and one for each node that cannot be."""
+        return (*self.problems, *(Problem(node.label, node.why, node.remedy) for node in self.of(Fate.NONE)))
+
     def of(self, fate: Fate) -> tuple[NodeMapping, ...]:
         return tuple(node for node in self.nodes if node.fate is fate)
 
@@ -122,10 +127,10 @@ def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits 
         Functions(source.functions, limits).require_bounded(source.graph.nodes, source.opsets, "graph")
         base = inline_functions(source, limits)
     except HwflowError as error:
-        look = _Look(source)
+        look = _Look(source, source)
         look.whole(error)
         return look.result(None, None)
-    look = _Look(base)
+    look = _Look(base, source)
     missing = nodes_without_operator(base)
     for index, why in missing.items():
         look.node(index, why, WITHOUT_OPERATOR)
@@ -168,10 +173,10 @@ def _in_known_forms(static: Model, look: _Look) -> Model | None:
 
 
 class _Look:
-    """Collects what is found out about the nodes of `model`."""
+    """Collects what is found out about the nodes of `model`, which was made of the file's model, `source`."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, source: Model) -> None:
+        self.model, self.source = model, source
         self.found: dict[int, tuple[str, str]] = {}
         self.general: list[Problem] = []
         self.complete = True
@@ -239,13 +244,15 @@ class _Look:
     ) -> Mapped:
         """`forms` has the operators of `static` by their results, before a Cast gave outputs the type of the file."""
         nodes = self.model.graph.nodes
+        problems = with_cuts((Problem(nodes[k].label, *words) for k, words in self.found.items()), self.source.graph)
+        told = {k: (problem.why, problem.remedy) for k, problem in zip(self.found, problems, strict=True)}
         kept, host = _kept(static), _on_host(static, quantized)
         found = []
         for index, node in enumerate(nodes):
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             name = node.name or f"{node.op_type} of '{next(filter(None, node.outputs), '?')}'"
-            why, remedy = self.found.get(index, ("", ""))
-            if index in self.found:
+            why, remedy = told.get(index, ("", ""))
+            if index in told:
                 fate = Fate.NONE
             elif kept is None:
                 fate = Fate.UNKNOWN
@@ -255,8 +262,8 @@ class _Look:
                 there = any(((forms or {}).get(output, node.op_type), output) in host for output in node.outputs)
                 fate = Fate.HOST if there else Fate.HARDWARE
             found.append(NodeMapping(index, node.label, name, operator, fate, why, remedy))
-        problems = tuple(dict.fromkeys(self.general))
-        return Mapped(tuple(found), problems, quantized.graph if quantized else None, self.complete)
+        general = tuple(dict.fromkeys(self.general))
+        return Mapped(tuple(found), general, quantized.graph if quantized else None, self.complete)
 
 
 class _Places:

@@ -88,7 +88,8 @@ def test_unknown_operators_and_those_without_hardware_are_named_at_once(cli: Cli
     Path("m.onnx").write_bytes(convolution((1, 2, 4, 4), None, "Nonsense", "ReduceMax", "GlobalAveragePool"))
     besides = ("besides, it has operators without hardware:\n"
                "  'reducemax' (ReduceMax): operator ReduceMax has no hardware; replace it in the model before the "
-               "export, or cut the model in front of it and run the rest on the host")
+               "export, or cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to nonsense_out` "
+               "and run the rest on the host")
     assert cli.refuses("sim", "m.onnx") == (
         "graph/node[1] 'nonsense' (Nonsense): the operator must be one of operator set 'ai.onnx', not 'Nonsense'; "
         f"replace it in the model before the export [OS-08]\n{besides}")
@@ -106,9 +107,11 @@ def test_every_operator_without_hardware_is_named_at_once(cli: Cli) -> None:
     assert cli.refuses("sim", "m.onnx") == (
         "2 parts of the model cannot become hardware:\n"
         "  'norm' (LayerNormalization): operator LayerNormalization has no hardware\n"
-        "    replace it in the model before the export, or cut the model in front of it and run the rest on the host\n"
+        "    replace it in the model before the export, or cut the model in front of it with `hwflow onnx extract "
+        "MODEL front.onnx --to fc_out` and run the rest on the host\n"
         "  'sums' (CumSum): operator CumSum has no hardware\n"
-        "    replace it in the model before the export, or cut the model in front of it and run the rest on the host")
+        "    replace it in the model before the export, or cut the model in front of it with `hwflow onnx extract "
+        "MODEL front.onnx --to norm_out` and run the rest on the host")
 
 
 @pytest.mark.rule("OS-20")

@@ -18,8 +18,9 @@ WRITERS = [
     lambda model, target: ("onnx", "convert", model, target),
     lambda model, target: ("onnx", "convert", model, target, "--external-data"),
     lambda model, target: ("info", model, "--svg", target),
+    lambda model, target: ("onnx", "extract", model, target),
 ]
-writers = pytest.mark.parametrize("words", WRITERS, ids=["convert", "external", "svg"])
+writers = pytest.mark.parametrize("words", WRITERS, ids=["convert", "external", "svg", "extract"])
 
 
 def big_network() -> onnx.Model:
@@ -161,3 +162,14 @@ def test_names_of_a_model_do_not_steer_the_terminal(cli: Cli, model: Path) -> No
         done = cli("onnx", "diff", model, other)
         assert not {"\x1b", "\x07", "\u202e"} & set(done.out + done.err)
     assert "\\x1b[31m" in cli("onnx", "diff", model, "input.onnx").out
+
+
+def test_a_cut_at_names_that_mean_harm(cli: Cli, model: Path) -> None:
+    """Neither the terminal's state nor the whole screen is theirs, and nothing is written."""
+    for name in ("\x1b[2J", "a" * 100_000, "", "\u202e", "x\ny"):
+        done = cli("onnx", "extract", model, "out.onnx", "--to", name)
+        assert done.code == 2
+        assert done.message.startswith("the graph must have the tensor '")
+        assert len(done.message) < 500
+        assert done.message.isprintable()
+    assert not Path("out.onnx").exists()

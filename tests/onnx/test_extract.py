@@ -16,7 +16,7 @@ from hwflow.errors import HwflowError
 from hwflow.onnx import evaluate, extract, loads, require_valid
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
-from hwflow.onnx.rewrite.extract import cut_command
+from hwflow.onnx.rewrite.extract import Cuts
 from tests.project.tree import ROOT
 
 #: Branches, a graph that takes `c` from around it, a function that calls another one, two results of one node.
@@ -169,7 +169,8 @@ def test_near_names_and_names_of_nodes() -> None:
 
 
 def test_the_command_that_a_message_names(model: Model) -> None:
-    commands = {node.outputs[0]: cut_command(model.graph, node) for node in model.graph.nodes}
+    cuts = Cuts(model.graph)
+    commands = {node.outputs[0]: cuts.command(node) for node in model.graph.nodes}
     assert commands["c"] == "`hwflow onnx extract MODEL front.onnx --to b`"
     assert commands["a"] == "`hwflow onnx extract MODEL rest.onnx --from a`"
     assert commands["d"] == "`hwflow onnx extract MODEL front.onnx --to c --to a`"

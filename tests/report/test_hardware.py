@@ -52,9 +52,11 @@ def test_everything_is_said_at_once(cli: Cli) -> None:
     assert done.out.splitlines()[-4:] == [
         "b.onnx: 3 of 8 nodes map to hardware (2 on the host: flat, soft):",
         "  'norm' (LayerNormalization): operator LayerNormalization has no hardware; replace it in the model before "
-        "the export, or cut the model in front of it and run the rest on the host",
+        "the export, or cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to first_out` and "
+        "run the rest on the host",
         "  'mean' (ReduceMean): a mean must be over height and width, all of them, and not over channels; change this "
-        "layer in the model, or cut the model in front of it",
+        "layer in the model, or cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to "
+        "second_out`",
         "  'square' (MatMul): weights and bias must be constants, not computed ('third_out'); products of two computed "
         "tensors (attention, outer products) have no hardware: remove them",
     ]
@@ -63,6 +65,15 @@ def test_everything_is_said_at_once(cli: Cli) -> None:
     lost = [node["name"] for node in facts["nodes"] if node["where"] == "none"]
     assert lost == ["norm", "mean", "MatMul of 'square'"]
     assert facts["counts"] == {"hardware": 3, "host": 2, "constant": 0, "none": 3, "unknown": 0}
+
+
+@pytest.mark.parametrize("command", ["quantize", "build", "sim"])
+def test_every_command_finds_the_same(cli: Cli, command: str) -> None:
+    save(broken(), "b.onnx")
+    found = [line.strip().partition("; ")[0] for line in cli("check", "b.onnx", "--hardware").out.splitlines()[-3:]]
+    first, *lines = cli.refuses(command, "b.onnx").splitlines()
+    assert first == "3 parts of the model cannot become hardware:"
+    assert [line.strip() for line in lines[::2]] == found
 
 
 def test_a_model_that_becomes_hardware(cli: Cli) -> None:
@@ -113,7 +124,8 @@ def test_open_shapes_hide_nothing(cli: Cli) -> None:
         "  the model: the shape of input 'x' must be known, not float32[n, 3, h, w]; give it with --input-shape "
         "x=1,3,32,32",
         "  'lp' (GlobalLpPool): operator GlobalLpPool has no hardware; replace it in the model before the export, or "
-        "cut the model in front of it and run the rest on the host",
+        "cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to conv_out` and run the rest on "
+        "the host",
     ]
     facts = cli("check", "o.onnx", "--hardware", "--input-shape", "x=1,3,10,10", "--json").json
     assert (facts["possible"], facts["problems"]) == (False, [])

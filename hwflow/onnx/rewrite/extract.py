@@ -16,7 +16,7 @@ from hwflow.onnx.rules.finding import quoted
 from hwflow.onnx.rules.nearest import Nearest
 from hwflow.onnx.run.functions import graphs_of
 
-__all__ = ["cut_command", "extract"]
+__all__ = ["Cuts", "extract"]
 
 #: Names that a message lists at most.
 MOST = 8
@@ -188,19 +188,23 @@ def _called(functions: Iterable[Function], nodes: Iterable[Node]) -> Iterator[Fu
     return (function for function in functions if function.key in used)
 
 
-def cut_command(graph: Graph, node: Node) -> str:
-    """The command that makes a model of what is in front of `node`, or behind it where it is the first; else "".
+class Cuts:
+    """The commands that cut `graph` at its nodes."""
 
-    "`hwflow onnx extract MODEL front.onnx --to conv1_out`"
-    """
-    computed = {name for other in graph.nodes for name in other.outputs if name}
-    constant = {name for other in graph.nodes if not any(reads(other)) for name in other.outputs}
-    before = [name for name in dict.fromkeys(reads(node)) if name in computed and name not in constant]
-    if before:
-        return f"`hwflow onnx extract MODEL front.onnx {_words('--to', before)}`"
-    last = {value.name for value in graph.outputs}
-    behind = [name for name in node.outputs if name and name not in last]
-    return f"`hwflow onnx extract MODEL rest.onnx {_words('--from', behind)}`" if behind else ""
+    def __init__(self, graph: Graph) -> None:
+        self._computed = {name for node in graph.nodes if any(reads(node)) for name in node.outputs if name}
+        self._last = {value.name for value in graph.outputs}
+
+    def command(self, node: Node) -> str:
+        """That makes a model of what is in front of `node`, or behind it where it is the first; else "".
+
+        "`hwflow onnx extract MODEL front.onnx --to conv1_out`"
+        """
+        before = [name for name in dict.fromkeys(reads(node)) if name in self._computed]
+        if before:
+            return f"`hwflow onnx extract MODEL front.onnx {_words('--to', before)}`"
+        behind = [name for name in node.outputs if name and name not in self._last]
+        return f"`hwflow onnx extract MODEL rest.onnx {_words('--from', behind)}`" if behind else ""
 
 
 def _words(option: str, names: Iterable[str]) -> str:
