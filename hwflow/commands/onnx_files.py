@@ -12,6 +12,7 @@ from .. import onnx
 from ..errors import HwflowError
 from ..onnx.container.files import read
 from ..onnx.container.opset_document import MAGIC, load_operator_set
+from ..onnx.conversion import imported_sets
 from ..onnx.limits import DEFAULT_LIMITS, Limits
 from ..onnx.model import Model
 from ..onnx.rules.catalogue import CATALOGUE, CONFLICTS, RuleEntry
@@ -104,12 +105,13 @@ def convert(
 
 def _in_sets(console: Console, source: Path, model: Model, opsets: Mapping[str, int], limits: Limits) -> Model:
     """The model in other operator sets; says what became of its nodes."""
-    missing = [domain or "ai.onnx" for domain in opsets if domain not in model.opsets]
+    imported = imported_sets(model)
+    missing = [domain or "ai.onnx" for domain in opsets if domain not in imported]
     if missing:
         raise HwflowError(f"{source} must import the operator set {missing[0]} to convert it; it does not use it")
     converted = onnx.convert_opset(model, opsets, limits)
     for domain, version in opsets.items():
-        name, before = domain or "ai.onnx", model.opsets[domain]
+        name, before = domain or "ai.onnx", imported[domain]
         console.say(f"{name}: version {version}" + (f", before {before}" if before != version else " already"))
     kept = {id(node) for node in model.graph.nodes}
     new = sum(id(node) not in kept for node in converted.graph.nodes)

@@ -215,6 +215,14 @@ def test_versions_that_there_are_not(target: Any, message: str) -> None:
     assert str(caught.value) == message
 
 
+def test_a_file_older_than_operator_sets() -> None:
+    b = Builder()
+    b.output(b.node("Concat", b.input("x", np.float32, X.shape), "x", output="y"), np.float32, (2, 6, 4))
+    converted = convert_opset(replace(b.model(), opsets={}, ir_version=2), 13)
+    checked(converted, {"x": X}, y=np.concatenate([X, X], 1))
+    assert (converted.opsets, converted.ir_version) == ({"": 13}, 7)
+
+
 def test_nodes_that_mean_the_same_stay_the_same_objects() -> None:
     b = Builder()
     x = b.node("Relu", b.input("x", np.float32, (2,)))

@@ -6,6 +6,6 @@ data (`same`); what changes the form of a node is a function in the file of its 
 
 from __future__ import annotations
 
-from hwflow.onnx.conversion.convert import convert_opset
+from hwflow.onnx.conversion.convert import convert_opset, imported_sets
 
-__all__ = ["convert_opset"]
+__all__ = ["convert_opset", "imported_sets"]

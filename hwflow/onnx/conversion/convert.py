@@ -20,7 +20,10 @@ from hwflow.onnx.run.functions import Functions, function_path, graphs_of
 from hwflow.onnx.schemas import NEWEST, Schema, canonical_domain, find_schema, versions_of
 from hwflow.onnx.versioning.releases import first_release, least_ir
 
-__all__ = ["convert_opset"]
+__all__ = ["convert_opset", "imported_sets"]
+
+#: The version of the file format since which a model says which operator sets it imports.
+_NAMED_SETS = 3
 
 #: The version of the file format since which an initializer need not be an input.
 _PLAIN_INITIALIZERS = 4
@@ -38,14 +41,19 @@ def convert_opset(model: Model, target: int | Mapping[str, int], limits: Limits 
     hwflow does not know.
     """
     wanted = _wanted(target)
-    sets = (model.opsets, *(function.opsets for function in model.functions))
+    sets = (imported_sets(model), *(function.opsets for function in model.functions))
     if all(opsets.get(domain, version) == version for opsets in sets for domain, version in wanted.items()):
         return model
-    conversion = _Conversion(model, wanted, limits)
+    conversion = _Conversion(replace(model, opsets=imported_sets(model)), wanted, limits)
     converted = conversion.model_converted()
     if conversion.problems:
         raise ConversionError(_message(conversion.problems, wanted), tuple(conversion.problems))
     return converted
+
+
+def imported_sets(model: Model) -> Mapping[str, int]:
+    """The operator sets of a model; files before IR version 3 name none and mean the first one of ONNX."""
+    return model.opsets or ({"": 1} if model.ir_version < _NAMED_SETS else {})
 
 
 def _wanted(target: int | Mapping[str, int]) -> dict[str, int]:
@@ -100,7 +108,7 @@ class _Conversion:
         needed = max((least_ir(domain, version) or 0 for domain, version in opsets.items()), default=0)
         if self.holds_constants:
             needed = max(needed, _PLAIN_INITIALIZERS)
-        ir_version = max(model.ir_version, needed)
+        ir_version = max(model.ir_version, needed, _NAMED_SETS)
         return replace(
             model, graph=graph, training=training, functions=functions, opsets=opsets, ir_version=ir_version
         )

@@ -214,7 +214,10 @@ def _transformed(site: Site, scores: str, transform: str) -> str:
 
 def _as_float(site: Site, name: str, result: str) -> None:
     """The output `result`, which is float32 whatever the type of the input."""
-    site.node_for(result, "Cast", name, to=1)
+    if _dtype(site) == np.float32:
+        site.node_for(result, "Identity", name)
+    else:
+        site.node_for(result, "Cast", name, to=1)
 
 
 def _with_operators(site: Site) -> None:
