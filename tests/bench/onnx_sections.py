@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from tests.bench.converter import converters
 from tests.bench.sections import Bench, table
 from tests.project.tree import ROOT
 
@@ -129,4 +130,5 @@ ONNX_SECTIONS: dict[str, Callable[[Bench], str]] = {
     "onnx-models": models,
     "onnx-speed": evaluation,
     "onnx-fuzz": fuzz,
+    "onnx-converter": converters,
 }
