@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwflow_rtl.vendor import Technology
-from hwflow_rtl.window import Window
+from hwflow_rtl.window.window import Window
 
 from ..layers.base import LayerGraph
 from .lower import lower

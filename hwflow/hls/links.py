@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hwflow_rtl.fork import Fork
 from hwflow_rtl.io import End, Ends
-from hwflow_rtl.queue_choice import QueueChoice, QueueMemory, chosen_for_spram
-from hwflow_rtl.streams import Gearbox
+from hwflow_rtl.stream.fork import Fork
+from hwflow_rtl.stream.queue_choice import QueueChoice, QueueMemory, chosen_for_spram
+from hwflow_rtl.stream.streams import Gearbox
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding, LayerGraph, Schedule

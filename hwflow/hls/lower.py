@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwflow_rtl.core import Core, Link
-from hwflow_rtl.streams import stream_of
+from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor import Technology
 
 from ..layers.base import LayerGraph

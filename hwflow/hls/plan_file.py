@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema
 import yaml
-from hwflow_rtl.products import MultiplierStyle
+from hwflow_rtl.multiply.products import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import HwflowError

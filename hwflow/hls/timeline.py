@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 import numpy as np
-from hwflow_rtl.fork import Fork
-from hwflow_rtl.streams import Gearbox
-from hwflow_rtl.times import StageTimes, Times, in_turn
+from hwflow_rtl.stream.fork import Fork
+from hwflow_rtl.stream.streams import Gearbox
+from hwflow_rtl.stream.times import StageTimes, Times, in_turn
 from hwflow_rtl.vendor import Technology
 
 from ..layers.base import Folding, LayerGraph

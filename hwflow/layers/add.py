@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hwflow_rtl.add import AddFunction
-from hwflow_rtl.join import JoinFunction
+from hwflow_rtl.join.add import AddFunction
+from hwflow_rtl.join.join import JoinFunction
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.elementwise import Elementwise

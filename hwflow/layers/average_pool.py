@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from amaranth.lib.wiring import Component
-from hwflow_rtl.fold_pool import FoldAveragePoolStage
-from hwflow_rtl.pool import AveragePoolStage
-from hwflow_rtl.rescaling import Order, Rescaling
-from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage
+from hwflow_rtl.pool.pool import AveragePoolStage
+from hwflow_rtl.rescale.rescaling import Order, Rescaling
+from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule

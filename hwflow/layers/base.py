@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from amaranth.lib.wiring import Component
-from hwflow_rtl.products import MultiplierStyle
-from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.formats import EqualByValue, Frame, IntArray, IntFormat, Tensor

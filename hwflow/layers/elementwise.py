@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from amaranth.lib.wiring import Component
-from hwflow_rtl.join import JoinFunction, JoinShape, JoinStage
-from hwflow_rtl.products import Operand
-from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.join.join import JoinFunction, JoinShape, JoinStage
+from hwflow_rtl.multiply.products import Operand
+from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule

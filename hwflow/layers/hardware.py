@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Shape
-from hwflow_rtl.requantize import WIDEST_SUM, Requantization, RequantizerStyle
-from hwflow_rtl.requantize import Rounding as HardwareRounding
-from hwflow_rtl.rescaling import Rescaling
-from hwflow_rtl.thresholds import MOST_LEVELS, Thresholding
+from hwflow_rtl.rescale.requantize import WIDEST_SUM, Requantization, RequantizerStyle
+from hwflow_rtl.rescale.requantize import Rounding as HardwareRounding
+from hwflow_rtl.rescale.rescaling import Rescaling
+from hwflow_rtl.rescale.thresholds import MOST_LEVELS, Thresholding
 from hwflow_rtl.vendor import ECP5, Resources, Technology
 from hwflow_rtl.vendor import price as cells
-from hwflow_rtl.window import WindowShape
+from hwflow_rtl.window.window import WindowShape
 
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Rescale, RoomyThresholds, Thresholds

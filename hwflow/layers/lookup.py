@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from amaranth.lib.wiring import Component
 from hwflow_rtl.lookup import LookupStage
-from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule

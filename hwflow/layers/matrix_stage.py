@@ -10,12 +10,12 @@ from math import gcd
 from typing import Any
 
 from amaranth.lib.wiring import Component
-from hwflow_rtl.matrix import MatrixShape, MatrixStage, paces, pairs_rows
-from hwflow_rtl.products import MultiplierStyle, Operand, ProductShape
-from hwflow_rtl.rescaling import Rescaling
-from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage, paces, pairs_rows
+from hwflow_rtl.multiply.products import MultiplierStyle, Operand, ProductShape
+from hwflow_rtl.rescale.rescaling import Rescaling
+from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import FAMILIES, Resources, Technology
-from hwflow_rtl.window import WindowShape
+from hwflow_rtl.window.window import WindowShape
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from amaranth.lib.wiring import Component
-from hwflow_rtl.fold import FoldShape
-from hwflow_rtl.fold_pool import FoldMaxPoolStage
-from hwflow_rtl.pool import MaxPoolStage
-from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.pool.fold import FoldShape
+from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
+from hwflow_rtl.pool.pool import MaxPoolStage
+from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule

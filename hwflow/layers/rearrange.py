@@ -10,9 +10,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from amaranth.lib.wiring import Component
-from hwflow_rtl.rearrange import RearrangeShape, RearrangeStage
-from hwflow_rtl.rearrange_selection import SelectionStage
-from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.rearrange.rearrange import RearrangeShape, RearrangeStage
+from hwflow_rtl.rearrange.selection import SelectionStage
+from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwflow_rtl.requantize import RequantizerForm
+from hwflow_rtl.rescale.requantize import RequantizerForm
 
 from hwflow.layers.rescale import Requantize, RoomyRequantize
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from amaranth.lib.wiring import Component
-from hwflow_rtl.times import StageTimes, Times
+from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.top_k import MOST, TopKStage
 from hwflow_rtl.vendor import Resources, Technology
 

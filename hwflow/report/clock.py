@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hwflow_rtl.products import MultiplierStyle
+from hwflow_rtl.multiply.products import MultiplierStyle
 
 from ..errors import HwflowError
 from ..hls.plan import Plan

@@ -15,7 +15,7 @@ from typing import Any
 
 import jsonschema
 import numpy as np
-from hwflow_rtl.products import MultiplierStyle
+from hwflow_rtl.multiply.products import MultiplierStyle
 
 from ..build import write_atomically
 from ..errors import HwflowError

@@ -10,9 +10,9 @@ from amaranth.hdl import Module, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .fork import Fork
-from .queue_choice import make_queue
-from .streams import Gearbox, lanes_of, link, payload_of
+from .stream.fork import Fork
+from .stream.queue_choice import make_queue
+from .stream.streams import Gearbox, lanes_of, link, payload_of
 from .vendor.base import Technology
 
 __all__ = ["Core", "Link", "inputs_of", "port_names", "submodule_names"]

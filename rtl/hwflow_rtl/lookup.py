@@ -8,9 +8,9 @@ from amaranth.hdl import Cat, Module, Shape, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .pipeline import delay
-from .streams import CreditCounter, Queue, link, stream_of
-from .times import StageTimes, Times
+from .stream.pipeline import delay
+from .stream.streams import CreditCounter, Queue, link, stream_of
+from .stream.times import StageTimes, Times
 from .vendor.base import Resources, Technology
 
 __all__ = ["LookupStage"]

@@ -12,11 +12,11 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from .pipeline import Nest, adder_luts, delay
-from .pool_results import Results
-from .requantize_numbers import shape_range
-from .streams import Queue, stream_of
-from .times import StageTimes, Times, in_turn
+from .pool.results import Results
+from .rescale.numbers import shape_range
+from .stream.pipeline import Nest, adder_luts, delay
+from .stream.streams import Queue, stream_of
+from .stream.times import StageTimes, Times, in_turn
 from .vendor.base import Resources, Technology
 
 __all__ = ["MOST", "TopKStage"]

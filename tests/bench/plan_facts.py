@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.lib.wiring import Component
-from hwflow_rtl.window import Window
+from hwflow_rtl.window.window import Window
 
 from hwflow import hls
 from hwflow.flow import Flow, Settings

@@ -24,7 +24,7 @@ import numpy as np
 from amaranth.lib import stream
 from hwflow_rtl.core import Core, Link
 from hwflow_rtl.emit import emit
-from hwflow_rtl.streams import payload_of
+from hwflow_rtl.stream.streams import payload_of
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_sim import Boundary, ElementShape, RunResult, Simulation, compile, run, tools
 from hwflow_sim.builder import FAST, VERILOG

@@ -18,7 +18,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from hwflow_rtl.streams import Queue, link, payload_of
+from hwflow_rtl.stream.streams import Queue, link, payload_of
 
 from hwflow import hls
 from hwflow.build import cached_step, digest

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hwflow_rtl.io import End, Ends
-from hwflow_rtl.paired_queue import PairedQueue
-from hwflow_rtl.queue_choice import QueueMemory
+from hwflow_rtl.stream.paired_queue import PairedQueue
+from hwflow_rtl.stream.queue_choice import QueueMemory
 from hwflow_rtl.vendor import ICE40, Resources, Technology
 
 from hwflow import hls

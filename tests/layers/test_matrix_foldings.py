@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hwflow_rtl.matrix import MatrixStage
-from hwflow_rtl.products import MultiplierStyle
+from hwflow_rtl.matrix.stage import MatrixStage
+from hwflow_rtl.multiply.products import MultiplierStyle
 from hwflow_rtl.vendor import ECP5
 
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Requantize, Tensor

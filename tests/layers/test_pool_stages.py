@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hwflow_rtl.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
-from hwflow_rtl.pool import AveragePoolStage, MaxPoolStage
+from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
+from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
 from hwflow_rtl.vendor import ECP5, Generic
 
 from hwflow.layers import AveragePool, LayerGraph, MaxPool, TopK

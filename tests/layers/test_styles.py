@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from amaranth.back import rtlil
-from hwflow_rtl.products import MultiplierStyle
-from hwflow_rtl.requantize import Requantization, RequantizerStyle
+from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Resources
 
 from hwflow.layers import Conv, Dense, Frame, IntFormat, LayerGraph

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from amaranth.hdl import Shape, Value
 from hwflow_rtl.core import Core
-from hwflow_rtl.streams import lanes_of, payload_of
+from hwflow_rtl.stream.streams import lanes_of, payload_of
 from hwflow_rtl.vendor import Generic
 
 from hwflow import golden, hls

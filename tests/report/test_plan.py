@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hwflow_rtl.products import MultiplierStyle
+from hwflow_rtl.multiply.products import MultiplierStyle
 
 from hwflow import hls
 from hwflow.flow import budget_of

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Shape, signed, unsigned
-from hwflow_rtl.add import AddFunction
-from hwflow_rtl.add_rounded import rounded_half_even
-from hwflow_rtl.join import JoinFunction, JoinShape, JoinStage
-from hwflow_rtl.products import Operand
+from hwflow_rtl.join.add import AddFunction
+from hwflow_rtl.join.add_rounded import rounded_half_even
+from hwflow_rtl.join.join import JoinFunction, JoinShape, JoinStage
+from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.vendor import ECP5, FAMILIES, Generic
 
 from tests.rtl.harness import simulate

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 from amaranth.hdl import signed
-from hwflow_rtl.concat import ConcatStage
 from hwflow_rtl.core import Core, Link
-from hwflow_rtl.streams import stream_of
+from hwflow_rtl.join.concat import ConcatStage
+from hwflow_rtl.stream.streams import stream_of
 
 from tests.rtl.harness import STALLS, simulate
 from tests.rtl.test_join import ARRIVALS, check_times, play

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from hwflow_rtl.io.core_crossing import RESTART_CYCLES, CoreCrossing
 from hwflow_rtl.io.link_queues import DataQueue
-from hwflow_rtl.streams import link, stream_of
+from hwflow_rtl.stream.streams import link, stream_of
 from hwflow_rtl.vendor import Generic
 
 #: The period of `line`, ns, and of `sync` for ratios of the clocks from 0.3 to 20, and beyond.

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from amaranth.hdl import Shape, signed
-from hwflow_rtl.fold import FoldShape
-from hwflow_rtl.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
-from hwflow_rtl.pool import AveragePoolStage, MaxPoolStage
-from hwflow_rtl.requantize import Requantization, RequantizerStyle
+from hwflow_rtl.pool.fold import FoldShape
+from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
+from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
+from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.harness import simulate

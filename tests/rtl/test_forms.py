@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed
 from hwflow_rtl.emit import emit_rtlil
-from hwflow_rtl.requantize import Requantization, RequantizerForm, RequantizerStyle
-from hwflow_rtl.thresholds import Thresholding
+from hwflow_rtl.rescale.requantize import Requantization, RequantizerForm, RequantizerStyle
+from hwflow_rtl.rescale.thresholds import Thresholding
 from hwflow_rtl.vendor import Generic, Timing
 
 from tests.rtl.harness import play

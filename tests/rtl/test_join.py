@@ -13,13 +13,13 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
-from hwflow_rtl.add import AddFunction
 from hwflow_rtl.core import inputs_of
-from hwflow_rtl.join import JoinShape, JoinStage
-from hwflow_rtl.join_feed import Feed
-from hwflow_rtl.join_tree import SumPlan, Term, holding, signed_digits
-from hwflow_rtl.products import Operand
-from hwflow_rtl.times import StageTimes
+from hwflow_rtl.join.add import AddFunction
+from hwflow_rtl.join.feed import Feed
+from hwflow_rtl.join.join import JoinShape, JoinStage
+from hwflow_rtl.join.tree import SumPlan, Term, holding, signed_digits
+from hwflow_rtl.multiply.products import Operand
+from hwflow_rtl.stream.times import StageTimes
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Technology, Timing
 
 from tests.rtl.harness import STALLS, Trace, layout_of, pack, receiver, simulate, simulator

@@ -15,8 +15,8 @@ from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.io import clocking as clocking_module
 from hwflow_rtl.io.frame_bytes import FrameBytes
 from hwflow_rtl.io.uart import bytes_of
-from hwflow_rtl.queue_choice import QueueMemory
-from hwflow_rtl.streams import Queue, link, payload_of, stream_of
+from hwflow_rtl.stream.queue_choice import QueueMemory
+from hwflow_rtl.stream.streams import Queue, link, payload_of, stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
 from hwflow_rtl.vendor.pll import Pll, PllSettings
 

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from hwflow_rtl.io.link_bytes import ByteCrossing, Crc32, Deframer, Framer
 from hwflow_rtl.io.uart import UartReceiver, UartTransmitter
-from hwflow_rtl.streams import link, stream_of
+from hwflow_rtl.stream.streams import link, stream_of
 
 from .harness import simulate
 from .link_host import packet

@@ -3,16 +3,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from amaranth.hdl import Fragment, Instance, MemoryInstance, Shape, signed, unsigned
-from hwflow_rtl.matrix import MatrixShape, MatrixStage
-from hwflow_rtl.products import MultiplierStyle
-from hwflow_rtl.requantize import Requantization, RequantizerStyle
-from hwflow_rtl.row_patch import RowPatch
+from hwflow_rtl.matrix.row_patch import RowPatch
+from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage
+from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.ecp5 import ECP5
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_rtl.vendor.gowin import Gowin
 from hwflow_rtl.vendor.ice40 import ICE40
-from hwflow_rtl.window import WindowShape
+from hwflow_rtl.window.window import WindowShape
 
 from tests.rtl.harness import simulate
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from amaranth.hdl import signed
-from hwflow_rtl.matrix import MatrixStage
-from hwflow_rtl.row_patch import PatchTimes
+from hwflow_rtl.matrix.row_patch import PatchTimes
+from hwflow_rtl.matrix.stage import MatrixStage
+from hwflow_rtl.stream.word_join import WordJoin
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.generic import Generic
-from hwflow_rtl.word_join import WordJoin
 
 from tests.rtl.harness import simulate
 from tests.rtl.test_join import ARRIVALS, arrivals_of, play

@@ -11,9 +11,9 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module, Shape, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from hwflow_rtl.join import JoinShape, JoinStage
-from hwflow_rtl.multiply import BlockProduct, MultiplyFunction, RowProduct, product_of
-from hwflow_rtl.products import Operand
+from hwflow_rtl.join.join import JoinShape, JoinStage
+from hwflow_rtl.join.multiply import BlockProduct, MultiplyFunction, RowProduct, product_of
+from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Technology, Timing
 
 from tests.rtl.harness import simulate

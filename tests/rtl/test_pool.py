@@ -5,12 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.pool import AveragePoolStage, MaxPoolStage
-from hwflow_rtl.requantize import Requantization, RequantizerStyle
-from hwflow_rtl.rescaling import Order
-from hwflow_rtl.thresholds import Thresholding, ThresholdStyle
+from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
+from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
+from hwflow_rtl.rescale.rescaling import Order
+from hwflow_rtl.rescale.thresholds import Thresholding, ThresholdStyle
 from hwflow_rtl.vendor import ECP5, Generic, Timing
-from hwflow_rtl.window import WindowShape
+from hwflow_rtl.window.window import WindowShape
 
 from tests.rtl.harness import simulate
 

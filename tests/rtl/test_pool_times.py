@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from amaranth.hdl import Value, signed
-from hwflow_rtl.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
 from hwflow_rtl.lookup import LookupStage
-from hwflow_rtl.pool import AveragePoolStage, MaxPoolStage
-from hwflow_rtl.requantize import Requantization, RequantizerStyle
-from hwflow_rtl.thresholds import Thresholding
+from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
+from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
+from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
+from hwflow_rtl.rescale.thresholds import Thresholding
 from hwflow_rtl.vendor import Generic, Timing
 
 from tests.rtl import test_fold_pool, test_pool

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.rearrange import RearrangeShape, RearrangeStage
-from hwflow_rtl.rearrange_walk import Walker
+from hwflow_rtl.rearrange.rearrange import RearrangeShape, RearrangeStage
+from hwflow_rtl.rearrange.walk import Walker
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Timing
 
 from hwflow.layers import Frame, IntFormat, LayerGraph, Rearrange, Tensor

@@ -10,10 +10,10 @@ import pytest
 from amaranth.hdl import signed, unsigned
 from amaranth.sim import Simulator
 from hwflow_rtl.emit import emit
-from hwflow_rtl.requantize import Requantization, Requantizer, RequantizerStyle, Rounding
-from hwflow_rtl.requantize_numbers import shape_range
-from hwflow_rtl.shift_add import ShiftAdd
-from hwflow_rtl.shift_add_digits import DigitShiftAdd
+from hwflow_rtl.multiply.shift_add import ShiftAdd
+from hwflow_rtl.multiply.shift_add_digits import DigitShiftAdd
+from hwflow_rtl.rescale.numbers import shape_range
+from hwflow_rtl.rescale.requantize import Requantization, Requantizer, RequantizerStyle, Rounding
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology, Timing
 
 from tests.rtl.harness import play

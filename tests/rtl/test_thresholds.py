@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.requantize_numbers import shape_range
-from hwflow_rtl.thresholds import Thresholding, Thresholds, ThresholdStyle
+from hwflow_rtl.rescale.numbers import shape_range
+from hwflow_rtl.rescale.thresholds import Thresholding, Thresholds, ThresholdStyle
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin, Timing
 
 from tests.rtl.harness import play

@@ -16,7 +16,7 @@ from amaranth.hdl import Const, Module, Mux, Shape, Signal, signed, unsigned
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
-from hwflow_rtl.products import MultiplierStyle, Operand, ProductShape
+from hwflow_rtl.multiply.products import MultiplierStyle, Operand, ProductShape
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Technology, Timing
 from hwflow_rtl.vendor.blocks import (
     BlockRom,

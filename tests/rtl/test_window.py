@@ -3,10 +3,10 @@ import pytest
 from amaranth.hdl import Module, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from hwflow_rtl.streams import stream_of
+from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.generic import Generic
-from hwflow_rtl.window import Window, WindowShape
+from hwflow_rtl.window.window import Window, WindowShape
 
 from tests.rtl.harness import simulate, staller
 

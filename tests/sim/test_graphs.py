@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.core import Core, Link
-from hwflow_rtl.streams import Queue, link, payload_of, stream_of
+from hwflow_rtl.stream.streams import Queue, link, payload_of, stream_of
 from hwflow_sim import Boundary, Deadlock, ElementShape, RunResult, Simulation, StallPattern, compile, run
 from hwflow_sim.diagnosis import LinkState, Waiting
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hwflow_rtl.deep_queue import DeepQueue
-from hwflow_rtl.fork import Fork
+from hwflow_rtl.stream.deep_queue import DeepQueue
+from hwflow_rtl.stream.fork import Fork
 from hwflow_sim import StallPattern
 
 from hwflow import hls

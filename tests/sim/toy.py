@@ -14,7 +14,7 @@ from amaranth.hdl import Module, Shape, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.core import Link
-from hwflow_rtl.streams import Queue
+from hwflow_rtl.stream.streams import Queue
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_sim import Boundary
 

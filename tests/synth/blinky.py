@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.io.clocking import Clocking
 from hwflow_rtl.io.uart import UartReceiver, UartTransmitter, divider_for
-from hwflow_rtl.streams import link
+from hwflow_rtl.stream.streams import link
 from hwflow_rtl.vendor.pll import PllSettings
 
 from hwflow.synth.boards import Board

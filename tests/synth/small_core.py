@@ -6,7 +6,7 @@ import numpy as np
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from hwflow_rtl.streams import stream_of
+from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor import Resources, Technology
 
 BYTE = signed(8)

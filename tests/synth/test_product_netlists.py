@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.products import MultiplierStyle, Operand, ProductShape
+from hwflow_rtl.multiply.products import MultiplierStyle, Operand, ProductShape
 from hwflow_rtl.vendor import FAMILIES
 
 from tests.rtl.test_products import every

@@ -10,11 +10,11 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Value, signed, unsigned
 from amaranth.lib import wiring
-from hwflow_rtl.fold_pool import FoldMaxPoolStage
-from hwflow_rtl.streams import Gearbox, Queue
+from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
+from hwflow_rtl.stream.streams import Gearbox, Queue
 from hwflow_rtl.vendor import Resources, Technology
-from hwflow_rtl.window import Window
-from hwflow_rtl.window_shape import WindowShape
+from hwflow_rtl.window.shape import WindowShape
+from hwflow_rtl.window.window import Window
 
 from hwflow.synth import load_board
 from hwflow.synth.job import Job

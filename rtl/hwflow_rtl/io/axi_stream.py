@@ -9,7 +9,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..core import port_names
-from ..streams import payload_of
+from ..stream.streams import payload_of
 from ..vendor.base import Resources
 from .core_crossing import RESTART_CYCLES
 from .frame_bytes import End, Ends, checked_ends, streams_of

@@ -11,7 +11,7 @@ from amaranth.hdl import Cat, ClockDomain, DomainRenamer, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..streams import link
+from ..stream.streams import link
 from ..vendor.base import Resources, Technology
 from .clocking import Clocking
 from .core_crossing import CoreCrossing

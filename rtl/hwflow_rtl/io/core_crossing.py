@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from ..streams import link, stream_of
+from ..stream.streams import link, stream_of
 from ..vendor.base import Resources
 from .link_bytes import ByteCrossing
 from .uart import BYTE

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..streams import link, stream_of
+from ..stream.streams import link, stream_of
 from ..vendor.base import Resources, Technology
 from .link_bytes import Deframer, Framer
 from .link_queues import ROOM, DataQueue, ResultQueue

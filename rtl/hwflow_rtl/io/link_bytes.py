@@ -14,7 +14,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from ..streams import stream_of
+from ..stream.streams import stream_of
 
 __all__ = ["FLAG", "TOKEN", "ByteCrossing", "Crc32", "Deframer", "Framer"]
 

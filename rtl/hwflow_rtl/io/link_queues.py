@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from ..streams import stream_of
+from ..stream.streams import stream_of
 from ..vendor.base import Technology
 from .uart import BYTE
 

@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from ..streams import stream_of
+from ..stream.streams import stream_of
 
 __all__ = ["UartReceiver", "UartTransmitter", "bytes_of", "divider_for"]
 

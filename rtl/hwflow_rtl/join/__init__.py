@@ -1,0 +1,1 @@
+"""Stages with several inputs: sums, products and concatenations of streams."""

@@ -1,0 +1,218 @@
+"""What stands behind each input of a join, and gives a word for each word of the output.
+
+A `Pair` or `Queue` of two words where a word comes for each; a `Hold` where one word comes for a whole frame; a
+`Replay` where the words of one pixel come for all pixels.  The small operand of the next frame may come while this
+one's is in use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from amaranth.hdl import Module, Mux, Shape, ShapeLike, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from ..stream.pair import Pair
+from ..stream.pipeline import Nest, delay
+from ..stream.streams import CreditCounter, Queue, link
+from ..stream.times import Times
+from ..vendor.base import Resources, Technology
+
+__all__ = ["Feed", "Hold", "Replay"]
+
+#: Of a word's way through a queue of two.
+QUEUE = Queue.latency_of(2)
+#: Earlier than anything.
+ALWAYS = np.iinfo(np.int64).min // 4
+
+
+@dataclass(frozen=True)
+class Feed:
+    """`words` come in a frame and are given `repeats` times, all of them in order and then again.
+
+    `paired`: a choice may stand between the words and their reader, so that taking one drives less.
+    """
+
+    words: int
+    repeats: int
+    technology: Technology
+    paired: bool = False
+
+    def unit(self, shape: ShapeLike) -> wiring.Component:
+        """With the streams `i` and `o`, of payloads of `shape`."""
+        if self.repeats == 1:
+            return Pair(shape=shape) if self.paired else Queue(shape=shape, depth=2)
+        if self.words == 1:
+            return Hold(shape=shape, repeats=self.repeats)
+        return Replay(shape=shape, words=self.words, repeats=self.repeats, technology=self.technology)
+
+    def cost(self, width: int) -> Resources:
+        """Of words of `width` bits; RAM exact."""
+        if self.repeats == 1:
+            return Pair.cost(width=width) if self.paired else Queue.cost(width=width, depth=2)
+        if self.words == 1:
+            return Hold.cost(width=width, repeats=self.repeats)
+        return Replay.cost(width=width, words=self.words, repeats=self.repeats, technology=self.technology)
+
+    def earliest(self, arrivals: Times) -> Times:
+        """When each word that is given could be there, for words that arrive like this; in order they are later."""
+        if self.repeats == 1:
+            return arrivals + QUEUE
+        passing = QUEUE if self.words == 1 else Replay.latency_of(self.technology)
+        found = np.full((len(arrivals) // self.words, self.repeats, self.words), ALWAYS, np.int64)
+        found[:, 0] = (arrivals + passing).reshape(-1, self.words)
+        return found.reshape(-1)
+
+    def taken(self, arrivals: Times, given: Times) -> Times:
+        """When each arriving word is taken, if those that are given leave at `given`."""
+        if self.words > 1 and self.repeats > 1:
+            return Replay.taken(arrivals, given, words=self.words, repeats=self.repeats, technology=self.technology)
+        gone = given[self.repeats - 1::self.repeats]  # one word: it leaves the queue when it is given for the last time
+        taken: Times = arrivals.copy()
+        taken[2:] = np.maximum(taken[2:], gone[:-2] + 1)
+        return taken
+
+
+class Hold(wiring.Component):
+    """Every word of `i` is given `repeats` times; another may wait behind it.
+
+    Latency 1; a word in every cycle.
+    """
+
+    def __init__(self, *, shape: ShapeLike, repeats: int):
+        self.shape = shape
+        self.repeats = repeats
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    @staticmethod
+    def cost(*, width: int, repeats: int) -> Resources:
+        bits = (repeats - 1).bit_length() + 1
+        return Queue.cost(width=width, depth=2) + Resources(lut=2 * bits, ff=bits)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.queue = queue = Queue(shape=self.shape, depth=2)
+        link(m, wiring.flipped(self.i), queue.i)
+        repeats = Nest(m, [self.repeats], name="repeats")
+        repeats.advance(queue.o.valid & self.o.ready)
+        m.d.comb += [
+            self.o.valid.eq(queue.o.valid), self.o.payload.eq(queue.o.payload),
+            queue.o.ready.eq(self.o.ready & repeats.last[0]),
+        ]
+        return m
+
+
+class Replay(wiring.Component):
+    """`words` words of `i` are given one after the other, `repeats` times, 2 or more; then the next `words`.
+
+    They stand in a ring for twice as many; a place is free again when its word is read for the last time.  A word can
+    be read as soon as it is there: what is given first does not wait for what is given later.
+
+    Parameters
+    ----------
+    shape
+        Of the payload of both streams.
+    words, repeats
+        Words of a frame, 2 or more; how often they are given.
+    technology
+        Makes the memory.
+
+    Latency `latency_of(technology)`; a word in every cycle.
+    """
+
+    def __init__(self, *, shape: ShapeLike, words: int, repeats: int, technology: Technology):
+        self.shape = shape
+        self.words = words
+        self.repeats = repeats
+        self.technology = technology
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    @staticmethod
+    def depth(technology: Technology) -> int:
+        """Words behind the memory for one in every cycle: until the first is gone and its credit is back."""
+        return next(depth for depth in range(2, 64) if depth > technology.timing.ram + Queue.latency_of(depth))
+
+    @staticmethod
+    def latency_of(technology: Technology) -> int:
+        """Cycles from a word's way in to its way out: written, read, queued."""
+        return 1 + technology.timing.ram + Queue.latency_of(Replay.depth(technology))
+
+    @staticmethod
+    def taken(arrivals: Times, given: Times, *, words: int, repeats: int, technology: Technology) -> Times:
+        """When each arriving word is taken, if those that are given leave at `given`."""
+        depth = Replay.depth(technology)
+        credit = np.full(len(given), ALWAYS, np.int64)
+        credit[depth:] = given[:-depth] + 1 if len(given) > depth else []
+        frames = len(arrivals) // words
+        taken = arrivals.reshape(frames, words).copy()
+        reads = np.empty((frames, repeats * words), np.int64)
+        order = np.arange(repeats * words)
+        last = ALWAYS
+        for n in range(frames):
+            if n >= 2:
+                taken[n] = np.maximum(taken[n], reads[n - 2, -words:] + 1)
+            taken[n] = np.maximum.accumulate(taken[n] - order[:words]) + order[:words]
+            earliest = credit.reshape(frames, -1)[n].copy()
+            earliest[:words] = np.maximum(earliest[:words], taken[n] + 1)
+            earliest[0] = max(int(earliest[0]), last + 1)
+            reads[n] = np.maximum.accumulate(earliest - order) + order
+            last = int(reads[n, -1])
+        return taken.reshape(-1)
+
+    @staticmethod
+    def cost(*, width: int, words: int, repeats: int, technology: Technology) -> Resources:
+        """RAM exact."""
+        address = ceil_log2(2 * words)
+        counters = (words - 1).bit_length() + (repeats - 1).bit_length() + 2
+        memory = technology.ram_cost(width=width, depth=1 << address)
+        queue = Queue.cost(width=width, depth=Replay.depth(technology))
+        return memory + queue + Resources(
+            lut=2 * counters + 8 * address + 16, ff=counters + 4 * address + 6 + technology.timing.ram)
+
+    def elaborate(self, platform):
+        m = Module()
+        depth, places = self.depth(self.technology), 1 << ceil_log2(2 * self.words)
+        m.submodules.ring = ring = self.technology.ram(width=Shape.cast(self.shape).width, depth=places)
+        m.submodules.queue = queue = Queue(shape=self.shape, depth=depth)
+        m.submodules.credit = credit = CreditCounter(words=depth, take=1)
+        loops = Nest(m, [self.words, self.repeats], name="replay")
+        last_word, last_time = loops.last
+        first_time, some = Signal(init=1, name="first_time"), Signal(name="some")
+        push, read, fresh_read = Signal(name="push"), Signal(name="read"), Signal(name="fresh_read")
+        release = Signal()
+        m.d.comb += [
+            push.eq(self.i.valid & self.i.ready), read.eq(credit.credit & (some | ~first_time)),
+            fresh_read.eq(read & first_time), release.eq(read & last_time),
+            ring.write_en.eq(push), ring.write_data.eq(Value.cast(self.i.payload)),
+            credit.taken.eq(read), credit.given.eq(queue.o.valid & queue.o.ready),
+            queue.i.valid.eq(delay(m, read, self.technology.timing.ram, "read_valid", reset_less=False)),
+            Value.cast(queue.i.payload).eq(ring.read_data),
+        ]
+        loops.advance(read)
+        with m.If(read & last_word):
+            m.d.sync += first_time.eq(last_time)
+        # The pointers run on for ever; a place's number is their low bits.
+        write, place = Signal(range(places), name="write"), Signal(range(places), name="place")
+        m.d.comb += [ring.write_addr.eq(write), ring.read_addr.eq(place)]
+        m.d.sync += write.eq(write + push)
+        with m.If(read):
+            m.d.sync += place.eq(place + Mux(last_word & ~last_time, 1 - self.words, 1))
+        self.count(m, push, fresh_read, some)
+        room = Signal()
+        self.count(m, release, push, room, init=2 * self.words)
+        m.d.comb += self.i.ready.eq(room)
+        link(m, queue.o, wiring.flipped(self.o))
+        return m
+
+    def count(self, m: Module, up: Value, down: Value, some: Signal, init: int = 0) -> None:
+        """Counts up and down; `some`, a register, says that the count is not 0."""
+        count = Signal(range(2 * self.words + 1), init=init, name=f"{some.name}_count")
+        some_register = Signal(init=init > 0, name=f"{some.name}_register")
+        m.d.comb += some.eq(some_register)
+        with m.If(up & ~down):
+            m.d.sync += [count.eq(count + 1), some_register.eq(1)]
+        with m.If(down & ~up):
+            m.d.sync += [count.eq(count - 1), some_register.eq(count != 1)]

@@ -1,0 +1,309 @@
+"""Gathers the taps of a kernel's row into one word, so that an array can fold over taps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from ..stream.pipeline import Nest, prefetched
+from ..stream.streams import Queue, has_tables, link, payload_of, stream_of
+from ..stream.times import Times
+from ..stream.word_join import spaced
+from ..vendor.base import Resources, Technology
+from ..vendor.blocks import lut_ram_cost
+from ..window.shape import WindowShape
+
+__all__ = ["PatchTimes", "RowPatch"]
+
+IntArray = npt.NDArray[np.int64]
+
+#: Cells that hold 16 words of 4 bits: ECP5's, of the families with such tables the dearest.
+LUTS_OF_16X4 = 6
+
+
+class RowPatch(wiring.Component):
+    """[height, width, words] words of `lanes` channels become [height, out_width, words] of kernel columns x `lanes`.
+
+    Horizontal padding, stride and dilation are applied here; lane `kx * lanes + c` holds channel c of tap column kx.
+    Only the width, the words, and the columns of kernel, stride, dilation and pads, of `shape` matter: rows are
+    independent.
+
+    A delay line holds as many words as the kernel reaches over.  It runs on over the ends of rows; taps outside the
+    row are masked.  The last windows of a row reach over its end: they come out with the first words of the next row,
+    or with blanks if no word is there yet, so that they need nothing of that row.  Once a row's first word is in, only
+    its own words follow.
+
+    Latency from the last word of a window to the window: 1 cycle.  One word in every cycle, in or out, whichever are
+    more.
+    """
+
+    #: A delay of so many words stands in registers.
+    SHIFT_DEPTH = 4
+    #: The deepest delay in tables: 64 places of 4 bits take as much logic as two registers of 16 bits.
+    TABLE_DEPTH = 64
+    #: Windows that wait for their reader while words go in: with one the reader's ready would go on to the source.
+    WAITING = 2
+
+    def __init__(self, *, shape: WindowShape, element: Shape, lanes: int, pad_value: int,
+                 technology: Technology):
+        if shape.pads[1] > shape.reach[1]:
+            raise ValueError(f"left padding of a RowPatch must be at most the reach of its kernel, {shape.reach[1]}, "
+                             f"not {shape.pads[1]}")
+        self.shape = shape
+        self.element = Shape.cast(element)
+        self.lanes = lanes
+        self.pad_value = pad_value
+        self.technology = technology
+        super().__init__({
+            "i": In(stream_of(self.element, lanes)),
+            "o": Out(stream_of(self.element, lanes * shape.kernel[1])),
+        })
+
+    @staticmethod
+    def tail(shape: WindowShape) -> int:
+        """Pixels after a row's last until its last window is complete."""
+        return max(0, (shape.out_width - 1) * shape.stride[1] - shape.pads[1] + shape.reach[1] - (shape.width - 1))
+
+    @staticmethod
+    def blanks(shape: WindowShape) -> int:
+        """Blank pixels that every row needs, because its last windows would not be out before the next row's first."""
+        tail, head = RowPatch.tail(shape), shape.reach[1] - shape.pads[1]
+        return tail if max(tail, head) >= shape.width else max(0, tail - head)
+
+    @staticmethod
+    def cycles(*, shape: WindowShape) -> int:
+        """Cycles of a frame when input and output never wait."""
+        return shape.height * (shape.width + RowPatch.blanks(shape)) * shape.words
+
+    @staticmethod
+    def shift_depth(technology: Technology) -> int:
+        """A delay of so many words or less stands in registers."""
+        return max(RowPatch.SHIFT_DEPTH, technology.timing.ram + 1)
+
+    @staticmethod
+    def in_blocks(places: int, technology: Technology) -> bool:
+        """Whether a longer delay stands in RAM blocks."""
+        return places > RowPatch.TABLE_DEPTH or not has_tables(technology)
+
+    @staticmethod
+    def cost(*, shape: WindowShape, width: int, technology: Technology) -> Resources:
+        """For words of `width` bits: LUT and FF estimated; RAM exact."""
+        masked = sum(bool(((taps < 0) | (taps >= shape.width)).any()) for taps in shape.columns_at().T)
+        counters = 3 * shape.width.bit_length() + 3 * (shape.words - 1).bit_length()
+        total = Queue.cost(width=shape.kernel[1] * width, depth=RowPatch.WAITING) + Resources(
+            lut=counters + 3 * masked + 36, ff=counters + 8)
+        places, bits = shape.dilation[1] * shape.words, (shape.kernel[1] - 1) * width
+        if places <= RowPatch.shift_depth(technology) or not bits:
+            return total + Resources(ff=places * bits)
+        address = ceil_log2(places)
+        if not RowPatch.in_blocks(places, technology):
+            tables = lut_ram_cost(bits, places, LUTS_OF_16X4).lut
+            return total + Resources(lut=5 * address + tables, ff=2 * address + 1 + bits)
+        latency = technology.timing.ram
+        return (total + technology.ram_cost(width=bits, depth=places - latency)
+                + Resources(lut=5 * address + latency * bits, ff=2 * address + 1 + (latency + 1) * bits))
+
+    def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """[n, height, width, words * lanes] to [n, height, out_width, words * kernel columns * lanes]."""
+        left, right = self.shape.pads[1], self.shape.pads[3]
+        padded = np.pad(np.asarray(frames, dtype=np.int64), ((0, 0), (0, 0), (left, right), (0, 0)),
+                        constant_values=self.pad_value)
+        words = padded.reshape(*padded.shape[:3], self.shape.words, self.lanes)
+        taps = words[:, :, self.shape.columns_at() + left]  # [n, row, out column, tap, word, lane]
+        taps = np.moveaxis(taps, 3, 4)
+        return taps.reshape(*taps.shape[:3], -1)
+
+    def elaborate(self, platform):
+        m = Module()
+        shape = self.shape
+        blanks, head = self.blanks(shape), shape.reach[1] - shape.pads[1]
+        free, shift, emit, step = Signal(name="free"), Signal(name="shift"), Signal(name="emit"), Signal(name="step")
+
+        # Words of the row, then the blanks that it needs.  What is said of them are registers, a word ahead.
+        words = Nest(m, (shape.words, shape.width + blanks), ahead=1, name="word")
+        words.advance(step)
+        at_start = self.flag(m, words, step, [0], "at_start")
+        blank = self.flag(m, words, step, range(shape.width, shape.width + blanks), "blank", first_word=False)
+        # The first window is complete with the pixel `head`, the next ones `stride` pixels later each.
+        first = self.flag(m, words, step, [head], "first")
+        more = Signal()  # the row's first window is out and its last is not
+        filling = at_start & more  # shift, be there a word or not
+        m.d.comb += [
+            self.i.ready.eq(free & ~blank), step.eq(free & (blank | self.i.valid)),
+            shift.eq(free & (blank | self.i.valid | filling)),
+        ]
+        windows = Nest(m, (shape.words, shape.out_width), ahead=1, name="window")
+        windows.advance(emit)
+        ends = Signal(init=shape.out_width * shape.words == 1)
+        m.d.comb += emit.eq((step & first) | (shift & more & self.due(m, shift, emit)))
+        with m.If(emit):
+            m.d.sync += [ends.eq(windows.last[0] & windows.last[1]), more.eq(~ends)]
+
+        self.outputs(m, windows, self.taps(m, shift), emit, free)
+        return m
+
+    def flag(self, m: Module, words: Nest, step: Signal, pixels: Iterable[int], name: str, *,
+             first_word: bool = True) -> Value:
+        """Whether the word that comes, or its first word alone, is of one of these pixels; `words` is a word ahead."""
+        pixels = tuple(pixels)
+        if not pixels:
+            return Const(0, 1)
+        flag = Signal(init=0 in pixels, name=name)
+        with m.If(step):
+            m.d.sync += flag.eq(words.at(1, pixels) & (words.at(0, [0]) if first_word else 1))
+        return flag
+
+    def due(self, m: Module, shift: Signal, emit: Signal) -> Value:
+        """Whether the next word, or blank, makes a window complete, once the row's first is."""
+        pause = (self.shape.stride[1] - 1) * self.shape.words
+        if not pause:
+            return Const(1)
+        parts = Nest(m, (self.shape.words,), name="part")
+        parts.advance(emit)
+        gap = Signal(Shape.cast(range(-1, pause)), init=-1)
+        with m.If(emit):  # of a row's first window too, where the pause after the row before is not over
+            m.d.sync += gap.eq(Mux(parts.last[0], pause - 1, -1))
+        with m.Elif(shift & ~gap[-1]):
+            m.d.sync += gap.eq(gap - 1)
+        return gap[-1]
+
+    def taps(self, m: Module, shift: Signal) -> list[Value]:
+        """The word of each kernel column, the first column's, which came first, first."""
+        columns, places = self.shape.kernel[1], self.shape.dilation[1] * self.shape.words
+        newest = Value.cast(self.i.payload)
+        width = len(newest)
+        if columns == 1:
+            return [newest]
+        if places <= self.shift_depth(self.technology):
+            words = [newest]
+            for k in range(self.shape.reach[1] * self.shape.words):
+                word = Signal(width, name=f"word_{k}", reset_less=True)
+                with m.If(shift):
+                    m.d.sync += word.eq(words[-1])
+                words.append(word)
+            return words[::-places]
+        old = self.line(m, shift, newest, places, width * (columns - 1))
+        return [old.word_select(k, width) for k in reversed(range(columns - 1))] + [newest]
+
+    def line(self, m: Module, shift: Signal, newest: Value, places: int, width: int) -> Value:
+        """All taps but the newest come out of one memory, and go back into it one column further.
+
+        RAM blocks are read as many shifts ahead as they take cycles, and one.
+        """
+        latency = self.technology.timing.ram if self.in_blocks(places, self.technology) else 0
+        depth = places - latency
+        words = [Signal(width, name=f"old_{k}", reset_less=True) for k in range(latency + 1)]
+        here, ahead = Signal(range(depth), name="here"), Signal(range(depth), init=1, name="ahead")
+        wraps = Signal(init=depth == 2)
+        with m.If(shift):
+            m.d.sync += [here.eq(ahead), ahead.eq(Mux(wraps, 0, ahead + 1)), wraps.eq(ahead == depth - 2)]
+        word = Cat(newest, words[0])[:width]
+        if latency:
+            m.submodules.line = line = self.technology.ram(width=width, depth=depth)
+            m.d.comb += [line.write_en.eq(shift), line.write_addr.eq(here), line.write_data.eq(word),
+                         line.read_addr.eq(ahead)]
+            return prefetched(m, shift, line.read_data, words)
+        m.submodules.line = line = memory.Memory(
+            shape=width, depth=depth, init=[], attrs={"ram_style": "distributed"})
+        write, read = line.write_port(), line.read_port(domain="comb")
+        m.d.comb += [write.en.eq(shift), write.addr.eq(here), write.data.eq(word), read.addr.eq(ahead)]
+        return prefetched(m, shift, read.data, words)
+
+    def outputs(self, m: Module, windows: Nest, taps: list[Value], emit: Signal, free: Signal) -> None:
+        """The queue at the output, and the padding put in; `free` is a register."""
+        width = len(taps[0])
+        padding = Cat(*(Const(self.pad_value, self.element) for _ in range(self.lanes)))
+        m.submodules.waiting = waiting = Queue(shape=payload_of(self.o), depth=self.WAITING)
+        patch = Value.cast(waiting.i.payload)
+        m.d.comb += [free.eq(waiting.i.ready), waiting.i.valid.eq(emit)]
+        link(m, waiting.o, wiring.flipped(self.o))
+        columns = self.shape.columns_at()
+        for k, outside in enumerate(((columns < 0) | (columns >= self.shape.width)).T):
+            masked = Signal(init=int(outside[0]), name=f"outside_{k}")
+            if outside.all():
+                m.d.comb += masked.eq(1)
+            elif outside.any():
+                with m.If(emit):
+                    m.d.sync += masked.eq(windows.at(1, (int(i) for i in np.flatnonzero(outside))))
+            m.d.comb += patch.word_select(k, width).eq(Mux(masked, padding, taps[k]))
+
+
+class PatchTimes:
+    """When a `RowPatch` takes words and gives windows, for words and windows that may have to wait.
+
+    Blanks after a row depend on whether the next row is there, and that on when windows are taken: `play` is repeated
+    with what the reader of the windows found, until nothing changes.  Each round is right for longer than the one
+    before, because nothing depends on what comes later.
+    """
+
+    def __init__(self, shape: WindowShape, earliest: Times, spacing: IntArray):
+        """`earliest[k]`: when word k can be there; `spacing[k]`: its least cycles after word k - 1 is taken."""
+        pixels = np.arange(shape.out_width) * shape.stride[1] - shape.pads[1] + shape.reach[1]
+        #: The shift, counted from the row's first, with which each window is complete.
+        self.at = (pixels[:, None] * shape.words + np.arange(shape.words)).reshape(-1)
+        words, blanks = shape.width * shape.words, RowPatch.blanks(shape) * shape.words
+        self.row = words + blanks  # shifts of a row
+        self.late = max(0, int(self.at[-1]) + 1 - self.row)  # shifts behind the row that its last windows wait for
+        self.earliest = earliest.reshape(-1, words)
+        self.rows = len(self.earliest)
+        self.spacing = spacing.reshape(self.earliest.shape)
+        #: Blanks that fill the pause after each row; words are taken at `words`.
+        self.fillers: IntArray = np.zeros(self.rows, dtype=np.int64)
+        self.words: Times = np.zeros_like(self.earliest) - self.spacing
+
+    def play(self, room: Times | None) -> Times:
+        """When windows are given, if window j can be taken from cycle `room[j]` on."""
+        waits = None if room is None else np.append(0, room[:-1] + 1).reshape(self.rows, -1)
+        words = self.earliest.shape[1]
+        bound, spacing = np.zeros((self.rows, self.row), dtype=np.int64), np.ones((self.rows, self.row), dtype=np.int64)
+        bound[:, :words], spacing[:, :words] = self.earliest, self.spacing
+        if self.row > words:  # the word before is further away than the blank before
+            bound[1:, 0] = np.maximum(bound[1:, 0], self.words[:-1, -1] + self.spacing[1:, 0])
+            spacing[:, 0] = 1
+        if waits is not None:
+            self.wait(bound, waits)
+        shifts = spaced(bound.reshape(-1), spacing.reshape(-1)).reshape(bound.shape)
+        self.words = shifts[:, :words]
+        given = np.empty((self.rows, len(self.at)), dtype=np.int64)
+        inside = self.at < self.row
+        given[:, inside] = shifts[:, self.at[inside]]
+        if self.late:
+            given[:, ~inside] = self.behind(shifts, waits)
+        return given.reshape(-1) + 1
+
+    def wait(self, bound: Times, waits: Times) -> None:
+        """Behind a window nothing moves before a place is free: a cycle after the window before it is taken."""
+        after = self.at + 1
+        inside = after < self.row
+        bound[:, after[inside]] = np.maximum(bound[:, after[inside]], waits[:, inside])
+        for j in np.flatnonzero(~inside):
+            place = after[j] - self.row - self.fillers[:-1]
+            rows = np.flatnonzero(place >= 0)
+            place = place[rows]
+            bound[rows + 1, place] = np.maximum(bound[rows + 1, place], waits[rows, j])
+
+    def behind(self, shifts: Times, waits: Times | None) -> Times:
+        """When the windows that reach over the ends of their rows are complete: with blanks, or the next row's words.
+        """
+        there = np.maximum(self.earliest[1:, 0], self.words[:-1, -1] + self.spacing[1:, 0])
+        bound = np.zeros((self.rows, self.late), dtype=np.int64)
+        bound[:, 0] = shifts[:, -1] + 1
+        if waits is not None:
+            held = (self.at + 1 >= self.row) & (self.at + 1 < self.row + self.late)
+            places = self.at[held] + 1 - self.row
+            bound[:, places] = np.maximum(bound[:, places], waits[:, held])
+        even = np.arange(self.late)
+        blanks = np.maximum.accumulate(bound - even, axis=1) + even
+        filled = np.ones(bound.shape, dtype=bool)
+        filled[:-1] = blanks[:-1] < there[:, None]
+        self.fillers = filled.sum(axis=1)
+        place = self.at[self.at >= self.row] - self.row
+        rest = np.maximum(place - self.fillers[:, None], 0)
+        following = np.concatenate([shifts[1:], shifts[-1:]])
+        return np.where(filled[:, place], blanks[:, place], np.take_along_axis(following, rest, axis=1))

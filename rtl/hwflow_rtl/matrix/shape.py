@@ -1,0 +1,384 @@
+"""The numbers that follow from the folding of a matrix stage: blocks, banks, intervals, buffer depths, in plain Python.
+
+A matrix stage has `rows` x `cols` multipliers.  Its rows stand in *banks*: the rows of a bank share one weight ROM and
+one register of activations, and the banks follow each other one cycle apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Shape, signed
+from amaranth.utils import ceil_log2
+
+from ..multiply.products import TABLE_INPUTS, MultiplierStyle, Operand, ProductShape
+from ..stream.pipeline import adder_luts
+from ..stream.streams import Queue
+from ..stream.word_join import WordJoin
+from ..vendor.base import Resources, Technology
+from ..window.window import Window, WindowShape
+from .row_patch import RowPatch
+
+__all__ = ["MatrixShape", "paces", "pairs_rows"]
+
+IntArray = npt.NDArray[np.int64]
+
+#: The most cycles from result to result: in so many a requantizer in logic takes one bit of a factor after the other,
+#: 18 significant ones and some that bring the channels' to a common place.  Later results would help nobody.
+SLOWEST_DRAIN = 24
+#: The most rows of a bank: what one activation register drives without limiting the clock.
+BANK_ROWS = 8
+
+
+def times(count: int, cost: Resources) -> Resources:
+    return Resources(count * cost.lut, count * cost.ff, count * cost.dsp, count * cost.ram)
+
+
+def paces(beats: int, drain: int) -> tuple[int, int]:
+    """Least cycles from result to result, and from block to block, of blocks of `beats` beats and `drain` results.
+
+    Results leave as slowly as the blocks allow, up to `SLOWEST_DRAIN` cycles apart; a block takes its beats, or longer
+    if its results take longer to leave.
+    """
+    result = min(SLOWEST_DRAIN, max(1, beats // drain))
+    return result, max(beats, drain * result)
+
+
+def banks_of(rows: int, out_lanes: int) -> list[int]:
+    """The numbers of rows that a bank can have, ascending."""
+    return [bank for bank in range(1, min(rows, BANK_ROWS) + 1)
+            if rows % bank == 0 and (bank % out_lanes == 0 or out_lanes % bank == 0)]
+
+
+def pairs_rows(rows: int, out_lanes: int, together: int) -> bool:
+    """Whether two rows always share their elements: `together` rows do, and a bank has an even number of rows."""
+    return together % 2 == 0 and any(bank % 2 == 0 for bank in banks_of(rows, out_lanes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixShape:
+    """The folding of a matrix stage.
+
+    frame
+        The layer's window over its frames.  Its `words` are its `groups` of channels.
+    depth, outputs
+        Input channels, and output channels, of a group.
+    lanes, rows
+        Channels of a word, and output channels computed at once: of one group at a time, or of all of `parallel`
+        groups.  Where they do not divide `depth` and `outputs`, the last word of a group is partly empty, and the last
+        rows of a group are not used.
+    parallel
+        Groups of a word.  With more than one, `lanes` = parallel * depth, `rows` = parallel * outputs, and a row meets
+        the `depth` lanes of its own group.  Where it does not divide the groups, the last word of a pixel is partly
+        empty.
+    out_lanes
+        Results that leave the stage at once; they divide the rows and the outputs.
+    element, weight, accumulator, output
+        Number formats: activations, weights, exact sums (in two's complement, bias or not), results.
+    bipolar_element, bipolar_weight
+        The one bit of an activation, or of a weight, means +1 or -1.
+    style
+        What makes the products.  A pair is that of a column in two rows of a group, which are in the same bank.  What
+        accumulates takes two columns of a row.
+    patch
+        `RowPatch` gathers the columns of the kernel, so that one word holds `lanes` channels of a whole row of taps.
+    """
+
+    frame: WindowShape
+    depth: int
+    outputs: int
+    lanes: int
+    rows: int
+    out_lanes: int
+    element: Shape
+    weight: Shape
+    accumulator: Shape
+    output: Shape
+    parallel: int = 1
+    patch: bool = False
+    bipolar_element: bool = False
+    bipolar_weight: bool = False
+    style: MultiplierStyle = MultiplierStyle.BLOCKS
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.lanes < 1:
+            raise ValueError(f"rows and lanes of a matrix stage must be at least 1, not {self.rows} and {self.lanes}")
+        if self.parallel == 1:
+            if self.rows > self.outputs or self.lanes > self.depth:
+                raise ValueError(f"rows and lanes of a matrix stage must be at most the {self.outputs} outputs and "
+                                 f"{self.depth} inputs of a group, not {self.rows} and {self.lanes}")
+        elif not 1 < self.parallel <= self.frame.groups:
+            raise ValueError(f"parallel groups of a matrix stage must be 1 to {self.frame.groups}, not {self.parallel}")
+        elif (self.rows, self.lanes) != (self.parallel * self.outputs, self.parallel * self.depth):
+            raise ValueError(f"rows and lanes of a matrix stage must be the {self.parallel * self.outputs} outputs and "
+                             f"{self.parallel * self.depth} inputs of its {self.parallel} groups, not {self.rows} and "
+                             f"{self.lanes}")
+        if self.out_lanes < 1 or self.rows % self.out_lanes or self.span % self.out_lanes:
+            raise ValueError(f"out_lanes of a matrix stage must divide its {self.rows} rows and {self.span} outputs, "
+                             f"not {self.out_lanes}")
+        if self.bipolar_weight and self.parallel == 1 and self.depth % self.lanes:
+            raise ValueError(f"lanes of a matrix stage must divide the {self.depth} inputs of a group where no weight "
+                             f"is 0, not {self.lanes}")
+        together = self.rows // self.parallel
+        if self.style is MultiplierStyle.PAIRS and not pairs_rows(self.rows, self.out_lanes, together):
+            raise ValueError(f"style of a matrix stage must be blocks or logic with {self.rows} rows, {together} of a "
+                             f"group, and {self.out_lanes} results at once, not pairs: two rows must be of one group "
+                             "and in one bank")
+        if self.style is MultiplierStyle.MACS and self.cols % 2:
+            raise ValueError(f"style of a matrix stage must be blocks or logic with {self.cols} products of a row in a "
+                             "cycle, not macs: they are added up in twos")
+
+    @cached_property
+    def products(self) -> ProductShape:
+        return ProductShape(Operand(self.element, self.bipolar_element), Operand(self.weight, self.bipolar_weight),
+                            self.style)
+
+    @property
+    def taps(self) -> int:
+        """Kernel columns of a word."""
+        return self.frame.kernel[1] if self.patch else 1
+
+    @property
+    def cols(self) -> int:
+        """Products per row and cycle."""
+        return self.lanes // self.parallel * self.taps
+
+    @property
+    def word_lanes(self) -> int:
+        """Activations per word."""
+        return self.lanes * self.taps
+
+    @cached_property
+    def columns(self) -> IntArray:
+        """The lanes of a word that each row meets, [rows, cols]."""
+        lanes = np.arange(self.word_lanes).reshape(self.taps, self.parallel, -1)
+        of_group = np.moveaxis(lanes, 1, 0).reshape(self.parallel, self.cols)
+        return np.repeat(of_group, self.rows // self.parallel, axis=0)
+
+    @property
+    def span(self) -> int:
+        """Output channels that blocks share out among each other in whole beats: of a group, or of all groups."""
+        return self.outputs if self.parallel == 1 else self.channels
+
+    @property
+    def channels(self) -> int:
+        """Output channels."""
+        return self.frame.groups * self.outputs
+
+    @property
+    def period(self) -> int:
+        """Blocks of `span` outputs."""
+        return -(-self.span // self.rows)
+
+    @cached_property
+    def window(self) -> WindowShape:
+        """Over the words that are made of the input's channels."""
+        if self.parallel > 1:
+            return replace(self.frame, words=self.period, groups=self.period)
+        return replace(self.frame, words=self.frame.groups * -(-self.depth // self.lanes),
+                       tiles_per_group=self.period)
+
+    @cached_property
+    def played(self) -> WindowShape:
+        """What the stage's `Window` walks over: with a patch, columns are taken care of before it."""
+        shape = self.window
+        if not self.patch:
+            return shape
+        return replace(shape, width=shape.out_width, kernel=(shape.kernel[0], 1), stride=(shape.stride[0], 1),
+                       dilation=(shape.dilation[0], 1), pads=(shape.pads[0], 0, shape.pads[2], 0))
+
+    @property
+    def chunk(self) -> int:
+        """Input channels after which a new word begins."""
+        return self.depth if self.parallel == 1 else self.depth * self.frame.groups
+
+    @property
+    def lanes_in(self) -> int:
+        """Channels that the stage takes at once: a word, or so many that words and chunks are whole numbers of them."""
+        return gcd(self.lanes, self.chunk)
+
+    @property
+    def joins(self) -> bool:
+        """Whether `WordJoin` makes the words."""
+        return self.lanes_in != self.lanes
+
+    @property
+    def tiles(self) -> int:
+        """Blocks per output pixel."""
+        return self.window.groups * self.window.tiles_per_group
+
+    @property
+    def kept(self) -> int:
+        """Beats of results of the last block of `period`; of the others it is `drain`."""
+        return (self.span - (self.period - 1) * self.rows) // self.out_lanes
+
+    @property
+    def drain(self) -> int:
+        """Beats in which the results of a block leave."""
+        return self.rows // self.out_lanes
+
+    @cached_property
+    def paces(self) -> tuple[int, int]:
+        return paces(self.played.beats, self.drain)
+
+    @property
+    def drain_interval(self) -> int:
+        """Cycles from result to result of a row of requantizers."""
+        return self.paces[0]
+
+    @property
+    def block_interval(self) -> int:
+        """Cycles from the start of a block to the next."""
+        return self.paces[1]
+
+    @property
+    def work(self) -> int:
+        """Cycles of a frame in which the multipliers have something to do."""
+        return self.played.blocks * self.played.beats
+
+    @cached_property
+    def feed(self) -> int:
+        """Least cycles in which the words of a frame come."""
+        frame = self.frame
+        beats = frame.height * frame.width * frame.groups * self.depth // self.lanes_in
+        return max(beats, RowPatch.cycles(shape=self.window)) if self.patch else beats
+
+    def cycles(self) -> int:
+        """Cycles from frame to frame when the input is always there and the output always taken.
+
+        That is `work`, unless the results need longer to leave than a block takes, or the input words are more.
+        """
+        return max(self.played.cycles(self.block_interval), self.feed)
+
+    @property
+    def rom_depth(self) -> int:
+        return self.tiles * self.played.beats
+
+    @property
+    def terms(self) -> int:
+        """What makes the products gives so many numbers for a row."""
+        return self.cols // 2 if self.products.accumulates else self.cols
+
+    @cached_property
+    def tree(self) -> tuple[int, ...]:
+        """How many terms each level of adders sums to one: two, or as many single bits as a table has inputs.
+
+        The terms are the products of a cycle; where sums of two of them are accumulated before, those.
+        """
+        levels, terms = [], self.terms
+        while terms > 1:
+            levels.append(TABLE_INPUTS if not levels and self.products.shape == Shape(1) else 2)
+            terms = -(-terms // levels[-1])
+        return tuple(levels)
+
+    def bank_cost(self, bank: int, technology: Technology) -> Resources:
+        """Multipliers and weight ROM of one bank of `bank` rows."""
+        count = bank * self.cols
+        registers = count * self.weight.width if self.weights_wait(bank, technology) else 0
+        products = (self.products.sums_cost(count // 2, signed(self.accumulator.width), technology)
+                    if self.products.accumulates else self.products.cost(count, technology))
+        return (products + Resources(ff=registers)
+                + technology.rom_cost(width=count * self.weight.width, depth=self.rom_depth))
+
+    def weights_wait(self, bank: int, technology: Technology) -> bool:
+        """Whether weights pass a register between ROM and multipliers, and the ROM's address comes a cycle earlier.
+
+        RAM blocks and multipliers of an ECP5 stand in rows of their own, up to 4 ns from each other, and what chooses
+        between the blocks of a deep ROM stands behind their registers: without this one, 191 MHz at best for 8 x 8
+        multipliers, and 147 MHz behind four banks.  Multipliers in logic have this register, pairs one behind a table.
+        """
+        late = self.word_delay(technology) + technology.timing.ram < technology.timing.rom
+        if technology.name != "ecp5" or late or self.style is MultiplierStyle.LOGIC:
+            return False
+        rom = technology.rom_cost(width=bank * self.cols * self.weight.width, depth=self.rom_depth)
+        return rom.ram > 0 and (rom.lut > 0 or self.style is not MultiplierStyle.PAIRS)
+
+    def bank_rows(self, technology: Technology) -> int:
+        """Rows per bank: as few as need no more multiplier blocks, and an eighth more RAM blocks, than the best choice.
+
+        Words of several rows side by side fill the width of RAM blocks better; small banks are faster.
+        """
+        known = self.__dict__.setdefault("_bank_rows", {})
+        if technology not in known:
+            costs = {}
+            for bank in banks_of(self.rows, self.out_lanes):
+                if bank % self.products.sharing == 0:
+                    cost, count = self.bank_cost(bank, technology), self.rows // bank
+                    costs[bank] = (cost.dsp * count, cost.ram * count)
+            dsp = min(cost[0] for cost in costs.values())
+            ram = min(cost[1] for cost in costs.values() if cost[0] == dsp)
+            known[technology] = next(
+                bank for bank, cost in costs.items() if cost[0] == dsp and 8 * cost[1] <= 9 * ram)
+        return known[technology]
+
+    def bank_latency(self, technology: Technology) -> int:
+        """Cycles from a word at a bank to its sum at the bank's accumulators."""
+        return self.products.latency(technology) + len(self.tree)
+
+    def word_delay(self, technology: Technology) -> int:
+        """Cycles that words wait for weights from a ROM slower than the window."""
+        return max(0, technology.timing.rom - technology.timing.ram - 1)
+
+    def queue_depth(self, technology: Technology, requantizer_latency: int) -> int:
+        """Words of the output queue with which the window never waits for a credit while at most two wait to be taken.
+
+        A block takes `drain` places at its start; `first` cycles later the first is free again and seen to be, then
+        one every `drain_interval` cycles.  That is with an output that is always taken; one place more lets a word
+        still be there when the next one comes, as before a join that lets its other input through in between.
+        """
+        banks = self.rows // self.bank_rows(technology)
+        to_results = 1 + (technology.timing.ram + 1) + (self.played.beats - 1) + self.word_delay(technology)
+        first = (to_results + self.bank_latency(technology) + banks + requantizer_latency
+                 + 2  # queue
+                 + 2)  # the register of the transfer, the counter
+        taken, age = self.drain, self.block_interval - 1
+        while age < first + self.drain * self.drain_interval:
+            back = 0 if age < first else (age - first) // self.drain_interval + 1
+            taken += self.drain - min(back, self.drain)
+            age += self.block_interval
+        taken += 1
+        return max(2, taken) if taken <= Queue.SHIFT_DEPTH else -(-taken // 16) * 16
+
+    def array_cost(self, technology: Technology) -> Resources:
+        """Multipliers and RAM exact; LUT and FF estimated: adders, accumulators, drain chain, hops."""
+        bank = self.bank_rows(technology)
+        banks = self.rows // bank
+        blocks = times(banks, self.bank_cost(bank, technology))
+        width, product = self.accumulator.width, self.products.shape.width
+        if self.products.accumulates:
+            product = width
+        adders, registers, count = 0, width, self.terms
+        for level, terms in enumerate(self.tree):
+            if terms == TABLE_INPUTS:
+                sums, adders, product = -(-count // terms), adders + 3 * (count // terms) + 2, 2
+                count, registers = sums, registers + 3 * sums
+                continue
+            sum_width = min(width, product + level + 1)
+            adders += count // 2 * adder_luts(sum_width, technology)
+            count -= count // 2
+            registers += count * sum_width
+        if self.played.beats > 1 and not self.products.accumulates:
+            adders, registers = adders + adder_luts(width, technology), registers + width
+        address = ceil_log2(self.rom_depth)
+        per_row = Resources(lut=adders + (width if self.drain > 1 else 0), ff=registers)
+        # Of the words of several groups each bank passes on what the next ones need: half of them, all in all.
+        activations = self.word_lanes * self.element.width // (2 if self.parallel > 1 else 1)
+        per_hop = Resources(ff=activations + address + 3
+                            + (width if self.drain > 1 else self.output.width * banks // 2))
+        control = Resources(lut=2 * address + 20, ff=address + self.bank_latency(technology) * 3 + 12)
+        return blocks + control + times(self.rows, per_row) + times(banks - 1, per_hop)
+
+    def front_cost(self, technology: Technology) -> Resources:
+        """What makes words, the patch and the window.  RAM exact, LUT and FF estimated."""
+        element = self.element.width
+        total = Window.cost(shape=self.played, width=self.word_lanes * element, technology=technology,
+                            interval=self.block_interval, feed=self.feed)
+        if self.joins:
+            total += WordJoin.cost(width=element, lanes_in=self.lanes_in, lanes=self.lanes, chunk=self.chunk)
+        if self.patch:
+            total += RowPatch.cost(shape=self.window, width=self.lanes * element, technology=technology)
+        return total

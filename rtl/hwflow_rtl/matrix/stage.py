@@ -1,0 +1,205 @@
+"""The matrix stage: convolution, depthwise or grouped or not, and dense layers, at one word of activations a cycle.
+
+    i ─▶ [WordJoin] ─▶ [RowPatch] ─▶ Window ─▶ MatrixArray ─▶ out_lanes x Requantizer or Thresholds ─▶ Queue ─▶ o
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Module, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..rescale.rescaling import Rescaling
+from ..stream.pipeline import delay
+from ..stream.streams import CreditCounter, Queue, link, stream_of
+from ..stream.times import StageTimes, Times, in_turn
+from ..stream.word_join import WordJoin, spaced
+from ..vendor.base import Resources, Technology
+from ..window.window import Window
+from .array import MatrixArray
+from .row_patch import PatchTimes, RowPatch
+from .shape import MatrixShape, paces, pairs_rows
+
+__all__ = ["MatrixShape", "MatrixStage", "paces", "pairs_rows"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+class MatrixStage(wiring.Component):
+    """A layer whose outputs are rescaled sums of weights times a window of inputs.
+
+    Parameters
+    ----------
+    shape
+        The layer's sizes and its folding.
+    weights
+        int[cout, kernel height, kernel width, cin / groups], each a `weight`, or -1 or +1.  A dense layer is a 1 x 1
+        kernel on a 1 x 1 frame.
+    rescaling
+        What makes outputs of the sums: `Requantization` or `Thresholding`, of all output channels.
+    pad_value
+        The activation that padding is made of.
+    technology, name
+        `name` begins the names of the ROMs and is unique in the design.
+
+    Ports: `i`, words of `lanes_in` channels in raster order; `o`, `out_lanes` channels in raster order; `busy`, high
+    while a word meets the multipliers (`MatrixShape.work` cycles a frame).
+
+    Interval: `MatrixShape.cycles()`, exactly, frame after frame, when `i` is always there and `o` always taken.
+    """
+
+    def __init__(self, *, shape: MatrixShape, weights: IntArray, rescaling: Rescaling, pad_value: int,
+                 technology: Technology, name: str):
+        self.shape = shape
+        check_weights(shape, weights, name)
+        self.technology = technology
+        self.name = name
+        self.window = Window(shape=shape.played, element=shape.element, lanes=shape.word_lanes, pad_value=pad_value,
+                             technology=technology, interval=shape.block_interval, feed=shape.feed)
+        self.word_join = WordJoin(
+            element=shape.element, lanes_in=shape.lanes_in, lanes=shape.lanes,
+            chunk=shape.chunk) if shape.joins else None
+        self.row_patch = RowPatch(
+            shape=shape.window, element=shape.element, lanes=shape.lanes, pad_value=pad_value,
+            technology=technology) if shape.patch else None
+        self.array = MatrixArray(shape=shape, weights=weights, technology=technology, name=name)
+        self.rescalers = [
+            rescaling.of_lane(q, shape.out_lanes).unit(
+                accumulator=shape.accumulator, output=shape.output, interval=shape.drain_interval,
+                technology=technology, name=f"{name}_requantizer{q}")
+            for q in range(shape.out_lanes)]
+        super().__init__({
+            "i": In(stream_of(shape.element, shape.lanes_in)),
+            "o": Out(stream_of(shape.output, shape.out_lanes)),
+            "busy": Out(1),
+        })
+
+    @staticmethod
+    def times(arrivals: Times, *, shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> StageTimes:
+        """When words are taken and results given, for words that come as `arrivals` says."""
+        starts, taken = front_times(arrivals, shape)
+        latency = MatrixStage.rescaling_latency(shape, rescaling, technology)
+        depth = max(2, shape.queue_depth(technology, latency))
+        first = (1 + technology.timing.ram + 1 + shape.played.beats - 1 + shape.word_delay(technology)
+                 + shape.bank_latency(technology) + shape.rows // shape.bank_rows(technology) + latency
+                 + Queue.latency_of(depth))
+        results = starts[:, None] + first + np.arange(shape.drain) * shape.drain_interval
+        spans = results.reshape(-1, shape.period * shape.drain)[:, :shape.span // shape.out_lanes]
+        return StageTimes((taken,), spans.reshape(-1))
+
+    @staticmethod
+    def rescaling_latency(shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> int:
+        """Cycles from lane 0's sum to the word of results: that of the slowest lane."""
+        bank = shape.bank_rows(technology)
+        latencies, _ = lane_units(shape, rescaling, technology)
+        return max(latency - q // bank for q, latency in enumerate(latencies))
+
+    @staticmethod
+    def cost(*, shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> Resources:
+        """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
+        _, lanes = lane_units(shape, rescaling, technology)
+        total = shape.front_cost(technology) + shape.array_cost(technology) + lanes
+        depth = max(2, shape.queue_depth(technology, MatrixStage.rescaling_latency(shape, rescaling, technology)))
+        queue = Queue.cost(width=shape.output.width * shape.out_lanes, depth=depth, technology=technology)
+        return total + queue + Resources(lut=12, ff=depth.bit_length())
+
+    def model(self, frames: IntArray) -> IntArray:
+        """[n, height, width, channels] as they are on `i` to the beats of `o`, [beats, out_lanes]."""
+        if self.word_join is not None:
+            frames = WordJoin.model(frames, lanes=self.shape.lanes, chunk=self.shape.chunk)
+        if self.row_patch is not None:
+            frames = self.row_patch.model(frames)
+        sums = self.array.model(self.window.model(frames))
+        return np.stack([unit.model(sums[:, q]) for q, unit in enumerate(self.rescalers)], axis=1)
+
+    def elaborate(self, platform):
+        m = Module()
+        shape = self.shape
+        m.submodules.window = window = self.window
+        m.submodules.array = array = self.array
+        # Lanes may come at different times: their banks work one after another, their constants may need less work.
+        times = [unit.latency - array.lead(q) for q, unit in enumerate(self.rescalers)]
+        depth = shape.queue_depth(self.technology, max(times))
+        word = data.ArrayLayout(shape.output, shape.out_lanes)
+        m.submodules.queue = queue = Queue(shape=word, depth=depth, technology=self.technology)
+        drops = shape.kept < shape.drain
+        m.submodules.credits = credits = CreditCounter(words=queue.capacity, take=shape.drain, give=1 + drops)
+        left = delay(m, self.o.valid & self.o.ready, 1, "left", reset_less=False)
+
+        source = wiring.flipped(self.i)
+        for name, part in (("word_join", self.word_join), ("row_patch", self.row_patch)):
+            if part is not None:
+                m.submodules[name] = part
+                link(m, source, part.i)
+                source = part.o
+        link(m, source, window.i)
+        link(m, queue.o, wiring.flipped(self.o))
+        m.d.comb += [
+            array.busy.eq(window.busy), array.beat.eq(window.beat), self.busy.eq(window.busy),
+            window.credit.eq(credits.credit), credits.taken.eq(window.start),
+            credits.given.eq(left + array.dropped if drops else left),
+        ]
+
+        valid, results = None, []
+        for q, unit in enumerate(self.rescalers):
+            m.submodules[f"requantizer{q}"] = unit
+            wait = max(times) - times[q]
+            m.d.comb += [unit.i_valid.eq(array.valid[q]), unit.i_value.eq(array.sums[q])]
+            results.append(delay(m, Value.cast(unit.o_value), wait, f"result{q}"))
+            valid = unit.o_valid if wait == 0 else valid
+        m.d.comb += [queue.i.valid.eq(valid), Value.cast(queue.i.payload).eq(Cat(*results))]
+        return m
+
+
+def lane_units(shape: MatrixShape, rescaling: Rescaling,
+               technology: Technology) -> tuple[tuple[int, ...], Resources]:
+    """The latencies of the units behind the lanes, and what they cost; kept with `rescaling`, which stays as it is."""
+    known = rescaling.__dict__.setdefault("_lane_units", {})
+    key = shape.out_lanes, shape.drain_interval, shape.accumulator, shape.output, technology
+    if key not in known:
+        arguments = {"accumulator": shape.accumulator, "output": shape.output, "interval": shape.drain_interval,
+                     "technology": technology}
+        parts = [rescaling.of_lane(q, shape.out_lanes) for q in range(shape.out_lanes)]
+        known[key] = (tuple(part.latency(**arguments) for part in parts),
+                      sum((part.cost(**arguments) for part in parts), Resources()))
+    return known[key]
+
+
+def front_times(arrivals: Times, shape: MatrixShape) -> tuple[Times, Times]:
+    """When blocks start and beats are taken."""
+    beats = np.ones(1, dtype=np.int64)
+    if shape.joins:
+        beats = WordJoin.beats(lanes_in=shape.lanes_in, lanes=shape.lanes, chunk=shape.chunk)
+    earliest, spacing = WordJoin.earliest(arrivals, beats) if shape.joins else (arrivals, np.ones_like(arrivals))
+    frames = len(earliest) // shape.window.input_words
+    if not shape.patch:
+        def words(room: Times | None) -> tuple[Times, ...]:
+            taken = spaced(earliest if room is None else np.maximum(earliest, room), spacing)
+            return np.maximum(earliest, np.append(earliest[:1], taken[:-1] + spacing[1:])), taken
+
+        starts, (_, taken) = shape.played.play(words, frames, shape.block_interval, shape.feed)
+    else:
+        patch = PatchTimes(shape.window, earliest, spacing)
+
+        def windows(room: Times | None) -> tuple[Times, ...]:
+            given = patch.play(room)
+            taken = in_turn(given if room is None else np.maximum(given, room))
+            there = np.maximum(given, np.append(given[:1], taken[:-1] + 1))
+            return there, taken, patch.words.reshape(-1), patch.fillers
+
+        starts, (_, _, taken, _) = shape.played.play(windows, frames, shape.block_interval, shape.feed)
+    return starts, WordJoin.taken(arrivals, taken, spacing) if shape.joins else taken
+
+
+def check_weights(shape: MatrixShape, weights: IntArray, name: str) -> None:
+    expected = (shape.channels, *shape.frame.kernel, shape.depth)
+    if weights.shape != expected:
+        raise ValueError(f"weights of '{name}' must be of shape {expected} for its window, lanes and rows, not "
+                         f"{weights.shape}")
+    operand = shape.products.weight
+    if not operand.holds(weights):
+        low, high = operand.range
+        rule = "-1 or +1" if operand.bipolar else f"from {low} to {high}"
+        raise ValueError(f"weights of '{name}' must be {rule}, not from {weights.min()} to {weights.max()}")

@@ -1,0 +1,1 @@
+"""Products and constant factors: in multiplier blocks, or in tables and carry chains."""

@@ -1,0 +1,247 @@
+"""Elements times weights: in multiplier blocks, alone or in pairs, or in tables and carry chains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..rescale.numbers import shape_range, union
+from ..stream.pipeline import adder_luts
+from ..vendor import pairs
+from ..vendor.base import MultiplierStyle, MultiplyAccumulate, Resources, Technology, gated, product_shape
+from .logic_multiplier import LogicMultipliers
+
+__all__ = ["LogicProducts", "MultiplierStyle", "Operand", "ProductShape", "table"]
+
+#: Inputs of a table.
+TABLE_INPUTS = 4
+#: A product with an operand of so many bits is no more than an addition.
+NARROW = 2
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The bits of `shape`; `bipolar`: one bit that means +1 where it is set, else -1."""
+
+    shape: Shape
+    bipolar: bool = False
+
+    def __post_init__(self) -> None:
+        if self.bipolar and self.shape != Shape(1):
+            raise ValueError(f"a bipolar operand must have the shape {Shape(1)!r}, not {self.shape!r}")
+
+    @property
+    def width(self) -> int:
+        return self.shape.width
+
+    @property
+    def range(self) -> tuple[int, int]:
+        return (-1, 1) if self.bipolar else shape_range(self.shape)
+
+    def decoded(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The numbers that integers of `shape` mean."""
+        return 2 * codes - 1 if self.bipolar else codes
+
+    def encoded(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return (numbers + 1) >> 1 if self.bipolar else numbers
+
+    def holds(self, numbers: npt.NDArray[np.int64]) -> bool:
+        """Whether all of `numbers` can be written."""
+        low, high = self.range
+        return bool(((numbers >= low) & (numbers <= high) & ((numbers != 0) | (not self.bipolar))).all())
+
+    def meaning(self, bits: int) -> int:
+        """The number that the operand means when its wires carry `bits`."""
+        value = bits - (1 << self.width) if self.shape.signed and bits >> (self.width - 1) else bits
+        return 2 * value - 1 if self.bipolar else value
+
+
+@dataclass(frozen=True)
+class ProductShape:
+    """How `element` times `weight` is made, and in which form it comes.
+
+    The product of two bipolar operands comes as the bit that says whether they are equal (XNOR), so that a sum of
+    products is a population count: with `counts` a product is 2 * p - 1, else it is p.
+
+    `style` says what multiplies operands that are both wider than two bits.  Products 2k and 2k + 1 of PAIRS are of the
+    same element; of MACS there are no single products, but sums of them: `sums_unit`.
+    """
+
+    element: Operand
+    weight: Operand
+    style: MultiplierStyle = MultiplierStyle.BLOCKS
+
+    def __post_init__(self) -> None:
+        if self.in_logic and self.style is not MultiplierStyle.BLOCKS:
+            raise ValueError(f"style of products of {self.element.shape!r} and {self.weight.shape!r} must be blocks, "
+                             f"not {self.style.value}: they are made in tables anyway")
+
+    @property
+    def counts(self) -> bool:
+        return self.element.bipolar and self.weight.bipolar
+
+    @property
+    def in_logic(self) -> bool:
+        return min(self.element.width, self.weight.width) <= NARROW
+
+    @property
+    def in_tables(self) -> bool:
+        """Each bit of the product is one table."""
+        return self.element.width + self.weight.width <= TABLE_INPUTS
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Of p."""
+        if self.counts:
+            return Shape(1)
+        if not self.in_logic:
+            return product_shape(self.element.shape, self.weight.shape)
+        ends = [a * b for a in self.element.range for b in self.weight.range]
+        low, high = min(ends), max(ends)
+        return union([(low, high)]) if low < 0 else Shape(high.bit_length())
+
+    @property
+    def sharing(self) -> int:
+        """Products of one element: p[n] is that of a[n // sharing] and b[n]."""
+        return 2 if self.style is MultiplierStyle.PAIRS else 1
+
+    @property
+    def accumulates(self) -> bool:
+        """What makes the products adds them up, two in a cycle."""
+        return self.style is MultiplierStyle.MACS
+
+    def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
+        """Those that `technology` offers for these operands."""
+        if self.in_logic:
+            return (MultiplierStyle.BLOCKS,)
+        return technology.styles(self.element.shape, self.weight.shape)
+
+    def check_style(self, technology: Technology) -> None:
+        """Raise ValueError where `technology` does not offer the style."""
+        possible = self.styles(technology)
+        if self.style is not MultiplierStyle.BLOCKS and self.style not in possible:
+            raise ValueError(
+                f"style of products of {self.element.shape!r} and {self.weight.shape!r} must be one of "
+                f"{', '.join(style.value for style in possible)} on {technology.name}, not {self.style.value}")
+
+    def check_single(self) -> None:
+        if self.accumulates:
+            raise ValueError("products of style macs must be asked for as sums, not one by one; use sums_unit and "
+                             "sums_cost")
+
+    def latency(self, technology: Technology) -> int:
+        """From operands to products, or to their sums."""
+        if self.in_logic:
+            return 1
+        if self.accumulates:
+            return technology.timing.accumulate
+        if self.style is MultiplierStyle.LOGIC:
+            return LogicMultipliers.latency(self.element.shape, self.weight.shape)
+        return technology.timing.multiply + (pairs.LATENCY if self.style is MultiplierStyle.PAIRS else 0)
+
+    def unit(self, count: int, technology: Technology) -> wiring.Component:
+        """`count` products a cycle: p[n] = a[n // sharing] * b[n], `latency` cycles later; a are elements, b weights.
+
+        ValueError where `technology` does not offer the style.
+        """
+        if self.in_logic:
+            return LogicProducts(shape=self, count=count, technology=technology)
+        self.check_style(technology)
+        self.check_single()
+        a, b = self.element.shape, self.weight.shape
+        if self.style is MultiplierStyle.LOGIC:
+            return LogicMultipliers(count=count, a=a, b=b, technology=technology)
+        if self.style is MultiplierStyle.PAIRS:
+            return technology.pair_multipliers(count=count, a=a, b=b)
+        return technology.multipliers(count=count, a=a, b=b)
+
+    def sums_unit(self, count: int, total: Shape, technology: Technology) -> MultiplyAccumulate:
+        """`count` sums of shape `total`, each of two products a cycle, `latency` cycles later; a: elements, b: weights.
+
+        ValueError where `technology` does not offer the style.
+        """
+        self.check_style(technology)
+        return technology.multiply_accumulate(count=count, a=self.element.shape, b=self.weight.shape, total=total)
+
+    def sums_cost(self, count: int, total: Shape, technology: Technology) -> Resources:
+        """DSP and FF exact.  ValueError where `technology` has no such style."""
+        self.check_style(technology)
+        return technology.multiply_accumulate_cost(count=count, a=self.element.shape, b=self.weight.shape, total=total)
+
+    def cost(self, count: int, technology: Technology) -> Resources:
+        """DSP exact; LUT and FF of products in logic estimated.  ValueError where `technology` has no such style."""
+        if not self.in_logic:
+            self.check_style(technology)
+            self.check_single()
+            a, b = self.element.shape, self.weight.shape
+            if self.style is MultiplierStyle.LOGIC:
+                return LogicMultipliers.cost(count=count, a=a, b=b, technology=technology)
+            if self.style is MultiplierStyle.PAIRS:
+                chain = adder_luts(product_shape(a, b).width, technology)
+                return pairs.PairMultipliers.cost(count=count, a=a, b=b, chain=chain)
+            return technology.multipliers_cost(count=count, a=a, b=b)
+        width, narrow = self.shape.width, min(self.element, self.weight, key=lambda operand: operand.width)
+        gates = max(self.element.width, self.weight.width)  # one for each bit that is taken or not
+        if self.in_tables:
+            luts = width
+        elif narrow == Operand(Shape(1)):
+            luts = gates
+        else:
+            if narrow.width == 2:
+                gates = 0 if technology.gates_in_chains else 2 * gates
+            luts = gates + adder_luts(width, technology)
+        return Resources(lut=count * luts, ff=count * width)
+
+
+class LogicProducts(wiring.Component):
+    """`count` products a cycle, one cycle later, without multiplier blocks.  Never stalls."""
+
+    def __init__(self, *, shape: ProductShape, count: int, technology: Technology):
+        self.shape = shape
+        self.count = count
+        self.technology = technology
+        super().__init__({
+            "a": In(data.ArrayLayout(shape.element.shape, count)),
+            "b": In(data.ArrayLayout(shape.weight.shape, count)),
+            "p": Out(data.ArrayLayout(shape.shape, count)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        for n in range(self.count):
+            product = Signal(self.shape.shape, name=f"product{n}", reset_less=True)
+            m.d.sync += product.eq(self.product(m, Value.cast(self.a[n]), Value.cast(self.b[n]), n))
+            m.d.comb += Value.cast(self.p[n]).eq(product)
+        return m
+
+    def product(self, m: Module, a: Value, b: Value, n: int) -> Value:
+        element, weight = self.shape.element, self.shape.weight
+        if self.shape.counts:
+            return ~(a ^ b)
+        if self.shape.in_tables:
+            ends, places = 1 << element.width, 1 << (element.width + weight.width)
+            return table(m, Cat(a, b), [element.meaning(k % ends) * weight.meaning(k // ends) for k in range(places)],
+                         self.shape.shape, f"table{n}")
+        wide, narrow, operand = (a, b, weight) if weight.width <= element.width else (b, a, element)
+        if operand.bipolar:
+            return Mux(narrow[0], wide, -wide)
+        if operand.width == 1:
+            return -gated(wide, narrow[0]) if operand.shape.signed else gated(wide, narrow[0])
+        return self.technology.gated_sum(m, wide, narrow, minus=operand.shape.signed, shape=self.shape.shape,
+                                         name=f"sum{n}")
+
+
+def table(m: Module, inputs: Value, results: list[int], shape: Shape, name: str) -> Signal:
+    """results[inputs], each bit in one table of as many inputs."""
+    found = Signal(shape, name=name)
+    with m.Switch(inputs):
+        for bits, result in enumerate(results):
+            with m.Case(bits):
+                m.d.comb += found.eq(Const(result, shape))
+    return found

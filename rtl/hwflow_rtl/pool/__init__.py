@@ -1,0 +1,1 @@
+"""Pooling, with a line buffer or with partial results."""

@@ -1,0 +1,1 @@
+"""Words of a frame in another order: slices, pads, repeats, transposes."""

@@ -1,0 +1,172 @@
+"""Moves words: takes frames as a stream, gives the same words in another order, some of them often, some never."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..rescale.numbers import shape_range
+from ..stream.pipeline import adder_luts, delay
+from ..stream.streams import CreditCounter, Queue, link, stream_of
+from ..stream.times import StageTimes, Times
+from ..vendor.base import Resources, Technology
+from ..window.window import sum_with_carry
+from .shape import RearrangeShape
+from .walk import Walker
+
+__all__ = ["RearrangeShape", "RearrangeStage"]
+
+
+class RearrangeStage(wiring.Component):
+    """Plays the words of `shape` out of a linear ring, a power-of-two memory whose pointers never start again.
+
+    Parameters
+    ----------
+    shape
+        Which word goes where.
+    element, lanes
+        A word is `lanes` elements, on both streams.
+    padding
+        Every element of a word that is padding.
+    technology, name
+        Makes ring and ROMs; prefix of the ROMs' names.
+
+    A word is played, at the earliest, in the cycle after it is taken, and is at the output `latency` cycles later; one
+    a cycle.  A frame takes `shape.cycles()` cycles: one for each word of the output or, if they are more, of the input.
+    `busy` says that a word is played.
+
+    An output word waits for nothing but itself, the output words before it and, if it is padding, for the first word
+    of its frame; and the ring takes all words up to those it waits for.  So the stage never needs input beyond what
+    its next output needs.
+    """
+
+    def __init__(self, *, shape: RearrangeShape, element: Shape, lanes: int, padding: int, technology: Technology,
+                 name: str):
+        self.shape = shape
+        self.element = Shape.cast(element)
+        self.lanes = lanes
+        self.padding = padding
+        self.technology = technology
+        self.name = name
+        low, high = shape_range(self.element)
+        if not low <= padding <= high:
+            raise ValueError(f"padding of rearrangement '{name}' must be from {low} to {high}, not {padding}")
+        self.depth = shape.ring_depth()
+        super().__init__({"i": In(stream_of(element, lanes)), "o": Out(stream_of(element, lanes)), "busy": Out(1)})
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the cycle in which a word is played to the output."""
+        return self.latency_of(self.technology)
+
+    @staticmethod
+    def latency_of(technology: Technology) -> int:
+        return technology.timing.ram + Queue.latency_of(queue_depth(technology))
+
+    @staticmethod
+    def times(arrivals: Times, *, shape: RearrangeShape, technology: Technology) -> StageTimes:
+        """When words are taken and given, for those that come as `arrivals` says."""
+        played, taken = shape.times(arrivals)
+        return StageTimes((taken,), played + RearrangeStage.latency_of(technology))
+
+    @staticmethod
+    def cost(*, shape: RearrangeShape, width: int, technology: Technology) -> Resources:
+        """For words of `width` bits.  RAM exact, LUT and FF estimated."""
+        depth, queue = shape.ring_depth(), queue_depth(technology)
+        address = (depth - 1).bit_length()
+        counters = [address, address, *(counter.width for counter in counters_of(shape, depth))]
+        chains = sum(adder_luts(bits, technology) for bits in counters)
+        masks = width // 2 if shape.outside.any() else 0
+        return (technology.ram_cost(width=width, depth=depth)
+                + Walker.cost(shape=shape, technology=technology)
+                + Queue.cost(width=width, depth=queue, technology=technology)
+                + Resources(lut=chains + masks + 22, ff=sum(counters) + 13))
+
+    def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
+        words = np.asarray(frames, dtype=np.int64).reshape(len(frames), self.shape.input_words, self.lanes)
+        played = words[:, self.shape.addresses]
+        played[:, self.shape.outside] = self.padding
+        return played.reshape(-1, self.lanes)
+
+    def elaborate(self, platform):
+        m = Module()
+        shape, depth, technology = self.shape, self.depth, self.technology
+        m.submodules.walker = walker = Walker(shape=shape, technology=technology, name=self.name)
+        m.submodules.ring = ring = technology.ram(width=self.element.width * self.lanes, depth=depth)
+        places_in_queue = queue_depth(technology)
+        m.submodules.queue = queue = Queue(
+            shape=data.ArrayLayout(self.element, self.lanes), depth=places_in_queue, technology=technology)
+        m.submodules.credit = credit = CreditCounter(words=places_in_queue, take=1)
+
+        start, wrote = Signal(name="start"), Signal(name="wrote")
+        m.d.comb += [walker.start.eq(start), self.busy.eq(start)]
+        room, there = self.room(m, start, wrote, walker.freed), self.there(m, start, wrote, walker)
+        m.d.comb += [self.i.ready.eq(room), wrote.eq(self.i.valid & room), start.eq(there & credit.credit)]
+
+        write, read = Signal(range(depth), name="write"), Signal(range(depth), init=shape.first % depth, name="read")
+        m.d.sync += write.eq(write + wrote)
+        with m.If(start):
+            m.d.sync += read.eq(sum_with_carry(read, walker.hop, Const(1)))
+        m.d.comb += [
+            ring.write_en.eq(wrote), ring.write_addr.eq(write), ring.write_data.eq(Value.cast(self.i.payload)),
+            ring.read_addr.eq(read),
+        ]
+
+        word = ring.read_data
+        if shape.outside.any():
+            outside = delay(m, walker.outside, technology.timing.ram, "outside")
+            word = Mux(outside, Cat(*(Const(self.padding, self.element) for _ in range(self.lanes))), word)
+        m.d.comb += [
+            queue.i.valid.eq(delay(m, start, technology.timing.ram, "valid", reset_less=False)),
+            Value.cast(queue.i.payload).eq(word),
+            credit.taken.eq(start), credit.given.eq(queue.o.valid & queue.o.ready),
+        ]
+        link(m, queue.o, wiring.flipped(self.o))
+        return m
+
+    def room(self, m: Module, start: Signal, wrote: Signal, freed: Value) -> Value:
+        """Whether the ring takes one more word: the counter is the places less one, its sign bit the answer."""
+        places = Signal(counters_of(self.shape, self.depth)[0], init=self.depth - 1 + self.shape.skipped)
+        m.d.sync += places.eq(sum_with_carry(places, Mux(start, freed, -1), ~wrote))
+        return ~places[-1]
+
+    def there(self, m: Module, start: Signal, wrote: Signal, walker: Walker) -> Value:
+        """Whether the next output word has come.
+
+        The counters are the words that lack, less one, so that the sign bit says that none does.  Padding needs none,
+        but what stands before all words of a frame waits for the first of them.
+        """
+        shape = self.shape
+        counters = counters_of(shape, self.depth)
+        lack = Signal(counters[1], init=shape.first)
+        m.d.sync += lack.eq(sum_with_carry(lack, Mux(start, walker.hop, -1), ~wrote))
+        if not shape.outside.any():
+            return lack[-1]
+        if not shape.outside[0]:
+            return walker.outside | lack[-1]
+        begun = Signal(counters[2])
+        m.d.sync += begun.eq(sum_with_carry(begun, Mux(start & walker.ends, shape.input_words - 1, -1), ~wrote))
+        return Mux(walker.outside, begun[-1], lack[-1])
+
+
+def counters_of(shape: RearrangeShape, depth: int) -> list[Shape]:
+    """Of the free places less one, the words that lack less one, and those that lack of a frame, less one.
+
+    The last is wanted where a frame starts with padding.
+    """
+    words = shape.input_words
+    most = depth + words + shape.skipped  # words from a frame's start to the end of what the ring may have taken
+    come = np.append(0, np.maximum.accumulate(shape.needs))  # at least, before each word is played and at the end
+    lacking = int((np.append(shape.addresses, words + shape.first) - come).max())
+    ahead = int((shape.wanted - shape.addresses).max()) + depth
+    counters = [range(-1, most), range(-ahead, max(lacking, 0) + 1), range(-most, words + 1)]
+    return [Shape.cast(counter) for counter in counters[:2 + int(shape.outside[0])]]
+
+
+def queue_depth(technology: Technology) -> int:
+    """Words for a beat in every cycle: the ring, the queue, and the cycle in which the credit comes back."""
+    return next(depth for depth in range(2, 64) if depth >= technology.timing.ram + Queue.latency_of(depth) + 1)

@@ -1,0 +1,249 @@
+"""What a `RearrangeStage` plays: the address of every output word, the words it still wants, its ring, in numpy.
+
+An output word (r, c, g) is the input word `rows[r] + columns[c] + groups[g]`, or padding.  Three nested loops play
+them; what is added to an address at the end of a group, a column or a row depends on that loop's entry alone (`Axis`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.utils import ceil_log2
+
+from ..stream.times import Times, in_turn
+
+__all__ = ["Axis", "RearrangeShape"]
+
+IntArray = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What happens at the end of each entry of a loop.
+
+    step
+        Words from the last output word of this entry to the first of the next.
+    freed
+        Words that nothing wants any more once this entry's last word is played.
+    outside
+        The entry is padding.
+    final
+        The entry gives words free while it plays; else they are all given free at its end.
+    low, high
+        The first word that is wanted when the entry starts, and when its last word is played, from the start of the
+        loop's first entry on.
+    """
+
+    step: IntArray
+    freed: IntArray
+    outside: Flags
+    final: Flags
+    low: IntArray
+    high: IntArray
+
+    @staticmethod
+    def of(table: IntArray, span: int, low: int, high: int, frame: int | None = None) -> Axis:
+        """The loop over `table`, -1 being padding.
+
+        The loops inside move on by `span` words and give free what is before `low`, at their end before `high`.
+        `frame` are the words of a frame where this is the outermost loop: what comes after the last entry.
+        """
+        outside, words = table < 0, held(table)
+        real = np.flatnonzero(~outside)
+        last = int(real[-1])
+        wanted = np.where(outside, words.max(), words)
+        first = np.minimum.accumulate(wanted[::-1])[::-1] + low  # of what follows, padding aside
+        after = np.append(first[1:], (1 << 62) if frame is None else frame + first[0])
+        after[last] = after[-1]
+        ends, final = words + high, np.zeros(len(table), dtype=bool)
+        final[:last + 1] = ~outside[:last + 1] & (ends <= after)[:last + 1]
+        first[last + 1:] = ends[last] if final[last] else first[last]
+        last_word = np.where(final, ends, first)
+        following = np.append(first[1:], last_word[-1] if frame is None else frame + first[0])
+        step = np.append(words[1:], words[-1] + span if frame is None else frame + words[0]) - words - span
+        return Axis(step, following - last_word, outside, final, first, last_word)
+
+
+def held(table: IntArray) -> IntArray:
+    """`table` with padding replaced by the entry before it, or by the first where there is none."""
+    place = np.maximum.accumulate(np.where(table >= 0, np.arange(len(table)), -1))
+    return table[np.where(place < 0, np.argmax(table >= 0), place)]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RearrangeShape:
+    """Output words rows x columns x groups out of frames of `input_words` words.
+
+    rows, columns, groups
+        int64 words of the input frame, whose sums lead to one of its words; -1: padding.
+    """
+
+    input_words: int
+    rows: IntArray
+    columns: IntArray
+    groups: IntArray
+
+    def __post_init__(self) -> None:
+        tables = {"rows": self.rows, "columns": self.columns, "groups": self.groups}
+        for name, table in tables.items():
+            if not len(table) or table.min() < -1:
+                raise ValueError(f"{name} of a RearrangeShape must be words, or -1 for padding, and at least one, not "
+                                 f"{table.tolist()}")
+        highest = sum(max(0, int(table.max())) for table in tables.values())
+        if highest >= self.input_words:
+            raise ValueError(f"rows, columns and groups of a RearrangeShape must lead to one of the {self.input_words} "
+                             f"words of a frame, not to word {highest}")
+
+    @staticmethod
+    def problem(rows: IntArray, columns: IntArray, channels: IntArray, lanes: int) -> str | None:
+        """None where words of `lanes` elements can be moved as they are, for offsets in elements."""
+        if len(channels) % lanes:
+            return f"lanes must divide the {len(channels)} output channels, not be {lanes}"
+        groups = channels.reshape(-1, lanes)
+        start = groups[:, :1]
+        if not np.array_equal(groups, np.where(start < 0, -1, start + np.arange(lanes))):
+            return f"lanes must be such that channels move in words of neighbours, not {lanes}"
+        found = [table[table >= 0] % lanes for table in (rows, columns, start[:, 0])]
+        if all(len(rests) for rests in found) and (
+                any((rests != rests[0]).any() for rests in found) or sum(int(rests[0]) for rests in found) % lanes):
+            return f"lanes must be such that words of the output are words of the input, not {lanes}"
+        return None
+
+    @staticmethod
+    def of(rows: IntArray, columns: IntArray, channels: IntArray, *, elements: int, lanes: int) -> RearrangeShape:
+        """For offsets in elements of a frame that has `elements` of them.  ValueError where `lanes` do not fit."""
+        problem = RearrangeShape.problem(rows, columns, channels, lanes)
+        if problem or elements % lanes:
+            raise ValueError(problem or f"lanes must divide the {elements} elements of the input, not be {lanes}")
+        tables = [rows, columns, channels[::lanes]]
+        lowest = [int(table[table >= 0].min(initial=1 << 62)) for table in tables]
+        if max(lowest) == 1 << 62:  # nothing but padding
+            zeros = [np.zeros(len(table), dtype=np.int64) for table in tables]
+            return RearrangeShape(input_words=elements // lanes, rows=zeros[0] - 1, columns=zeros[1], groups=zeros[2])
+        base = [sum(lowest) // lanes, 0, 0]
+        words = [np.where(table < 0, -1, (table - low) // lanes + first)
+                 for table, low, first in zip(tables, lowest, base, strict=True)]
+        return RearrangeShape(input_words=elements // lanes, rows=words[0], columns=words[1], groups=words[2])
+
+    @property
+    def output_words(self) -> int:
+        return len(self.rows) * len(self.columns) * len(self.groups)
+
+    def cycles(self) -> int:
+        """Cycles from frame to frame."""
+        return max(self.output_words, self.input_words)
+
+    @cached_property
+    def axes(self) -> tuple[Axis, Axis, Axis]:
+        """Groups, columns, rows.  What is said of the last group and column belongs to the loop around them."""
+        if (self.rows < 0).all():  # the frame is given free at its end
+            zeros, rows = np.zeros(1, dtype=np.int64), np.zeros(len(self.rows), dtype=np.int64)
+            inner = [Axis(*(np.zeros(len(t), kind) for kind in (np.int64, np.int64, bool, bool, np.int64, np.int64)))
+                     for t in (self.groups, self.columns)]
+            ends = np.append(rows[:-1], self.input_words + zeros)
+            return inner[0], inner[1], Axis(ends, ends, rows == 0, rows != 0, rows, rows)
+        groups = Axis.of(self.groups, 0, 0, 0)
+        columns = Axis.of(self.columns, self.span(self.groups), int(groups.low[0]), int(groups.high[-1]))
+        span = self.span(self.columns) + self.span(self.groups)
+        return groups, columns, Axis.of(self.rows, span, int(columns.low[0]), int(columns.high[-1]), self.input_words)
+
+    @staticmethod
+    def span(table: IntArray) -> int:
+        """Words from the first entry of a loop to its last."""
+        words = held(table)
+        return int(words[-1] - words[0])
+
+    @cached_property
+    def steps(self) -> IntArray:
+        """Words from each output word's address to that of the next, over the end of the frame too."""
+        return self._unrolled("step")
+
+    @cached_property
+    def freed(self) -> IntArray:
+        """Words that are given free with each output word, after which they may be overwritten."""
+        return self._unrolled("freed")
+
+    def _unrolled(self, field: str) -> IntArray:
+        groups, columns, rows = self.axes
+        words = np.empty((len(self.rows), len(self.columns), len(self.groups)), dtype=np.int64)
+        words[:] = getattr(groups, field)
+        ends = np.broadcast_to(getattr(columns, field), words.shape[:2]).copy()
+        if field == "freed":
+            words *= (rows.final[:, None] & columns.final)[:, :, None]
+            ends *= rows.final[:, None]
+        ends[:, -1] = getattr(rows, field)
+        words[:, :, -1] = ends
+        return words.reshape(-1)
+
+    @cached_property
+    def outside(self) -> Flags:
+        """Whether each output word is padding."""
+        groups, columns, rows = (axis.outside for axis in self.axes)
+        return (rows[:, None, None] | columns[:, None] | groups).reshape(-1)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether each word is wanted at most once, in the order of the input, and none is padding."""
+        return not self.outside.any() and int(self.steps.min()) > 0
+
+    @property
+    def first(self) -> int:
+        """The address of the first output word; of padding, any."""
+        return 0 if (self.rows < 0).all() else sum(int(held(t)[0]) for t in (self.rows, self.columns, self.groups))
+
+    @property
+    def skipped(self) -> int:
+        """Words at the start of a frame that nothing wants."""
+        return int(self.axes[2].low[0])
+
+    @cached_property
+    def addresses(self) -> IntArray:
+        """Word of each output word; of padding, one before it or the first."""
+        return self.first + np.append(0, np.cumsum(self.steps[:-1]))
+
+    @cached_property
+    def wanted(self) -> IntArray:
+        """The first word of the frame that this output word or one behind it wants."""
+        return self.skipped + np.append(0, np.cumsum(self.freed[:-1]))
+
+    @cached_property
+    def needs(self) -> IntArray:
+        """Words of the frame that must have come for each output word: its own, of padding the frame's first."""
+        return np.where(self.outside, 1, self.addresses + 1)
+
+    def ring_depth(self) -> int:
+        """Words of the ring, a power of two, with which it never makes anything wait at full pace.
+
+        A word that output word b needs is written a cycle before b is played, and into a place that was given free a
+        cycle before.  With b played in cycle S(b), depth >= (need(b) - S(b)) - (wanted(a - 1) - S(a)) for all a <= b;
+        where input is the limit, S(b) follows the needs, and what has come by S(b) must have found its place.
+        """
+        words, count = self.input_words, self.output_words
+        needs = np.concatenate([self.needs, self.needs + words])
+        kept = np.concatenate([self.wanted[-1:] - words, self.wanted, self.wanted[:-1] + words])
+        even = np.arange(len(needs))
+        if count >= words:
+            depth = np.max(needs - even - np.minimum.accumulate(kept - even))
+        else:
+            depth = np.max((in_turn(needs) + 1 - np.append(kept[1:], self.wanted[-1] + words))[count:])
+        return 1 << ceil_log2(max(2, int(depth)))
+
+    def times(self, arrivals: Times) -> tuple[Times, Times]:
+        """When output words are played and input words taken, which come as `arrivals` says, whole frames."""
+        frames = len(arrivals) // self.input_words
+        offsets = np.arange(frames)[:, None] * self.input_words
+        needs = (offsets + self.needs).reshape(-1)
+        writable = (offsets + self.wanted).reshape(-1) + self.ring_depth()
+        waits = np.searchsorted(writable, np.arange(len(arrivals)), side="right")  # for so many to be played
+        taken = in_turn(arrivals)
+        while True:  # each round lets words wait longer; most need one
+            played = in_turn(taken[needs - 1] + 1)
+            room = np.where(waits == 0, 0, played[waits - 1] + 1)
+            later = in_turn(np.maximum(arrivals, room))
+            if np.array_equal(later, taken):
+                return played, taken
+            taken = later

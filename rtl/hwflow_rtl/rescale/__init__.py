@@ -1,0 +1,1 @@
+"""From an exact sum to a quantized element: multiplication and shift, or thresholds."""

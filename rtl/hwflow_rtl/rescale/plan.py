@@ -1,0 +1,193 @@
+"""How a requantizer computes with its constants: shared by the unit, its latency and its cost."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import cached_property
+
+from amaranth.hdl import Shape, signed, unsigned
+
+from ..multiply.shift_add import ShiftAdd
+from ..multiply.shift_add_digits import DigitShiftAdd
+from ..vendor.base import Resources, Technology
+from .numbers import RequantizerNumbers
+
+__all__ = [
+    "LOW_PART", "OPERAND", "SHIFT_BITS", "WIDEST_SUM", "RequantizerPlan", "RequantizerStyle", "ShiftAddArguments"]
+
+#: Operand of a multiplier block, signed.
+OPERAND = 18
+#: Bits of the low part of a sum that does not fit the operand: one less, for they have no sign.
+LOW_PART = OPERAND - 1
+#: Bits of a sum that two operands of multiplier blocks hold.
+WIDEST_SUM = LOW_PART + OPERAND
+#: Bits that one OR reduces in a cycle: two levels of 4-input tables.
+OR_BITS = 16
+#: Bits of the shift distance that one cycle handles: a 4-to-1 multiplexer.
+SHIFT_BITS = 2
+
+
+class RequantizerStyle(enum.Enum):
+    """What multiplies: the family's multiplier blocks, or tables and carry chains."""
+
+    DSP = "dsp"
+    FABRIC = "fabric"
+
+
+class ShiftAddArguments(dict):
+    """Arguments of `ShiftAdd`."""
+
+
+def shift_add_of(technology: Technology) -> type[ShiftAdd]:
+    return DigitShiftAdd if technology.multiplies_by_digits else ShiftAdd
+
+
+@dataclass(frozen=True, eq=False)
+class RequantizerPlan:
+    """What multiplies, in how many cycles, and the stages of the pipeline behind it."""
+
+    numbers: RequantizerNumbers
+    interval: int
+    style: RequantizerStyle
+    technology: Technology
+
+    @staticmethod
+    def of(*, interval: int, style: RequantizerStyle, technology: Technology, **constants) -> RequantizerPlan:
+        if interval < 1:
+            raise ValueError(f"interval of a Requantizer must be at least 1 cycle, not {interval}")
+        numbers = RequantizerNumbers.of(**constants)
+        aligned = numbers.aligned()
+        if style is RequantizerStyle.DSP:
+            align = numbers.multiplies and aligned.factor_bits <= OPERAND
+        else:
+            split = shift_add_of(technology).split
+            align = numbers.multiplies and len(split(aligned.factor_bits, interval)) == len(
+                split(numbers.factor_bits, interval))
+        return RequantizerPlan(aligned if align else numbers, interval, style, technology)
+
+    @property
+    def lead(self) -> int:
+        """Cycles that a value waits for its constants; with time between the values they are read ahead."""
+        rom = self.technology.timing.rom
+        return rom if self.numbers.stored and self.interval <= rom else 0
+
+    @property
+    def split(self) -> bool:
+        """The sum is too wide for a multiplier block."""
+        return self.numbers.sum_shape.width > OPERAND
+
+    @property
+    def passes(self) -> int:
+        return 2 if self.split and self.interval > 1 else 1
+
+    @cached_property
+    def multiplier(self) -> dict | None:
+        """Arguments of what multiplies; None where nothing does."""
+        numbers = self.numbers
+        if not numbers.multiplies:
+            return None
+        width = numbers.sum_shape.width
+        if self.style is RequantizerStyle.DSP:
+            if width > WIDEST_SUM:
+                raise ValueError(f"a + bias of a Requantizer must be at most {WIDEST_SUM} bits for two "
+                                 f"multiplier operands, not {width}; multiply in the fabric")
+            return {"count": 2 if self.split and self.passes == 1 else 1, "a": signed(OPERAND if self.split else width),
+                    "b": unsigned(numbers.factor_bits)}
+        mask = (1 << numbers.factor_bits) - 1
+        ones, zeros = mask, mask
+        for factor in numbers.factor if numbers.form is None else (0, mask):
+            ones, zeros = ones & factor, zeros & ~factor
+        return ShiftAddArguments(
+            value=numbers.sum_shape, factor_bits=numbers.factor_bits, drop=numbers.drop, interval=self.interval,
+            tag_bits=numbers.fields["extra"][0].width if "extra" in numbers.stored else 0, ones=ones, zeros=zeros)
+
+    @property
+    def shift_add(self) -> type[ShiftAdd]:
+        """What multiplies in the fabric."""
+        return shift_add_of(self.technology)
+
+    @property
+    def multiply_latency(self) -> int:
+        if self.multiplier is None:
+            return 0
+        if isinstance(self.multiplier, ShiftAddArguments):
+            return self.shift_add.latency_for(self.multiplier["factor_bits"], self.multiplier["interval"])
+        return self.technology.timing.multiply + 2 * (self.passes - 1) + self.split
+
+    @property
+    def dropped(self) -> int:
+        """Bits that the multiplier has dropped already."""
+        if isinstance(self.multiplier, ShiftAddArguments):
+            return min(self.numbers.drop, self.numbers.factor_bits)
+        return 0
+
+    @property
+    def or_groups(self) -> list[tuple[int, int]]:
+        """Slices of the product below the halves; at least one, be it empty."""
+        width = self.numbers.product_shape.width if self.multiplier is None or not self.dropped else (
+            self.numbers.sum_shape.width + self.numbers.factor_bits - self.dropped)
+        stop = min(self.numbers.drop - self.dropped, width)
+        return [(start, min(start + OR_BITS, stop)) for start in range(0, max(stop, 1), OR_BITS)]
+
+    @property
+    def shifts(self) -> int:
+        """Cycles of the variable shift."""
+        return -(-self.numbers.most_extra.bit_length() // SHIFT_BITS)
+
+    @property
+    def above_shape(self) -> Shape:
+        """Holds the result above `low`, and the operands of the addition that makes it."""
+        numbers = self.numbers
+        halves = numbers.halves_after(numbers.most_extra.bit_length()).width - 1
+        offset = (numbers.zero_point - numbers.low).bit_length() + 1
+        results = max(abs(bound) for bound in numbers.above_low).bit_length() + 1
+        return signed(max(halves, offset, results))
+
+    @property
+    def tail_latency(self) -> int:
+        return 1 + self.shifts + 3
+
+    @property
+    def latency(self) -> int:
+        return self.lead + 1 + self.multiply_latency + self.tail_latency
+
+    @property
+    def bias_adder(self) -> int:
+        """Bits that the addition of the bias changes: not those below the lowest of a constant that all channels share.
+        """
+        if self.numbers.form is None and not any(self.numbers.bias):
+            return 0
+        bias = self.numbers.bias[0]
+        passed = 0 if "bias" in self.numbers.stored else (bias & -bias).bit_length() - 1
+        return max(0, self.numbers.sum_shape.width - max(self.numbers.fraction, passed))
+
+    def cost(self) -> Resources:
+        numbers, technology = self.numbers, self.technology
+        total, result = numbers.sum_shape.width, self.above_shape.width
+        extra = numbers.fields["extra"][0].width if "extra" in numbers.stored else 0
+        factor = numbers.factor_bits if "factor" in numbers.stored else 0
+        halves = numbers.halves_after(0).width
+        resources = Resources(
+            lut=self.bias_adder + 3 * result // 2 + 2 * numbers.output.width
+            + (numbers.drop // 3 if numbers.rounding.needs_rest else 0) + 4,
+            ff=self.lead * numbers.accumulator.width + total + factor + extra + halves + result
+            + 2 * numbers.output.width + self.latency + 4)
+        if numbers.stored:
+            counter = (numbers.channels - 1).bit_length()
+            resources += technology.rom_cost(width=numbers.word_bits, depth=numbers.channels)
+            resources += Resources(lut=2 * counter, ff=counter)
+        for number in range(self.shifts):
+            width = numbers.halves_after((number + 1) * SHIFT_BITS).width
+            resources += Resources(lut=2 * width + 4, ff=width + extra + 1)
+        if isinstance(self.multiplier, ShiftAddArguments):
+            resources += self.shift_add.cost(**self.multiplier)
+        elif self.multiplier is not None:
+            resources += technology.multipliers_cost(**self.multiplier)
+            high = numbers.product_shape.width - LOW_PART
+            if self.split:
+                resources += Resources(lut=high, ff=numbers.product_shape.width)
+            if self.passes == 2:
+                resources += Resources(lut=OPERAND, ff=factor + numbers.factor_bits + 2 * OPERAND)
+            resources += Resources(ff=extra * self.multiply_latency)
+        return resources

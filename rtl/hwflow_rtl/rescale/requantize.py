@@ -1,0 +1,261 @@
+"""From an exact sum to a quantized element: bias, multiplier, shift with rounding, zero point, clamp."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
+
+from ..stream.pipeline import delay
+from ..vendor.base import Resources, Technology
+from .numbers import RequantizerForm, Rounding
+from .plan import LOW_PART, SHIFT_BITS, WIDEST_SUM, RequantizerPlan, RequantizerStyle, ShiftAddArguments
+from .rescaling import Order, Rescaling, RescalingUnit, count_channels
+
+__all__ = ["WIDEST_SUM", "Requantization", "Requantizer", "RequantizerForm", "RequantizerStyle", "Rounding"]
+
+IntArray = npt.NDArray[np.int64]
+
+@dataclass(frozen=True, eq=False)
+class Requantization(Rescaling):
+    """y = clamp(round((a * 2**fraction + bias) * multiplier / 2**shift) + zero_point, low, high), exactly.
+
+    bias, multiplier, shift
+        Integer arrays, one entry for each channel; multipliers of 0 to 18 bits, shifts of 0 to 62.  What is the same
+        in all channels is not stored; a multiplier of 1 (or powers of two) needs none.
+    zero_point, low, high
+        Integers; `low` and `high` in the range of the output.
+    style
+        What multiplies.
+    fraction, rounding
+        Bits of `bias` behind the binary point; what becomes of the bits that are shifted out.
+    order
+        Where pixels have classes: which constants come when.
+    form
+        What the unit is made for instead of these constants alone, so that a routed one can be given others.
+    """
+
+    bias: IntArray
+    multiplier: IntArray
+    shift: IntArray
+    zero_point: int
+    low: int
+    high: int
+    style: RequantizerStyle
+    fraction: int = 0
+    rounding: Rounding = Rounding.HALF_EVEN
+    order: Order | None = None
+    form: RequantizerForm | None = None
+
+    @property
+    def constants_count(self) -> int:
+        return len(np.atleast_1d(self.bias))
+
+    def of_lane(self, lane: int, lanes: int) -> Requantization:
+        return replace(self, order=self.order and self.order.of_lane(lanes), **{
+            name: np.asarray(getattr(self, name))[lane::lanes] for name in ("bias", "multiplier", "shift")})
+
+    def unit(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology,
+             name: str) -> Requantizer:
+        return Requantizer(
+            accumulator=accumulator, output=output, interval=interval, technology=technology, name=name,
+            order=self.order, **self.constants())
+
+    def cost(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> Resources:
+        plan = RequantizerPlan.of(
+            accumulator=accumulator, output=output, interval=interval, technology=technology, **self.constants())
+        return plan.cost() + (self.order.cost() if self.order and plan.numbers.stored else Resources())
+
+    def latency(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> int:
+        return RequantizerPlan.of(
+            accumulator=accumulator, output=output, interval=interval, technology=technology,
+            **self.constants()).latency
+
+    def constants(self) -> dict[str, Any]:
+        """The fields but the order, by name."""
+        return {name: value for name, value in vars(self).items() if name != "order"}
+
+
+class Requantizer(RescalingUnit):
+    """o_value = clamp(round((i_value * 2**fraction + bias) * multiplier / 2**shift) + zero_point, low, high), exactly.
+
+    Parameters
+    ----------
+    accumulator, output
+        Shapes of `i_value` and `o_value`.
+    bias, multiplier, shift, zero_point, low, high, style, fraction, rounding, order, form
+        See `Requantization`.
+    interval
+        Least cycles from one `i_valid` to the next.  With 2 or more one multiplier block takes a sum of up to 35 bits
+        in two parts; in the fabric it decides how many bits of the multiplier are taken in a cycle.
+    technology, name
+        Who makes multipliers and ROM; the ROM's name, unique in the design.
+
+    Latency `latency`, constant.  The first `i_valid` comes no earlier than `technology.timing.rom` cycles after reset.
+    """
+
+    def __init__(self, *, accumulator: Shape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int,
+                 low: int, high: int, output: Shape, interval: int, style: RequantizerStyle, technology: Technology,
+                 name: str, fraction: int = 0, rounding: Rounding = Rounding.HALF_EVEN, order: Order | None = None,
+                 form: RequantizerForm | None = None):
+        self.plan = RequantizerPlan.of(
+            accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point, low=low,
+            high=high, output=output, interval=interval, style=style, technology=technology, fraction=fraction,
+            rounding=rounding, form=form)
+        self.name = name
+        self.order = order
+        self.constants = (np.atleast_1d(bias), np.atleast_1d(multiplier), np.atleast_1d(shift))
+        super().__init__(accumulator, output)
+
+    @property
+    def latency(self) -> int:
+        return self.plan.latency
+
+    def model(self, values: IntArray) -> IntArray:
+        """What comes out for the values [n] that come in after reset."""
+        numbers = self.plan.numbers
+        channel = self.order.places(len(values)) if self.order else np.arange(len(values)) % numbers.channels
+        bias, multiplier, shift = (np.asarray(constant, dtype=np.int64)[channel] for constant in self.constants)
+        product = ((np.asarray(values, dtype=np.int64) << numbers.fraction) + bias) * multiplier
+        unit = np.int64(1) << shift
+        half = unit >> 1
+        added = {Rounding.FLOOR: 0, Rounding.CEIL: unit - 1, Rounding.HALF_DOWN: np.maximum(half - 1, 0)}
+        total = product + added.get(numbers.rounding, half)
+        rounded = total >> shift
+        if numbers.rounding is Rounding.HALF_EVEN:
+            tie = (shift > 0) & ((total & (unit - 1)) == 0)
+            rounded = np.where(tie, rounded & ~1, rounded)
+        return np.clip(rounded + numbers.zero_point, numbers.low, numbers.high)
+
+    def elaborate(self, platform):
+        m = Module()
+        plan, numbers = self.plan, self.plan.numbers
+        constants = self.read_constants(m)
+        valid = delay(m, self.i_valid, plan.lead, "valid", reset_less=False)
+        value = delay(m, self.i_value, plan.lead, "value")
+        total = Signal(numbers.sum_shape, name="sum", reset_less=True)
+        factor = Signal(unsigned(numbers.factor_bits), reset_less=True)
+        extra = Signal(constants["extra"].shape(), reset_less=True)
+        with m.If(valid | (plan.passes == 1)):  # the second pass wants the same sum; else no enable: they part tiles
+            m.d.sync += [total.eq(biased(value, constants["bias"], numbers.fraction)), factor.eq(constants["factor"]),
+                         extra.eq(constants["extra"])]
+        valid = delay(m, valid, 1, "sum_valid", reset_less=False)
+        if "factor" not in numbers.stored:
+            factor = constants["factor"]
+        if "extra" not in numbers.stored:
+            extra = constants["extra"]
+        if plan.multiplier is None:
+            product, sticky = total, Const(0, 1)
+        elif isinstance(plan.multiplier, ShiftAddArguments):
+            valid, product, sticky, extra = self.shift_add(m, valid, total, factor, extra)
+        else:
+            product, sticky = self.multiply(m, valid, total, factor), Const(0, 1)
+            valid = delay(m, valid, plan.multiply_latency, "product_valid", reset_less=False)
+            extra = delay(m, extra, plan.multiply_latency, "product_extra")
+        self.round_and_clamp(m, valid, product, sticky, extra)
+        return m
+
+    def read_constants(self, m: Module) -> dict[str, Value]:
+        """The constants of the channel whose value is `plan.lead` cycles old."""
+        numbers = self.plan.numbers
+        constants: dict[str, Value] = {
+            name: Const(values[0], shape) for name, (shape, values) in numbers.fields.items()}
+        if not numbers.stored:
+            return constants
+        m.submodules.constants = rom = self.plan.technology.rom(
+            width=numbers.word_bits, contents=numbers.rom(), name=self.name)
+        m.d.comb += rom.addr.eq(count_channels(m, self.i_valid, numbers.channels, self.order))
+        place = 0
+        for name, shape in numbers.stored.items():
+            bits = rom.data[place:place + shape.width]
+            constants[name] = bits.as_signed() if shape.signed else bits
+            place += shape.width
+        return constants
+
+    def multiply(self, m: Module, valid: Value, total: Value, factor: Value) -> Value:
+        """The product, `plan.multiply_latency` cycles later, in multiplier blocks."""
+        plan = self.plan
+        m.submodules.multiplier = block = plan.technology.multipliers(**plan.multiplier)
+        if plan.passes == 2 and "factor" in plan.numbers.stored:
+            factor = delay(m, factor, 1, "factor_late")
+        for n in range(plan.multiplier["count"]):
+            m.d.comb += block.b[n].eq(factor)
+        if plan.passes == 1 and plan.multiplier["count"] == 1:
+            m.d.comb += block.a[0].eq(total)
+            return block.p[0]
+        low, high = Cat(total[:LOW_PART], Const(0, 1)).as_signed(), total[LOW_PART:].as_signed()
+        if plan.passes == 1:
+            m.d.comb += [block.a[0].eq(low), block.a[1].eq(high)]
+            first, second = block.p[0], block.p[1]
+        else:  # the sum stays until the next one comes
+            part = Signal(block.a[0].shape(), name="part", reset_less=True)  # the way to the block has its own cycle
+            m.d.sync += part.eq(Mux(valid, low, high))
+            m.d.comb += block.a[0].eq(part)
+            first, second = delay(m, block.p[0], 1, "low_product"), block.p[0]
+        product = Signal(plan.numbers.product_shape, reset_less=True)
+        m.d.sync += product.eq(Cat(first[:LOW_PART], (first[LOW_PART:] + second)).as_signed())
+        return product
+
+    def shift_add(self, m: Module, valid: Value, total: Value, factor: Value, extra: Value):
+        arguments = self.plan.multiplier
+        m.submodules.multiplier = unit = self.plan.shift_add(**arguments)
+        m.d.comb += [unit.i_valid.eq(valid), unit.i_value.eq(total), unit.i_factor.eq(factor), unit.i_tag.eq(extra)]
+        return unit.o_valid, unit.o_product, unit.o_sticky, unit.o_tag
+
+    def round_and_clamp(self, m: Module, valid: Value, product: Value, sticky: Value, extra: Value) -> None:
+        """Halves and whether anything was below them; the variable shift; one addition; the clamp."""
+        plan, numbers = self.plan, self.plan.numbers
+        drop = numbers.drop - plan.dropped
+        halves = Signal(numbers.halves_after(0), reset_less=True)
+        below = Signal(len(plan.or_groups), reset_less=True)
+        m.d.sync += halves.eq(product << 1 if numbers.base == 0 else product >> drop)
+        m.d.sync += below.eq(Cat(product[start:stop].any() for start, stop in plan.or_groups) | sticky)
+        extra = delay(m, extra, 1, "extra0") if plan.shifts else extra
+        for number in range(plan.shifts):
+            halves, below, extra = self.shift(m, number, halves, below, extra)
+
+        up = numbers.rounding.up(halves[0], halves[1], below.any())
+        above = Signal(plan.above_shape, reset_less=True)
+        offset = numbers.zero_point - numbers.low
+        # One carry chain: the lowest bit of both operands makes the carry.
+        addend = Cat(up, Const(offset, plan.above_shape)).as_signed()
+        m.d.sync += above.eq((Cat(1, halves[1:]).as_signed() + addend) >> 1)
+
+        least, most = numbers.above_low
+        reach = numbers.high - numbers.low
+        under, over = Signal(reset_less=True, name="under"), Signal(reset_less=True, name="over")
+        rest = Signal(max(1, reach.bit_length()), reset_less=True)
+        m.d.sync += rest.eq(above)
+        if least < 0:
+            m.d.sync += under.eq(above[-1])
+        if most > reach:
+            power = reach & (reach + 1) == 0
+            m.d.sync += over.eq(~above[-1] & (above[reach.bit_length():].any() if power else (reach - above)[-1]))
+        half_range = 1 << (numbers.output.width - 1)
+        result = rest + numbers.low if numbers.low % half_range else rest ^ (numbers.low % (2 * half_range))
+        m.d.sync += self.o_value.eq(Mux(over, numbers.high, Mux(under, numbers.low, result)))
+        m.d.comb += self.o_valid.eq(delay(m, valid, plan.tail_latency, "result_valid", reset_less=False))
+
+    def shift(self, m: Module, number: int, halves: Value, below: Value, extra: Value):
+        """Shift by the next two bits of `extra`; what falls out goes to `below`."""
+        numbers = self.plan.numbers
+        distance, step = extra[:SHIFT_BITS], 1 << (number * SHIFT_BITS)
+        shifted = Signal(numbers.halves_after((number + 1) * SHIFT_BITS), name=f"halves{number + 1}", reset_less=True)
+        fallen = Signal(name=f"below{number + 1}", reset_less=True)
+        with m.Switch(distance):
+            for n in range(1 << len(distance)):
+                with m.Case(n):
+                    m.d.sync += shifted.eq(halves >> (n * step))
+                    m.d.sync += fallen.eq(below.any() | halves[:n * step].any())
+        return shifted, fallen, delay(m, extra[SHIFT_BITS:], 1, f"extra{number + 1}")
+
+
+def biased(value: Value, bias: Value, fraction: int) -> Value:
+    """value * 2**fraction + bias: the low bits are those of the bias."""
+    if fraction == 0:
+        return value + bias
+    wide = Cat(bias, bias[-1].replicate(max(0, fraction + 1 - len(bias)))).as_signed()
+    return Cat(wide[:fraction], value + wide[fraction:].as_signed()).as_signed()

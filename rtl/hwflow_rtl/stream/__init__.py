@@ -1,0 +1,1 @@
+"""Streams between units: links, queues, forks, gearboxes, and when beats move."""

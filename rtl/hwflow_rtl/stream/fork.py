@@ -1,0 +1,83 @@
+"""One stream to several readers: each has a queue of its own, and a word goes into all of them in the same cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Module, ShapeLike
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..vendor.base import Resources, Technology
+from .queue_choice import QueueChoice, make_queue
+from .streams import link
+from .times import Times
+
+__all__ = ["Fork"]
+
+
+class Fork(wiring.Component):
+    """Copies each word of `i` to every output `o0`, `o1`, ...
+
+    Parameters
+    ----------
+    shape
+        Of the payloads.
+    depths
+        Words that each reader may be behind the fastest; each queue has at least `LEAST_DEPTH`.
+    technology
+        Makes the deep queues.
+    spram
+        By reader, whether its queue stands in SPRAM; without, none does.
+
+    Every `ready` that the input waits for is a register of a queue, so that readers never see each other.  A queue is
+    the one that `QueueChoice` finds the cheapest.  Latency of each output: that of its queue; initiation interval 1.
+    """
+
+    LEAST_DEPTH = 2
+
+    def __init__(self, *, shape: ShapeLike, depths: Sequence[int], technology: Technology | None = None,
+                 spram: Sequence[bool] | None = None):
+        if not depths:
+            raise ValueError("depths of a Fork must be at least one, not none")
+        self.queues = [make_queue(shape=shape, depth=self.depth_of(depth), technology=technology, spram=each)
+                       for depth, each in zip(depths, spram or [False] * len(depths), strict=True)]
+        ports = {f"o{k}": Out(stream.Signature(shape)) for k in range(len(depths))}
+        super().__init__({"i": In(stream.Signature(shape)), **ports})
+
+    @staticmethod
+    def depth_of(depth: int) -> int:
+        """Words of a queue that must hold `depth`."""
+        return max(Fork.LEAST_DEPTH, depth)
+
+    @staticmethod
+    def choice(*, width: int, depth: int, technology: Technology | None, spram: bool = False) -> QueueChoice:
+        """The queue of one reader of words of `width` bits."""
+        return QueueChoice(width=width, depth=Fork.depth_of(depth), technology=technology, spram=spram)
+
+    @staticmethod
+    def times(arrivals: Times, *, width: int, depth: int, technology: Technology | None, spram: bool = False) -> Times:
+        """When the words are at the output with this `depth`, for words that come as `arrivals` says.
+
+        Exact as long as every output is always taken.
+        """
+        return arrivals + Fork.choice(width=width, depth=depth, technology=technology, spram=spram).latency
+
+    @staticmethod
+    def cost(*, width: int, depths: Sequence[int], technology: Technology | None = None,
+             spram: Sequence[bool] | None = None) -> Resources:
+        """Of words of `width` bits: LUT and FF estimated, RAM exact."""
+        return sum((Fork.choice(width=width, depth=depth, technology=technology, spram=each).cost
+                    for depth, each in zip(depths, spram or [False] * len(depths), strict=True)),
+                   Resources(lut=8 * len(depths)))
+
+    def elaborate(self, platform):
+        m = Module()
+        readies = [queue.i.ready for queue in self.queues]
+        m.d.comb += self.i.ready.eq(Cat(*readies).all())
+        for k, queue in enumerate(self.queues):
+            m.submodules[f"queue{k}"] = queue
+            others = [ready for n, ready in enumerate(readies) if n != k]
+            m.d.comb += [queue.i.payload.eq(self.i.payload), queue.i.valid.eq(self.i.valid & Cat(*others).all())]
+            link(m, queue.o, wiring.flipped(getattr(self, f"o{k}")))
+        return m

@@ -1,0 +1,45 @@
+"""A queue of two words whose reader may decide late."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, ShapeLike, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..vendor.base import Resources
+from .streams import used_places
+
+__all__ = ["Pair"]
+
+
+class Pair(wiring.Component):
+    """A queue of two words that are written and read in turns.  Latency 1; a word in every cycle.
+
+    What comes in goes to both places without a choice, so that logic in front of it, unlike that in front of a shift
+    register, is made once; what goes out passes one multiplexer.  `o.ready` drives a few registers and no word.
+    """
+
+    def __init__(self, *, shape: ShapeLike):
+        self.shape = shape
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+    @staticmethod
+    def cost(*, width: int) -> Resources:
+        """Of words of `width` bits, estimated."""
+        return Resources(lut=width + 6, ff=2 * width + 4)
+
+    def elaborate(self, platform):
+        m = Module()
+        words = [Signal(self.shape, name=f"word{k}", reset_less=True) for k in range(2)]
+        used, written, read = Signal(2, name="used"), Signal(name="written"), Signal(name="read")
+        push = Signal()
+        m.d.comb += [
+            self.i.ready.eq(~used[1]), self.o.valid.eq(used[0]), push.eq(self.i.valid & self.i.ready),
+            Value.cast(self.o.payload).eq(Mux(read, Value.cast(words[1]), Value.cast(words[0]))),
+        ]
+        pop = used_places(m, used, push, self.o.ready)
+        m.d.sync += [written.eq(written ^ push), read.eq(read ^ pop)]
+        for k, word in enumerate(words):
+            with m.If(push & (written == k)):
+                m.d.sync += word.eq(self.i.payload)
+        return m

@@ -1,0 +1,105 @@
+"""Which memory a queue stands in, by what it costs there, and the queue itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from amaranth.hdl import Shape, ShapeLike
+
+from ..vendor.base import Technology, price
+from ..vendor.blocks import DEEPEST_TABLE
+from .deep_queue import DeepQueue
+from .paired_queue import PairedQueue
+from .streams import Queue
+
+__all__ = ["QueueChoice", "QueueMemory", "chosen_for_spram", "make_queue"]
+
+
+class QueueMemory(Enum):
+    """Where a queue's words stand."""
+
+    #: Registers, or memories of tables.
+    TABLES = "tables"
+    #: RAM blocks.
+    BLOCKS = "blocks"
+    #: Large memories with a single port.
+    SPRAM = "spram"
+
+
+class QueueChoice:
+    """A queue of at least `depth` words of `width` bits: which it is, its latency and its cost.
+
+    One in RAM blocks where the technology's blocks are worth less than the tables that they save (`vendor.price`), or
+    where tables would be so deep that reading them limits the clock; never one without a technology.  With `spram` it
+    stands in memories with a single port, if it is deep enough for one: a device has so few that only who knows all
+    its queues can say which get them (`chosen_for_spram`).
+    """
+
+    def __init__(self, *, width: int, depth: int, technology: Technology | None, spram: bool = False):
+        self.depth = depth
+        self.technology = technology
+        self.in_spram = spram and technology is not None and depth >= PairedQueue.LEAST_DEPTH
+        self.in_blocks = False
+        if self.in_spram:
+            assert technology is not None
+            self.cost = PairedQueue.cost(width=width, depth=depth, technology=technology)
+            return
+        self.cost = Queue.cost(width=width, depth=depth, technology=technology)
+        if technology is not None and depth >= DeepQueue.least_depth(technology):
+            deep = DeepQueue.cost(width=width, depth=depth, technology=technology)
+            if depth > DEEPEST_TABLE or price(deep) < price(self.cost):
+                self.in_blocks, self.cost = True, deep
+
+    @property
+    def memory(self) -> QueueMemory:
+        """Where most of its words stand: a family without memories of tables has blocks in their place."""
+        if self.in_spram:
+            return QueueMemory.SPRAM
+        return QueueMemory.BLOCKS if self.cost.ram else QueueMemory.TABLES
+
+    @property
+    def latency(self) -> int:
+        if self.in_spram:
+            return PairedQueue.LATENCY
+        return DeepQueue.latency_of(self.technology) if self.in_blocks else Queue.latency_of(self.depth)
+
+    @property
+    def capacity(self) -> int:
+        """Words that go in before the first has left."""
+        exact = self.in_spram or self.in_blocks or self.depth <= Queue.SHIFT_DEPTH
+        return self.depth if exact else self.depth + 1
+
+
+def make_queue(*, shape: ShapeLike, depth: int, technology: Technology | None,
+               spram: bool = False) -> Queue | DeepQueue | PairedQueue:
+    """The queue of `QueueChoice`."""
+    choice = QueueChoice(width=Shape.cast(shape).width, depth=depth, technology=technology, spram=spram)
+    if choice.in_spram or choice.in_blocks:
+        assert technology is not None
+        kind = PairedQueue if choice.in_spram else DeepQueue
+        return kind(shape=shape, depth=depth, technology=technology)
+    return Queue(shape=shape, depth=depth, technology=technology)
+
+
+def chosen_for_spram(queues: Sequence[tuple[int, int]], technology: Technology, free: int) -> tuple[bool, ...]:
+    """Which of these queues, given as width and depth, stand in SPRAM when `free` of them may be taken.
+
+    Those for which the RAM blocks that they give up are worth more than the logic cells that they cost.  First those
+    that are worth the most for an SPRAM; of equals the first in the list.
+    """
+    offers = []
+    for k, (width, depth) in enumerate(queues):
+        if free and depth >= PairedQueue.LEAST_DEPTH:
+            before, after = (QueueChoice(width=width, depth=depth, technology=technology, spram=spram).cost
+                             for spram in (False, True))
+            cells = technology.placed(after).lut - technology.placed(before).lut
+            worth = (before.ram - after.ram) * technology.cells_for_a_ram_block - cells
+            if worth > 0:
+                offers.append((-worth / after.spram, k, after.spram))
+    taken = set()
+    for _, k, spram in sorted(offers):
+        if spram <= free:
+            taken.add(k)
+            free -= spram
+    return tuple(k in taken for k in range(len(queues)))

@@ -1,0 +1,118 @@
+"""Joins beats into the words of a matrix stage whose channels are no whole number of words."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Module, Shape, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..vendor.base import Resources
+from .pipeline import Nest
+from .streams import Queue, link, payload_of, stream_of
+from .times import Times, in_turn
+
+__all__ = ["WordJoin", "spaced"]
+
+IntArray = npt.NDArray[np.int64]
+
+#: Beats that wait in front: the reader's ready ends there.
+SKID = 2
+#: Of a beat's way through them.
+QUEUE = Queue.latency_of(SKID)
+
+
+def spaced(earliest: Times, spacing: IntArray) -> Times:
+    """The first times that are not before `earliest`, each `spacing[k]` cycles or more after the one before it."""
+    even = np.cumsum(spacing)
+    result: Times = np.maximum.accumulate(earliest - even) + even
+    return result
+
+
+class WordJoin(wiring.Component):
+    """Beats of `lanes_in` elements become words of `lanes`; every `chunk` elements a new word begins.
+
+    The last word of a chunk is whatever fills it, and then anything: its reader multiplies that by 0, or drops the
+    product.  A word needs no beat of the next chunk.
+
+    Latency from a word's last beat to the word: 2 cycles.  One beat in every cycle.
+    """
+
+    def __init__(self, *, element: Shape, lanes_in: int, lanes: int, chunk: int):
+        if lanes % lanes_in or chunk % lanes_in or lanes == lanes_in:
+            raise ValueError(f"lanes_in of a WordJoin must be less than its {lanes} lanes and divide them and a chunk "
+                             f"of {chunk} elements, not {lanes_in}")
+        self.element = Shape.cast(element)
+        self.lanes_in = lanes_in
+        self.lanes = lanes
+        self.chunk = chunk
+        super().__init__({"i": In(stream_of(self.element, lanes_in)), "o": Out(stream_of(self.element, lanes))})
+
+    @staticmethod
+    def beats(*, lanes_in: int, lanes: int, chunk: int) -> IntArray:
+        """Beats of each word of a chunk."""
+        words = -(-chunk // lanes)
+        counts = np.full(words, lanes // lanes_in)
+        counts[-1] = (chunk - (words - 1) * lanes) // lanes_in
+        return counts
+
+    @staticmethod
+    def earliest(arrivals: Times, beats: IntArray) -> tuple[Times, IntArray]:
+        """When words are there for beats that come as `arrivals` says, and the least cycles from the word before.
+
+        The cycles count from when that word was taken.
+        """
+        spacing = np.tile(beats, len(arrivals) // int(beats.sum()))
+        ends = np.cumsum(spacing)
+        behind = np.repeat(ends, spacing) - np.arange(len(arrivals))  # beats of the word from this one on
+        return np.maximum.reduceat(arrivals + QUEUE + behind, ends - spacing), spacing
+
+    @staticmethod
+    def taken(arrivals: Times, words: Times, spacing: IntArray) -> Times:
+        """When beats are taken, if words are taken as `words` says."""
+        ready = arrivals + QUEUE
+        first = np.cumsum(spacing)[:-1]
+        ready[first] = np.maximum(ready[first], words[:-1])
+        left, entered = in_turn(ready), arrivals.copy()
+        entered[SKID:] = np.maximum(entered[SKID:], left[:-SKID] + 1)
+        return in_turn(entered)
+
+    @staticmethod
+    def cost(*, width: int, lanes_in: int, lanes: int, chunk: int) -> Resources:
+        """Estimate for elements of `width` bits."""
+        parts, count = lanes // lanes_in, (chunk // lanes_in).bit_length()
+        skid = Queue.cost(width=lanes_in * width, depth=SKID)
+        return skid + Resources(lut=parts + count + 6, ff=lanes * width + parts + count + 1)
+
+    @staticmethod
+    def model(frames: IntArray, *, lanes: int, chunk: int) -> IntArray:
+        """[n, height, width, channels] with zeros where the last words of chunks are empty."""
+        chunks = np.asarray(frames, dtype=np.int64).reshape(*frames.shape[:3], -1, chunk)
+        padded = np.pad(chunks, [(0, 0)] * 4 + [(0, -chunk % lanes)])
+        return padded.reshape(*frames.shape[:3], -1)
+
+    def elaborate(self, platform):
+        m = Module()
+        parts = self.lanes // self.lanes_in
+        m.submodules.skid = skid = Queue(shape=payload_of(self.i), depth=SKID)
+        link(m, wiring.flipped(self.i), skid.i)
+        beat = Value.cast(skid.o.payload)
+        place, full = Signal(parts, init=1, name="place"), Signal(name="full")
+        words = [Signal(len(beat), name=f"part{k}", reset_less=True) for k in range(parts)]
+        chunk = Nest(m, (self.chunk // self.lanes_in,), name="beat")
+        complete = place[-1] | chunk.last[0]
+        m.d.comb += [
+            skid.o.ready.eq(~full | self.o.ready), self.o.valid.eq(full), Value.cast(self.o.payload).eq(Cat(*words)),
+        ]
+        with m.If(skid.o.ready):
+            m.d.sync += full.eq(skid.o.valid & complete)
+        with m.If(skid.o.ready & skid.o.valid):
+            m.d.sync += place.eq(place.rotate_left(1))
+            with m.If(complete):
+                m.d.sync += place.eq(1)
+        for k, word in enumerate(words):
+            with m.If(skid.o.ready & place[k]):  # valid or not: what comes at last stays
+                m.d.sync += word.eq(beat)
+        chunk.advance(skid.o.ready & skid.o.valid)
+        return m

@@ -1,0 +1,1 @@
+"""Line buffers: the window that slides over a frame, its schedule and its addresses."""

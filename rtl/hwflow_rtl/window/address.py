@@ -1,0 +1,140 @@
+"""The two counters of a `Window`: `BlockWalker` goes from block to block, `BeatWalker` from beat to beat in a block."""
+
+from __future__ import annotations
+
+import numpy as np
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..stream.pipeline import Nest
+from .shape import WindowShape
+
+__all__ = ["BeatWalker", "BlockWalker", "block_steps"]
+
+
+def block_steps(shape: WindowShape) -> tuple[int, int, int, int, int]:
+    """Words from the base of a block to the next: next tile, group, column, row, frame."""
+    group = shape.group_words
+    back = (shape.groups - 1) * group
+    row_start = (shape.out_width - 1) * shape.stride[1] * shape.words
+    column = shape.stride[1] * shape.words - back
+    row = shape.stride[0] * shape.width * shape.words - row_start - back
+    last_row = (shape.out_height - 1) * shape.stride[0] * shape.width * shape.words
+    frame = shape.input_words - last_row - row_start - back
+    return 0, group, column, row, frame
+
+
+class BlockWalker(wiring.Component):
+    """Describes the block that starts next; `start` moves on to the one after.
+
+    Ports
+    -----
+    hop
+        Words from this block's base to the next block's, less one: `Mux(start, hop, -1) + carry` then is one carry
+        chain's second operand for "plus the step, minus what came".
+    ends
+        This block is the last of its frame.
+    outside_x, outside_y
+        Bit k: tap column (row) k of this block's window lies in the padding.
+
+    The registers behind the ports are computed from counters that are one block further, so that a new block can start
+    in every cycle and nothing but a selection stands before any of them.
+    """
+
+    def __init__(self, *, shape: WindowShape):
+        self.shape = shape
+        steps = block_steps(shape)
+        super().__init__({
+            "start": In(1),
+            "hop": Out(Shape.cast(range(min(steps) - 1, max(steps)))),
+            "ends": Out(1),
+            "outside_x": Out(shape.kernel[1]),
+            "outside_y": Out(shape.kernel[0]),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        shape = self.shape
+        counts = (shape.tiles_per_group, shape.groups, shape.out_width, shape.out_height)
+        nest = Nest(m, counts, ahead=1, name="left")
+        nest.advance(self.start)
+
+        *steps, last_step = (Const(step - 1, self.hop.shape()) for step in block_steps(shape))
+        choice, first = last_step, last_step
+        for last, count, step in reversed(list(zip(nest.last, counts, steps, strict=True))):
+            choice, first = Mux(last, choice, step), first if count == 1 else step
+        hop = Signal(self.hop.shape(), init=first)
+        ends = Signal(init=all(count == 1 for count in counts))
+        with m.If(self.start):
+            m.d.sync += [hop.eq(choice), ends.eq(Cat(*nest.last).all())]
+        m.d.comb += [self.hop.eq(hop), self.ends.eq(ends)]
+
+        for loop, taps, size, port in ((2, shape.columns_at(), shape.width, self.outside_x),
+                                       (3, shape.rows_at(), shape.height, self.outside_y)):
+            for k, outside in enumerate(((taps < 0) | (taps >= size)).T):
+                flag = Signal(init=int(outside[0]), name=f"{port.name}_{k}")
+                if outside.all():
+                    m.d.comb += flag.eq(1)
+                elif outside.any():
+                    with m.If(self.start):
+                        m.d.sync += flag.eq(nest.at(loop, (int(i) for i in np.flatnonzero(outside))))
+                m.d.comb += port[k].eq(flag)
+        return m
+
+
+class BeatWalker(wiring.Component):
+    """Plays the ring addresses of a block, from the cycle after `start` on, one a cycle.
+
+    `base`, `outside_x` and `outside_y` are taken with `start`, which must not come while a block plays but in the cycle
+    of its last beat.  `outside` says that the beat lies in the padding and `addr` means nothing.
+    """
+
+    def __init__(self, *, shape: WindowShape, depth: int):
+        self.shape = shape
+        self.depth = depth
+        super().__init__({
+            "start": In(1),
+            "base": In(range(depth)),
+            "outside_x": In(shape.kernel[1]),
+            "outside_y": In(shape.kernel[0]),
+            "addr": Out(range(depth)),
+            "valid": Out(1), "first": Out(1), "last": Out(1), "outside": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        shape = self.shape
+        counts = (shape.group_words, shape.kernel[1], shape.kernel[0])
+        nest = Nest(m, counts, ahead=1, name="left")  # what is said of a beat stands in registers when it plays
+        lasts = [Signal(init=count == 1, name=f"last{k}") for k, count in enumerate(counts)]
+        word_last, column_last, row_last = lasts
+        valid, first = Signal(name="valid"), Signal(name="first")
+        last = word_last & column_last & row_last
+        nest.advance(valid)
+        m.d.sync += [valid.eq(self.start | (valid & ~last)), first.eq(self.start)]
+        m.d.comb += [self.valid.eq(valid), self.first.eq(first), self.last.eq(valid & last)]
+
+        tap_step = shape.dilation[1] * shape.words - (shape.group_words - 1)
+        row_step = (shape.dilation[0] * shape.width - shape.reach[1]) * shape.words - (shape.group_words - 1)
+        one, tap, row = (Const(step % self.depth, len(self.addr)) for step in (1, tap_step, row_step))
+        addr = Signal(self.addr.shape(), reset_less=True)
+        step = Signal(self.addr.shape(), init=(one if counts[0] > 1 else tap if counts[1] > 1 else row).value)
+        with m.If(valid):
+            m.d.sync += [flag.eq(ended) for flag, ended in zip(lasts, nest.last, strict=True)]
+            m.d.sync += step.eq(Mux(nest.last[0], Mux(nest.last[1], row, tap), one))
+        # Nothing stands before the carry chain; `start` has far to go, and is chosen behind it.
+        m.d.sync += addr.eq(Mux(self.start, self.base, addr + step))
+        m.d.comb += self.addr.eq(addr)
+
+        # The flags of the tap that plays stand at bit 0; after a whole row (kernel) they are back where they were.
+        outside_x, outside_y = (Signal.like(port, name=f"flags_{port.name}", reset_less=True)
+                                for port in (self.outside_x, self.outside_y))
+        with m.If(self.start):
+            m.d.sync += [outside_x.eq(self.outside_x), outside_y.eq(self.outside_y)]
+        with m.Elif(word_last):
+            m.d.sync += outside_x.eq(outside_x.rotate_right(1))
+            with m.If(column_last):
+                m.d.sync += outside_y.eq(outside_y.rotate_right(1))
+        m.d.comb += self.outside.eq(outside_x[0] | outside_y[0])
+        return m

@@ -1,0 +1,228 @@
+"""What a `Window` walks over: frame, kernel, stride, dilation, padding, groups; its schedule and its ring, in numpy.
+
+All addresses are counted in words (`lanes` channels of one pixel) from the start of the frame, row by row.  A window's
+`base` is the address of its first tap, which may lie in the padding, that is anywhere before the frame, behind it, or
+in the rows beside it: addresses go on over the ends of rows and frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.utils import ceil_log2
+
+from ..stream.times import Times, in_turn
+
+__all__ = ["WindowShape"]
+
+IntArray = npt.NDArray[np.int64]
+
+# Cycles from the write of a word to the start of the block that waits for it (4), and from the start that frees a
+# place to the write into it (1), with some to spare.
+RING_SLACK = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowShape:
+    """A window of `kernel` taps that walks over frames of `height` x `width` pixels of `words` words each.
+
+    height, width
+        Of the input frame in pixels.
+    words
+        Channel words per pixel, that is channels / lanes.
+    kernel, stride, dilation
+        Rows, columns.
+    pads
+        Rows or columns of padding: top, left, bottom, right.
+    groups
+        Of words: a block sees `words // groups` of them.
+    tiles_per_group
+        How often each group's window is played for one output pixel.
+    """
+
+    height: int
+    width: int
+    words: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    groups: int = 1
+    tiles_per_group: int = 1
+
+    def __post_init__(self) -> None:
+        sizes = {
+            "height": self.height, "width": self.width, "words": self.words, "groups": self.groups,
+            "tiles_per_group": self.tiles_per_group, "kernel": min(self.kernel), "stride": min(self.stride),
+            "dilation": min(self.dilation),
+        }
+        for name, size in sizes.items():
+            if size < 1:
+                raise ValueError(f"{name} of a WindowShape must be at least 1, not {size}")
+        if min(self.pads) < 0:
+            raise ValueError(f"pads of a WindowShape must be at least 0, not {self.pads}")
+        if self.words % self.groups:
+            raise ValueError(f"groups of a WindowShape must divide its {self.words} words, not {self.groups}")
+        for name, size, reach in (("height", self.height + self.pads[0] + self.pads[2], self.reach[0]),
+                                  ("width", self.width + self.pads[1] + self.pads[3], self.reach[1])):
+            if reach >= size:
+                raise ValueError(f"{name} of a WindowShape with its padding must be at least that of its dilated "
+                                 f"kernel, {reach + 1}, not {size}")
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """Rows and columns from the first tap to the last."""
+        return (self.kernel[0] - 1) * self.dilation[0], (self.kernel[1] - 1) * self.dilation[1]
+
+    @property
+    def out_height(self) -> int:
+        return (self.height + self.pads[0] + self.pads[2] - self.reach[0] - 1) // self.stride[0] + 1
+
+    @property
+    def out_width(self) -> int:
+        return (self.width + self.pads[1] + self.pads[3] - self.reach[1] - 1) // self.stride[1] + 1
+
+    @property
+    def group_words(self) -> int:
+        return self.words // self.groups
+
+    @property
+    def beats(self) -> int:
+        """Beats per block."""
+        return self.kernel[0] * self.kernel[1] * self.group_words
+
+    @property
+    def blocks(self) -> int:
+        """Blocks per frame."""
+        return self.out_height * self.out_width * self.groups * self.tiles_per_group
+
+    @property
+    def input_words(self) -> int:
+        """Words per frame."""
+        return self.height * self.width * self.words
+
+    def cycles(self, interval: int = 1) -> int:
+        """Cycles from frame to frame; `interval` is the least from the start of a block to the next."""
+        return max(self.blocks * max(self.beats, interval), self.input_words)
+
+    @property
+    def span(self) -> int:
+        """Words from a window's base to the last that a block waits for, both included.
+
+        That is the last word of its last tap; but even a block that lies wholly in the padding of the frame's first
+        rows waits for the first word of its frame, so that nothing leaves before the frame has come.
+        """
+        last_tap = (self.reach[0] * self.width + self.reach[1]) * self.words + self.group_words
+        return max(last_tap, 1 + (self.pads[0] * self.width + self.pads[1]) * self.words)
+
+    @property
+    def guard(self) -> int:
+        """Words behind the base that may still be wanted: none, unless the padding is wider than the kernel."""
+        beyond_x = (self.out_width - 1) * self.stride[1] - self.pads[1] - (self.width - 1)
+        beyond_y = (self.out_height - 1) * self.stride[0] - self.pads[0] - (self.height - 1)
+        return (max(0, beyond_y) * self.width + max(0, beyond_x)) * self.words
+
+    def rows_at(self) -> IntArray:
+        """Input row of each tap, [out_height, kernel rows]; in the padding where not in range(height)."""
+        starts = np.arange(self.out_height) * self.stride[0] - self.pads[0]
+        return starts[:, None] + np.arange(self.kernel[0]) * self.dilation[0]
+
+    def columns_at(self) -> IntArray:
+        """Input column of each tap, [out_width, kernel columns]; in the padding where not in range(width)."""
+        starts = np.arange(self.out_width) * self.stride[1] - self.pads[1]
+        return starts[:, None] + np.arange(self.kernel[1]) * self.dilation[1]
+
+    def bases(self) -> IntArray:
+        """Base of each output pixel's window, [out_height * out_width]."""
+        rows, columns = self.rows_at()[:, 0], self.columns_at()[:, 0]
+        return ((rows[:, None] * self.width + columns) * self.words).reshape(-1)
+
+    def needs(self) -> IntArray:
+        """Words of the frame that must have arrived before each output pixel's window starts."""
+        return np.minimum(self.bases() + self.span - self.group_words + self.words, self.input_words)
+
+    def times(self, arrivals: Times, interval: int = 1) -> tuple[Times, Times]:
+        """When a `Window` starts its blocks and takes its words, which come as `arrivals` says, whole frames."""
+        def source(room: Times | None) -> tuple[Times, ...]:
+            taken = in_turn(arrivals if room is None else np.maximum(arrivals, room))
+            return np.maximum(arrivals, np.append(arrivals[:1], taken[:-1] + 1)), taken
+
+        starts, (_, taken) = self.play(source, len(arrivals) // self.input_words, interval)
+        return starts, taken
+
+    def play(self, source: Callable[[Times | None], tuple[Times, ...]], frames: int, interval: int = 1,
+             feed: int = 0) -> tuple[Times, tuple[Times, ...]]:
+        """When a `Window` starts the blocks of `frames` frames; and what `source` says in the end.
+
+        `source` says, for the cycles from which on the ring has room for each word (None: always), when words are
+        first there, when they are taken, and anything else that has to come to rest.
+        """
+        pace = max(interval, self.beats)
+        decided = 2 if pace == 1 else 3  # cycles from the write of a word to the start of the block that waits for it
+        bases, first = self._block_bases(), np.arange(frames)[:, None] * self.input_words
+        needs = (first + np.minimum(bases + self.span, self.input_words)).reshape(-1)
+        bases = (first + bases).reshape(-1)
+        least = np.arange(frames * self.input_words) - (self.ring_depth(interval, feed) - self.guard) + 1
+        found = source(None)
+        while True:  # each round is right for longer than the one before; most need two
+            starts = in_turn(found[1][needs - 1] + decided, pace)
+            later = source(_room(starts, bases, least, found[0]))
+            if all(np.array_equal(a, b) for a, b in zip(found, later, strict=True)):
+                return starts, later
+            found = later
+
+    def _block_bases(self) -> IntArray:
+        """Base of each block of a frame."""
+        groups = np.arange(self.groups) * self.group_words
+        return np.repeat((self.bases()[:, None] + groups).reshape(-1), self.tiles_per_group)
+
+    def ring_depth(self, interval: int = 1, feed: int = 0) -> int:
+        """Words of the ring, a power of two, of which it needs `ring_words`."""
+        return 1 << ceil_log2(max(2, self.ring_words(interval, feed) + RING_SLACK))
+
+    def ring_words(self, interval: int = 1, feed: int = 0) -> int:
+        """Words of the ring with which it neither makes a window wait, nor words that come evenly.
+
+        `feed`: the least cycles in which the words of a frame can come.  With S(b) the start of block b at full pace, a
+        word that block b needs must find its place free so early that it and all words after it, as fast as they come
+        evenly over the frame, arrive in time; a place is free once the block after the last that wants it starts.  That
+        is, with times counted in such words, depth >= (need(b) - S(b)) - (base(a - 1) - S(a)) for all a <= b.
+        """
+        return _ring_words(self, interval, feed)
+
+
+def _room(starts: Times, bases: IntArray, least: IntArray, there: Times) -> Times:
+    """The first cycle, from when each word is there on, in which the block that plays has a base of at least `least`.
+
+    0 where that is at once.  Mostly bases grow, and room that was there stays; not where windows begin in the padding
+    behind a row or a frame.
+    """
+    block = np.searchsorted(np.maximum.accumulate(bases), least)  # the first that is far enough
+    now = np.zeros_like(block)
+    if (np.diff(bases) < 0).any():
+        now = np.maximum(np.searchsorted(starts + 1, there, side="right") - 1, 0)
+        block = np.maximum(block, now)
+        ends = len(bases) - 1
+        while (short := bases[np.minimum(block, ends)] < least)[block < ends].any():
+            block[short & (block < ends)] += 1
+    return np.where(block == now, 0, starts[np.minimum(block, len(starts) - 1)] + 1)
+
+
+@lru_cache(maxsize=4096)
+def _ring_words(shape: WindowShape, interval: int, feed: int) -> int:
+    cost = shape.groups * shape.tiles_per_group * max(shape.beats, interval)
+    bases, words = shape.bases(), shape.input_words
+    cycles = max(len(bases) * cost, words, feed)
+    needs = np.concatenate([shape.needs(), shape.needs() + words])
+    kept = np.concatenate([bases[-1:] - words, bases, bases[:-1] + words])
+    even = np.arange(len(needs)) * cost * words // cycles
+    if len(bases) * cost == cycles:
+        depth = np.max(needs - even - np.minimum.accumulate(kept - even))
+    else:  # the input is the limit: blocks start as data comes
+        starts = np.maximum.accumulate(needs - even) + even
+        depth = np.max((starts - kept)[len(bases):])
+    return int(depth) + shape.guard
