@@ -170,6 +170,19 @@ def test_a_quantizer_behind_a_global_max_pool(functions: tuple[str, ...]) -> Non
     assert kinds(q)[-3:] == ["conv", "max_pool", "conv"]
 
 
+def test_an_output_that_a_layer_reads_too() -> None:
+    """The host makes it of the pool's integers, and so does the layer's table; these have names of their own."""
+    m = start().conv((4, 4, 1, 1)).qdq(0.1, 3).node("MaxPool", kernel_shape=(2, 2)).node("Relu")
+    m.b.output(m.x)
+    model = m.qdq(0.05, 0, np.uint8).conv((3, 4, 1, 1)).qdq(0.1, 0).model()
+    quantized, feeds = quantize(model), rows(model, 4)
+    made, run = golden.predict(quantized, feeds), session(model)
+    for k in range(4):
+        for value, wanted in zip(model.graph.outputs, run.run(None, {n: v[k] for n, v in feeds.items()}), strict=True):
+            assert made[value.name].dtype == wanted.dtype
+            np.testing.assert_allclose(made[value.name][k], wanted, atol=0.1001)  # a tie is a step
+
+
 def test_an_input_read_through_two_transposes() -> None:
     m = Qdq((1, 6, 5, 3)).qdq(0.0517, 9)
 

@@ -11,9 +11,9 @@ from hwflow.layers import Layer, LayerGraph, Tensor
 from hwflow.layers.concat import Concat
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rearrange import Offsets, Rearrange, picked
-from hwflow.onnx.model import Model, Node
+from hwflow.onnx.model import Graph, Model, Node
 from hwflow.quantize.constants import Quantity
-from hwflow.quantize.graphs import Names, label_of
+from hwflow.quantize.graphs import Names, label_of, producers
 from hwflow.quantize.importer.cores import identity
 from hwflow.quantize.importer.finish import average_layer, matrix_layer, product_layer, sum_layer, table_layer
 from hwflow.quantize.importer.moving import is_whole, offsets, places
@@ -33,6 +33,7 @@ from hwflow.quantize.importer.states import (
     Unsupported,
 )
 from hwflow.quantize.importer.steps import varies
+from hwflow.quantize.operators import NEVER_ON_HOST
 from hwflow.quantize.settings import OutputStage
 
 __all__ = ["Building"]
@@ -56,10 +57,7 @@ class Building:
         self._parts: dict[str, tuple[str, ...]] = {}
         #: What a Rearrange does to which tensor, to its result.
         self._arranged: dict[object, str] = {}
-        self._host_reads = {value.name for value in model.graph.outputs}
-        for node in model.graph.nodes:
-            if suffix.intersection(node.outputs):
-                self._host_reads.update(node.inputs)
+        self._host_reads = _read_by_host(model.graph, suffix)
 
     def add(self, layer: Layer, tensor: Tensor) -> None:
         self.layers.append(layer)
@@ -288,3 +286,18 @@ def _sliced(step: Step, key: str, result: str, start: int, count: int) -> Step:
         return result if source == key else source
 
     return Step(step.node, tuple(moved(source) for source in step.inputs))
+
+
+def _read_by_host(graph: Graph, suffix: set[str]) -> set[str]:
+    """Tensors that the host may make or read behind the hardware.
+
+    Outputs are made there of what the hardware gives, even where a layer reads the same function of it.
+    """
+    made, todo = producers(graph), [value.name for value in graph.outputs]
+    found = {*todo, *(name for node in graph.nodes if suffix.intersection(node.outputs) for name in node.inputs)}
+    while todo:
+        node = made.pop(todo.pop(), None)  # each once
+        if node is not None and node.op_type not in NEVER_ON_HOST | {"QuantizeLinear"}:
+            todo += node.inputs
+            found.update(node.inputs)
+    return found
