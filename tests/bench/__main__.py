@@ -19,6 +19,7 @@ from tests.bench.estimates import ESTIMATE_SECTIONS
 from tests.bench.networks import NETWORK_SECTIONS
 from tests.bench.onnx_sections import ONNX_SECTIONS
 from tests.bench.quantization_sections import QUANTIZATION_SECTIONS
+from tests.bench.random_sets import RANDOM_SECTIONS
 from tests.bench.routes import ROUTE_SECTIONS
 from tests.bench.sections import SECTIONS as HARDWARE_SECTIONS
 from tests.bench.sections import Bench
@@ -26,7 +27,7 @@ from tests.bench.stages import STAGE_SECTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **STAGE_SECTIONS, **BOARD_SECTIONS,
-            **NETWORK_SECTIONS, **QUANTIZATION_SECTIONS, **ONNX_SECTIONS}
+            **NETWORK_SECTIONS, **QUANTIZATION_SECTIONS, **ONNX_SECTIONS, **RANDOM_SECTIONS}
 
 
 def report_of(section: str) -> Path:
