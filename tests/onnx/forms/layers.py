@@ -281,6 +281,9 @@ def _quantized() -> Iterator[Case]:
             zeros = np.array([0, 1, 2, 3], np.int8)
             wanted = np.clip(np.rint(x / many) + zeros, -128, 127).astype(np.int8)
             yield replace(case("QuantizeLinear", since, x, many, zeros, expected=wanted), constants=(1, 2))
+            one = np.array([0.5], np.float32), np.array([3], np.int8)
+            wanted = np.clip(np.rint(x[:, :1] / scale) + 3, -128, 127).astype(np.int8)
+            yield replace(case("QuantizeLinear", since, x[:, :1], *one, expected=wanted), constants=(1, 2))
             wanted = np.clip(np.rint(x / many[:3, None]), 0, 255).astype(np.uint8)
             yield case("QuantizeLinear", since, x, many[:3], axis=0, expected=wanted)
         if since >= 21:
@@ -291,6 +294,10 @@ def _quantized() -> Iterator[Case]:
             yield case(
                 "QuantizeLinear", since, x, blocks, np.zeros((3, 2), np.int8), axis=1, block_size=2, expected=wanted
             )
+    yield from _dequantized(scale, many)
+
+
+def _dequantized(scale: np.ndarray, many: np.ndarray) -> Iterator[Case]:
     for schema in versions_of("", "DequantizeLinear"):
         since = schema.since
         for kind in (np.uint8, np.int8):

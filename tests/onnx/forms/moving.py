@@ -215,6 +215,9 @@ def _made() -> Iterator[Case]:
             yield case("Constant", since, value_int=7, expected=np.array(7))
             yield case("Constant", since, value_floats=[0.5], expected=np.float32([0.5]))
             yield case("Constant", since, value_strings=["a"], expected=np.array(["a"], object))
+    for since in (11, 27):
+        ends = [np.array(v, np.float32) for v in (1, 4, 0.5)]
+        yield case("Range", since, *ends, constants=(0, 1, 2), expected=np.arange(1, 4, 0.5, np.float32))
     for schema in versions_of("", "ConstantOfShape"):
         yield case("ConstantOfShape", schema.since, ints(2, 3), expected=np.zeros((2, 3), np.float32))
         yield case("ConstantOfShape", schema.since, ints(2), value=ints(7), expected=ints(7, 7))

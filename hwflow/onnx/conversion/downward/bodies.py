@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hwflow.onnx.conversion.downward.narrow import newer, not_there
+from hwflow.onnx.conversion.downward.narrow import newer
 from hwflow.onnx.conversion.site import Site
 from hwflow.onnx.conversion.steps import Steps
 from hwflow.onnx.dtypes import element_type_of, find_element_type
@@ -165,17 +165,6 @@ def _shrink(site: Site) -> None:
     site.result("Add", *parts)
 
 
-def _range(site: Site) -> None:
-    """Constant where its ends are."""
-    ends = [site.value(name) for name in site.node.inputs]
-    if any(end is None for end in ends):
-        not_there(site)
-    start, limit, delta = (np.asarray(end).reshape(()) for end in ends)
-    count = max(0, int(np.ceil((limit - start) / delta)))
-    made = start + np.arange(count).astype(start.dtype) * delta
-    site.result("Constant", value=made.astype(start.dtype))
-
-
 def _optional_element(site: Site) -> None:
     """Below version 18 only an optional has an element."""
     kind = site.scope.type_of(site.input(0))
@@ -216,7 +205,6 @@ STEPS: Steps = {
     "CastLike": {15: _cast_like},
     "ThresholdedRelu": {10: _thresholded_relu},
     "Shrink": {9: _shrink},
-    "Range": {11: _range},
     "OptionalGetElement": {18: _optional_element},
     "OptionalHasElement": {18: _has_element},
 }

@@ -173,9 +173,12 @@ def _blocks_to_space(site: Site) -> None:
 def _per_tensor(site: Site) -> None:
     """Before version 13 there is one scale for all elements, and no axis."""
     shape = site.shape(site.input(1))
-    if shape is None or len(shape):
-        raise newer(site, "a scale for each channel" if shape != (1,) else "a scale that is no scalar")
-    narrow(site, attributes=site.attributes("axis"))
+    if shape is None or shape not in ((), (1,)):
+        raise newer(site, "a scale for each channel")
+    x, *parameters = site.node.inputs
+    if shape:
+        parameters = [name and site.add("Squeeze", name, axes=(0,)) for name in parameters]
+    narrow(site, inputs=(x, *parameters), attributes=site.attributes("axis"))
 
 
 def _output_dtype(site: Site) -> None:

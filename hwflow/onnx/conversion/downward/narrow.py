@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
+from hwflow.errors import HwflowError
 from hwflow.onnx.conversion.site import Refusal, Site
-from hwflow.onnx.model import Attribute
+from hwflow.onnx.model import Array, Attribute, Graph, Model, Node, Value
+from hwflow.onnx.run.evaluate import evaluate
+from hwflow.onnx.run.functions import graphs_of
 from hwflow.onnx.schemas import Option
 
 __all__ = ["constant_ints", "mute", "narrow", "needs_constant", "newer", "not_there"]
+
+
+#: Elements of a constant that takes the place of a node.
+_FOLDED = 1 << 12
+#: Of models of one node, which are never written.
+_IR_VERSION = 10
 
 
 def newer(site: Site, what: str) -> Refusal:
@@ -19,9 +31,30 @@ def newer(site: Site, what: str) -> Refusal:
 
 
 def not_there(site: Site) -> None:
-    """The step below the first version of an operator that nothing older replaces."""
+    """The step below the first version of an operator: what it gives for constants is a constant, all else refused."""
     since = site.schema.since
+    made = _computed(site)
+    if made is not None:
+        for name, array in made.items():
+            site.write(Node("Constant", (), (name,), {"value": array}, name))
+        return
     raise site.refuse(f"the operator came with operator set {since}", f"convert to operator set {since} or newer")
+
+
+def _computed(site: Site) -> dict[str, Array] | None:
+    """The outputs of a node of constants, as far as they are small tensors; None for any other node."""
+    node = site.node
+    values = {name: array for name in filter(None, node.inputs) if (array := site.value(name)) is not None}
+    if site.schema.random or len(values) != len({*filter(None, node.inputs)}) or any(True for _ in graphs_of(node)):
+        return None
+    outputs = tuple(Value(name, None) for name in node.outputs if name)
+    model = Model(Graph("one node", (node,), (), outputs, values), _IR_VERSION, {node.domain: site.schema.since})
+    with suppress(HwflowError):  # then the node is refused, as it stands in the file
+        made = evaluate(model, {})
+        tensors = {name: array for name, array in made.items() if isinstance(array, np.ndarray)}
+        if len(tensors) == len(outputs) and all(array.size <= _FOLDED for array in tensors.values()):
+            return tensors
+    return None
 
 
 def mute(site: Site, name: str, value: Any) -> bool:
