@@ -39,8 +39,8 @@ REFUSED = [
 ]
 REASONS = {(op, form): why for ops, form, why in REFUSED for op in ops.split()}
 
-#: Versions without a form: Equal compares integers only before version 11, and no layer gives them; GatherND moves along
-#: the batch alone before 12; ConvInteger and MatMulInteger have one version, whose cases are in catalogue_cases.
+#: Versions without a form: Equal compares integers only before version 11, and no layer gives them; GatherND moves
+#: along the batch alone before 12; ConvInteger and MatMulInteger have one version, whose cases are in catalogue_cases.
 WITHOUT = {("Equal", 1), ("Equal", 7), ("GatherND", 11), ("ConvInteger", 10), ("MatMulInteger", 10)}
 
 #: Operators whose old forms mean something else when a newer operator set reads them, or nothing at all.
