@@ -29,7 +29,7 @@ OLD = {("", "Upsample")}
 #: Operators that are refused whatever their parameters, or run on the host.
 REFUSED = {("", "DynamicQuantizeLinear"), *((MS, name) for name in ("DynamicQuantizeMatMul", "QLinearSoftmax"))}
 #: What the quantizer reads besides: constants and shapes.
-FOLDED = {"Shape", "Size", "Constant"}
+FOLDED = {"CastLike", "Shape", "Size", "Constant"}
 
 
 def test_every_operator_that_the_quantizer_names_is_there() -> None:
