@@ -20,7 +20,8 @@ from tests.project.tree import PACKAGES, ROOT, imports, project_files, python_fi
 PYPROJECT = (ROOT / "pyproject.toml").read_text()
 SETTINGS = tomllib.loads(PYPROJECT)
 #: Distributions whose import name differs from theirs.
-IMPORT_NAMES = {"protobuf": "google", "pyyaml": "yaml", "cocotb": "cocotb cocotb_tools", "pyserial": "serial"}
+IMPORT_NAMES = {"protobuf": "google", "google-re2": "re2", "pyyaml": "yaml", "cocotb": "cocotb cocotb_tools",
+                "pyserial": "serial"}
 
 
 def test_every_package_is_listed():
