@@ -159,7 +159,11 @@ class Flow:
 
     @cached_property
     def quantized(self) -> Quantized:
-        """The integer graph with its host programs, from the cache where the model and the data did not change."""
+        """The integer graph with its host programs."""
+        return self.quantize()
+
+    def quantize(self) -> Quantized:
+        """The model quantized as `choices` say, from the cache where the model and the data did not change."""
         folder = self.folder / "quantized"
         model, dataset, choices = self.model, self.dataset, self.choices
 

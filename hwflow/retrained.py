@@ -6,7 +6,7 @@ design.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,24 +31,32 @@ if TYPE_CHECKING:
 __all__ = ["Retrained"]
 
 
-class Retrained:
-    """The retrained model of `flow` for the first model's routed design in `base`, a build folder.
+@dataclass
+class Retrained(Flow):
+    """The steps for a retrained model, and the first model's routed design in `base`, a build folder.
 
-    `flow` gets a folder of its own inside `base`, and the choices with which the first model was quantized.
+    It has a folder of its own inside `base`, and the choices with which the first model was quantized.
     """
 
-    def __init__(self, flow: Flow, base: Path):
-        if flow.settings.settings is not None or flow.settings.bits is not None:
+    base: Path
+
+    def __post_init__(self) -> None:
+        if self.settings.settings is not None or self.settings.bits is not None:
             raise HwflowError("--settings and --bits must not be given to reweight: the retrained model is quantized "
                               "as the first one was")
-        self.flow = flow
-        self.base = base
-        flow.folder = base / "reweighted" / flow.settings.model.stem
+        super().__post_init__()
+        self.folder = self.base / "reweighted" / self.settings.model.stem
 
     @cached_property
     def design(self) -> RoutedDesign:
-        return RoutedDesign.of(self.base / self.flow.board.name / "synth", self.flow.board)
+        return RoutedDesign.of(self.base / self.board.name / "synth", self.board)
 
+    @cached_property
+    def plan(self) -> hls.Plan:
+        """That of the routed design."""
+        return self.design.plan
+
+    @cached_property
     def choices(self) -> QuantizationSettings:
         """Those of the first model, down to the ranges and to what makes each layer's results."""
         design = self.design
@@ -56,9 +64,9 @@ class Retrained:
             return QuantizationSettings()
         source = design.folder / DESIGN / SETTINGS
         try:
-            choices = settings_from_yaml(design.settings, str(source), self.flow.model)
+            choices = settings_from_yaml(design.settings, str(source), self.model)
         except UnknownName as error:
-            raise AnswerIsNo(f"'{self.flow.settings.model}' must have the layers of the first model: {error}; {REMEDY}"
+            raise AnswerIsNo(f"'{self.settings.model}' must have the layers of the first model: {error}; {REMEDY}"
                              ) from None
         stages = {layer.name: OutputStage.THRESHOLDS if isinstance(found, Thresholds) else OutputStage.MULTIPLY
                   for layer in design.graph.layers
@@ -72,53 +80,52 @@ class Retrained:
 
         AnswerIsNo with every stage and constant that does not fit.
         """
-        flow, design = self.flow, self.design
-        wanted, comes = not design.settings, comes_quantized(flow.model)
+        design = self.design
+        wanted, comes = not design.settings, comes_quantized(self.model)
         if wanted != comes:
             came = {True: "quantized", False: "with real numbers"}
-            raise AnswerIsNo(f"'{flow.settings.model}' must come {came[wanted]}, as the first model did, not "
+            raise AnswerIsNo(f"'{self.settings.model}' must come {came[wanted]}, as the first model did, not "
                              f"{came[comes]}; {REMEDY}")
-        flow.choices = self.choices()
-        quantized = flow.quantized
+        quantized = self.quantize()
         graph, problems = fitted(quantized.graph, design.graph)
         if problems:
             lines = "".join(f"\n  {problem}" for problem in problems)
             raise AnswerIsNo(f"the retrained model must fit the routed design in '{design.folder}':{lines}\n{REMEDY}")
         return graph, replace(quantized, graph=with_rescaling_of(graph, quantized.graph))
 
+    @cached_property
+    def quantized(self) -> Quantized:
+        """The model with exactly the integers that the hardware has."""
+        return self.fitted[1]
+
     def reweight(self) -> ReweightReport:
         """The bitstream and what a driver must know, in <board>/synth of the flow's folder."""
-        flow, design = self.flow, self.design
+        design, folder = self.design, self.synthesis
         graph, quantized = self.fitted
-        flow.quantized = quantized
-        name = identity(quantized.graph, design.plan)
+        name = identity(quantized.graph, self.plan)
         self.keep_integers()
-        folder = flow.synthesis
-        core = hls.lower(graph, design.plan, flow.board.technology())
-        report = reweight(core, design.plan, name, flow.board, design.folder, folder, progress=flow.console.progress)
-        facts = DesignFacts.of(quantized.graph, design.plan, board=flow.board.name, baud=flow.board.baud,
+        core = hls.lower(graph, self.plan, self.board.technology())
+        report = reweight(core, self.plan, name, self.board, design.folder, folder, progress=self.console.progress)
+        facts = DesignFacts.of(quantized.graph, self.plan, board=self.board.name, baud=self.board.baud,
                                clock_mhz=report.clock_mhz)
         replace(facts, quantized="../../integers").write(folder)
         return report
 
     def keep_integers(self) -> Path:
         """The integer model with its host programs, for a driver: in integers/ of the flow's folder."""
-        _, quantized = self.fitted
         # The identity is that of the integer graph alone; the host programs are the model's, which the other key names.
-        key = digest(self.flow.quantize_key, identity(quantized.graph, self.design.plan))
-        folder = self.flow.folder / "integers"
-        cached_step(folder, key, lambda place: save_quantized(quantized, place))
+        key = digest(self.quantize_key, identity(self.graph, self.plan))
+        folder = self.folder / "integers"
+        cached_step(folder, key, lambda place: save_quantized(self.quantized, place))
         return folder
 
     def prove(self) -> NetlistProof:
         """The netlist with the new contents, cell by cell against the golden model."""
         from .proof import prove_netlist
 
-        flow, design = self.flow, self.design
-        _, quantized = self.fitted
-        with flow.console.step(f"simulate {flow.settings.frames} frames through the pins of the netlist"):
+        with self.console.step(f"simulate {self.settings.frames} frames through the pins of the netlist"):
             return prove_netlist(
-                flow.synthesis / "netlist" / "netlist.json", flow.board, quantized.graph,
-                flow.frames, identity=identity(quantized.graph, design.plan), interval=design.plan.interval,
-                folder=flow.board_folder / "netlist", cache=flow.settings.build / ".cache" / "sim",
-                say=flow.console.progress)
+                self.synthesis / "netlist" / "netlist.json", self.board, self.graph, self.frames,
+                identity=identity(self.graph, self.plan), interval=self.plan.interval,
+                folder=self.board_folder / "netlist", cache=self.settings.build / ".cache" / "sim",
+                say=self.console.progress)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..build import locked
 from ..errors import HwflowError
-from ..flow import Flow, Settings
+from ..flow import Settings
 from ..report.accuracy import say_accuracy
 from ..report.console import Console
 from ..retrained import Retrained
@@ -22,14 +22,13 @@ def reweight(console: Console, settings: Settings) -> Mapping[str, Any]:
     """The bitstream below <base>/reweighted/<model>; exit code 1 where the model does not fit the routed design."""
     started = time.monotonic()
     base = base_folder(settings)
-    flow = Flow(console, settings)
-    retrained = Retrained(flow, base)
-    flow.prepare(lambda: tools_of_family(flow.board.family), lambda: retrained.design)
+    flow = Retrained(console, settings, base)
+    flow.prepare(lambda: tools_of_family(flow.board.family), lambda: flow.design)
     with locked(base, console.progress), flow.locked():
-        report = retrained.reweight()
+        report = flow.reweight()
         seconds = time.monotonic() - started
         accuracy = flow.accuracy()
-        proof = retrained.prove() if settings.netlist else None
+        proof = flow.prove() if settings.netlist else None
     say_accuracy(console, accuracy)
     console.say(f"bitstream: {report.bitstream}; {report.changed} of {report.parts} parts of ROMs are new, all else is "
                 f"the routed design in {report.base}, its clock of {report.clock_mhz:g} MHz included; {seconds:.1f} s")

@@ -47,8 +47,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def of(model: Path, build: Path) -> Retrained:
-    flow = Flow(Console(quiet=True), settings_of(model, build, reweightable=False))
-    return Retrained(flow, build / FIRST.stem)
+    return Retrained(Console(quiet=True), settings_of(model, build, reweightable=False), build / FIRST.stem)
 
 
 def test_what_was_kept_is_the_same_plan(first: Path) -> None:
@@ -70,6 +69,17 @@ def test_the_retrained_model_has_its_own_weights_and_the_first_ones_scales(first
     frames = golden.before(quantized, {name[3:]: data[name][:20] for name in data.files if name.startswith("in_")})
     expected, found = (golden.run(g, frames)[g.outputs[0]] for g in (quantized.graph, graph))
     assert np.array_equal(expected, found)
+
+
+def test_the_order_of_questions_changes_no_answer(first: Path, tmp_path: Path) -> None:
+    path = retrained(tmp_path / "retrained.onnx")
+    found = []
+    for names in (("quantized", "choices", "graph", "fitted"), ("fitted", "graph", "choices", "quantized")):
+        other = of(path, first)
+        answers = {name: getattr(other, name) for name in names}
+        found.append((answers["choices"], answers["graph"], answers["quantized"].graph, answers["fitted"][0]))
+        assert answers["graph"] is answers["quantized"].graph is answers["fitted"][1].graph
+    assert found[0] == found[1]
 
 
 def test_another_host_program_behind_the_same_integers_is_kept(first: Path, tmp_path: Path) -> None:
