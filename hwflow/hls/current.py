@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.vendor import Technology
 
 from ..errors import HwflowError
@@ -55,7 +56,7 @@ def difference(plan: Plan, current: Plan) -> str:
                 return stands_in_the_plan(f"stage '{stage.name}'", stage, made, each.name)
     if len(plan.links) != len(current.links):
         return f"the stages have {len(current.links)} links, and {len(plan.links)} stand in the plan"
-    names = {k: stage.name for k, stage in enumerate(current.stages)}
+    names = {Endpoint.stage(k): stage.name for k, stage in enumerate(current.stages)}
     for link, wanted in zip(plan.links, current.links, strict=True):
         for each in fields(LinkPlan):
             if getattr(link, each.name) != getattr(wanted, each.name):

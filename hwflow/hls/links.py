@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hwflow_rtl.io import End, Ends
+from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.fork import Fork
 from hwflow_rtl.stream.queue_choice import QueueChoice, QueueMemory, chosen_for_spram
 from hwflow_rtl.stream.streams import Gearbox
@@ -21,15 +22,15 @@ __all__ = ["LinkPlan", "ends_of_links", "in_spram", "link_cost", "links_cost", "
 class LinkPlan:
     """A stream that carries `tensor` from `source` to input `port` of `sink`.
 
-    Source and sink are positions of layers; `~k` is input k of the graph as a source, output k of it as a sink.  A beat
-    has `lanes_out` elements of `bits` bits at the source and `lanes_in` at the sink; `elements` make a frame.  `depth`
-    beats of the source may wait on the way, and `behind` beats of the sink behind the change of lanes.  With `spram`
-    they do so in SPRAM, those behind only if none wait before.
+    Source and sink are stages, or inputs (as a source) and outputs (as a sink) of the graph.  A beat has `lanes_out`
+    elements of `bits` bits at the source and `lanes_in` at the sink; `elements` make a frame.  A queue of `depth` beats
+    of the source is before the gearbox, one of `behind` beats of the sink after it.  `spram` puts the first of them
+    that there is into SPRAM.
     """
 
     tensor: str
-    source: int
-    sink: int
+    source: Endpoint
+    sink: Endpoint
     port: int
     lanes_out: int
     lanes_in: int
@@ -80,13 +81,13 @@ class LinkPlan:
         return self.queue(technology).memory if self.depth else self.queue_behind(technology).memory
 
 
-def joints(graph: LayerGraph) -> list[tuple[str, int, int, int]]:
+def joints(graph: LayerGraph) -> list[tuple[str, Endpoint, Endpoint, int]]:
     """Tensor, source, sink and port of every input of every layer, in order, then of every output of the graph."""
-    made = {name: ~k for k, name in enumerate(graph.inputs)}
-    made |= {layer.output: k for k, layer in enumerate(graph.layers)}
-    inner = [(name, made[name], sink, port)
-             for sink, layer in enumerate(graph.layers) for port, name in enumerate(layer.inputs)]
-    return [*inner, *((name, made[name], ~k, 0) for k, name in enumerate(graph.outputs))]
+    made = {name: Endpoint.core(k) for k, name in enumerate(graph.inputs)}
+    made |= {layer.output: Endpoint.stage(k) for k, layer in enumerate(graph.layers)}
+    inner = [(name, made[name], Endpoint.stage(k), port)
+             for k, layer in enumerate(graph.layers) for port, name in enumerate(layer.inputs)]
+    return [*inner, *((name, made[name], Endpoint.core(k), 0) for k, name in enumerate(graph.outputs))]
 
 
 def links_of(graph: LayerGraph, flows: Sequence[tuple[Folding, Schedule]]) -> tuple[LinkPlan, ...]:
@@ -95,10 +96,10 @@ def links_of(graph: LayerGraph, flows: Sequence[tuple[Folding, Schedule]]) -> tu
     An input of the graph has the most lanes that one of its readers takes.
     """
     found = joints(graph)
-    taken = [flows[sink][1].lanes_in[port] if sink >= 0 else 0 for _, _, sink, port in found]
-    given: dict[int, int] = {}
+    taken = [flows[sink.number][1].lanes_in[port] if sink.of_stage else 0 for _, _, sink, port in found]
+    given: dict[Endpoint, int] = {}
     for (_, source, _, _), lanes in zip(found, taken, strict=True):
-        given[source] = flows[source][0].lanes if source >= 0 else max(lanes, given.get(source, 1))
+        given[source] = flows[source.number][0].lanes if source.of_stage else max(lanes, given.get(source, 1))
     return tuple(
         LinkPlan(name, source, sink, port, given[source], lanes or given[source], graph.tensors[name].format.bits,
                  graph.tensors[name].frame.elements)
@@ -123,14 +124,14 @@ def links_cost(links: Sequence[LinkPlan], technology: Technology) -> Resources:
 
 def ends_of_links(links: Sequence[LinkPlan]) -> Ends:
     """The inputs and outputs of a core with these links."""
-    def end(number: int, *, source: bool) -> End:
-        found = next(link for link in links if (link.source if source else link.sink) == number)
-        return End(found.lanes_out, found.bits, found.elements)
+    def ends(found: Mapping[Endpoint, LinkPlan]) -> tuple[End, ...]:
+        return tuple(End(link.lanes_out, link.bits, link.elements) for _, link in sorted(found.items(), key=first))
 
-    inputs = {link.source for link in links if link.source < 0}
-    outputs = {link.sink for link in links if link.sink < 0}
-    return Ends(tuple(end(~k, source=True) for k in range(len(inputs))),
-                tuple(end(~k, source=False) for k in range(len(outputs))))
+    def first(entry: tuple[Endpoint, LinkPlan]) -> Endpoint:
+        return entry[0]
+
+    inputs = {link.source: link for link in reversed(links) if not link.source.of_stage}
+    return Ends(ends(inputs), ends({link.sink: link for link in links if not link.sink.of_stage}))
 
 
 def in_spram(links: Sequence[LinkPlan], technology: Technology) -> tuple[LinkPlan, ...]:

@@ -103,7 +103,7 @@ class Plan:
     @property
     def input_lanes(self) -> tuple[int, ...]:
         """Elements of a beat at each input."""
-        found = {~link.source: link.lanes_out for link in self.links if link.source < 0}
+        found = {link.source.number: link.lanes_out for link in self.links if not link.source.of_stage}
         return tuple(found[k] for k in range(len(found)))
 
     @property

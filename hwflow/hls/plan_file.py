@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import yaml
 from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import HwflowError
@@ -33,7 +34,7 @@ def plan_to_yaml(plan: Plan) -> str:
         "cycles": stage.schedule.interval, "multipliers": stage.schedule.multipliers,
         "resources": resources_dict(stage.resources),
     } for stage in plan.stages]
-    names = {k: stage.name for k, stage in enumerate(plan.stages)}
+    names = {Endpoint.stage(k): stage.name for k, stage in enumerate(plan.stages)}
     links = [{
         "from": names.get(link.source, "input"), "to": names.get(link.sink, "output"), "tensor": link.tensor,
         "lanes": [link.lanes_out, link.lanes_in], "queue": link.beats, "bytes": link.buffer_bytes,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 import numpy as np
+from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.fork import Fork
 from hwflow_rtl.stream.streams import Gearbox
 from hwflow_rtl.stream.times import StageTimes, Times, in_turn
@@ -34,7 +35,7 @@ SPARE = 2
 #: Rounds in which full queues hold back their sources; each round can only make something later.
 ROUNDS = 40
 #: No source is held back.
-FREE: Mapping[int, Times] = {}
+FREE: Mapping[Endpoint, Times] = {}
 
 
 def with_queues(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
@@ -60,7 +61,7 @@ def latencies(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[Li
     """
     network = Network(graph, foldings, links, technology)
     played = network.play_held_back(network.one_frame())
-    firsts = {~link.sink: int(played.arrivals[e][0]) for e, link in enumerate(links) if link.sink < 0}
+    firsts = {link.sink.number: int(played.arrivals[e][0]) for e, link in enumerate(links) if not link.sink.of_stage}
     return tuple(firsts[k] for k in range(len(firsts)))
 
 
@@ -68,7 +69,7 @@ def latencies(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[Li
 class Played:
     """`departures` by source; `arrivals` and `taken` by link, in beats of its sink."""
 
-    departures: Mapping[int, Times]
+    departures: Mapping[Endpoint, Times]
     arrivals: Mapping[int, Times]
     taken: Mapping[int, Times]
 
@@ -86,12 +87,13 @@ class Network:
         sources = [link.source for link in links]
         self.forked = [sources.count(link.source) > 1 for link in links]
 
-    def one_frame(self) -> dict[int, Times]:
+    def one_frame(self) -> dict[Endpoint, Times]:
         """A beat in every cycle at each input."""
         return {link.source: np.arange(link.elements // link.lanes_out, dtype=np.int64)
-                for link in self.links if link.source < 0}
+                for link in self.links if not link.source.of_stage}
 
-    def play(self, offered: Mapping[int, Times], held: Mapping[int, Times] = FREE, *, rounds: int = 1) -> Played:
+    def play(self, offered: Mapping[Endpoint, Times], held: Mapping[Endpoint, Times] = FREE, *,
+             rounds: int = 1) -> Played:
         """Every beat of every stream, when the beats of the inputs come as `offered`, with unlimited queues.
 
         `held`: by source, cycles before which its beats cannot leave.  `rounds`: see `stage_times`.
@@ -99,17 +101,18 @@ class Network:
         departures = {source: later(times, held.get(source)) for source, times in offered.items()}
         arrivals: dict[int, Times] = {}
         taken: dict[int, Times] = {}
-        entering: dict[int, list[int]] = {}
+        entering: dict[Endpoint, list[int]] = {}
         for e, link in enumerate(self.links):
             entering.setdefault(link.sink, []).append(e)
         for position in range(len(self.layers)):
-            edges = entering[position]
+            stage = Endpoint.stage(position)
+            edges = entering[stage]
             arrivals |= {e: self.arriving(e, departures[self.links[e].source]) for e in edges}
             made = self.stage_times(position, edges, arrivals, rounds=rounds)
-            departures[position] = later(made.departures, held.get(position))
+            departures[stage] = later(made.departures, held.get(stage))
             taken |= dict(zip(edges, made.taken, strict=True))
         for e, link in enumerate(self.links):
-            if link.sink < 0:
+            if not link.sink.of_stage:
                 arrivals[e] = taken[e] = self.arriving(e, departures[link.source])
         return Played(departures, arrivals, taken)
 
@@ -132,9 +135,9 @@ class Network:
             arrivals |= waited
         return made
 
-    def play_held_back(self, offered: Mapping[int, Times]) -> Played:
+    def play_held_back(self, offered: Mapping[Endpoint, Times]) -> Played:
         """As `play`, with queues that are full hold back the source of a fork, and so its other readers."""
-        held: Mapping[int, Times] = FREE
+        held: Mapping[Endpoint, Times] = FREE
         played = self.play(offered, held, rounds=ROUNDS)
         for _ in range(ROUNDS):
             room = self.room(played)
@@ -144,9 +147,9 @@ class Network:
             played = self.play(offered, held, rounds=ROUNDS)
         return played
 
-    def room(self, played: Played) -> dict[int, Times]:
+    def room(self, played: Played) -> dict[Endpoint, Times]:
         """When the queues behind each fork have room for its beats."""
-        found: dict[int, Times] = {}
+        found: dict[Endpoint, Times] = {}
         for e, link in enumerate(self.links):
             if self.forked[e] and not link.behind:
                 departures = played.departures[link.source]

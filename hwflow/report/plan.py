@@ -57,14 +57,14 @@ def bottleneck(plan: Plan) -> StagePlan:
 
 def latencies(plan: Plan) -> dict[str, int]:
     """By output, the cycles from the first beat into the idle design to the first beat out."""
-    names = {~link.sink: link.tensor for link in plan.links if link.sink < 0}
+    names = {link.sink.number: link.tensor for link in plan.links if not link.sink.of_stage}
     return {names[k]: cycles for k, cycles in enumerate(plan.latency)}
 
 
 def ends(plan: Plan, link: LinkPlan) -> tuple[str, str]:
     """What a link joins: names of stages, or of the graph's inputs and outputs."""
-    source = plan.stages[link.source].name if link.source >= 0 else f"input '{link.tensor}'"
-    sink = plan.stages[link.sink].name if link.sink >= 0 else f"output '{link.tensor}'"
+    source = plan.stages[link.source.number].name if link.source.of_stage else f"input '{link.tensor}'"
+    sink = plan.stages[link.sink.number].name if link.sink.of_stage else f"output '{link.tensor}'"
     return source, sink
 
 

@@ -135,6 +135,7 @@ def line_rate(plan: Plan, board: Board) -> float:
 
     An element takes as many bytes as it needs, and a tensor that has several readers goes over the line once.
     """
-    entering = {link.source: link.elements * element_bytes(link.bits) for link in plan.links if link.source < 0}
-    leaving = [link.elements * element_bytes(link.bits) for link in plan.links if link.sink < 0]
+    entering = {link.source: link.elements * element_bytes(link.bits) for link in plan.links
+                if not link.source.of_stage}
+    leaving = [link.elements * element_bytes(link.bits) for link in plan.links if not link.sink.of_stage]
     return board.baud / 10 / max(sum(entering.values()), sum(leaving))

@@ -10,6 +10,7 @@ from amaranth.hdl import Module, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from .stream.endpoint import Endpoint
 from .stream.fork import Fork
 from .stream.queue_choice import make_queue
 from .stream.streams import Gearbox, lanes_of, link, payload_of
@@ -23,7 +24,7 @@ class Link:
     """A stream from the output of one stage to an input of another.
 
     source, sink
-        Number of the stage; `~k` is input k of the core (as a source) or its output k (as a sink).
+        A stage, or an input of the core (as a source) or an output of it (as a sink).
     port
         Which input of the sink.
     depth
@@ -32,11 +33,11 @@ class Link:
         Words that may wait behind the change of lanes, in beats of the sink: a sink that takes several at once, and
         then none for a while, does not hold back a narrow source that gives an element in every cycle.
     spram
-        What waits stands in SPRAM, behind the change of lanes only if nothing waits before it.
+        Put this link's queue into SPRAM: the one before the gearbox, or, where there is none, the one after it.
     """
 
-    source: int
-    sink: int
+    source: Endpoint
+    sink: Endpoint
     port: int = 0
     depth: int = 0
     behind: int = 0
@@ -83,12 +84,13 @@ class Core(wiring.Component):
         self.links = tuple(links)
         self.technology = technology
         self.input_names = port_names("i", len(inputs))
-        self.output_names = port_names("o", sum(link.sink < 0 for link in links))
+        self.output_names = port_names("o", sum(not link.sink.of_stage for link in links))
         self.check_sinks()
         members: dict[str, Any] = {name: In(each) for name, each in zip(self.input_names, inputs, strict=True)}
         for each in self.links:
-            if each.sink < 0:
-                members[self.output_names[~each.sink]] = Out(stream.Signature(self.payload_of_source(each, inputs)))
+            if not each.sink.of_stage:
+                payload = self.payload_of_source(each, inputs)
+                members[self.output_names[each.sink.number]] = Out(stream.Signature(payload))
             else:
                 self.check_elements(each, inputs)
         for k, (_, stage) in enumerate(self.stages):
@@ -111,25 +113,30 @@ class Core(wiring.Component):
 
     def check_sinks(self) -> None:
         """Each input of a stage and each output of the core is fed once, by what comes before it."""
-        wanted = {(k, port) for k, (_, stage) in enumerate(self.stages) for port in range(len(inputs_of(stage)))}
-        wanted |= {(~k, 0) for k in range(len(self.output_names))}
+        wanted = {(Endpoint.stage(k), port) for k, (_, stage) in enumerate(self.stages)
+                  for port in range(len(inputs_of(stage)))}
+        wanted |= {(Endpoint.core(k), 0) for k in range(len(self.output_names))}
         sinks = [(each.sink, each.port) for each in self.links]
         if len(sinks) != len(set(sinks)) or set(sinks) != wanted:
             raise ValueError(f"links of a Core must feed each of {sorted(wanted)} once, not {sorted(sinks)}")
         for each in self.links:
-            if not -len(self.input_names) <= each.source < (each.sink if each.sink >= 0 else len(self.stages)):
+            source, sink = each.source, each.sink
+            later = sink.number if sink.of_stage else len(self.stages)
+            if not 0 <= source.number < (later if source.of_stage else len(self.input_names)):
                 raise ValueError(f"source of {each} must be an input of the Core or an earlier stage")
-        unread = set(range(~len(self.input_names) + 1, len(self.stages))) - {each.source for each in self.links}
+        sources = [*map(Endpoint.core, range(len(self.input_names))), *map(Endpoint.stage, range(len(self.stages)))]
+        read = {each.source for each in self.links}
+        unread = [self.name_of(source) for source in sources if source not in read]
         if unread:
-            raise ValueError(f"sources of a Core must each have a reader; {sorted(unread)} have none")
+            raise ValueError(f"sources of a Core must each have a reader; {', '.join(unread)} has none")
 
     def payload_of_source(self, each: Link, inputs: Sequence[stream.Signature]) -> Any:
-        if each.source < 0:
-            return inputs[~each.source].members["payload"].shape
-        return payload_of(self.stages[each.source][1].o)
+        if not each.source.of_stage:
+            return inputs[each.source.number].members["payload"].shape
+        return payload_of(self.stages[each.source.number][1].o)
 
     def check_elements(self, each: Link, inputs: Sequence[stream.Signature]) -> None:
-        sink, stage = self.stages[each.sink]
+        sink, stage = self.stages[each.sink.number]
         ours = self.payload_of_source(each, inputs).elem_shape
         theirs = payload_of(inputs_of(stage)[each.port]).elem_shape
         if ours != theirs:
@@ -137,8 +144,10 @@ class Core(wiring.Component):
                 f"input elements of stage '{sink}' must be of the shape that {self.name_of(each.source)} gives, "
                 f"{ours!r}, not {theirs!r}")
 
-    def name_of(self, source: int) -> str:
-        return f"stage '{self.stages[source][0]}'" if source >= 0 else f"input '{self.input_names[~source]}'"
+    def name_of(self, source: Endpoint) -> str:
+        if source.of_stage:
+            return f"stage '{self.stages[source.number][0]}'"
+        return f"input '{self.input_names[source.number]}'"
 
     def elaborate(self, platform):
         m = Module()
@@ -151,10 +160,11 @@ class Core(wiring.Component):
                 getattr(self, f"stall{k}").eq(stage.o.valid & ~stage.o.ready),
                 getattr(self, f"busy{k}").eq(stage.busy),
             ]
-        sources = {~k: (wiring.flipped(getattr(self, name)), name) for k, name in enumerate(self.input_names)}
-        sources |= {k: (stage.o, f"{names[k]}.o") for k, (_, stage) in enumerate(self.stages)}
-        for number, (source, source_name) in sources.items():
-            readers = [(e, each) for e, each in enumerate(self.links) if each.source == number]
+        sources = {Endpoint.core(k): (wiring.flipped(getattr(self, name)), name)
+                   for k, name in enumerate(self.input_names)}
+        sources |= {Endpoint.stage(k): (stage.o, f"{names[k]}.o") for k, (_, stage) in enumerate(self.stages)}
+        for endpoint, (source, source_name) in sources.items():
+            readers = [(e, each) for e, each in enumerate(self.links) if each.source == endpoint]
             self.spread(m, source, source_name, readers, names)
         return m
 
@@ -179,11 +189,11 @@ class Core(wiring.Component):
                 full = ~fork.queues[n].i.ready
                 m.d.comb += getattr(self, f"level{e}").eq(fork.queues[n].level)
             m.d.comb += [getattr(self, f"full{e}").eq(full), getattr(self, f"empty{e}").eq(~reader.valid)]
-            if each.sink < 0:
-                sink, sink_name = wiring.flipped(getattr(self, self.output_names[~each.sink])), "o"
+            if each.sink.of_stage:
+                sink = inputs_of(self.stages[each.sink.number][1])[each.port]
+                sink_name = f"{names[each.sink.number]}.i"
             else:
-                sink = inputs_of(self.stages[each.sink][1])[each.port]
-                sink_name = f"{names[each.sink]}.i"
+                sink, sink_name = wiring.flipped(getattr(self, self.output_names[each.sink.number])), "o"
             if lanes_of(reader) != lanes_of(sink):
                 m.submodules[f"gearbox{e}"] = gearbox = Gearbox(
                     shape=payload_of(sink).elem_shape, lanes_in=lanes_of(reader), lanes_out=lanes_of(sink))

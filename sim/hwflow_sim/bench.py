@@ -26,9 +26,10 @@ def check_core(core: Any, streams: Streams) -> None:
                              f"'{boundary.name}' ({boundary.lanes} lanes of {boundary.shape}), not {width}")
     for port, output in zip(core.output_names, streams.outputs, strict=True):
         width = len(Value.cast(getattr(core, port).payload))
-        if output.source >= 0 and width != boundaries[output.source].width:
-            raise ValueError(f"payload of {output.name} of the core must have the {boundaries[output.source].width} "
-                             f"bits of boundary '{boundaries[output.source].name}', not {width}")
+        boundary = boundaries[output.source.number] if output.source.of_stage else None
+        if boundary is not None and width != boundary.width:
+            raise ValueError(f"payload of {output.name} of the core must have the {boundary.width} bits of boundary "
+                             f"'{boundary.name}', not {width}")
 
 
 class Bench(wiring.Component):

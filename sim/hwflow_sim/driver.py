@@ -40,8 +40,8 @@ def collect(recorder: Recorder, place: Path) -> RunResult:
     settings = recorder.settings
     expected = [place / EXPECTED.format(k) for k in range(len(settings.boundaries))]
     stages = tuple(stage_result(recorder, path, k) for k, path in enumerate(expected))
-    wanted = [expected[output.source] if output.source >= 0 else place / FRAMES.format(~output.source)
-              for output in settings.outputs]
+    sources = [output.source for output in settings.outputs]
+    wanted = [expected[each.number] if each.of_stage else place / FRAMES.format(each.number) for each in sources]
     outputs = tuple(output_result(recorder, path, k) for k, path in enumerate(wanted))
     lasts = [recorder.totals(number).last_cycle for number in recorder.sinks]
     simulated, seconds = recorder.clock()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hwflow_rtl.stream.endpoint import Endpoint
 
 from .diagnosis import Deadlock, LinkState, Waiting
 from .results import Boundary, Difference, ElementShape, OutputResult, RunResult, StageResult, StallPattern
@@ -36,7 +37,7 @@ class Settings:
     def output_boundaries(self) -> tuple[Boundary, ...]:
         """The streams at the outputs: those of their sources, by the outputs' names."""
         return tuple(
-            replace(self.boundaries[each.source] if each.source >= 0 else self.inputs[~each.source], name=each.name)
+            replace((self.boundaries if each.source.of_stage else self.inputs)[each.source.number], name=each.name)
             for each in self.outputs)
 
     def save(self, path: Path) -> None:
@@ -49,7 +50,7 @@ class Settings:
         values = json.loads(path.read_text())
         ends = {key: tuple(Boundary(**{**each, "shape": ElementShape(*each["shape"])}) for each in values[key])
                 for key in ("inputs", "boundaries")}
-        return cls(**ends, outputs=tuple(Output(**each) for each in values["outputs"]),
+        return cls(**ends, outputs=tuple(Output(**with_source(each)) for each in values["outputs"]),
                    edges=tuple(Edge(**each) for each in values["edges"]), stalls=StallPattern(**values["stalls"]),
                    idle_limit=values["idle_limit"], stop_cycle=values["stop_cycle"])
 
@@ -80,7 +81,7 @@ def load_result(place: Path, waves: Path | None) -> RunResult:
     values["stages"] = tuple(StageResult(**{**with_tuples(stage), "values": np.load(place / STAGE.format(k))})
                              for k, stage in enumerate(values["stages"]))
     values["outputs"] = tuple(OutputResult(**{**with_tuples(output), "values": np.load(place / OUTPUT.format(k))})
-                              for k, output in enumerate(values["outputs"]))
+                              for k, output in enumerate(map(with_source, values["outputs"])))
     values["input_stall_cycles"] = tuple(values["input_stall_cycles"])
     values["links"] = tuple(LinkState(**link) for link in values["links"])
     dead = values["deadlock"]
@@ -89,6 +90,11 @@ def load_result(place: Path, waves: Path | None) -> RunResult:
             dead["cycle"], dead["idle_cycles"], tuple(Waiting(**stream) for stream in dead["streams"]),
             tuple(LinkState(**link) for link in dead["links"]))
     return RunResult(**values, waves=waves)
+
+
+def with_source(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an output, its source as an endpoint again."""
+    return {**values, "source": Endpoint(**values["source"])}
 
 
 def with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_rtl.stream.endpoint import Endpoint
 
 from hwflow.errors import HwflowError
 from hwflow.short_repr import fields_repr, screen
@@ -132,7 +133,7 @@ class StageResult:
 
 @dataclass(frozen=True)
 class OutputResult:
-    """One output of the core, which comes from stage `source` or input `~source`, as its sink received it.
+    """One output of the core, which comes from `source`, a stage or an input, as its sink received it.
 
     `values` is int64[n, elements]; frames that did not come complete are missing.  `first_cycle` is None if nothing
     came; `done_cycles` holds the cycle of the last beat of every frame.  `violations` counts the cycles in which the
@@ -140,7 +141,7 @@ class OutputResult:
     """
 
     name: str
-    source: int
+    source: Endpoint
     equal: bool
     beats: int
     expected_beats: int
@@ -239,7 +240,7 @@ class RunResult:
         """What was not as expected, one line each (a deadlock has several); empty if the run is `equal`."""
         lines = [line for stage in self.stages for line in describe(f"stage '{stage.name}'", stage)]
         for output in self.outputs:
-            if output.source < 0 or self.stages[output.source].equal:  # else it has been said
+            if not output.source.of_stage or self.stages[output.source.number].equal:  # else it has been said
                 lines += describe(output.name, output)
             if output.violations:
                 lines.append(f"{output.name} changed before its transfer, {output.violations} times, first in cycle "

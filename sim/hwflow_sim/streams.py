@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hwflow_rtl.stream.endpoint import Endpoint
+
 from .results import Boundary, Element, ElementShape
 
 __all__ = ["Edge", "Input", "Output", "Streams", "streams_of"]
@@ -22,10 +24,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """An output stream of the core: the beats of stage `source`, or of input `~source`."""
+    """An output stream of the core: the beats of `source`, a stage or an input of the core."""
 
     name: str
-    source: int
+    source: Endpoint
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def streams_of(core: Any, boundaries: Sequence[Boundary], inputs: Sequence[str] 
     if probes != len(boundaries):
         raise ValueError(f"boundaries must be one for each of the core's {probes} probes, not {len(boundaries)}")
     links = core.links
-    sources = {~link.sink: link.source for link in links if link.sink < 0}
+    sources = {link.sink.number: link.source for link in links if not link.sink.of_stage}
     ins = names_of("input", inputs, len(core.input_names))
     outs = names_of("output", outputs, len(core.output_names))
     stages = [boundary.name for boundary in boundaries]
@@ -65,8 +67,8 @@ def streams_of(core: Any, boundaries: Sequence[Boundary], inputs: Sequence[str] 
         layout = getattr(core, port).payload.shape()
         element = Shape.cast(layout.elem_shape)
         found.append(Input(name, layout.length, ElementShape(element.width, element.signed)))
-    edges = tuple(Edge(stages[link.source] if link.source >= 0 else ins[~link.source],
-                       stages[link.sink] if link.sink >= 0 else outs[~link.sink], core.capacity(e))
+    edges = tuple(Edge((stages if link.source.of_stage else ins)[link.source.number],
+                       (stages if link.sink.of_stage else outs)[link.sink.number], core.capacity(e))
                   for e, link in enumerate(links))
     return Streams(tuple(found), tuple(boundaries),
                    tuple(Output(name, sources[k]) for k, name in enumerate(outs)), edges)

@@ -24,6 +24,7 @@ import numpy as np
 from amaranth.lib import stream
 from hwflow_rtl.core import Core, Link
 from hwflow_rtl.emit import emit
+from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.streams import payload_of
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_sim import Boundary, ElementShape, RunResult, Simulation, compile, run, tools
@@ -34,6 +35,8 @@ from hwflow.layers.base import Folding, LayerGraph
 from hwflow.layers.conv import Conv
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize
+
+CORE, STAGE = Endpoint.core, Endpoint.stage
 
 CYCLES_PER_SECOND, OF_BARE_LOOP = 500_000, 0.5
 INT8 = IntFormat(8, True)
@@ -92,7 +95,7 @@ def make_graph(seed: int) -> LayerGraph:
 def make_core(graph: LayerGraph, technology: Generic) -> Core:
     stage = graph.layers[0].unit(graph, FOLDING, technology, "conv")
     inputs = [stream.Signature(payload_of(stage.i))]
-    return Core(stages=[("conv", stage)], inputs=inputs, links=[Link(~0, 0), Link(0, ~0)])
+    return Core(stages=[("conv", stage)], inputs=inputs, links=[Link(CORE(0), STAGE(0)), Link(STAGE(0), CORE(0))])
 
 
 def build_bare_loop(folder: Path, graph: LayerGraph, say: Callable[[str], None]) -> Path:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hwflow_rtl.io import End, Ends
+from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.paired_queue import PairedQueue
 from hwflow_rtl.stream.queue_choice import QueueMemory
 from hwflow_rtl.vendor import ICE40, Resources, Technology
@@ -49,7 +50,7 @@ def test_a_long_queue_is_in_spram(graph: LayerGraph, up5k: Technology) -> None:
     """It saves the RAM blocks that the queue has on a device without, and the plan says so, and reads back the same."""
     plan, without = plan_of(graph, up5k), plan_of(graph, ICE40())
     (link,) = [link for link in plan.links if link.spram]
-    assert plan.stages[link.sink].kind == "multiply"
+    assert plan.stages[link.sink.number].kind == "multiply"
     assert link.depth >= 28 * 28 * 2
     assert link.memory(up5k) is QueueMemory.SPRAM
     assert (plan.resources.spram, without.resources.spram) == (1, 0)
@@ -90,7 +91,7 @@ def test_frames_around_the_core_come_first(up5k: Technology) -> None:
     outputs = Ends((), (End(1, 8, 4000),) * 3)
     queues = outputs.queues(up5k)
     assert [queue.memory for queue in queues] == [QueueMemory.SPRAM] * 2
-    extra = [replace(plan.links[-1], sink=~k, elements=4000) for k in (1, 2)]
+    extra = [replace(plan.links[-1], sink=Endpoint.core(k), elements=4000) for k in (1, 2)]
     chosen = in_spram((*plan.links, *extra), up5k)
     assert sum(link.spram for link in chosen) == 2
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hwflow_rtl.stream.endpoint import Endpoint
 
 from hwflow import hls
 from hwflow.layers import Add, Conv, Frame, IntFormat, LayerGraph, Multiply
@@ -65,7 +66,7 @@ def plan(graph: LayerGraph) -> hls.Plan:
 def queue(plan: hls.Plan, graph: LayerGraph, kind: str, port: int) -> int:
     """The link into input `port` of the first stage of this kind."""
     stage = next(k for k, layer in enumerate(graph.layers) if layer.kind == kind)
-    return next(e for e, link in enumerate(plan.links) if (link.sink, link.port) == (stage, port))
+    return next(e for e, link in enumerate(plan.links) if (link.sink, link.port) == (Endpoint.stage(stage), port))
 
 
 def with_depth(plan: hls.Plan, e: int, depth: int) -> hls.Plan:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.stream.endpoint import Endpoint
 
 from hwflow import hls
 from hwflow.flow import budget_of
@@ -107,9 +108,9 @@ def test_the_clock_is_that_of_the_routed_design_or_a_limit(quantized: Quantized,
 def test_the_serial_line_carries_every_input_and_output(plan: Plan) -> None:
     """32 elements of a byte go in, more than the 3 that come out."""
     assert line_rate(plan, BOARD) == BOARD.baud / 10 / 32
-    links = tuple(replace(link, bits=32, elements=9) if link.sink < 0 else link for link in plan.links)
+    links = tuple(replace(link, bits=32, elements=9) if not link.sink.of_stage else link for link in plan.links)
     assert line_rate(replace(plan, links=links), BOARD) == BOARD.baud / 10 / 36
-    twice = (*plan.links, replace(plan.links[0], source=~1))
+    twice = (*plan.links, replace(plan.links[0], source=Endpoint.core(1)))
     assert line_rate(replace(plan, links=twice), BOARD) == BOARD.baud / 10 / 64
 
 

@@ -10,10 +10,13 @@ import pytest
 from amaranth.hdl import signed
 from hwflow_rtl.core import Core, Link
 from hwflow_rtl.join.concat import ConcatStage
+from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.streams import stream_of
 
 from tests.rtl.harness import STALLS, simulate
 from tests.rtl.test_join import ARRIVALS, check_times, play
+
+CORE, STAGE = Endpoint.core, Endpoint.stage
 
 #: Beats of a pixel of each input, and lanes.
 SHAPES = {
@@ -78,7 +81,7 @@ def test_a_stream_with_itself(stall_in: float, stall_out: float) -> None:
     """The queue of the second port holds what the first has taken."""
     stage = ConcatStage(element=signed(8), lanes=1, words=(3, 3))
     core = Core(stages=[("twice", stage)], inputs=[stream_of(signed(8), 1)],
-                links=[Link(~0, 0, 0, 3), Link(~0, 0, 1, 3), Link(0, ~0)])
+                links=[Link(CORE(0), STAGE(0), 0, 3), Link(CORE(0), STAGE(0), 1, 3), Link(STAGE(0), CORE(0))])
     pixels = np.random.default_rng(0).integers(-128, 128, (10, 3))
     traces = simulate(core, sends={"i": pixels.reshape(-1, 1)}, receives={"o": 60}, stall_in=stall_in,
                       stall_out=stall_out)

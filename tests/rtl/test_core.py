@@ -8,10 +8,13 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.core import Core, Link, inputs_of, port_names, submodule_names
 from hwflow_rtl.emit import emit, emit_rtlil
+from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.streams import Queue, lanes_of, link, payload_of, stream_of
 
 from tests.rtl.harness import pack, simulate, simulator
 from tests.rtl.toys import INT8, Sum, wrapped
+
+CORE, STAGE = Endpoint.core, Endpoint.stage
 
 
 class Increment(wiring.Component):
@@ -33,8 +36,8 @@ class Increment(wiring.Component):
 
 def chain(stages: list, lanes: int = 2) -> Core:
     """Stages one behind the other, from the input to the output."""
-    links = [Link(k - 1 if k else ~0, k) for k in range(len(stages))]
-    return Core(stages=stages, inputs=[stream_of(INT8, lanes)], links=[*links, Link(len(stages) - 1, ~0)])
+    links = [Link(STAGE(k - 1) if k else CORE(0), STAGE(k)) for k in range(len(stages))]
+    return Core(stages=stages, inputs=[stream_of(INT8, lanes)], links=[*links, Link(STAGE(len(stages) - 1), CORE(0))])
 
 
 def make_core() -> Core:
@@ -86,8 +89,9 @@ def test_core_refuses_no_stages():
 def make_graph(depth: int = 4) -> Core:
     """Two inputs, two outputs: a = x + 1; b = a + 2 with other lanes; o0 = b + y; o1 = a, and x itself is o2."""
     stages = [("a", Increment(2, 1)), ("b", Increment(4, 2)), ("sum", Sum(4))]
-    links = [Link(~0, 0), Link(0, 1, depth=depth), Link(1, 2, 0), Link(~1, 2, 1, depth), Link(2, ~0), Link(0, ~1),
-             Link(~0, ~2, depth=2)]
+    links = [Link(CORE(0), STAGE(0)), Link(STAGE(0), STAGE(1), depth=depth), Link(STAGE(1), STAGE(2), 0),
+             Link(CORE(1), STAGE(2), 1, depth), Link(STAGE(2), CORE(0)), Link(STAGE(0), CORE(1)),
+             Link(CORE(0), CORE(2), depth=2)]
     return Core(stages=stages, inputs=[stream_of(INT8, 2), stream_of(INT8, 4)], links=links)
 
 
@@ -134,13 +138,13 @@ def refused(links: list[Link], message: str, **options) -> None:
 
 
 def test_core_refuses_links_that_do_not_fit():
-    right = [Link(~0, 0), Link(0, 1, 0), Link(~0, 1, 1), Link(1, ~0)]
+    right = [Link(CORE(0), STAGE(0)), Link(STAGE(0), STAGE(1), 0), Link(CORE(0), STAGE(1), 1), Link(STAGE(1), CORE(0))]
     Core(stages=[("a", Increment(2, 1)), ("b", Sum(2))], inputs=[stream_of(INT8, 2)], links=right)
-    refused(right[:2] + right[3:], "links of a Core must feed each of [(-1, 0), (0, 0), (1, 0), (1, 1)] once")
-    refused([*right, Link(0, 1, 1)], "links of a Core must feed each of")
-    refused([Link(1, 0), *right[1:]], "must be an input of the Core or an earlier stage")
-    refused([*right[:3], Link(0, ~0)], "sources of a Core must each have a reader; [1] have none")
-    refused([Link(~1, 0), *right[1:]], "must be an input of the Core or an earlier stage")
+    refused(right[:2] + right[3:], "links of a Core must feed each of")
+    refused([*right, Link(STAGE(0), STAGE(1), 1)], "links of a Core must feed each of")
+    refused([Link(STAGE(1), STAGE(0)), *right[1:]], "must be an input of the Core or an earlier stage")
+    refused([*right[:3], Link(STAGE(0), CORE(0))], "sources of a Core must each have a reader; stage 'b' has none")
+    refused([Link(CORE(1), STAGE(0)), *right[1:]], "must be an input of the Core or an earlier stage")
 
 
 def test_names_of_ports():

@@ -15,6 +15,7 @@ from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.io import clocking as clocking_module
 from hwflow_rtl.io.frame_bytes import FrameBytes
 from hwflow_rtl.io.uart import bytes_of
+from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.queue_choice import QueueMemory
 from hwflow_rtl.stream.streams import Queue, link, payload_of, stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
@@ -22,6 +23,8 @@ from hwflow_rtl.vendor.pll import Pll, PllSettings
 
 from .harness import simulate
 from .link_host import DATA, IDENTITY, RESET, RESULT, STATUS, packet, packets_in
+
+CORE, STAGE = Endpoint.core, Endpoint.stage
 
 DESIGN = b"hw\x7eflow\x7d"
 
@@ -96,7 +99,8 @@ def test_elements_of_any_width_take_whole_bytes(width: int) -> None:
 def core_of_sums(elements: int) -> tuple[Core, Ends]:
     """Inputs x, y and z; outputs x + y, z itself, and x + y again: six frames at a time stand somewhere."""
     core = Core(stages=[("sum", Sum())], inputs=[stream_of(signed(8), 2)] * 3, links=[
-        Link(~0, 0, 0), Link(~1, 0, 1), Link(0, ~0), Link(~2, ~1), Link(0, ~2)])
+        Link(CORE(0), STAGE(0), 0), Link(CORE(1), STAGE(0), 1), Link(STAGE(0), CORE(0)), Link(CORE(2), CORE(1)),
+        Link(STAGE(0), CORE(2))])
     outputs = tuple(End(2, width, elements) for width in (9, 8, 9))
     return core, Ends((End(2, 8, elements),) * 3, outputs)
 

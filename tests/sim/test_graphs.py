@@ -10,11 +10,14 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.core import Core, Link
+from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.streams import Queue, link, payload_of, stream_of
 from hwflow_sim import Boundary, Deadlock, ElementShape, RunResult, Simulation, StallPattern, compile, run
 from hwflow_sim.diagnosis import LinkState, Waiting
 
 from tests.rtl.toys import INT8, Sum, wrapped
+
+CORE, STAGE = Endpoint.core, Endpoint.stage
 
 SHAPE = ElementShape(8, True)
 ELEMENTS = 24
@@ -50,8 +53,9 @@ def stream(name: str, lanes: int = 1) -> Boundary:
 def branches(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Simulation:
     """sum = x + y, again = sum + x with other lanes; outputs: again, x itself, and sum."""
     core = Core(stages=[("sum", Sum(2)), ("again", Sum(4))], inputs=[stream_of(INT8, 2), stream_of(INT8, 4)], links=[
-        Link(~0, 0, 0), Link(~1, 0, 1), Link(0, 1, 0, depth=3), Link(~0, 1, 1, depth=40), Link(1, ~0), Link(~0, ~1),
-        Link(0, ~2)])
+        Link(CORE(0), STAGE(0), 0), Link(CORE(1), STAGE(0), 1), Link(STAGE(0), STAGE(1), 0, depth=3),
+        Link(CORE(0), STAGE(1), 1, depth=40), Link(STAGE(1), CORE(0)), Link(CORE(0), CORE(1)),
+        Link(STAGE(0), CORE(2))])
     return compile(core, boundaries=[stream("sum", 2), stream("again", 4)], roms={}, inputs=("x", "y"),
                    outputs=("z", "same", "s"), folder=tmp_path_factory.mktemp("branches"), cache=cache, jobs=2)
 
@@ -110,7 +114,8 @@ def shortcut(depth: int) -> Core:
     """s + s six beats late, where s = x + y: six beats must wait beside `late`."""
     return Core(stages=[("conv", Sum()), ("late", Late(6)), ("add", Sum())],
                 inputs=[stream_of(INT8, 1), stream_of(INT8, 1)], links=[
-        Link(~0, 0, 0), Link(~1, 0, 1), Link(0, 1), Link(0, 2, 0, depth), Link(1, 2, 1), Link(2, ~0)])
+        Link(CORE(0), STAGE(0), 0), Link(CORE(1), STAGE(0), 1), Link(STAGE(0), STAGE(1)),
+        Link(STAGE(0), STAGE(2), 0, depth), Link(STAGE(1), STAGE(2), 1), Link(STAGE(2), CORE(0))])
 
 
 def compiled_shortcut(depth: int, folder: Path, cache: Path) -> Simulation:

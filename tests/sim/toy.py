@@ -14,9 +14,12 @@ from amaranth.hdl import Module, Shape, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.core import Link
+from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.streams import Queue
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_sim import Boundary
+
+CORE, STAGE = Endpoint.core, Endpoint.stage
 
 LANES = 2
 BEATS = 8
@@ -72,7 +75,7 @@ class ToyCore(wiring.Component):
         for k, layout in enumerate((self.wide, self.narrow)):
             ports |= {f"probe{k}_valid": Out(1), f"probe{k}_data": Out(Shape.cast(layout).width),
                       f"busy{k}": Out(1), f"stall{k}": Out(1)}
-        self.links = (Link(~0, 0), Link(0, 1), Link(1, ~0))
+        self.links = (Link(CORE(0), STAGE(0)), Link(STAGE(0), STAGE(1)), Link(STAGE(1), CORE(0)))
         self.input_names, self.output_names = ["i"], ["o"]
         for e in range(len(self.links)):
             ports |= {f"full{e}": Out(1), f"empty{e}": Out(1), f"level{e}": Out(0)}
