@@ -117,7 +117,7 @@ test-all: ## run all tests: every board, wheel, whole models [MODELS JOBS ARGS]
 
 bench: ## measure what docs/results.md reports [MODELS ARGS]
 	$(SETUP) --compiler --extras dev,synth
-	@'$(VENV)/bin/python' -m tests.bench $(call option,models,$(MODELS)) $(ARGS)
+	@'$(VENV)/bin/python' -m bench $(call option,models,$(MODELS)) $(ARGS)
 
 lint: ## check style and types
 	$(SETUP) --extras dev

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hwflow_rtl.vendor import Resources, Technology
 
+from bench.synthetic import write
 from hwflow import hls
 from hwflow.errors import AnswerIsNo
 from hwflow.flow import Flow, Settings
@@ -17,7 +18,6 @@ from hwflow.layers.base import LayerGraph
 from hwflow.quantize import quantize
 from hwflow.report.console import Console
 from hwflow.synth import load_board
-from tests.bench.synthetic import write
 from tests.boards import BOARDS
 from tests.e2e.networks import random_network, rows_for, small_network
 

@@ -1,4 +1,4 @@
-"""Some seconds of fuzzing, always the same inputs (`python -m tests.bench.fuzz` has many more), and the harness."""
+"""Some seconds of fuzzing, always the same inputs (`python -m bench.fuzz` has many more), and the harness."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench import fuzz
-from tests.bench.mutate import mutate
+from bench import fuzz
+from bench.mutate import mutate
 from tests.onnx.rules.protos import errors, model, value
 
 COUNT = 800

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import onnx as official
 
+from bench.quantization import runtime as onnxruntime_session
 from hwflow import golden, onnx
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array, Graph, Model, Node
 from hwflow.quantize import QDQ_PASSES, Quantized, load_quantized, quantize, save_quantized
 from hwflow.quantize.graphs import producers
-from tests.bench.quantization import runtime as onnxruntime_session
 from tests.quantize.exact_resize import with_places
 
 __all__ = [

@@ -11,6 +11,7 @@ import pytest
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from bench import quantization as bench
 from hwflow import golden, onnx
 from hwflow.dataset import Dataset
 from hwflow.errors import HwflowError
@@ -18,7 +19,6 @@ from hwflow.layers import AveragePool
 from hwflow.onnx.model import Dim, Model
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.settings import QuantizationSettings
-from tests.bench import quantization as bench
 from tests.quantize.architectures import ARCHITECTURES
 from tests.quantize.models import kinds, session
 from tests.quantize.net import data

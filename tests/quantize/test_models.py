@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from bench import quantization as bench
 from hwflow import golden
 from hwflow.dataset import Dataset
 from hwflow.layers import AveragePool
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized
-from tests.bench import quantization as bench
 
 
 @cache

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from onnxruntime.quantization import QuantType
 
+from bench.qoperator import layers, qoperator
 from hwflow import golden, onnx
 from hwflow.dataset import Dataset, load_dataset
 from hwflow.onnx.model import Model
 from hwflow.quantize import quantize
-from tests.bench.qoperator import layers, qoperator
 from tests.quantize.dialects.cases import standard
 from tests.quantize.models import session
 

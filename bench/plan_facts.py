@@ -1,6 +1,6 @@
 """What the plan of a model promises, as JSON: run behind `hwflow build`, from whose results it reads.
 
-    python -m tests.bench.plan_facts MODEL DATA BUILD [NAME=D,D,... ...]
+    python -m bench.plan_facts MODEL DATA BUILD [NAME=D,D,... ...]
 """
 
 from __future__ import annotations

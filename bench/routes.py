@@ -1,6 +1,6 @@
 """Routed designs: the clock, the frames a second and the resources of each, one command a row, resumable.
 
-    python -m tests.bench routes --models DIR [--only NAME] [--seeds N] [--folder build/bench]
+    python -m bench routes --models DIR [--only NAME] [--seeds N] [--folder build/bench]
 
 A row is kept in the folder with its step caches, so that an interrupted run goes on where it was; `--only` measures
 one row anew and takes the others from there.
@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from bench.sections import Bench, Subject, table
+from bench.synthetic import SYNTHETIC, write
 from hwflow import onnx
-from tests.bench.sections import Bench, Subject, table
-from tests.bench.synthetic import SYNTHETIC, write
 from tests.quantize.net import Net, data
 
 #: Where rows and everything that leads to them are kept unless the command line says otherwise.

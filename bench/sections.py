@@ -113,7 +113,7 @@ def simulation(bench: Bench) -> str:
 
 def speed(bench: Bench) -> str:
     """Simulated cycles a second, driven from cocotb, against a bare C++ loop."""
-    return f"```\n{program(bench, 'tests.bench.simulation_speed').strip()}\n```"
+    return f"```\n{program(bench, 'bench.simulation_speed').strip()}\n```"
 
 
 def program(bench: Bench, module: str, *arguments: str) -> str:

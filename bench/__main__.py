@@ -1,6 +1,6 @@
 """Run the measurements and write them into docs/results.md, docs/quantization.md and docs/onnx-conformance.md.
 
-    python -m tests.bench [SECTION ...] [--models DIR] [--report FILE] [--folder DIR] [--list]
+    python -m bench [SECTION ...] [--models DIR] [--report FILE] [--folder DIR] [--list]
 
 A section replaces the text between its two marker comments in the report, so that one can be measured alone.
 """
@@ -14,18 +14,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.boards import BOARD_SECTIONS
-from tests.bench.estimates import ESTIMATE_SECTIONS
-from tests.bench.networks import NETWORK_SECTIONS
-from tests.bench.onnx_sections import ONNX_SECTIONS
-from tests.bench.quantization_sections import QUANTIZATION_SECTIONS
-from tests.bench.random_sets import RANDOM_SECTIONS
-from tests.bench.routes import ROUTE_SECTIONS
-from tests.bench.sections import SECTIONS as HARDWARE_SECTIONS
-from tests.bench.sections import Bench
-from tests.bench.stages import STAGE_SECTIONS
+from bench.boards import BOARD_SECTIONS
+from bench.estimates import ESTIMATE_SECTIONS
+from bench.networks import NETWORK_SECTIONS
+from bench.onnx_sections import ONNX_SECTIONS
+from bench.quantization_sections import QUANTIZATION_SECTIONS
+from bench.random_sets import RANDOM_SECTIONS
+from bench.routes import ROUTE_SECTIONS
+from bench.sections import SECTIONS as HARDWARE_SECTIONS
+from bench.sections import Bench
+from bench.stages import STAGE_SECTIONS
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **STAGE_SECTIONS, **BOARD_SECTIONS,
             **NETWORK_SECTIONS, **QUANTIZATION_SECTIONS, **ONNX_SECTIONS, **RANDOM_SECTIONS}
 

@@ -11,10 +11,10 @@ import numpy as np
 import onnx.checker
 
 import hwflow.onnx
+from bench.sections import Bench, table
 from hwflow.errors import HwflowError
 from hwflow.onnx import Model, TensorType
 from hwflow.onnx.errors import ConversionError
-from tests.bench.sections import Bench, table
 from tests.onnx.forms.corpus import corpus
 from tests.onnx.forms.form import Form, answers, same
 from tests.onnx.forms.official import OfficialConverter

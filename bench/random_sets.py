@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tests.bench.sections import Bench, table
+from bench.sections import Bench, table
 from tests.opsets.judge import REFUSED, judged
 from tests.opsets.walk import NEWEST
 

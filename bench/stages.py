@@ -1,6 +1,6 @@
 """The clock of each kind of stage, placed and routed alone: what in it is the longest path, on a family each.
 
-    python -m tests.bench stages [--only NAME] [--folder build/bench]
+    python -m bench stages [--only NAME] [--folder build/bench]
 
 The streams of a stage come from registers that are filled bit by bit and go into registers that are folded into one
 bit, with a queue between: two pins are enough, and no path ends in one.
@@ -20,6 +20,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.stream.streams import Queue, link, payload_of
 
+from bench.routes import FOLDER
+from bench.sections import Bench, table
 from hwflow import hls
 from hwflow.build import cached_step, digest
 from hwflow.hls import make_plan
@@ -34,8 +36,6 @@ from hwflow.synth.netlist import make_netlist
 from hwflow.synth.paths import clocks_of, shortened
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.usage import read_parts
-from tests.bench.routes import FOLDER
-from tests.bench.sections import Bench, table
 from tests.synth.estimates import FRAME, INT8, ROW, small_stages
 
 #: The smallest device of a family that has the speed grade of the largest.

@@ -1,6 +1,6 @@
 """Measures the golden model against onnxruntime on the same integers: a batch of 100 rows, one core, one run.
 
-    python -m tests.bench.golden_speed MODELS_DIR
+    python -m bench.golden_speed MODELS_DIR
 
 onnxruntime runs the exported QDQ model with its optimisations, row by row where the model fixes the batch to 1.
 """
@@ -18,11 +18,11 @@ from pathlib import Path  # noqa: E402
 import numpy as np  # noqa: E402
 import onnxruntime as ort  # noqa: E402
 
+from bench.evaluation import fastest  # noqa: E402
+from bench.sections import table  # noqa: E402
 from hwflow import golden, onnx  # noqa: E402
 from hwflow.dataset import load_dataset  # noqa: E402
 from hwflow.quantize import quantize  # noqa: E402
-from tests.bench.evaluation import fastest  # noqa: E402
-from tests.bench.sections import table  # noqa: E402
 
 MODELS = ("digits_cnn", "mnist_cntk", "motions_conv1d", "mnist_resdw", "tiny_kws_dscnn_float", "tiny_resnet8_float",
           "tiny_ad_autoencoder_float")  # fmt: skip

@@ -1,6 +1,6 @@
 """Damaged models through everything: whatever is no HwflowError, a crash, a hang or too much memory is a failure.
 
-    python -m tests.bench.fuzz --count 200000 --jobs 4 --seed 1 [--models DIR] [--failures DIR]
+    python -m bench.fuzz --count 200000 --jobs 4 --seed 1 [--models DIR] [--failures DIR]
 
 Input number i is made from the seed and i alone: `--only I` runs one again.  The models that are damaged are those of
 ONNX's test suite (one node each, and its files), hostile ones made in code, and with --models third-party ones.
@@ -26,9 +26,9 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
 
+from bench.mutate import mutate
 from hwflow.onnx.container.files import read_bytes
 from hwflow.onnx.limits import Limits
-from tests.bench.mutate import mutate
 from tests.onnx.hostile_models import CASES
 from tests.onnx.stages import outcomes
 

@@ -1,6 +1,6 @@
 """Models in QOperator format, made by onnxruntime's quantizer of float models, and compared with onnxruntime.
 
-    python -m tests.bench.qoperator MODELS_DIR
+    python -m bench.qoperator MODELS_DIR
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import onnxruntime.quantization as ort_quantization
 from onnxruntime.quantization import QuantFormat, QuantType
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from bench.quantization import EQUAL, frames
+from bench.sections import table
 from hwflow import golden, onnx
 from hwflow.dataset import Dataset, load_dataset
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model, Value
 from hwflow.quantize import Quantized, quantize
-from tests.bench.quantization import EQUAL, frames
-from tests.bench.sections import table
 from tests.quantize.models import session
 
 #: Rows that onnxruntime calibrates with, and rows that are compared.

@@ -1,6 +1,6 @@
 """Networks of the size that people bring to a small FPGA, with random weights: nothing is trained, everything runs.
 
-    python -m tests.bench.synthetic NAME FOLDER     writes NAME.onnx and NAME.npz
+    python -m bench.synthetic NAME FOLDER     writes NAME.onnx and NAME.npz
 """
 
 from __future__ import annotations

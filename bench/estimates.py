@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bench.sections import Bench, table
 from hwflow.flow import Flow, Settings
 from hwflow.report.console import Console
-from tests.bench.sections import Bench, table
 from tests.synth.estimates import Comparison, compare
 
 #: Models, and the boards that each is planned for.

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.sections import Bench, percent, program, table
 from hwflow import golden, onnx
 from hwflow.dataset import Dataset, accuracy, classes, load_dataset
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.settings import LayerSettings, QuantizationSettings, WeightSettings
-from tests.bench.sections import Bench, percent, program, table
 
 #: Float models with labels, and the largest loss of top-1 accuracy (points) at 8 bits that the project promises.
 INT8 = ("digits_mlp", "digits_cnn", "mnist_cntk", "mnist_resdw", "tiny_kws_dscnn_float", "motions_conv1d")
@@ -121,14 +121,14 @@ def imports(bench: Bench) -> str:
     """Models that came quantized: the integers against onnxruntime and against stored outputs."""
     if bench.models is None:
         return NO_MODELS
-    return program(bench, "tests.bench.quantization", str(bench.models))
+    return program(bench, "bench.quantization", str(bench.models))
 
 
 def qoperators(bench: Bench) -> str:
     """Models that onnxruntime made in QOperator format, layer by layer."""
     if bench.models is None:
         return NO_MODELS
-    return program(bench, "tests.bench.qoperator", str(bench.models))
+    return program(bench, "bench.qoperator", str(bench.models))
 
 
 def export(bench: Bench) -> str:
@@ -147,7 +147,7 @@ def export(bench: Bench) -> str:
 
 
 def _quantized_models(models: Path) -> tuple[str, ...]:
-    from tests.bench.quantization import QDQ
+    from bench.quantization import QDQ
 
     return tuple(name for name in QDQ if (models / "models" / f"{name}.onnx").is_file())
 
@@ -156,7 +156,7 @@ def golden_speed(bench: Bench) -> str:
     """The golden model against onnxruntime on the exported QDQ model, one core each."""
     if bench.models is None:
         return NO_MODELS
-    return program(bench, "tests.bench.golden_speed", str(bench.models))
+    return program(bench, "bench.golden_speed", str(bench.models))
 
 
 #: Models whose widths are searched, and the drop in points.

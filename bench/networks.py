@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench.sections import Bench, Subject, percent, table
-from tests.bench.synthetic import SYNTHETIC, write
+from bench.sections import Bench, Subject, percent, table
+from bench.synthetic import SYNTHETIC, write
 from tests.project.tree import ROOT
 
 BOARD = "ulx3s_85f"
@@ -87,7 +87,7 @@ def steps(subject: Subject, place: Path, environment: dict[str, str]) -> Facts:
     built = run([*hwflow, "build", *options], environment)
     if "error" in built.answer:
         return built.answer
-    plan = run([sys.executable, "-m", "tests.bench.plan_facts", subject.model, subject.data, place, *shapes],
+    plan = run([sys.executable, "-m", "bench.plan_facts", subject.model, subject.data, place, *shapes],
                environment)
     runs = [run([*hwflow, "sim", *options, "--frames", str(frames)], environment)
             for frames in (FEWEST, FEWEST, FRAMES)]

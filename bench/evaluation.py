@@ -1,6 +1,6 @@
 """Measures hwflow.onnx against the package onnx: evaluation, load and check, and the time of the import.
 
-    python -m tests.bench.evaluation --models MODELS_DIR
+    python -m bench.evaluation --models MODELS_DIR
 
 Evaluation: one row of each model in both evaluators, in one thread and in one process, the fastest of several runs.
 Load and check: a generated model of 100 MB, in processes of their own (time and peak memory).  Import: a fresh process.

@@ -1,6 +1,6 @@
 """Measures the quantizer: golden layers against onnxruntime, and integer accuracy against float accuracy.
 
-    python -m tests.bench.quantization MODELS_DIR
+    python -m bench.quantization MODELS_DIR
 
 `layers` compares each layer of the golden model, on that layer's own inputs, with onnxruntime (graph optimisation off)
 running the QDQ model.  `accuracies` compares top-1 accuracy of the float or QDQ file with that of the integers.
@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
+from bench.sections import table
 from hwflow import golden, onnx
 from hwflow.dataset import Dataset, accuracy, load_dataset
 from hwflow.layers.base import Layer
 from hwflow.layers.formats import IntArray, Tensor
 from hwflow.onnx.model import Model, Value
 from hwflow.quantize import QDQ_PASSES, Quantized, quantize
-from tests.bench.sections import table
 from tests.quantize.models import session
 
 FLOAT = (

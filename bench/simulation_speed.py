@@ -1,6 +1,6 @@
 """How fast a stage of 64 multipliers simulates, driven by cocotb with every beat compared, against a bare C++ loop.
 
-    python -m tests.bench.simulation_speed [--frames N] [--rounds N]
+    python -m bench.simulation_speed [--frames N] [--rounds N]
 
 The stage is a convolution 3 x 3, 16 x 16 x 32 to 32 channels, int8, 8 x 8 multipliers: 36 864 cycles a frame.  The bare
 loop is the same Verilog of the core, compiled by the same Verilator and compiler with the same optimization, without

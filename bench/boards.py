@@ -13,6 +13,7 @@ from hwflow_rtl.io.clocking import Clocking
 from hwflow_sim.board import CompiledBoard, LinePort, SimulatedBoard, compile_board, rtl_design
 
 import hwflow.host
+from bench.sections import Bench, Subject, table
 from hwflow import golden, hls, onnx
 from hwflow.commands import build
 from hwflow.flow import Flow, Settings
@@ -20,7 +21,6 @@ from hwflow.generation import twin
 from hwflow.report.console import Console
 from hwflow.synth import ends_of
 from hwflow.synth.identity import DesignFacts, identity
-from tests.bench.sections import Bench, Subject, table
 
 #: One board of each family.
 BOARDS = ("ulx3s_85f", "icebreaker", "tangnano9k")

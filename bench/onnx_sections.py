@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tests.bench.converter import converters
-from tests.bench.sections import Bench, table
+from bench.converter import converters
+from bench.sections import Bench, table
 from tests.project.tree import ROOT
 
 #: Inputs of a fuzz run: what the project promises to survive before each release.
@@ -114,13 +114,13 @@ def evaluation(bench: Bench) -> str:
     """Speed of evaluation, load and check, and import, against the package onnx."""
     if bench.models is None:
         return "Not measured: no folder of third-party models was given."
-    return _printed(bench, "-m", "tests.bench.evaluation", "--models", str(bench.models))
+    return _printed(bench, "-m", "bench.evaluation", "--models", str(bench.models))
 
 
 def fuzz(bench: Bench) -> str:
     """Damaged files through everything."""
     more: Iterable[str] = ("--models", str(bench.models)) if bench.models else ()
-    return _printed(bench, "-m", "tests.bench.fuzz", "--count", str(FUZZED), "--seed", "1", *more)
+    return _printed(bench, "-m", "bench.fuzz", "--count", str(FUZZED), "--seed", "1", *more)
 
 
 ONNX_SECTIONS: dict[str, Callable[[Bench], str]] = {
