@@ -119,7 +119,8 @@ def in_a_terminal(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("lines_of", [
-    pytest.param(lambda folder: child(folder, WIDTH), id="COLUMNS"), pytest.param(in_a_terminal, id="terminal"),
+    pytest.param(in_a_terminal, id="terminal"),
+    pytest.param(lambda folder: child(folder, WIDTH), id="COLUMNS", marks=pytest.mark.slow),
     pytest.param(child, id="pipe", marks=pytest.mark.slow)])
 def test_no_line_is_too_wide(folder: Path, lines_of: Callable[[Path], list[str]]) -> None:
     lines = lines_of(folder)

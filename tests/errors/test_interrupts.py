@@ -16,7 +16,7 @@ import pytest
 
 from hwflow import onnx
 from hwflow.build import MANIFEST
-from tests.e2e.command import Outcome, environment, process
+from tests.e2e.command import Cli, Outcome, environment, process
 from tests.e2e.networks import small_network, write_data
 
 PATIENCE = 120
@@ -84,7 +84,10 @@ def wait_for_line(run: subprocess.Popen[str], start: str) -> None:
 
 def works(folder: Path) -> Outcome:
     """The next run: everything equal."""
-    done = process(SIM, cwd=folder)
+    return check(process(SIM, cwd=folder))
+
+
+def check(done: Outcome) -> Outcome:
     assert done.code == 0, done
     assert "equal: 3 stages, 3 frames, full speed and random stalls, bit for bit" in done.out
     return done
@@ -134,9 +137,9 @@ def test_two_runs_at_once_take_turns(fresh: Path) -> None:
     assert waited.count(True) == 1
 
 
-def test_a_run_after_another_is_not_held_by_its_lock(finished: Path) -> None:
+def test_a_run_after_another_is_not_held_by_its_lock(cli: Cli, finished: Path) -> None:
     assert (finished / "build/small/.lock").exists()
-    assert "waiting" not in works(finished).err
+    assert "waiting" not in check(cli(*SIM)).err
 
 
 def test_a_killed_run_does_not_hold_its_lock(fresh: Path) -> None:
@@ -181,19 +184,19 @@ DAMAGES = [pytest.param(name, way, marks=[pytest.mark.slow] if (k + j) % 3 else 
 
 
 @pytest.mark.parametrize("name, damage", DAMAGES)
-def test_a_damaged_result_is_made_again(finished: Path, name: str, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_result_is_made_again(cli: Cli, finished: Path, name: str, damage: Callable[[Path], None]) -> None:
     whole = files(finished)
     (path, *_), = [sorted((finished / "build").glob(name))]
     damage(path)
-    works(finished)
+    check(cli(*SIM))
     assert files(finished) == whole
 
 
-def test_a_build_folder_can_be_moved_and_removed(finished: Path) -> None:
+def test_a_build_folder_can_be_moved_and_removed(cli: Cli, finished: Path) -> None:
     (finished / "build").rename(finished / "elsewhere")
-    done = process([*SIM, "--build", "elsewhere"], cwd=finished)
+    done = cli(*SIM, "--build", "elsewhere")
     assert done.code == 0
     assert "generate Verilog" not in done.err, "results are found by content, not by path"
     shutil.rmtree(finished / "elsewhere/small")
     (finished / "elsewhere").rename(finished / "build")
-    works(finished)
+    check(cli(*SIM))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from amaranth.back import rtlil
+from amaranth.hdl import Fragment, Instance
 from hwflow_rtl.multiply.products import MultiplierStyle
 from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Resources
@@ -19,6 +18,7 @@ from hwflow.layers.hardware import rescaling
 from hwflow.layers.rescale import Rounding
 from tests.layers.test_stages import any_of, beats_of, bits, frames_of, graph_of, made_of, prove, requantize
 from tests.rtl.test_join import arrivals_of, play
+from tests.rtl.test_matrix import parts_of
 
 BLOCKS, MACS, PAIRS, LOGIC = MultiplierStyle
 
@@ -128,8 +128,8 @@ def test_blocks_are_counted() -> None:
     found = {}
     for style in MultiplierStyle:
         folding = Folding(8, 4, 8, style)  # the requantizers have no time for logic
-        text = rtlil.convert(layer.unit(graph, folding, ECP5(), "stage"))
-        found[style] = len(re.findall(r"^ *cell \\MULT18X18D ", text, re.MULTILINE))
+        parts = parts_of(Fragment.get(layer.unit(graph, folding, ECP5(), "stage"), None))
+        found[style] = sum(isinstance(part, Instance) and part.type == "MULT18X18D" for _, part in parts)
         assert layer.cost(graph, folding, ECP5()).dsp == found[style]
     requantizers = found[LOGIC]
     assert (found[BLOCKS], found[MACS], found[PAIRS]) == (*[32 + requantizers] * 2, 16 + requantizers)

@@ -45,7 +45,8 @@ def test_links_lead_somewhere(document):
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("document", ["README.md", pytest.param("docs/tutorial.md", marks=pytest.mark.slow)])
+@pytest.mark.slow  # tests/e2e/test_api.py runs the same calls
+@pytest.mark.parametrize("document", ["README.md", "docs/tutorial.md"])
 def test_python_example_runs(document, tmp_path, monkeypatch):
     """Each example simulates the shipped model; the file names in it are replaced where they stand for the user's."""
     block = re.search(r"^```python\n(.*?)^```", (ROOT / document).read_text(), re.MULTILINE | re.DOTALL)

@@ -106,7 +106,8 @@ def test_wheel_does_not_lead_back_to_the_checkout(installed, tmp_path):
     assert str(ROOT) not in done.stdout
 
 
-@pytest.mark.parametrize("command", ["--help", "--version", "boards", "doctor"])
+@pytest.mark.parametrize("command", ["boards", *(
+    pytest.param(command, marks=pytest.mark.slow) for command in ("--help", "--version", "doctor"))])
 def test_installed_command_line(installed, tmp_path, command):
     done = run(installed, tmp_path, "hwflow", command)
     assert done.returncode == 0, done.stderr
@@ -114,6 +115,7 @@ def test_installed_command_line(installed, tmp_path, command):
         assert {"ulx3s_85f", "icebreaker", "tangnano9k"} <= set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_installed_example_checks_and_builds(installed, tmp_path):
     done = run(installed, tmp_path, "python", "-c", "import hwflow_models; print(hwflow_models.DEFAULT)")
     model = Path(done.stdout.strip())

@@ -56,10 +56,20 @@ def module_name(file: Path) -> str:
     raise ValueError(f"{file} belongs to no package")
 
 
-def imports(file: Path) -> Iterator[tuple[int, str]]:
+@cache
+def syntax_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
+@cache
+def imports(file: Path) -> tuple[tuple[int, str], ...]:
     """Line and full dotted name of everything that `file` imports, also inside functions and for type checking."""
+    return tuple(imports_of(file))
+
+
+def imports_of(file: Path) -> Iterator[tuple[int, str]]:
     package = module_name(file) if file.name == "__init__.py" else module_name(file).rpartition(".")[0]
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(syntax_of(file)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name

@@ -1,5 +1,6 @@
 """The requantizer against exact fractions: Python's round() of a Fraction is half to even."""
 
+import itertools
 import math
 import random
 import re
@@ -75,9 +76,14 @@ CONSTANTS = {
 }
 
 
-@pytest.mark.parametrize("interval", [1, 2, 3, 5, 12])
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("name", CONSTANTS)
+def some(cases, quick):
+    """All cases as parameters, those that are not `quick` as slow tests."""
+    return [pytest.param(*case, marks=[] if case in quick else [pytest.mark.slow]) for case in cases]
+
+
+@pytest.mark.parametrize("name, style, interval", some(
+    list(itertools.product(CONSTANTS, STYLES, [1, 2, 3, 5, 12])),
+    {*itertools.product(CONSTANTS, STYLES, [1, 5]), *itertools.product(["mixed", "powers"], STYLES, [2, 3, 12])}))
 def test_every_sum_and_every_channel(name, style, interval):
     bias, multiplier, shift = CONSTANTS[name]
     unit = make(bias=bias, multiplier=multiplier, shift=shift, interval=interval, style=style)
@@ -134,9 +140,14 @@ def test_zero_points_and_clamps(zero_point, low, high, output, style):
     check(unit, [value for value in range(-32, 32) for _ in range(2)], 2)
 
 
-@pytest.mark.parametrize("accumulator", [signed(17), signed(18), signed(21), signed(24), signed(32), unsigned(20)])
-@pytest.mark.parametrize("interval", [1, 2, 3, 4, 9, 19, 30])
-@pytest.mark.parametrize("style", STYLES)
+WIDE = [signed(17), signed(18), signed(21), signed(24), signed(32), unsigned(20)]
+INTERVALS = [1, 2, 3, 4, 9, 19, 30]
+
+
+@pytest.mark.parametrize("style, interval, accumulator", some(
+    list(itertools.product(STYLES, INTERVALS, WIDE)),
+    [(style, interval, WIDE[(k + 3 * j) % len(WIDE)]) for j, style in enumerate(STYLES)
+     for k, interval in enumerate(INTERVALS)]))
 def test_wide_sums(style, interval, accumulator):
     """18-bit multipliers, 24-bit sums: values near the ends, near the rounding points, and anywhere."""
     source = random.Random(f"{style}{interval}{accumulator}")
@@ -271,11 +282,16 @@ def test_digits_keep_pace(bits, interval, digits):
     assert all(n == 1 or n + 1 <= interval for n in steps)
 
 
+FACTORS = [0, 1, 0x1AAAB, 0x1FFFF, 0x10401, 0x12345]
+SIZES = [(1, 0, 1), (3, 1, 1), (4, 9, 3), (17, 3, 6), (17, 30, 20), (18, 18, 4), (18, 3, 1), (18, 18, 2)]
+
+
 @pytest.mark.parametrize("kind", [ShiftAdd, DigitShiftAdd])
-@pytest.mark.parametrize("factor", [None, 0, 1, 0x1AAAB, 0x1FFFF, 0x10401, 0x12345])
-@pytest.mark.parametrize("bits, drop, interval", [
-    (1, 0, 1), (3, 1, 1), (4, 9, 3), (17, 3, 6), (17, 30, 20), (18, 18, 4), (18, 3, 1), (18, 18, 2)])
-def test_shift_add_multiplies(kind, bits, drop, interval, factor):
+@pytest.mark.parametrize("factor, size", some(
+    list(itertools.product([None, *FACTORS], SIZES)),
+    [(factor, size) for k, size in enumerate(SIZES) for factor in (None, FACTORS[k % len(FACTORS)])]))
+def test_shift_add_multiplies(kind, size, factor):
+    bits, drop, interval = size
     rng = np.random.default_rng(bits)
     mask = (1 << bits) - 1
     known = {} if factor is None else {"ones": factor & mask, "zeros": ~factor & mask}
@@ -303,8 +319,9 @@ def test_shift_add_multiplies(kind, bits, drop, interval, factor):
     assert got == [(p >> unit.dropped, int(p % (1 << unit.dropped) > 0)) for p in products]
 
 
-@pytest.mark.parametrize("interval", [1, 4, 12])
-@pytest.mark.parametrize("name", CONSTANTS)
+@pytest.mark.parametrize("name, interval", some(
+    list(itertools.product(CONSTANTS, [1, 4, 12])),
+    {*itertools.product(CONSTANTS, [4]), *itertools.product(["mixed"], [1, 12])}))
 def test_a_requantizer_takes_digits_where_the_family_wants_them(name, interval):
     bias, multiplier, shift = CONSTANTS[name]
     unit = make(bias=bias, multiplier=multiplier, shift=shift, interval=interval, style=FABRIC, like=ICE40())

@@ -103,6 +103,7 @@ def fst_blocks(data: bytes) -> dict[int, bytes]:
     return blocks
 
 
+@pytest.mark.slow
 def test_waves_of_all_signals(cache, tmp_path: Path):
     simulation = compile_toy(tmp_path, cache, waves=True, jobs=2)
     frames, file = noise_frames(2), tmp_path / "waves.fst"
