@@ -141,6 +141,14 @@ def _require_values(model: Model) -> None:
         shape = list((value.tensor and value.tensor.shape) or ())
         if 0 in shape:
             raise HwflowError(f"input '{value.name}' must have elements, not the shape {shape}; export it with another")
+    for node in graph.nodes:
+        for name in node.outputs:
+            kind = graph.tensor_type(name) if name else None
+            if kind is not None and 0 in (kind.shape or ()):
+                shape = list(kind.shape or ())
+                raise HwflowError(
+                    f"tensor '{name}' of {node.label} must have elements, not the shape {shape}; leave out such parts"
+                )
 
 
 def _is_quantized(model: Model) -> bool:

@@ -7,7 +7,8 @@ tensor that differs is the one whose computation was changed.  This works becaus
 keeps the meaning of every tensor whose name it keeps*.
 
 This comparison is one of reals (float32 against float32 in another order), so it has tolerances; from the integer
-golden model on there are none.
+golden model on there are none.  Where it fails, the original is computed in float64 as well: what its own floats round
+away, or overflow, is not held against the rewritten model.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from hwflow.onnx.run.evaluate import program_of
 from hwflow.quantize.calibration import ranges as calibrate
 from hwflow.quantize.graphs import ancestors
 from hwflow.quantize.operators import QUANTIZERS
+from hwflow.quantize.passes.doubles import doubled, floats_to_float64
 
 __all__ = ["Comparison", "Difference", "Meaning", "MeaningChanged", "Trail"]
 
@@ -50,6 +52,10 @@ _STEPS = 32
 _TIES = 0.5
 #: But so many may be in any tensor.
 _FEW_TIES = 2
+#: How many times its own rounding a tensor of the original may be off: a rewrite rounds elsewhere, and in fewer places.
+_ROUNDINGS = 4
+#: What stands for an infinite error.
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class MeaningChanged(HwflowError):
@@ -94,9 +100,11 @@ class Trail:
 class Meaning:
     """What a model computes for a few rows: for each row, its inputs in `feeds` and all tensors in `values`, by name.
 
-    `problem` says why there are no values, where the model cannot be evaluated on these rows.
+    `problem` says why there are no values, where the model cannot be evaluated on these rows.  `model` is what was
+    evaluated.
     """
 
+    model: Model
     feeds: tuple[Mapping[str, Array], ...]
     values: tuple[Mapping[str, Operand], ...]
     problem: str = ""
@@ -112,37 +120,62 @@ class Meaning:
         count = min((len(array) for array in data.values()), default=0)
         enough = -(-_ELEMENTS // max(1, sum(array[:1].size for array in data.values())))
         chosen = np.linspace(0, count - 1, min(count, _ROWS, enough)).round().astype(int).tolist()
-        feeds = tuple({name: array[k] for name, array in data.items()} for k in chosen)
-        outputs = [value.name for value in model.graph.outputs]
-        nodes = ancestors(model.graph, outputs)
+        return Meaning._on(model, tuple({name: array[k] for name, array in data.items()} for k in chosen))
+
+    @staticmethod
+    def _on(model: Model, feeds: tuple[Mapping[str, Array], ...]) -> Meaning:
+        """Of `model` on these rows."""
+        nodes = ancestors(model.graph, [value.name for value in model.graph.outputs])
         names = tuple(dict.fromkeys([name for node in nodes for name in node.outputs if name]))
         try:
             program = program_of(model)
-            return Meaning(feeds, tuple(program.run(row, names) for row in feeds))
+            return Meaning(model, feeds, tuple(program.run(row, names) for row in feeds))
         except (EvaluationError, LimitError, Unsupported) as error:
-            return Meaning(feeds, (), str(error))
+            return Meaning(model, feeds, (), str(error))
 
     def require(self, trail: Trail) -> None:
-        """Raise MeaningChanged where the end of `trail` computes something else, with the pass that changed it."""
+        """Raise MeaningChanged where the end of `trail` computes something else, with the pass that changed it.
+
+        HwflowError where it computes the same, but float32 has too few digits for it.
+        """
         if self.difference(trail.end) is None:
             return
+        exact = self._in_float64()
+        if self.difference(trail.end, exact) is None:
+            return
         for name, model in (("infer", trail.start), *trail.steps):
-            difference = self.difference(model)
-            if difference is not None:
-                raise MeaningChanged(
-                    f"the pass '{name}' must keep what the model computes, and does not: tensor '{difference.tensor}' "
-                    f"of {difference.node} {difference.how}; nothing was made of this model"
+            difference = self.difference(model, exact)
+            if difference is None:
+                continue
+            found = f"tensor '{difference.tensor}' of {difference.node} {difference.how}"
+            if exact.values and exact.difference(floats_to_float64(model)) is None:
+                raise HwflowError(
+                    f"every tensor must keep its digits in float32, in which hwflow computes, and one does not: {found}"
+                    "; shift or scale the values in front of it before the export"
                 )
+            raise MeaningChanged(
+                f"the pass '{name}' must keep what the model computes, and does not: {found}; nothing was made of this "
+                "model"
+            )
 
-    def difference(self, model: Model) -> Difference | None:
-        """The first tensor of `model` that is not what it was; None where all are."""
+    def _in_float64(self) -> Meaning:
+        """The same in float64; without values where some operator does not take them."""
+        feeds = tuple({name: doubled(array) for name, array in row.items()} for row in self.feeds)
+        return Meaning._on(floats_to_float64(self.model), feeds)
+
+    def difference(self, model: Model, exact: Meaning | None = None) -> Difference | None:
+        """The first tensor of `model` that is not what it was; None where all are.
+
+        With `exact`, the same in float64, errors count only beyond what the floats of the original round away.
+        """
         if not self.values:
             return None
         is_quantized = any(node.op_type in QUANTIZERS or node.domain for node in model.graph.nodes)
         comparison = Comparison(_QUANTIZED if is_quantized else _FLOAT)
         program = program_of(model)
-        for feeds, values in zip(self.feeds, self.values, strict=True):
+        for k, (feeds, values) in enumerate(zip(self.feeds, self.values, strict=True)):
             comparison.original = values
+            comparison.exact = exact.values[k] if exact is not None and exact.values else {}
             fed = {value.name: feeds[value.name] for value in model.graph.inputs}
             try:
                 program.run(fed, watch=comparison.watch)
@@ -156,6 +189,7 @@ class Comparison:
 
     def __init__(self, tolerance: float = _FLOAT) -> None:
         self.original: Mapping[str, Operand] = {}
+        self.exact: Mapping[str, Operand] = {}
         self._tolerance = tolerance
         self._sums: dict[str, tuple[str, _Sums]] = {}
 
@@ -164,15 +198,16 @@ class Comparison:
         expected = self.original.get(name)
         if not isinstance(expected, np.ndarray) or not isinstance(found, np.ndarray):
             return found
-        self.add(name, node.label, expected, found)
+        exact = self.exact.get(name)
+        self.add(name, node.label, expected, found, exact if isinstance(exact, np.ndarray) else None)
         if expected.shape != found.shape or expected.dtype == found.dtype:
             return expected
         return expected.astype(found.dtype)
 
-    def add(self, name: str, maker: str, expected: Array, found: Array) -> None:
-        """One row of the tensor `name`, which `maker` makes."""
+    def add(self, name: str, maker: str, expected: Array, found: Array, exact: Array | None = None) -> None:
+        """One row of the tensor `name`, which `maker` makes; `exact` is what `expected` is without rounding."""
         _, sums = self._sums.setdefault(name, (maker, _Sums(self._tolerance)))
-        sums.add(expected, found)
+        sums.add(expected, found, exact)
 
     def first(self) -> Difference | None:
         """The first tensor, in the order in which they came, that is not what it should be."""
@@ -190,10 +225,10 @@ class _Sums:
         self._tolerance = tolerance
         self.shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
         self._count = self._unequal = self._steps = 0
-        self._signal = self._noise = self._largest = self._most = 0.0
+        self._signal = self._noise = self._rounded = self._largest = self._most = 0.0
         self._is_real = False
 
-    def add(self, expected: Array, found: Array) -> None:
+    def add(self, expected: Array, found: Array, exact: Array | None = None) -> None:
         """One row of the tensor, as it should be and as it is."""
         if expected.shape != found.shape:
             self.shapes = expected.shape, found.shape
@@ -211,6 +246,11 @@ class _Sums:
         error = _error(a, b)
         if expected.dtype.itemsize < found.dtype.itemsize:  # float16 overflows where float32 does not
             error = np.where(np.isfinite(a), error, 0.0)
+        if exact is not None and exact.shape == expected.shape and _is_float(expected.dtype):
+            rounded = _error(a, np.asarray(exact, np.float64))
+            overflows = rounded >= _LARGEST
+            error = np.where(overflows, 0.0, error)
+            self._rounded += float(np.sum(np.where(overflows, 0.0, rounded) ** 2))
         self._unequal += int(np.count_nonzero(error))
         self._steps = max(self._steps, int(min(np.max(error, initial=0.0), 2.0**40)))
         finite = np.where(np.isfinite(a), a, 0.0).ravel()
@@ -227,7 +267,8 @@ class _Sums:
             return f"has the shape {list(self.shapes[1])} in place of {list(self.shapes[0])}"
         if self._is_real:
             # A tensor that nearly cancels out has no more digits than what it is the difference of.
-            if self._noise <= self._tolerance**2 * self._signal or self._most < np.finfo(np.float32).tiny:
+            allowed = self._tolerance**2 * self._signal + _ROUNDINGS**2 * self._rounded
+            if self._noise <= allowed or self._most < np.finfo(np.float32).tiny:
                 return ""
             return f"differs by up to {self._most:.3g}, where its values are up to {self._largest:.3g}"
         if self._steps <= 1 and self._unequal <= max(_FEW_TIES, _TIES * self._count):
@@ -248,4 +289,4 @@ def _error(a: Floats, b: Floats) -> Floats:
     with np.errstate(all="ignore"):
         error = np.abs(a - b)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
-    return np.where(same, 0.0, np.where(np.isfinite(error), error, float(np.finfo(np.float32).max)))
+    return np.where(same, 0.0, np.where(np.isfinite(error), error, _LARGEST))

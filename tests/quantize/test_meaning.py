@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import hwflow.quantize
-from hwflow import onnx
+from hwflow import HwflowError, onnx
 from hwflow.layers import Conv
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.onnx.rewrite.passes import Pass
 from hwflow.quantize import post_training, quantize
-from hwflow.quantize.meaning import Meaning, MeaningChanged
+from hwflow.quantize.meaning import Meaning, MeaningChanged, Trail
 from hwflow.quantize.settings import QuantizationSettings
 from tests.quantize.dialects.cases import QONNX, Maker
 from tests.quantize.models import Qdq, rows
@@ -286,3 +286,63 @@ def test_what_overflows_in_float16_is_not_held_against_float32() -> None:
     model = onnx.infer(b.model())
     data = {"x": np.array([[[0.1, 0.2, 0.3, 0.4]], [[4.0, -3.0, 2.0, 1.0]]], np.float16)}
     quantize(model, data)
+
+
+def shifted(shift: float, dtype: Any = np.float32) -> Model:
+    """What is added to a convolution is subtracted again: the floats between have few digits of it."""
+    b = Builder("shifted")
+    x = b.input("x", dtype, (1, 3, 4, 4))
+    w = np.random.default_rng(0).normal(0, 1, (4, 3, 1, 1)).astype(dtype)
+    bias = (shift + np.linspace(-3, 3, 4)).astype(dtype)
+    y = b.node("Conv", x, b.constant("w", w), b.constant("b", bias), name="conv")
+    b.output(b.node("Sub", y, b.constant("shift", np.array(shift, dtype)), name="back", output="y"))
+    return onnx.infer(b.model())
+
+
+@pytest.mark.parametrize(("shift", "dtype"), [(1e6, np.float32), (600, np.float16)])
+def test_what_the_floats_of_the_model_round_away_is_no_mistake(shift: float, dtype: Any) -> None:
+    model = shifted(shift, dtype)
+    meaning = Meaning.of(model, None)
+    folded = quantize(model).twin
+    assert meaning.difference(folded) is not None  # as they stand, the digits differ
+    wrong = replace(folded, graph=replace(folded.graph, initializers={
+        name: -array if array.ndim == 4 else array for name, array in folded.graph.initializers.items()
+    }))  # fmt: skip
+    trail = Trail(model, (("fold-affine", folded), ("broken", wrong)))
+    with pytest.raises(MeaningChanged, match=r"the pass 'broken' .* tensor 'y'"):
+        meaning.require(trail)
+
+
+def test_what_overflows_in_the_model_alone_is_no_mistake() -> None:
+    b = Builder("overflow")
+    x = b.input("x", np.float32, (1, 3, 4, 4))
+    w = np.random.default_rng(0).normal(0, 3e38, (4, 3, 1, 1)).clip(-3e38, 3e38).astype(np.float32)
+    large = b.node("Conv", x, b.constant("w", w), name="conv")
+    b.output(b.node("Mul", large, b.constant("k", np.array(1e-38, np.float32)), name="small"))
+    quantize(onnx.infer(b.model()))
+
+
+def test_a_model_that_needs_float64_is_refused() -> None:
+    with pytest.raises(HwflowError, match=r"digits in float32, .*: tensor 'y' .* shift or scale") as raised:
+        quantize(shifted(1e9, np.float64))
+    assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize(("value", "scale", "out"), [(0.1, 0.1, 0.2), (0.3, 0.3, 0.2), (1e30, 0.05, 0.3)])
+def test_rows_that_are_nothing_but_ties_are_no_mistake(value: float, scale: float, out: float) -> None:
+    """Means in the middle between two integers, which float32 rounds to one side or the other."""
+    m = Qdq((1, 4, 8, 8)).qdq(scale, 0, np.uint8).node("GlobalAveragePool").qdq(out, 3, np.uint8)
+    quantize(m.model(), {"input": np.full((1, 1, 4, 8, 8), value, np.float32)})
+
+
+@pytest.mark.parametrize("is_output", [False, True])
+def test_a_tensor_without_elements_is_refused(is_output: bool) -> None:
+    net = Net((1, 3, 8, 8)).conv(4)
+    ends = [net.b.constant(name, np.array([k])) for name, k in (("starts", 0), ("ends", 0), ("axes", 1))]
+    empty = net.b.node("Slice", net.x, *ends, name="cut", output="empty")
+    if is_output:
+        net.b.output(empty)
+    else:
+        net.x = net.b.node("Concat", net.x, empty, axis=1)
+    with pytest.raises(HwflowError, match=r"tensor 'empty' of 'cut' \(Slice\) must have elements, not the shape \[1"):
+        quantize(net.node("Relu").model())

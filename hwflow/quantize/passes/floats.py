@@ -19,7 +19,7 @@ from hwflow.onnx.rewrite.passes import remove_identities
 from hwflow.onnx.rewrite.renaming import renamed
 from hwflow.quantize.graphs import Names, consumers
 
-__all__ = ["float_note", "floats_to_float32"]
+__all__ = ["TYPE_ATTRIBUTES", "float_note", "floats_to_float32"]
 
 FLOAT32 = np.dtype(np.float32)
 #: The element types that become float32.
@@ -27,7 +27,7 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 OTHERS = (np.dtype(np.float16), BFLOAT16, np.dtype(np.float64))
 
 #: Attributes whose number is an element type.
-_TYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_datatype", "output_dtype", "precision", "softmax_precision"})
+TYPE_ATTRIBUTES = frozenset({"to", "dtype", "output_datatype", "output_dtype", "precision", "softmax_precision"})
 _CODES = {entry.code for entry in ELEMENT_TYPES if entry.dtype in OTHERS}
 _CODE = next(entry.code for entry in ELEMENT_TYPES if entry.dtype == FLOAT32)
 _CODE_OF = {entry.dtype: entry.code for entry in ELEMENT_TYPES}
@@ -129,7 +129,7 @@ def _attribute(key: str, value: Attribute) -> Attribute:
         return _converted(value, consumers(value))
     if isinstance(value, np.ndarray):
         return _array(key, value, {})
-    if key in _TYPE_ATTRIBUTES and isinstance(value, int) and value in _CODES:
+    if key in TYPE_ATTRIBUTES and isinstance(value, int) and value in _CODES:
         return _CODE
     return value
 
