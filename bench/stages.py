@@ -30,7 +30,7 @@ from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.rescale import Requantize, Thresholds
 from hwflow.synth import Board, load_board
 from hwflow.synth.constraints import constraints
-from hwflow.synth.flow import device_arguments
+from hwflow.synth.families import FAMILIES
 from hwflow.synth.job import Job, nextpnr_of
 from hwflow.synth.netlist import make_netlist
 from hwflow.synth.paths import clocks_of, shortened
@@ -122,8 +122,9 @@ def measure(made: Made, board: Board, folder: Path) -> list[str]:
     netlist = folder / "netlist" / "netlist.json"
     tool = nextpnr_of(job)
     pins = [line for line in constraints(board, leds=0)[1].splitlines() if "freq" not in line.lower()]
-    arguments = [*device_arguments(board, "pins"), "--json", "netlist.json", "--report", "report.json", "--seed",
-                 "1", "--detailed-timing-report", "--freq", f"{GOAL_MHZ:g}", "--timing-allow-fail"]
+    device = FAMILIES[board.family].nextpnr_arguments(board, "pins")
+    arguments = [*device, "--json", "netlist.json", "--report", "report.json", "--seed", "1",
+                 "--detailed-timing-report", "--freq", f"{GOAL_MHZ:g}", "--timing-allow-fail"]
 
     def make(place: Path) -> None:
         (place / "pins").write_text("\n".join([*pins, ""]))

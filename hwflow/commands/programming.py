@@ -13,7 +13,7 @@ from ..folders import other_model
 from ..host.design import find_designs
 from ..report.console import Console
 from ..synth import load_board
-from ..synth.flow import BITSTREAM_SUFFIX
+from ..synth.families import FAMILIES
 from ..synth.program import program as put
 
 __all__ = ["program"]
@@ -26,7 +26,7 @@ def program(console: Console, settings: Settings) -> Mapping[str, Any]:
     """The bitstream that `hwflow synth` or `reweight` left for the model, into the board's SRAM or flash."""
     board = load_board(settings.board)
     folder = design_folder(console, settings, board.name)
-    bitstream = folder / "bitstream" / f"top.{BITSTREAM_SUFFIX[board.family]}"
+    bitstream = folder / "bitstream" / f"top.{FAMILIES[board.family].bitstream_suffix}"
     if bitstream.is_file() and not is_whole(bitstream.parent):
         raise HwflowError(f"'{bitstream}' must be as `hwflow synth` left it, but it was changed or cut since; run "
                           f"`hwflow synth` for {board.name} again")

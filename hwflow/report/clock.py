@@ -11,9 +11,8 @@ from ..errors import HwflowError
 from ..hls.plan import Plan
 from ..layers.base import LayerGraph
 from ..synth.boards import Board
+from ..synth.families import FAMILIES
 from ..synth.identity import DesignFacts, identity
-from ..synth.limits import binding_limit
-from ..synth.top import GOALS
 
 __all__ = ["CoreClock", "clock_of"]
 
@@ -54,8 +53,9 @@ def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreC
         return CoreClock(facts.clock_mhz, f"the clock of the routed design in '{folder}'", True, board.clock_mhz)
     used = plan.resources
     sums = sum(stage.folding.style is MultiplierStyle.MACS for stage in plan.stages)
-    limit = binding_limit(board.family, dsp=used.dsp, ram=used.ram, spram=used.spram, alu=sums).mhz
-    settings = board.technology().pll_settings(board.clock_mhz, min(GOALS[board.family], limit))
+    family = FAMILIES[board.family]
+    limit = family.binding_limit(dsp=used.dsp, ram=used.ram, spram=used.spram, alu=sums).mhz
+    settings = board.technology().pll_settings(board.clock_mhz, min(family.goal_mhz, limit))
     if settings is None:
         return CoreClock(board.clock_mhz, f"the oscillator of {board.name}", True, board.clock_mhz)
     what = "what place and route aims at; the clock that it reaches is known after `hwflow synth`"

@@ -18,21 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources, Technology
+from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import HwflowError
 from ..plain_yaml import NotPlainYaml, plain_yaml
+from .families import FAMILIES, Family
 
 __all__ = ["Board", "Pin", "Programmer", "list_boards", "load_board"]
-
-#: What `nextpnr-ecp5` calls the dies; the prefix of a device's name up to its size decides.
-ECP5_DEVICES = ("LFE5U-12F", "LFE5U-25F", "LFE5U-45F", "LFE5U-85F", "LFE5UM-25F", "LFE5UM-45F", "LFE5UM-85F",
-                "LFE5UM5G-25F", "LFE5UM5G-45F", "LFE5UM5G-85F")
-ICE40_DEVICES = ("up5k", "hx8k")
-#: Lattice FPGA-DS-02008: memories of 256 kbit with a single port.
-SPRAMS_OF_UP5K = 4
-#: The dies that there are tables of, and PLLs known.
-GOWIN_CHIPS = ("GW1N-9C", "GW2A-18", "GW2A-18C")
 
 
 @dataclass(frozen=True)
@@ -60,9 +52,10 @@ class Programmer:
 class Board:
     """Everything about a board that synthesis needs.
 
-    `resources` are the device's: tables of four inputs, flip-flops, multiplier blocks, RAM blocks and SPRAM in the
-    units of `hwflow_rtl.vendor.Technology.name`.  `clock_mhz` is the oscillator; `pll_pad` says that it is at the pad
-    that an iCE40's PLL takes for itself.  `baud` is the rate of the serial line.
+    `family` is a name in `families.FAMILIES`, and `resources` are the device's: tables of four inputs, flip-flops,
+    multiplier blocks, RAM blocks and SPRAM in the units of `hwflow_rtl.vendor.Technology.name`.  `clock_mhz` is the
+    oscillator; `pll_pad` says that it is at the pad that an iCE40's PLL takes for itself.  `baud` is the rate of the
+    serial line.
     """
 
     name: str
@@ -89,12 +82,7 @@ class Board:
 
     def technology(self) -> Technology:
         """The device's way of making multipliers, memories and PLLs; a new object each time."""
-        if self.family == "ice40":
-            return ICE40(clock_at_pll_pad=self.pll_pad, has_multipliers=self.resources.dsp > 0,
-                         single_port_rams=self.resources.spram)
-        if self.family == "gowin":
-            return Gowin(chip=str(self.chip))
-        return ECP5()
+        return FAMILIES[self.family].technology(self)
 
 
 def list_boards() -> tuple[str, ...]:
@@ -128,8 +116,13 @@ def boards_folder() -> Path:
 
 @cache
 def schema() -> dict[str, Any]:
+    """The JSON schema of a board file, with the names and keys of all families."""
     text = importlib.resources.files("hwflow.synth").joinpath("board_schema.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
+    loaded["properties"]["family"] = {"enum": list(FAMILIES)}
+    loaded["allOf"] = [
+        {"if": {"properties": {"family": {"const": name}}}, "then": {"required": list(family.required_keys)}}
+        for name, family in FAMILIES.items() if family.required_keys]
     return loaded
 
 
@@ -188,31 +181,44 @@ def sentences(error: Any) -> Iterator[str]:
         yield f"key '{where}' must not break this rule: {error.message}"
 
 
-def spram_violations(device: str, spram: int) -> Iterator[str]:
-    """More SPRAM than the device has."""
-    if device == "up5k" and spram > SPRAMS_OF_UP5K:
-        yield f"key 'resources.spram' must be at most {SPRAMS_OF_UP5K}, as many as a UP5K has, not {spram!r}"
-    if device != "up5k" and spram:
-        yield "key 'resources.spram' must stand with device up5k only: no other has memories with a single port"
-
-
 def device_violations(content: dict[str, Any]) -> Iterator[str]:
-    """Names that only the place and route tools know."""
-    known = {"ecp5": ECP5_DEVICES, "ice40": ICE40_DEVICES}.get(content["family"])
-    if known is not None and content["device"] not in known:
-        yield f"key 'device' must be one of {', '.join(known)}, not {content['device']!r}"
-    if content["family"] == "gowin" and content["chip"] not in GOWIN_CHIPS:
-        yield f"key 'chip' must be one of {', '.join(GOWIN_CHIPS)}, not {content['chip']!r}"
+    """Names that only the place and route tools know, and what the device does not have."""
+    family, device = FAMILIES[content["family"]], content["device"]
+    is_known = not family.devices or device in family.devices
+    if not is_known:
+        yield f"key 'device' must be one of {', '.join(family.devices)}, not {device!r}"
+    if family.chips and content["chip"] not in family.chips:
+        yield f"key 'chip' must be one of {', '.join(family.chips)}, not {content['chip']!r}"
     if math.isnan(content["clock"]["mhz"]):  # which no limit of the schema keeps out
         yield "key 'clock.mhz' must be a number, not .nan"
-    if known is None or content["device"] in known:
-        yield from spram_violations(content["device"], content["resources"].get("spram", 0))
-    if content["clock"].get("pll_pad") and content["family"] != "ice40":
-        yield "key 'clock.pll_pad' must stand with family ice40 only: no other PLL takes a pad for itself"
+    if is_known:
+        yield from spram_violations(family, device, content["resources"].get("spram", 0))
+    yield from foreign_keys(family, content)
     pins = [content["clock"]["pin"], content["uart"]["rx"], content["uart"]["tx"], *content["leds"]["pins"]]
     pins += [content["reset"]["pin"]] if "reset" in content else []
     for pin in sorted({pin for pin in pins if pins.count(pin) > 1}):
         yield f"pin {pin} must be used once, not {pins.count(pin)} times"
+
+
+def spram_violations(family: Family, device: str, spram: int) -> Iterator[str]:
+    """More SPRAM than the device has."""
+    most = family.single_port_rams.get(device, 0)
+    if spram and not most:
+        having = ", ".join(name for other in FAMILIES.values() for name in other.single_port_rams)
+        yield f"key 'resources.spram' must stand with device {having} only: no other has memories with a single port"
+    elif spram > most:
+        yield f"key 'resources.spram' must be at most {most}, as many as a {device.upper()} has, not {spram!r}"
+
+
+def foreign_keys(family: Family, content: dict[str, Any]) -> Iterator[str]:
+    """Keys that only boards of another family have."""
+    for name, other in FAMILIES.items():
+        for key, why in other.own_keys.items():
+            value: Any = content
+            for part in key.split("."):
+                value = value.get(part, {})
+            if value and other is not family:
+                yield f"key '{key}' must stand with family {name} only: {why}"
 
 
 def assemble(path: Path, content: dict[str, Any]) -> Board:

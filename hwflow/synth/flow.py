@@ -20,34 +20,33 @@ from ..build import MANIFEST, cached_step, digest, locked, sweep, write_atomical
 from ..errors import HwflowError, ToolFailed
 from ..hls import Plan
 from .boards import Board
-from .clock import LAYOUTS, ON_BOARD, clock_facts, require_reachable, set_clock
+from .clock import ON_BOARD, clock_facts, require_reachable, set_clock
 from .constraints import constraints
+from .families import FAMILIES
+from .families.base import ROUTED
 from .identity import IDENTITY_BYTES
 from .job import Job, Progress, nextpnr_of
 from .netlist import make_netlist, yosys_script
-from .patches import kept_spots
 from .paths import of_report, read_report, shortened
 from .report import SynthesisReport, read_nextpnr_report
 from .routing import RULES, place_and_route
 from .seeds import Attempt, Listener, default_jobs, from_seeds
+from .spots import kept_spots
 from .structure import Structure, keep_structure, structure_of
 from .toolchain import tools_of_family, versions
-from .top import GOALS, clocked_top, design_text, leds_of, pll_of
+from .top import clocked_top, design_text, leds_of, pll_of
 from .usage import read_parts
 
 __all__ = ["synthesize"]
 
 #: The step of nextpnr, and the folder of what comes of each seed.
 PLACE, SEEDS = "place and route", "seeds"
-#: nextpnr's netlist of the routed design, where the layout is another file.
-ROUTED = "routed.json"
 #: hwflow's own code that changes what nextpnr wrote, in the folder of a seed: the rest of it may change without placing
 #: anew.
 REPORT_CODE = tuple(Path(__file__).with_name(name) for name in ("paths.py", "parts.py"))
 #: Resources in words.
 NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "ram": "block RAMs",
          "spram": "single-port RAMs"}
-BITSTREAM_SUFFIX = {"ecp5": "bit", "ice40": "bin", "gowin": "fs"}
 
 
 def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: int = 1, seeds: int = 1,
@@ -71,7 +70,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     """
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise HwflowError(f"seeds and jobs must be at least 1, not {seeds} and {jobs}")
-    tools = tools_of_family(board.family)
+    family, tools = FAMILIES[board.family], tools_of_family(board.family)
     job = Job(board, folder.absolute(), tools, progress)
     core = None if isinstance(top, str | BoardTop) else top
     if core is not None:
@@ -84,7 +83,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
         sweep(job.folder / SEEDS)
         make_netlist(job, text)
         try:
-            attempts = make_layout(job, range(seed, seed + seeds), jobs, goal_mhz or GOALS[board.family], clock_mhz)
+            attempts = make_layout(job, range(seed, seed + seeds), jobs, goal_mhz or family.goal_mhz, clock_mhz)
         except ToolFailed as error:
             raise ToolFailed(f"{error}{remedies(job)}") from None
         make_bitstream(job)
@@ -99,9 +98,10 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
 def keep_for_reweight(job: Job, text: str, structure: Structure) -> None:
     """structure/ and spots/: what `reweight` would have to find out of long files."""
     keep_structure(job.folder, text, structure)
-    layout = job.folder / "layout" / LAYOUTS[job.board.family]
+    family = FAMILIES[job.board.family]
+    layout = job.folder / "layout" / family.layout
     routed = layout.with_name(ROUTED)
-    kept_spots(job.folder, routed if routed.is_file() else layout, job.board.family)
+    kept_spots(job.folder, routed if routed.is_file() else layout, family)
 
 
 def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: float,
@@ -162,35 +162,20 @@ def copy_results(source: Path, folder: Path) -> None:
 def layout_arguments(board: Board, goal_mhz: float) -> list[str]:
     """The options of nextpnr but for the seed, in the folder where it runs."""
     suffix, _ = constraints(board, leds=leds_of(board))
-    return [*device_arguments(board, f"top.{suffix}"), "--json", "netlist.json", "--report", "report.json",
-            "--detailed-timing-report", "--freq", f"{goal_mhz:g}", "--timing-allow-fail"]
-
-
-def device_arguments(board: Board, pins: str) -> list[str]:
-    if board.family == "ecp5":
-        kind, size = board.device.removeprefix("LFE5").lower().split("-")
-        die = "-".join(part for part in (kind.removesuffix("u"), size.rstrip("f") + "k") if part)
-        return [f"--{die}", "--package", board.package, "--speed", str(board.speed), "--lpf", pins,
-                "--textcfg", "layout.config", "--write", ROUTED]
-    if board.family == "ice40":
-        return [f"--{board.device}", "--package", board.package, "--pcf", pins, "--asc", "layout.asc",
-                "--write", ROUTED]
-    return ["--device", board.device, "--vopt", f"family={board.chip}", "--vopt", f"cst={pins}",
-            "--write", "layout.json"]
+    device = FAMILIES[board.family].nextpnr_arguments(board, f"top.{suffix}")
+    return [*device, "--json", "netlist.json", "--report", "report.json", "--detailed-timing-report",
+            "--freq", f"{goal_mhz:g}", "--timing-allow-fail"]
 
 
 def bitstream_path(job: Job) -> Path:
-    return job.folder / "bitstream" / f"top.{BITSTREAM_SUFFIX[job.board.family]}"
+    return job.folder / "bitstream" / f"top.{FAMILIES[job.board.family].bitstream_suffix}"
 
 
 def make_bitstream(job: Job) -> None:
     """bitstream/: the file that the board is programmed with."""
-    layout, name = job.folder / "layout" / LAYOUTS[job.board.family], bitstream_path(job).name
-    packer, arguments = {
-        "ecp5": ("ecppack", ["--compress", layout.name, name]),
-        "ice40": ("icepack", [layout.name, name]),
-        "gowin": ("gowin_pack", ["-d", str(job.board.chip), "-o", name, layout.name]),
-    }[job.board.family]
+    family = FAMILIES[job.board.family]
+    layout, packer = job.folder / "layout" / family.layout, family.packer
+    arguments = family.packer_arguments(job.board, layout.name, bitstream_path(job).name)
 
     def make(folder: Path) -> None:
         job.progress(f"bitstream with {packer}")

@@ -11,9 +11,9 @@ from typing import Any
 from hwflow_rtl.io import Ends
 
 from ..build import cached_step, digest, locked
-from . import placement
 from .boards import Board
 from .clock import ON_BOARD
+from .families import FAMILIES
 from .job import Job, Progress
 from .toolchain import find_tool
 from .top import clocked_top, design_text
@@ -22,9 +22,6 @@ __all__ = ["make_netlist", "make_netlist_of", "yosys_script"]
 
 #: The design as yosys reads it, beside the netlist.
 TEXT = "top.il"
-#: Flip-flops of an iCE40 tile share enable and reset: those that fewer than so many share become tables in front of
-#: them.  A network of 16 multipliers has 133 kinds of flip-flops then instead of 180, for 53 tables more than 2557.
-FEWEST_ENABLED = 6
 
 
 def make_netlist_of(core: Any, board: Board, folder: Path, *, ends: Ends | None, identity: bytes,
@@ -64,18 +61,14 @@ def yosys_script(board: Board) -> str:
     abc9 of yosys 0.70 can die of an assertion on names of wide wires (YosysHQ/yosys issue 4349); `splitnets` before
     it avoids that.
     """
-    command = {
-        "ecp5": "synth_ecp5 -nodsp -nobram",
-        "ice40": f"synth_ice40 -device {'u' if board.device == 'up5k' else 'hx'} -dffe_min_ce_use {FEWEST_ENABLED}",
-        "gowin": "synth_gowin -nodsp -nobram",
-    }[board.family]
+    command = FAMILIES[board.family].synth_command(board)
     return (f"read_rtlil top.il\n{command} -top top -run begin:map_luts\nsplitnets\n{command} -top top -run map_luts:\n"
             f"tee -q -o stat.json stat -json\nwrite_json netlist.json\n")
 
 
 def make_netlist(job: Job, text: str) -> None:
     """netlist/: the design in the cells of the device, and how many of what each part of it takes."""
-    script = yosys_script(job.board)
+    script, family = yosys_script(job.board), FAMILIES[job.board.family]
 
     def make(folder: Path) -> None:
         (folder / TEXT).write_text(text)
@@ -83,7 +76,7 @@ def make_netlist(job: Job, text: str) -> None:
         job.progress("synthesis with yosys")
         job.run("yosys", ["-q", "-s", "synth.ys"], folder, "synthesis")
         netlist = folder / "netlist.json"
-        netlist.write_text(placement.prepared(netlist.read_text(encoding="utf-8"), job.board), encoding="utf-8")
+        netlist.write_text(family.prepared(netlist.read_text(encoding="utf-8"), job.board), encoding="utf-8")
 
-    key = digest(text, script, job.tools["yosys"].build, placement.RULES, job.board.device)
+    key = digest(text, script, job.tools["yosys"].build, family.netlist_rules, job.board.device)
     cached_step(job.folder / "netlist", key, make, with_code=False)

@@ -12,21 +12,12 @@ from hwflow_rtl.vendor import Resources
 from ..hls.plan import Plan
 from ..short_repr import screen
 from .boards import Board
-from .limits import Limit, binding_limit
+from .families import FAMILIES, Limit
 from .parts import readable
 from .paths import Clock, PartDelay, Step, TimingPath, clocks_of, delays_of, of_report, read_report
 from .seeds import Attempt
 
 __all__ = ["SynthesisReport", "Usage", "read_nextpnr_report"]
-
-#: Which of nextpnr's cells make each resource, and how many of the board file's units one of them is.
-CELLS: dict[str, dict[str, dict[str, int]]] = {
-    "ecp5": {"lut": {"TRELLIS_COMB": 1}, "ff": {"TRELLIS_FF": 1}, "dsp": {"MULT18X18D": 1}, "ram": {"DP16KD": 1}},
-    "ice40": {"lut": {"ICESTORM_LC": 1}, "ff": {}, "dsp": {"ICESTORM_DSP": 1}, "ram": {"ICESTORM_RAM": 1},
-              "spram": {"ICESTORM_SPRAM": 1}},
-    "gowin": {"lut": {"LUT4": 1, "ALU": 1}, "ff": {"DFF": 1}, "dsp": {"MULT9X9": 1, "MULT18X18": 2},
-              "ram": {"BSRAM": 1}},
-}
 
 
 @dataclass(frozen=True)
@@ -128,13 +119,17 @@ def read_nextpnr_report(path: Path, board: Board, *, flip_flops: int, plan: Plan
 
 def fields_of(content: Mapping[str, Any], board: Board, flip_flops: int, plan: Plan | None) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    for resource, cells in CELLS[board.family].items():
-        used = sum(content["utilization"].get(cell, {}).get("used", 0) * units for cell, units in cells.items())
-        fields[resource] = Usage(used if cells else flip_flops, getattr(board.resources, resource))
+    family, utilization = FAMILIES[board.family], content["utilization"]
+
+    def used(cells: Mapping[str, int]) -> int:
+        return sum(utilization.get(cell, {}).get("used", 0) * units for cell, units in cells.items())
+
+    for resource, cells in family.routed_cells.resources().items():
+        fields[resource] = Usage(used(cells) if cells else flip_flops, getattr(board.resources, resource))
     clocks = clocks_of(content, plan)
     core = clocks[0] if clocks else None
-    limit = binding_limit(board.family, alu=content["utilization"].get("ALU54B", {}).get("used", 0),
-                          **{name: fields[name].used for name in ("dsp", "ram", "spram") if name in fields})
+    limit = family.binding_limit(alu=used(dict.fromkeys(family.routed_cells.alu, 1)),
+                                 **{name: fields[name].used for name in ("dsp", "ram", "spram") if name in fields})
     routed = core.routed_mhz if core else None
     return fields | {
         "routed_mhz": routed, "usable_mhz": None if routed is None else min(routed, limit.mhz), "limit": limit,

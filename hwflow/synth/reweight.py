@@ -20,11 +20,13 @@ from hwflow_rtl.io import Ends
 from ..build import MANIFEST, cached_step, digest, is_whole, write_atomically
 from ..errors import AnswerIsNo, HwflowError
 from .boards import Board
-from .clock import LAYOUTS, ON_BOARD, has_pll
+from .clock import ON_BOARD, has_pll
 from .contents import Contents, Place, filled, replaced, separated
-from .flow import ROUTED, bitstream_path, make_bitstream
+from .families import FAMILIES
+from .families.base import ROUTED
+from .flow import bitstream_path, make_bitstream
 from .job import Job, Progress
-from .patches import PATCHES, Spot, kept_spots
+from .spots import Spot, kept_spots
 from .structure import kept_structure, structure_of
 from .toolchain import tools_of_family, versions
 from .top import clocked_top, design_text, ends_of, pll_of
@@ -63,7 +65,8 @@ def reweight(core: Any, plan: Any, identity: bytes, board: Board, base: Path, fo
     or not that of its netlist.
     """
     design, netlist, first = (base / name for name in ("netlist/top.il", "netlist/netlist.json", "report.json"))
-    layout = base / "layout" / LAYOUTS[board.family]
+    family = FAMILIES[board.family]
+    layout = base / "layout" / family.layout
     for path in (design, netlist, first, layout):
         if not path.is_file():
             raise HwflowError(f"'{base}' must hold a routed design, and lacks {path.relative_to(base)}; "
@@ -77,7 +80,7 @@ def reweight(core: Any, plan: Any, identity: bytes, board: Board, base: Path, fo
     old_text = design.read_text(encoding="utf-8")
     text, old, new = with_new_contents(base, old_text, core, board, ends_of(plan), identity, progress)
     routed = layout.with_name(ROUTED)
-    spots = kept_spots(base, routed if routed.is_file() else layout, board.family)
+    spots = kept_spots(base, routed if routed.is_file() else layout, family)
     patch_layout(job, layout, spots, old, new)
     with ThreadPoolExecutor(1) as beside:  # the packer is a program of its own
         packing = beside.submit(make_bitstream, job)
@@ -146,7 +149,8 @@ def patch_layout(job: Job, layout: Path, spots: Sequence[Spot], old: Contents, n
             if path.name not in (MANIFEST, layout.name, ROUTED):
                 shutil.copyfile(path, folder / path.name)
         job.progress("new contents into the routed design")
-        made = PATCHES[job.board.family](layout.read_text(encoding="utf-8"), spots, old, new, str(layout))
+        before = layout.read_text(encoding="utf-8")
+        made = FAMILIES[job.board.family].patched(before, spots, old, new, str(layout))
         (folder / layout.name).write_text(made, encoding="utf-8")
 
     contents = json.dumps([[*place, parameters] for place, parameters in sorted(new.items())])

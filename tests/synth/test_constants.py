@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hwflow.synth.constants import FEWEST, local_constants
-from hwflow.synth.sites import Site, block_at, multiplier_sites
+from hwflow.synth.families.ecp5.constants import FEWEST, local_constants
+from hwflow.synth.families.ecp5.sites import Site, block_at, multiplier_sites
 
 DEVICE = "LFE5U-25F"
 

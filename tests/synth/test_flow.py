@@ -12,9 +12,10 @@ from hwflow_rtl.io import BoardTop
 from hwflow.errors import MissingTool, ToolFailed
 from hwflow.synth import SynthesisReport, board_top, load_board, synthesize
 from hwflow.synth.clock import goal_pll
+from hwflow.synth.families import FAMILIES
 from hwflow.synth.netlist import yosys_script
 from hwflow.synth.toolchain import tools_of_family
-from hwflow.synth.top import GOALS, design_text
+from hwflow.synth.top import design_text
 from tests.synth.small_core import SmallCore
 
 BOARDS = ("icebreaker", "tangnano9k", "ulx3s_25f")
@@ -119,7 +120,7 @@ def test_another_seed_places_again_and_the_first_comes_back(built: tuple[Synthes
     """The text of a whole top does as well as a core."""
     report, folder = built
     board = load_board(report.board)
-    core, pll = SmallCore(board.technology()), goal_pll(board, GOALS[board.family])
+    core, pll = SmallCore(board.technology()), goal_pll(board, FAMILIES[board.family].goal_mhz)
     text = design_text(board_top(core, board, identity=bytes(8), pll=pll))
     results, said = [report.bitstream.read_bytes()], []
     for seed in (1, 2, 1):

@@ -14,9 +14,10 @@ from amaranth.hdl import Cat, ClockDomain, ClockSignal, Module, Signal
 from hwflow.errors import HwflowError, MissingTool
 from hwflow.synth import load_board, synthesize
 from hwflow.synth.boards import Board
-from hwflow.synth.clock import LAYOUTS
 from hwflow.synth.contents import Contents, cells_of, replaced, separated
-from hwflow.synth.patches import PATCHES, kept_spots, permuted, spots_of, with_table
+from hwflow.synth.families import FAMILIES
+from hwflow.synth.families.ice40.routed import with_table
+from hwflow.synth.spots import kept_spots, permuted, spots_of
 from hwflow.synth.toolchain import find_tool, run_tool, tools_of_family
 
 #: Width and depth: tables of every depth, blocks of several shapes, and words in both.
@@ -63,11 +64,12 @@ def routed(board: Board, seed: int, folder: Path) -> Path:
 
 
 def patched(board: Board, folder: Path, old: Contents, new: Contents) -> str:
-    layout = folder / "layout" / LAYOUTS[board.family]
+    family = FAMILIES[board.family]
+    layout = folder / "layout" / family.layout
     netlist = layout if board.family == "gowin" else layout.with_name("routed.json")
-    spots = spots_of(netlist.read_text(), board.family, str(netlist))
-    assert kept_spots(folder, netlist, board.family) == spots
-    return PATCHES[board.family](layout.read_text(), spots, old, new, str(layout))
+    spots = spots_of(netlist.read_text(), family, str(netlist))
+    assert kept_spots(folder, netlist, family) == spots
+    return family.patched(layout.read_text(), spots, old, new, str(layout))
 
 
 # Without tools
@@ -138,7 +140,7 @@ def test_a_patched_design_is_the_routed_design_of_the_new_contents(name: str, tm
     (_, old), (_, new) = (separated((folder / "netlist" / "top.il").read_text()) for folder in (first, second))
     made = patched(board, first, old, new)
     if board.family == "ecp5":
-        assert made == (second / "layout" / LAYOUTS["ecp5"]).read_text()
+        assert made == (second / "layout" / FAMILIES["ecp5"].layout).read_text()
         with pytest.raises(HwflowError, match="other contents stand there"):
             patched(board, first, new, old)
     else:  # numbers of nets, which say nothing, differ in the netlist

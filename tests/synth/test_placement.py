@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hwflow.synth import load_board
-from hwflow.synth.placement import MOST_RESETS, prepared, without_places
-from hwflow.synth.sites import multiplier_sites
+from hwflow.synth import Board, load_board
+from hwflow.synth.families import FAMILIES
+from hwflow.synth.families.ecp5.placement import MOST_RESETS, without_places
+from hwflow.synth.families.ecp5.sites import multiplier_sites
 
 
 def flip_flop(q: int, d: int | str, reset: int | str = "0") -> dict[str, Any]:
     return {"type": "TRELLIS_FF", "parameters": {"REGSET": "SET"}, "attributes": {},
             "port_directions": {"CLK": "input", "DI": "input", "LSR": "input", "Q": "output"},
             "connections": {"CLK": [2], "DI": [d], "LSR": [reset], "Q": [q]}}
+
+
+def prepared(text: str, board: Board) -> str:
+    return FAMILIES[board.family].prepared(text, board)
 
 
 def netlist(cells: dict[str, Any]) -> str:

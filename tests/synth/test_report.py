@@ -11,8 +11,8 @@ import pytest
 from hwflow.errors import HwflowError, ToolFailed
 from hwflow.report.synthesis import too_slow
 from hwflow.synth.boards import load_board
+from hwflow.synth.families import FAMILIES
 from hwflow.synth.flow import shorten_report
-from hwflow.synth.limits import LIMITS, binding_limit
 from hwflow.synth.paths import Clock, clocks_of
 from hwflow.synth.report import SynthesisReport, Usage, path_text, read_nextpnr_report
 
@@ -90,14 +90,14 @@ def test_no_clock_above_the_devices_limits(tmp_path: Path, board: str, cells: di
 
 
 def test_every_limit_says_where_it_comes_from() -> None:
-    assert all(limit.source for limits in LIMITS.values() for limit in limits)
-    assert all(binding_limit(family, dsp=0, ram=0).what == "clock" for family in LIMITS)
+    assert all(limit.source for family in FAMILIES.values() for limit in family.limits)
+    assert all(family.binding_limit(dsp=0, ram=0).what == "clock" for family in FAMILIES.values())
 
 
 def test_a_report_as_plain_data(tmp_path: Path) -> None:
     report = SynthesisReport(
         board="b", device="d", lut=Usage(1, 2), ff=Usage(1, 2), dsp=Usage(0, 2), ram=Usage(0, 2), board_mhz=25.0,
-        clock_mhz=25.0, routed_mhz=20.0, usable_mhz=20.0, limit=LIMITS["ecp5"][0], critical_path="",
+        clock_mhz=25.0, routed_mhz=20.0, usable_mhz=20.0, limit=FAMILIES["ecp5"].limits[0], critical_path="",
         bitstream=tmp_path / "top.bit", seed=1, tools={"yosys": "1"}, logs={"synthesis": tmp_path / "log"},
         seconds={"synthesis": 1.0})
     assert not report.meets_clock

@@ -11,11 +11,13 @@ import pytest
 
 from hwflow.errors import ToolFailed
 from hwflow.synth import load_board
+from hwflow.synth.families import FAMILIES
 from hwflow.synth.job import Job
-from hwflow.synth.routing import MOST_ROUTED, REFUSED, GivenUp, Patience, place_and_route
+from hwflow.synth.routing import REFUSED, GivenUp, Patience, place_and_route
 from hwflow.synth.toolchain import Tool, find_tool, run_tool
 from tests.synth.test_flow import need
 
+MOST_ROUTED = FAMILIES["ecp5"].most_routed
 #: What nextpnr-ecp5 0.11 says of places that it does not take.
 UNKNOWN = "ERROR: No Bel named 'X1/Y2/EBR0' located for this chip (processing BEL attribute on 'a')"
 TAKEN = "ERROR: Cell 'a' cannot be bound to bel 'X1/Y2/EBR0' since it is already bound to cell 'b'"
@@ -106,7 +108,7 @@ def test_a_router_that_gets_nowhere_is_given_up(tmp_path: Path) -> None:
 
 
 def test_patience_counts_arcs_and_not_seconds() -> None:
-    patience = Patience()
+    patience = Patience(MOST_ROUTED)
     line = "Info: {:10} |      121        878 |  121   878 | {:8}|      12.95      12.95|"
     patience(line.format(9_000_000, 5))  # of no router that began
     patience("Info: Routing 100000 arcs.")

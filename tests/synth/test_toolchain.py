@@ -13,7 +13,8 @@ import pytest
 
 from hwflow.errors import MissingTool, ToolFailed
 from hwflow.synth import toolchain
-from hwflow.synth.toolchain import FAMILY_TOOLS, PROGRAMS, Tool, find_tool, run_tool, tool_status, tools_of_family
+from hwflow.synth.families import FAMILIES
+from hwflow.synth.toolchain import PROGRAMS, Tool, find_tool, run_tool, tool_status, tools_of_family
 
 
 @pytest.fixture(autouse=True)
@@ -72,11 +73,11 @@ def find_or_none(name: str) -> Tool | None:
         return None
 
 
-@pytest.mark.parametrize("family", sorted(FAMILY_TOOLS))
+@pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_everything_that_is_missing_is_named_at_once(family: str, monkeypatch: pytest.MonkeyPatch,
                                                      no_wheels: None) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    names = ", ".join(FAMILY_TOOLS[family])
+    names = ", ".join(FAMILIES[family].tools)
     with pytest.raises(MissingTool) as caught:
         tools_of_family(family)
     assert str(caught.value) == (f"synthesis for {family} needs {names}, and {names} must be installed: "

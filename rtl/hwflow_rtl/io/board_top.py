@@ -95,7 +95,7 @@ class BoardTop(wiring.Component):
         m.submodules.receiver, m.submodules.transmitter = on_line(receiver), on_line(transmitter)
         m.submodules.link = on_line(self.link)
         m.submodules.crossing = crossing = CoreCrossing()
-        # One register resets the core: what reads it can be placed near a copy of it (hwflow.synth.placement).
+        # One register resets the core: what reads it can be placed near a copy of it (`Family.prepared`).
         run = m.domains.run = ClockDomain("run")
         m.d.comb += [run.clk.eq(self.clocking.sync_clk), run.rst.eq(crossing.reset)]
         in_core = DomainRenamer("run")

@@ -287,12 +287,11 @@ class MatrixShape:
     def weights_wait(self, bank: int, technology: Technology) -> bool:
         """Whether weights pass a register between ROM and multipliers, and the ROM's address comes a cycle earlier.
 
-        RAM blocks and multipliers of an ECP5 stand in rows of their own, up to 4 ns from each other, and what chooses
-        between the blocks of a deep ROM stands behind their registers: without this one, 191 MHz at best for 8 x 8
-        multipliers, and 147 MHz behind four banks.  Multipliers in logic have this register, pairs one behind a table.
+        They do where `Technology.has_distant_blocks`.  Multipliers in logic have this register, pairs one behind a
+        table.
         """
         late = self.word_delay(technology) + technology.timing.ram < technology.timing.rom
-        if technology.name != "ecp5" or late or self.style is MultiplierStyle.LOGIC:
+        if not technology.has_distant_blocks or late or self.style is MultiplierStyle.LOGIC:
             return False
         rom = technology.rom_cost(width=bank * self.cols * self.weight.width, depth=self.rom_depth)
         return rom.ram > 0 and (rom.lut > 0 or self.style is not MultiplierStyle.PAIRS)

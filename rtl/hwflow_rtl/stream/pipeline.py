@@ -10,13 +10,10 @@ from ..vendor.base import Resources, Technology
 
 __all__ = ["Nest", "adder_luts", "delay", "flip_flops", "prefetched"]
 
-#: Logic cells that begin and end a carry chain; nextpnr-ecp5 feeds both ends of a chain through a slice of their own.
-CHAIN_ENDS = {"ecp5": 4, "gowin": 2, "ice40": 1}
-
 
 def adder_luts(width: int, technology: Technology) -> int:
     """Logic cells of a routed adder whose result has `width` bits."""
-    return width + width % 2 + CHAIN_ENDS.get(technology.name, max(CHAIN_ENDS.values()))
+    return width + width % 2 + technology.chain_ends
 
 
 def flip_flops(count: int, alone: int, technology: Technology | None) -> Resources:

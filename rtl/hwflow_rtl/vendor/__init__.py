@@ -8,5 +8,5 @@ from .ice40 import ICE40
 
 __all__ = ["ECP5", "FAMILIES", "ICE40", "Generic", "Gowin", "Resources", "Technology", "Timing", "price"]
 
-#: Every family that a board can name.
-FAMILIES: dict[str, type[Technology]] = {"ecp5": ECP5, "ice40": ICE40, "gowin": Gowin}
+#: The technology of every family that a board can name.
+FAMILIES: dict[str, type[Technology]] = {family.name: family for family in (ECP5, ICE40, Gowin)}

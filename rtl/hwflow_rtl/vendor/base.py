@@ -181,6 +181,10 @@ class Technology(ABC):
     prefers_fabric_requantizer: bool = False
     #: Tables and flip-flops that a requantizer may take more to do without a multiplier block.
     cells_for_a_multiplier: int = 0
+    #: Logic cells that begin and end a carry chain.
+    chain_ends: int = 4
+    #: RAM blocks and multipliers are so far from each other that a word which is read passes a register on its way.
+    has_distant_blocks: bool = False
     #: Multipliers in the fabric take two bits of a factor in a step: a clock is slow enough for it, and cells are few.
     multiplies_by_digits: bool = False
 

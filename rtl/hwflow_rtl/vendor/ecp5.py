@@ -171,6 +171,11 @@ class ECP5(Technology):
     timing = Timing(multiply=4, accumulate=4, rom=2, ram=2)
     operand_bits = 18
     gates_in_chains = True
+    #: nextpnr-ecp5 feeds both ends of a chain through a slice of their own.
+    chain_ends = 4
+    #: They are in rows of their own, up to 4 ns from each other, and what chooses between the blocks of a deep ROM is
+    #: after their registers: without another one, 191 MHz at best for 8 x 8 multipliers, and 147 MHz after four banks.
+    has_distant_blocks = True
     #: What a block saves elsewhere: an 8 x 8 product in logic takes 100 tables and 80 flip-flops more than in a block.
     cells_for_a_multiplier = 180
 

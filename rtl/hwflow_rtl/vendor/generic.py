@@ -142,6 +142,7 @@ class Generic(Technology):
         if like is not None:
             self.name, self.prefers_fabric_requantizer = like.name, like.prefers_fabric_requantizer
             self.operand_bits, self.gates_in_chains = like.operand_bits, like.gates_in_chains
+            self.chain_ends, self.has_distant_blocks = like.chain_ends, like.has_distant_blocks
             self.cells_for_a_multiplier = like.cells_for_a_multiplier
             self.multiplies_by_digits = like.multiplies_by_digits
             self.single_port_rams, self.cells_for_a_ram_block = like.single_port_rams, like.cells_for_a_ram_block

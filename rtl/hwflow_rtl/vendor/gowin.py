@@ -129,6 +129,7 @@ class Gowin(Technology):
     name = "gowin"
     timing = Timing(multiply=3, accumulate=3 + LATENCY, rom=2, ram=2)
     operand_bits = 18
+    chain_ends = 2
     #: 29 MULT9X9 and 3 MULT18X18 kept nextpnr placing for minutes, without an end seen; 40 MULT9X9 alone place.
     prefers_fabric_requantizer = True
     #: A network with 70 % of the tables and 63 % of the flip-flops in use is routed in ten minutes; at three quarters

@@ -216,6 +216,7 @@ class ICE40(Technology):
     name = "ice40"
     timing = Timing(multiply=2, accumulate=2 + LATENCY, rom=2, ram=2)
     operand_bits = 16
+    chain_ends = 1
     prefers_fabric_requantizer = True
     multiplies_by_digits = True
     #: A network planned at 79 % of the cells, 84 % once it was packed, was placed, and routed at 47 MHz.

@@ -1,9 +1,9 @@
 """A simulated board: a design's pins with a serial line on them, fast, for a driver or for the proof of a netlist."""
 
 from .build import BoardDesign, CompiledBoard, compile_board, netlist_design, rtl_design
-from .netlist import FAMILIES, Netlist, read_netlist
+from .netlist import Netlist, read_netlist
 from .port import LinePort
 from .process import LineFacts, SimulatedBoard
 
-__all__ = ["FAMILIES", "BoardDesign", "CompiledBoard", "LineFacts", "LinePort", "Netlist", "SimulatedBoard",
+__all__ = ["BoardDesign", "CompiledBoard", "LineFacts", "LinePort", "Netlist", "SimulatedBoard",
            "compile_board", "netlist_design", "read_netlist", "rtl_design"]

@@ -14,21 +14,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hwflow.build import digest
 from hwflow.errors import HwflowError
 
-__all__ = ["FAMILIES", "Netlist", "read_netlist"]
+from ..cells import MODELS, CellModels
 
-CELLS = Path(__file__).parents[1] / "cells"
-FAMILIES = ("ecp5", "ice40", "gowin")
-#: Which parameters of a block RAM hold its contents, in the order of its words.
-CONTENTS = re.compile(r"INITVAL_[0-9A-F]{2}|INIT_RAM_[0-9A-F]{2}|INIT_[0-9A-F]")
-BLOCKS = {"DP16KD": (64, 320), "SB_RAM40_4K": (16, 256), "pROM": (64, 256), "SDPB": (64, 256),
-          "pROMX9": (64, 288), "SDPX9B": (64, 288)}  # lines and their bits
+__all__ = ["Netlist", "read_netlist"]
+
 #: What yosys leaves in a netlist for people to read, and nextpnr passes over.
 NOTES = ("$scopeinfo",)
 TOP = "top"
@@ -50,56 +45,46 @@ class Netlist:
 
 
 def read_netlist(path: Path, family: str) -> Netlist:
-    """The netlist of a device of `family`, one of FAMILIES.
+    """The netlist of a device of `family`, one of `cells.MODELS`.
 
     Raises HwflowError for a file that is no netlist, or has a cell without a model.
     """
+    models = MODELS[family]
     try:
         module = json.loads(path.read_text())["modules"][TOP]
         cells = {name: cell for name, cell in module["cells"].items() if cell["type"] not in NOTES}
         contents: dict[str, str] = {}
         instances = []
         for number, (name, cell) in enumerate(sorted(cells.items())):
-            require_model(path, name, cell["type"], family)
+            require_model(path, name, cell["type"], models)
             file = f"block{number}.hex"
-            if text := contents_of(cell):
+            if text := contents_of(cell, models):
                 contents[file] = text
-            instances.append(instance(number, cell, file if text else None))
+            instances.append(instance(number, cell, file if text else None, models))
         ports = {name: len(port["bits"]) for name, port in module["ports"].items()}
         verilog = "\n".join([header(module["ports"]), *wires(module), *instances, "endmodule\n"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise HwflowError(f"'{path}' must be a netlist that yosys wrote with write_json, of a module '{TOP}' "
                           f"({type(error).__name__}: {error})") from None
     kinds = Counter(cell["type"] for cell in cells.values())
-    return Netlist(verilog, contents, ports, dict(sorted(kinds.items())), digest(path), models_of(family))
+    return Netlist(verilog, contents, ports, dict(sorted(kinds.items())), digest(path), models.verilog)
 
 
-def models_of(family: str) -> Path:
-    return CELLS / f"{family}.v"
+def require_model(path: Path, name: str, kind: str, models: CellModels) -> None:
+    if kind not in models.kinds:
+        raise HwflowError(f"'{path}': cell '{name}' must be one whose function is known (hwflow_sim/cells/"
+                          f"{models.verilog.name}), not {kind}; write a model of it")
 
 
-@cache
-def modelled(family: str) -> frozenset[str]:
-    """The cells of `family` with a model: modules, and those that a macro of that file makes."""
-    text = models_of(family).read_text()
-    return frozenset(re.findall(r"^module (\w+)", text, re.M)) | frozenset(re.findall(r"^`[A-Z_]+\((\w+)", text, re.M))
-
-
-def require_model(path: Path, name: str, kind: str, family: str) -> None:
-    if kind not in modelled(family):
-        raise HwflowError(f"'{path}': cell '{name}' must be one whose function is known (hwflow_sim/cells/{family}.v), "
-                          f"not {kind}; write a model of it")
-
-
-def contents_of(cell: Mapping[str, Any]) -> str | None:
+def contents_of(cell: Mapping[str, Any], models: CellModels) -> str | None:
     """The contents of a block RAM, a line of hexadecimal digits for each parameter; None where it has none.
 
     Bits without a value get one by chance, the same for the same contents.
     """
-    if cell["type"] not in BLOCKS:
+    if cell["type"] not in models.blocks:
         return None
-    lines, bits = BLOCKS[cell["type"]]
-    given = {name: value for name, value in cell["parameters"].items() if CONTENTS.fullmatch(name)}
+    lines, bits = models.blocks[cell["type"]]
+    given = {name: value for name, value in cell["parameters"].items() if models.contents.fullmatch(name)}
     if not given:
         return None
     values = [given[name] for name in sorted(given)]
@@ -130,9 +115,9 @@ def wires(module: Mapping[str, Any]) -> Iterator[str]:
         yield f"assign {bits} = {name};" if port["direction"] == "input" else f"assign {name} = {bits};"
 
 
-def instance(number: int, cell: Mapping[str, Any], file: str | None) -> str:
+def instance(number: int, cell: Mapping[str, Any], file: str | None, models: CellModels) -> str:
     values = [f".{plain(name)}({constant(value)})" for name, value in sorted(cell["parameters"].items())
-              if cell["type"] not in BLOCKS or not CONTENTS.fullmatch(name)]
+              if cell["type"] not in models.blocks or not models.contents.fullmatch(name)]
     if file is not None:
         values.append(f'.FILE("{file}")')
     pins = [f".{plain(name)}({concatenated(bits)})" for name, bits in sorted(cell["connections"].items()) if bits]

