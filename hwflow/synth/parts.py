@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from ..hls.plan import Plan
+from .families import FAMILIES
 
 __all__ = ["CLOCKS", "HOST_LINK", "LINKS", "TOP", "Place", "part_of", "place_of", "readable", "title_of"]
 
@@ -18,7 +19,7 @@ __all__ = ["CLOCKS", "HOST_LINK", "LINKS", "TOP", "Place", "part_of", "place_of"
 LINKS, HOST_LINK, CLOCKS, TOP = "links", "host link", "clocks and reset", "board top"
 
 #: What yosys (`autoname`) and nextpnr append to the name of a signal: the kind of a cell and one of its pins.
-APPENDED = re.compile(r"_(SB_|TRELLIS_|LUT\d|ALU_|DFF|CCU2C|PFUMX|L6MUX|MUX2_|FD1|MULT\d).*")
+APPENDED = re.compile(f"_({'|'.join(family.kinds_in_names for family in FAMILIES.values())}).*")
 #: Units within a stage in words, the innermost that is known first; `\1` is the number of a bank or lane.
 UNITS = (
     (r"\bbank(\d+)\.weights\b.*", r"weights ROM of bank \1"),

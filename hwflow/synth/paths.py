@@ -15,14 +15,15 @@ from typing import Any
 
 from ..errors import HwflowError
 from ..hls.plan import Plan
+from .families import FAMILIES
 from .parts import LINKS, part_of, place_of, title_of
 from .toolchain import REMEDY
 
 __all__ = ["Clock", "PartDelay", "Step", "TimingPath", "clocks_of", "core_clock", "delays_of", "of_report", "path_of",
            "read_report", "shortened"]
 
-#: Pins of a carry chain, iCE40's, ECP5's and Gowin's.
-CARRY_PINS = ("CIN", "FCI")
+#: Pins through which a carry chain goes on, of all families.
+CARRY_PINS = tuple(family.carry_pin for family in FAMILIES.values())
 
 
 @dataclass(frozen=True)

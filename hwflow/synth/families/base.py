@@ -134,6 +134,10 @@ class Family(ABC):
     netlist_cells: NetlistCells
     #: The same of nextpnr's report.
     routed_cells: RoutedCells
+    #: How the kinds of its cells begin that yosys and nextpnr append to the names of signals: a regular expression.
+    kinds_in_names: str
+    #: nextpnr's name of the pin through which a carry chain goes on.
+    carry_pin: str
     #: The version of `prepared`, a part of the keys of the steps whose results it changes.
     netlist_rules: str = ""
     #: The cell of the family's PLL, each of them where there are several kinds.

@@ -46,7 +46,7 @@ SPRAM_DEPTH, SPRAM_WIDTH, NIBBLE = 16384, 16, 4
 class ICE40Multipliers(Multipliers):
     """Latency 2: operand and product registers inside the block, none for the partial products of 16 x 16.
 
-    The blocks are slow (`hwflow.synth.limits`): a third register would be for clocks that they never see.
+    The blocks are slow (`ICE40Family.limits`): a third register would be for clocks that they never see.
     """
 
     @property

@@ -51,6 +51,8 @@ class ECP5Family(Family):
     netlist_cells = NetlistCells(ff="TRELLIS_FF", dsp={"MULT18X18D": 1}, ram=("DP16KD",))
     routed_cells = RoutedCells(lut={"TRELLIS_COMB": 1}, ff={"TRELLIS_FF": 1}, dsp={"MULT18X18D": 1},
                                ram={"DP16KD": 1}, alu=("ALU54B",))
+    kinds_in_names = r"TRELLIS_|LUT\d|CCU2C|PFUMX|L6MUX|FD1|MULT\d"
+    carry_pin = "FCI"
     netlist_rules = placement.RULES
     pll_cells = ("EHXPLLL",)
     #: The first router is done after 1.1 times as many arcs where it ends at all.

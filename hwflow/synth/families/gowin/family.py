@@ -54,6 +54,8 @@ class GowinFamily(Family):
         ram=("pROM", "pROMX9", "SDPB", "SDPX9B", "SPX9", "SP", "DPB", "DPX9B"))
     routed_cells = RoutedCells(lut={"LUT4": 1, "ALU": 1}, ff={"DFF": 1}, dsp={"MULT9X9": 1, "MULT18X18": 2},
                                ram={"BSRAM": 1})
+    kinds_in_names = r"ALU_|DFF|LUT\d|MUX2_|MULT\d"
+    carry_pin = "CIN"
     pll_cells = ("rPLL",)
 
     def technology(self, board: Board) -> Technology:

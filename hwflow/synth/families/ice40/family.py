@@ -58,6 +58,8 @@ class ICE40Family(Family):
         ram=("SB_RAM40_4K", "SB_RAM40_4KNR", "SB_RAM40_4KNW", "SB_RAM40_4KNRNW"))
     routed_cells = RoutedCells(lut={"ICESTORM_LC": 1}, ff={}, dsp={"ICESTORM_DSP": 1}, ram={"ICESTORM_RAM": 1},
                                spram={"ICESTORM_SPRAM": 1})
+    kinds_in_names = "SB_"
+    carry_pin = "CIN"
     pll_cells = ("SB_PLL40_CORE", "SB_PLL40_2_PAD")
     table_wire = routed.TABLE_WIRE
 
