@@ -5,7 +5,6 @@ From here on down to the board, comparison is equality.
 
 from __future__ import annotations
 
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
@@ -18,6 +17,7 @@ from hwflow.layers.planes import Planes, to_frames, to_planes
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.onnx.rewrite.rows import over_rows
+from hwflow.onnx.run.per_model import PerModel
 from hwflow.quantize import Quantized
 
 __all__ = ["Progress", "before", "behind", "checked", "enter", "evaluate_rows", "predict", "run"]
@@ -34,8 +34,8 @@ _HOST_ROWS = 512
 #: Host programs are short; a model with more nodes is none, and not looked at.
 _HOST_NODES = 64
 
-#: What `_over_rows` has made, by the model's identity and the shapes of its inputs.
-_MODELS_OVER_ROWS: dict[tuple[int, tuple[tuple[str, tuple[int, ...]], ...]], Model | None] = {}
+#: What `_over_rows` has made, by the shapes of the model's inputs.
+_MODELS_OVER_ROWS = PerModel[tuple[tuple[str, tuple[int, ...]], ...], Model | None]()
 
 #: Elements of the largest tensor that go through the integer graph at once: bounds memory.
 _ELEMENTS = 1 << 23
@@ -148,14 +148,13 @@ def evaluate_rows(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
 
 def _over_rows(model: Model, rows: Mapping[str, Array]) -> Model | None:
     """The model for many rows, made at the first call with rows of these shapes."""
-    key = id(model), tuple(sorted((name, array.shape[1:]) for name, array in rows.items()))
-    if key not in _MODELS_OVER_ROWS:
+    made, key = _MODELS_OVER_ROWS.of(model), tuple(sorted((name, array.shape[1:]) for name, array in rows.items()))
+    if key not in made:
         first = {n: a[0] if len(a) else np.zeros(a.shape[1:], a.dtype) for n, a in rows.items()}
-        made = tuple(filter(None, (name for node in model.graph.nodes for name in node.outputs)))
-        known = {**first, **evaluate(model, first, made)} if len(model.graph.nodes) <= _HOST_NODES else {}
-        _MODELS_OVER_ROWS[key] = over_rows(model, known)
-        weakref.finalize(model, _MODELS_OVER_ROWS.pop, key, None)
-    return _MODELS_OVER_ROWS[key]
+        names = tuple(filter(None, (name for node in model.graph.nodes for name in node.outputs)))
+        known = {**first, **evaluate(model, first, names)} if len(model.graph.nodes) <= _HOST_NODES else {}
+        made[key] = over_rows(model, known)
+    return made[key]
 
 
 def predict(quantized: Quantized, feeds: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:

@@ -347,11 +347,25 @@ def test_program_of_a_model_goes_with_it() -> None:
     """`evaluate` keeps what it prepared as long as the model is there, and not longer."""
     model = chain()
     evaluate(model, {"x": X}, ["y"])
-    assert id(model) in evaluation._PROGRAMS
-    key = id(model)
+    program = weakref.ref(evaluation.program_of(model))
+    gc.collect()
+    assert evaluation.program_of(model) is program()
     del model
     gc.collect()
-    assert key not in evaluation._PROGRAMS
+    assert program() is None
+
+
+def test_equal_models_have_programs_of_their_own_and_a_model_after_another_never_its_program() -> None:
+    """Identities of models that are gone are given to new ones."""
+    first, second = chain(), chain()
+    assert evaluation.program_of(first) is not evaluation.program_of(second)
+    seen = set()
+    for number in range(50):
+        model = model_of([make_node("Add", ["x", "c"], ["y"])], [value("x")], c=np.float32([number]))
+        np.testing.assert_array_equal(evaluate(model, {"x": X})["y"], X + number)
+        seen.add(id(model))
+        del model
+    assert len(seen) < 50  # else this test says nothing
 
 
 def test_values_are_released_behind_their_last_use(monkeypatch) -> None:

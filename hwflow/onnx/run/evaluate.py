@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model
+from hwflow.onnx.run.per_model import PerModel
 from hwflow.onnx.run.program import Program
 
 __all__ = ["evaluate", "program_of"]
 
-#: Programs of models that are still there, by the model's identity: a model is frozen, but its arrays have no hash.
-_PROGRAMS: dict[int, tuple[weakref.ref[Model], dict[Limits, Program]]] = {}
+_PROGRAMS = PerModel[Limits, Program]()
 
 
 def evaluate(
@@ -40,10 +39,7 @@ def evaluate(
 
 def program_of(model: Model, limits: Limits = DEFAULT_LIMITS) -> Program:
     """The model's program, made at the first call and kept as long as the model is."""
-    key = id(model)
-    found = _PROGRAMS.get(key)
-    if found is None or found[0]() is not model:
-        found = _PROGRAMS[key] = weakref.ref(model, lambda _: _PROGRAMS.pop(key, None)), {}
-    if limits not in found[1]:
-        found[1][limits] = Program(model, limits)
-    return found[1][limits]
+    programs = _PROGRAMS.of(model)
+    if limits not in programs:
+        programs[limits] = Program(model, limits)
+    return programs[limits]
