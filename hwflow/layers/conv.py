@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from hwflow.layers.base import LayerGraph
-from hwflow.layers.formats import Frame, IntArray, IntFormat
+from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.matrix import accumulator_format, check_padding, errors_of, require
 from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
 from hwflow.layers.planes import Planes
@@ -106,8 +106,7 @@ class Conv(MatrixLayer):
         entries = max(c * height * width, len(self.weights)) * math.prod(ahead)
         return max(1, min(rows, _BLOCK // max(entries, 1)))
 
-    def hardware(self, graph: LayerGraph) -> MatrixHardware:
-        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+    def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:
         return MatrixHardware(
             x=x, y=y, frame=x.frame, window=self.window, groups=self.groups, weights=self.weights,
             weight_format=self.weight_format, accumulator=self.accumulator, requantize=self.requantize)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from hwflow.layers.base import LayerGraph
-from hwflow.layers.formats import Frame, IntArray, IntFormat
+from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.matrix import accumulator_format, errors_of, require
 from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
 from hwflow.layers.planes import Planes
@@ -68,8 +68,7 @@ class Dense(MatrixLayer):
         made = self.product.rescaler(self.requantize, graph.tensors[self.output].format)(sums)
         return made.reshape(len(made), 1, 1, x.shape[3])
 
-    def hardware(self, graph: LayerGraph) -> MatrixHardware:
-        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+    def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:
         return MatrixHardware(
             x=x, y=y, frame=Frame(1, 1, x.frame.elements), window=Window((1, 1)), groups=1,
             weights=self.weights[:, None, None], weight_format=self.weight_format, accumulator=self.accumulator,

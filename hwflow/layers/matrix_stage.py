@@ -232,15 +232,21 @@ class MatrixLayer(HardwareLayer):
     """A kind of layer whose hardware half is that of `hardware`."""
 
     @abstractmethod
-    def hardware(self, graph: LayerGraph) -> MatrixHardware:
-        """The layer as weights that a window carries over frames."""
+    def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:
+        """The layer, from tensor `x` to tensor `y`, as weights that a window carries over frames."""
+
+    @cached_property
+    def _hardware(self) -> dict[tuple[Tensor, Tensor], MatrixHardware]:
+        """What `hardware` has given: it depends on the layer and on the two tensors alone."""
+        return {}
 
     def hardware_of(self, graph: LayerGraph) -> MatrixHardware:
-        """`hardware(graph)`, kept for as long as it is asked for the same graph."""
-        kept: tuple[LayerGraph, MatrixHardware] | None = self.__dict__.get("_hardware")
-        if kept is None or kept[0] is not graph:
-            kept = self.__dict__["_hardware"] = graph, self.hardware(graph)
-        return kept[1]
+        """`hardware` between the layer's tensors in `graph`, made once."""
+        key = x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        found = self._hardware.get(key)
+        if found is None:
+            found = self._hardware[key] = self.hardware(x, y)
+        return found
 
     def hardware_problem(self, graph: LayerGraph) -> str | None:
         return rescale_problem(self.hardware_of(graph).requantize, graph.tensors[self.output].format)

@@ -80,7 +80,7 @@ def test_foldings(name: str) -> None:
     assert len(foldings) == len(set(foldings))
     assert sum(folding.style is not MultiplierStyle.MACS for folding in foldings) <= 3000
     assert len({replace(folding, style=MultiplierStyle.BLOCKS) for folding in foldings}) <= 1500
-    hardware = layer.hardware(graph)
+    hardware = layer.hardware_of(graph)
     outputs, depth = len(layer.weights) // layer.groups, layer.weights.shape[3]
     sizes = {(folding.rows, folding.cols) for folding in foldings}
     assert {(rows, cols) for rows in divisors(outputs) for cols in divisors(depth)} <= sizes
@@ -124,7 +124,7 @@ def test_solvers_do_not_wait() -> None:
         layer.schedule(graph, folding)
     scheduled = time.process_time()
     assert (scheduled - start) / len(foldings) < 200e-6
-    hardware = layer.hardware(graph)
+    hardware = layer.hardware_of(graph)
     shapes = [hardware.shape(folding) for folding in foldings[::20]]
     for shape in shapes:
         hardware.rescaling(technology, shape.drain_interval)

@@ -162,7 +162,7 @@ def test_slow_results_come_when_they_are_said_to() -> None:
     """Two rows of 48 beats: results 24 cycles apart, from a requantizer in logic."""
     layer, graph = dense()
     folding, technology = Folding(2, 2), twin()
-    assert layer.hardware(graph).shape(folding).drain_interval == 24
+    assert layer.hardware_of(graph).shape(folding).drain_interval == 24
     assert layer.cost(graph, folding, technology).dsp == 4
     frames = frames_of(bits(8), Frame(1, 1, 96), np.random.default_rng(2))
     beats = list(beats_of(graph, folding, {"x": frames}).values())
@@ -176,8 +176,7 @@ def test_slow_results_come_when_they_are_said_to() -> None:
 def test_a_block_is_worth_what_it_saves() -> None:
     """An 8 x 8 product in logic, against the registers of one in a block."""
     layer, graph = conv(bits(8), bits(8))
-    blocks, logic = (layer.hardware(graph).products.__class__(*operands, style).cost(1, ECP5())
-                     for style in (BLOCKS, LOGIC)
-                     for operands in [(layer.hardware(graph).products.element, layer.hardware(graph).products.weight)])
+    products = layer.hardware_of(graph).products
+    blocks, logic = (replace(products, style=style).cost(1, ECP5()) for style in (BLOCKS, LOGIC))
     assert logic == Resources(lut=100, ff=96)
     assert logic.lut + logic.ff - blocks.ff == ECP5.cells_for_a_multiplier

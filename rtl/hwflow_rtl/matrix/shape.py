@@ -296,13 +296,17 @@ class MatrixShape:
         rom = technology.rom_cost(width=bank * self.cols * self.weight.width, depth=self.rom_depth)
         return rom.ram > 0 and (rom.lut > 0 or self.style is not MultiplierStyle.PAIRS)
 
+    @cached_property
+    def _bank_rows(self) -> dict[Technology, int]:
+        """What `bank_rows` has given."""
+        return {}
+
     def bank_rows(self, technology: Technology) -> int:
         """Rows per bank: as few as need no more multiplier blocks, and an eighth more RAM blocks, than the best choice.
 
         Words of several rows side by side fill the width of RAM blocks better; small banks are faster.
         """
-        known = self.__dict__.setdefault("_bank_rows", {})
-        if technology not in known:
+        if technology not in self._bank_rows:
             costs = {}
             for bank in banks_of(self.rows, self.out_lanes):
                 if bank % self.products.sharing == 0:
@@ -310,9 +314,9 @@ class MatrixShape:
                     costs[bank] = (cost.dsp * count, cost.ram * count)
             dsp = min(cost[0] for cost in costs.values())
             ram = min(cost[1] for cost in costs.values() if cost[0] == dsp)
-            known[technology] = next(
+            self._bank_rows[technology] = next(
                 bank for bank, cost in costs.items() if cost[0] == dsp and 8 * cost[1] <= 9 * ram)
-        return known[technology]
+        return self._bank_rows[technology]
 
     def bank_latency(self, technology: Technology) -> int:
         """Cycles from a word at a bank to its sum at the bank's accumulators."""

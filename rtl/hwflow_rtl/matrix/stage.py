@@ -11,7 +11,7 @@ from amaranth.hdl import Cat, Module, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..rescale.rescaling import Rescaling
+from ..rescale.rescaling import LaneUnits, Rescaling
 from ..stream.pipeline import delay
 from ..stream.streams import CreditCounter, Queue, link, stream_of
 from ..stream.times import StageTimes, Times, in_turn
@@ -93,14 +93,14 @@ class MatrixStage(wiring.Component):
     def rescaling_latency(shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> int:
         """Cycles from lane 0's sum to the word of results: that of the slowest lane."""
         bank = shape.bank_rows(technology)
-        latencies, _ = lane_units(shape, rescaling, technology)
+        latencies = lane_units(shape, rescaling, technology).latencies
         return max(latency - q // bank for q, latency in enumerate(latencies))
 
     @staticmethod
     def cost(*, shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
-        _, lanes = lane_units(shape, rescaling, technology)
-        total = shape.front_cost(technology) + shape.array_cost(technology) + lanes
+        lanes = lane_units(shape, rescaling, technology)
+        total = shape.front_cost(technology) + shape.array_cost(technology) + lanes.cost
         depth = max(2, shape.queue_depth(technology, MatrixStage.rescaling_latency(shape, rescaling, technology)))
         queue = Queue.cost(width=shape.output.width * shape.out_lanes, depth=depth, technology=technology)
         return total + queue + Resources(lut=12, ff=depth.bit_length())
@@ -153,18 +153,10 @@ class MatrixStage(wiring.Component):
         return m
 
 
-def lane_units(shape: MatrixShape, rescaling: Rescaling,
-               technology: Technology) -> tuple[tuple[int, ...], Resources]:
-    """The latencies of the units behind the lanes, and what they cost; kept with `rescaling`, which stays as it is."""
-    known = rescaling.__dict__.setdefault("_lane_units", {})
-    key = shape.out_lanes, shape.drain_interval, shape.accumulator, shape.output, technology
-    if key not in known:
-        arguments = {"accumulator": shape.accumulator, "output": shape.output, "interval": shape.drain_interval,
-                     "technology": technology}
-        parts = [rescaling.of_lane(q, shape.out_lanes) for q in range(shape.out_lanes)]
-        known[key] = (tuple(part.latency(**arguments) for part in parts),
-                      sum((part.cost(**arguments) for part in parts), Resources()))
-    return known[key]
+def lane_units(shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> LaneUnits:
+    """The units that rescale the sums of the stage."""
+    return rescaling.lane_units(shape.out_lanes, accumulator=shape.accumulator, output=shape.output,
+                                interval=shape.drain_interval, technology=technology)
 
 
 def front_times(arrivals: Times, shape: MatrixShape) -> tuple[Times, Times]:

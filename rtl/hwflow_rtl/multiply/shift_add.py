@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
@@ -30,7 +30,7 @@ class State:
     tag: Value
 
     def data(self) -> dict[str, Value]:
-        return {name: value for name, value in vars(self).items() if name != "valid"}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "valid"}
 
 
 class ShiftAdd(wiring.Component):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class Requantization(Rescaling):
 
     def constants(self) -> dict[str, Any]:
         """The fields but the order, by name."""
-        return {name: value for name, value in vars(self).items() if name != "order"}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "order"}
 
 
 class Requantizer(RescalingUnit):

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from amaranth.lib.wiring import In, Out
 from ..stream.pipeline import Nest
 from ..vendor.base import Resources, Technology
 
-__all__ = ["Order", "Rescaling", "RescalingUnit", "count_channels"]
+__all__ = ["LaneUnits", "Order", "Rescaling", "RescalingUnit", "count_channels"]
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,14 @@ class RescalingUnit(wiring.Component):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class LaneUnits:
+    """Of units side by side: the latency of each, and what they cost together."""
+
+    latencies: tuple[int, ...]
+    cost: Resources
+
+
 class Rescaling(ABC):
     """The constants of all channels of a layer; with an `order` those of all classes of pixels, class by class.
 
@@ -151,6 +160,22 @@ class Rescaling(ABC):
     @abstractmethod
     def latency(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> int:
         """Of the unit."""
+
+    @cached_property
+    def _lane_units(self) -> dict[tuple[int, Shape, Shape, int, Technology], LaneUnits]:
+        """What `lane_units` has given: stages ask for the same in many of their foldings."""
+        return {}
+
+    def lane_units(self, lanes: int, *, accumulator: Shape, output: Shape, interval: int,
+                   technology: Technology) -> LaneUnits:
+        """Of `lanes` units side by side, each with its own channels (`of_lane`)."""
+        key = lanes, accumulator, output, interval, technology
+        if key not in self._lane_units:
+            arguments = {"accumulator": accumulator, "output": output, "interval": interval, "technology": technology}
+            parts = [self.of_lane(lane, lanes) for lane in range(lanes)]
+            self._lane_units[key] = LaneUnits(tuple(part.latency(**arguments) for part in parts),
+                                              sum((part.cost(**arguments) for part in parts), Resources()))
+        return self._lane_units[key]
 
 
 def count_channels(m: Module, valid: Value, channels: int, order: Order | None = None) -> Value:
