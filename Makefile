@@ -37,12 +37,12 @@ DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,
 BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
-.PHONY: help sim synth reweight program run check info quantize golden build boards doctor test test-all bench lint docs train wheel clean distclean
+.PHONY: help sim synth reweight program run check info quantize golden build boards doctor test test-all test-lowest upgrade bench lint docs train wheel clean distclean
 
 help: ## list the targets
 	@echo 'hwflow: an ONNX model in; bit-exact RTL simulation and a bitstream out.'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo 'Variables:'
 	@echo '  MODEL=x.onnx   the model; without it, the example models/digits_cnn.onnx and its data'
@@ -115,6 +115,15 @@ test-all: ## run all tests: every board, wheel, whole models [MODELS JOBS ARGS]
 	$(SETUP) --compiler --extras dev,synth
 	$(PYTEST) $(ARGS)
 
+test-lowest: ## run the tests but the slow ones with the lowest versions that pyproject.toml allows [JOBS ARGS]
+	@command -v '$(PYTHON)' >/dev/null || { echo "error: $(PYTHON) must be on PATH; install Python 3.11 or newer" >&2; exit 2; }
+	@mkdir -p build && '$(PYTHON)' tools/lowest.py > build/lowest.txt
+	@'$(PYTHON)' tools/bootstrap.py --venv '$(VENV)-lowest' --compiler --extras dev,synth --constraints build/lowest.txt
+	@'$(VENV)-lowest/bin/python' -m pytest -n $(JOBS) --dist worksteal -m 'not slow' $(ARGS)
+
+upgrade: ## install the newest versions and write them to constraints.txt; keep it when `make test` passes
+	$(SETUP) --compiler --extras dev,synth --upgrade
+
 bench: ## measure what docs/results.md reports [MODELS ARGS]
 	$(SETUP) --compiler --extras dev,synth
 	@'$(VENV)/bin/python' -m bench $(call option,models,$(MODELS)) $(ARGS)
@@ -138,7 +147,7 @@ wheel: ## build the wheel, into dist/
 
 clean: ## remove results and caches
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis ./*.egg-info
-	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 distclean: clean ## remove the virtual environment as well
-	rm -rf '$(VENV)'
+	rm -rf '$(VENV)' '$(VENV)-lowest'

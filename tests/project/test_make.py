@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections import namedtuple
 from pathlib import Path
 from types import ModuleType
@@ -138,6 +139,39 @@ def test_another_extra_and_a_changed_project_install_again(bootstrap, calls, mon
     monkeypatch.setattr(bootstrap, "PROJECT", str(changed))
     bootstrap.main()
     assert started(calls) == ["venv", "install", "install", "install"]
+
+
+def test_the_versions_are_those_of_the_constraints(bootstrap, calls, monkeypatch, tmp_path):
+    """Another version installs again; --upgrade takes the newest and writes what it installed, without hwflow."""
+    versions = tmp_path / "versions.txt"
+    versions.write_text("numpy==2.1.0\n")
+    monkeypatch.setattr(sys, "argv", ["bootstrap.py", "--venv", str(tmp_path / "env"), "--constraints", str(versions)])
+    bootstrap.main()
+    assert calls[-1][calls[-1].index("--constraint") + 1] == str(versions)
+    versions.write_text("numpy==2.2.0\n")
+    bootstrap.main()
+    assert started(calls) == ["venv", "install", "install"]
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--upgrade"])
+    frozen = "-e here\nnumpy==2.3.1\nfilelock==3.20.0\nhwflow @ file:///somewhere\n"
+    monkeypatch.setattr(bootstrap.subprocess, "check_output", lambda command, **options: frozen)
+    bootstrap.main()
+    assert "--constraint" not in calls[-1]
+    assert "--upgrade" in calls[-1]
+    first, *lines = versions.read_text().splitlines()
+    assert first.startswith("#")
+    assert lines == ["filelock==3.20.0", "numpy==2.3.1"]
+    assert bootstrap.installed(str(tmp_path / "env"), str(versions)) == set()
+
+
+def test_the_constraints_name_every_dependency_of_the_default_run_once():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = {re.split(r"[\[><=]", line)[0] for line in [*project["dependencies"], *extras["dev"], *extras["synth"]]}
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    names = [re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in lines]
+    assert len(names) == len(set(names))
+    assert {re.sub(r"[-_.]+", "-", name).lower() for name in wanted} <= set(names)
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.+!]+", line)] == []
 
 
 def test_killed_installation_starts_from_a_clean_environment(bootstrap, calls, monkeypatch, tmp_path):
