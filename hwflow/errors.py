@@ -6,13 +6,45 @@ what to do.  The command line prints the message alone, without a traceback, and
 
 from __future__ import annotations
 
-__all__ = ["AnswerIsNo", "HwflowError", "MissingTool", "ToolFailed"]
+from typing import Self
+
+__all__ = ["AnswerIsNo", "HwflowError", "MissingTool", "Refusal", "ToolFailed", "reason_of", "sentence"]
+
+
+def sentence(why: str, remedy: str = "", where: str = "") -> str:
+    """The message of a reason: `where: why; remedy`, without the parts that are empty."""
+    place, advice = f"{where}: " if where else "", f"; {remedy}" if remedy else ""
+    return f"{place}{why}{advice}"
 
 
 class HwflowError(Exception):
-    """The question was wrong: a bad file, an unknown name, an impossible setting.  Exit code 2."""
+    """The question was wrong: a bad file, an unknown name, an impossible setting.  Exit code 2.
+
+    `why` says what is wrong, `remedy` what to do, `where` which node or file it is about; the last two may be empty.
+    """
 
     exit_code = 2
+
+    def __init__(self, why: str, remedy: str = "", *, where: str = "") -> None:
+        super().__init__(sentence(why, remedy, where))
+        self.why, self.remedy, self.where = why, remedy, where
+
+    def at(self, where: str) -> Self:
+        """The same error, whose message begins with `where`."""
+        return type(self)(self.why, self.remedy, where=f"{where}: {self.where}" if self.where else where)
+
+
+class Refusal(ValueError):
+    """Values that cannot be together; whoever asked knows which node or layer they belong to, and says so."""
+
+    def __init__(self, why: str, remedy: str = "") -> None:
+        super().__init__(sentence(why, remedy))
+        self.why, self.remedy = why, remedy
+
+
+def reason_of(error: Exception) -> tuple[str, str]:
+    """Why `error` was raised, and what to do; its text and nothing where it has no such fields."""
+    return (error.why, error.remedy) if isinstance(error, HwflowError | Refusal) else (str(error), "")
 
 
 class MissingTool(HwflowError):

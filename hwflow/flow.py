@@ -34,7 +34,7 @@ from .layers.forms import with_room
 from .onnx.errors import LimitError
 from .onnx.inference.static_inputs import sizes_given
 from .quantize import Quantized, load_quantized, quantize, save_quantized
-from .quantize.problems import NoHardware, with_cuts
+from .quantize.problems import Cause, NoHardware, with_cuts
 from .quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
 from .quantize.settings_file import settings_from_yaml
 from .quantize.support import operators_without_hardware, require_small_frames
@@ -110,7 +110,7 @@ class Flow:
         if nodes > MAX_NODES or parameters > MAX_PARAMETERS:
             raise HwflowError(
                 f"a model that becomes hardware must have at most {MAX_NODES} nodes and {MAX_PARAMETERS} parameters, "
-                f"not {nodes} and {parameters}; choose a smaller model"
+                f"not {nodes} and {parameters}", "choose a smaller model"
             )
 
     def without_hardware(self) -> str:
@@ -129,7 +129,7 @@ class Flow:
             found = mapped(self.source, dict(settings.input_shapes), settings.limits, self.require_small_enough)
             if found.possible:  # the settings are what it is about
                 raise
-            tensors = {problem.why: problem.where for problem in error.problems if problem.where.startswith("tensor ")}
+            tensors = {problem.why: problem.where for problem in error.problems if problem.cause is Cause.TENSOR}
             raise NoHardware(tuple(replace(problem, where=tensors.get(problem.why, problem.where))
                                    for problem in found.all_problems)) from error
 
@@ -145,7 +145,7 @@ class Flow:
         if settings.settings is None:
             choices = QuantizationSettings() if settings.bits is None else settings_of_bits(*settings.bits)
         elif settings.bits is not None:
-            raise HwflowError("--bits and --settings must not be given together; write the widths into the file")
+            raise HwflowError("--bits and --settings must not be given together", "write the widths into the file")
         else:
             choices = settings_from_yaml(read_text(settings.settings), str(settings.settings), self.model)
         return replace(choices, hardware_argmax=True) if settings.hardware_argmax else choices
@@ -227,7 +227,7 @@ class Flow:
         """The user's plan as it stands in the file, None where there is none."""
         settings = self.settings
         if settings.plan and (settings.interval or settings.logic_multipliers):
-            raise HwflowError("--plan must not be given together with --interval or --logic-multipliers; the plan's "
+            raise HwflowError("--plan must not be given together with --interval or --logic-multipliers", "the plan's "
                               "file says all of that")
         return read_text(self.settings.plan) if self.settings.plan else None
 

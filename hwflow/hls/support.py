@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..errors import HwflowError
 from ..layers.base import HardwareLayer, LayerGraph
 
-__all__ = ["hardware_layers", "hardware_problems"]
+__all__ = ["LayerProblem", "hardware_layers", "hardware_problems", "layer_problems", "tensor_problems"]
 
 
-def hardware_problems(graph: LayerGraph) -> tuple[str, ...]:
-    """One line for each layer and tensor of `graph` that cannot become a stage or a stream."""
+@dataclass(frozen=True)
+class LayerProblem:
+    """A layer of `kind` that cannot become a stage; `why` is empty where no layer of its kind can."""
+
+    layer: str
+    kind: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"layer '{self.layer}' ({self.kind})" + (f": {self.why}" if self.why else " has no hardware yet")
+
+
+def layer_problems(graph: LayerGraph) -> tuple[LayerProblem, ...]:
+    """The layers of `graph` that cannot become stages, in order."""
     found = []
     for layer in graph.layers:
         if not isinstance(layer, HardwareLayer):
-            found.append(f"layer '{layer.name}' ({layer.kind}) has no hardware yet")
-        elif problem := layer.hardware_problem(graph):
-            found.append(f"layer '{layer.name}' ({layer.kind}): {problem}")
+            found.append(LayerProblem(layer.name, layer.kind, ""))
+        elif why := layer.hardware_problem(graph):
+            found.append(LayerProblem(layer.name, layer.kind, why))
+    return tuple(found)
+
+
+def tensor_problems(graph: LayerGraph) -> tuple[str, ...]:
+    """One line for each tensor of `graph` that cannot become a stream."""
+    found = []
     for name in graph.inputs:
         if name in graph.outputs:
             found.append(f"tensor '{name}' is an input and an output; there is nothing for hardware to do between them")
@@ -23,6 +43,11 @@ def hardware_problems(graph: LayerGraph) -> tuple[str, ...]:
         if not graph.consumers(name) and name not in graph.outputs:
             found.append(f"tensor '{name}' must be read by a layer or be an output; nothing reads it")
     return tuple(found)
+
+
+def hardware_problems(graph: LayerGraph) -> tuple[str, ...]:
+    """One line for each layer and tensor of `graph` that cannot become a stage or a stream."""
+    return (*map(str, layer_problems(graph)), *tensor_problems(graph))
 
 
 def hardware_layers(graph: LayerGraph) -> tuple[HardwareLayer, ...]:

@@ -15,6 +15,7 @@ from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
+from hwflow.errors import Refusal
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.hardware import divisors, shape_of
@@ -94,9 +95,9 @@ class Elementwise(HardwareLayer):
                 )
         exact = self.exact_format(graph)
         if exact.bits > _BITS or abs(self.zero_point) >= 1 << 31:
-            raise ValueError(
+            raise Refusal(
                 f"layer '{self.name}': the exact result must fit {_BITS} bits, and the zero point 32, not {exact} and "
-                f"{self.zero_point}; use smaller multipliers and a smaller shift"
+                f"{self.zero_point}", "use smaller multipliers and a smaller shift"
             )
         if self.low > self.high:
             raise ValueError(f"layer '{self.name}': low must not be above high, not {self.low} and {self.high}")

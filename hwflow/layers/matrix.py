@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hwflow.errors import Refusal
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
 
 __all__ = ["accumulator_format", "check_padding", "errors_of", "exact_type", "require"]
@@ -66,7 +67,7 @@ def check_padding(layer: str, pads: tuple[int, int, int, int], x: Tensor) -> Non
     """ValueError where there is padding but no integer of the input that means zero to pad with."""
     if any(pads) and not x.format.contains(np.array(x.zero_point)):
         why = "whose integers are -1 and +1" if x.format.bipolar else f"{x.format.low} to {x.format.high}"
-        raise ValueError(
-            f"layer '{layer}': input '{x.name}' is {x.format}, {why}: there is no zero ({x.zero_point}) to pad with; "
+        raise Refusal(
+            f"layer '{layer}': input '{x.name}' is {x.format}, {why}: there is no zero ({x.zero_point}) to pad with",
             "use a layer without padding"
         )

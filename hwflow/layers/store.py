@@ -55,7 +55,7 @@ def load_graph(folder: Path) -> LayerGraph:
         graph.check()
     except _DAMAGE as error:
         raise HwflowError(
-            f"'{folder}' must hold a layer graph ({GRAPH} and {ARRAYS}), which it does not: {_first(error)}; "
+            f"'{folder}' must hold a layer graph ({GRAPH} and {ARRAYS}), which it does not: {_first(error)}",
             "delete the folder and quantize again"
         ) from None
     return graph

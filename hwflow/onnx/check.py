@@ -126,7 +126,7 @@ def require_valid(source: Model | Document, limits: Limits = DEFAULT_LIMITS) -> 
     """
     errors = [finding for finding in check(source, limits=limits) if _prevents_evaluation(finding)]
     if len(errors) == 1:
-        raise HwflowError(str(errors[0]))
+        raise HwflowError(errors[0].message, errors[0].advice, where=errors[0].path)
     if errors:
         lines = "\n".join(f"  {finding}" for finding in errors)
         raise HwflowError(f"the model must follow the rules of ONNX and of hwflow, not break {len(errors)}:\n{lines}")

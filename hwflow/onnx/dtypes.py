@@ -92,8 +92,8 @@ def element_type(code: int, what: str) -> ElementType:
     entry = _BY_CODE.get(code)
     if entry is None:
         raise InvalidModel(
-            f"the element type of {what} must be one of ONNX's {len(ELEMENT_TYPES)}, not number {code}; "
-            f"export the model again"
+            f"the element type of {what} must be one of ONNX's {len(ELEMENT_TYPES)}, not number {code}",
+            "export the model again"
         )
     return entry
 
@@ -102,7 +102,7 @@ def element_type_of(dtype: np.dtype[np.generic], what: str) -> ElementType:
     """The element type that a numpy type is written as; `what` names the tensor or value in the message."""
     entry = _BY_DTYPE.get(np.dtype(np.object_) if dtype.kind in "UTO" else dtype)
     if entry is None:
-        raise InvalidModel(f"the type of {what} must be one that ONNX has, not {dtype}; convert the array first")
+        raise InvalidModel(f"the type of {what} must be one that ONNX has, not {dtype}", "convert the array first")
     return entry
 
 

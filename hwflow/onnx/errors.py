@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from hwflow.errors import HwflowError
 
 __all__ = [
+    "ChecksumError",
     "ConversionError",
     "EvaluationError",
     "FormatError",
     "InvalidModel",
     "LimitError",
+    "MissingDataError",
     "SecurityError",
     "ShapeError",
     "ShapeLimitError",
@@ -39,8 +41,8 @@ class Unconverted:
 class ConversionError(HwflowError):
     """The model cannot be written for the wanted operator set; `nodes` says which of its nodes cannot."""
 
-    def __init__(self, message: str, nodes: tuple[Unconverted, ...] = ()) -> None:
-        super().__init__(message)
+    def __init__(self, why: str, remedy: str = "", *, where: str = "", nodes: tuple[Unconverted, ...] = ()) -> None:
+        super().__init__(why, remedy, where=where)
         self.nodes = nodes
 
 
@@ -54,6 +56,14 @@ class InvalidModel(HwflowError):
 
 class TensorDataError(InvalidModel):
     """A tensor's data does not fit its type and dims."""
+
+
+class MissingDataError(TensorDataError):
+    """The file with a tensor's data is not there."""
+
+
+class ChecksumError(TensorDataError):
+    """The file with a tensor's data is not the one that the model was written with."""
 
 
 class SecurityError(HwflowError):

@@ -79,7 +79,7 @@ class Meter:
         """A tensor is about to be made.  Negative dims are refused too."""
         size = math.prod(shape) * dtype.itemsize
         if any(d < 0 for d in shape):
-            raise LimitError(f"{what}: the dims must be 0 or more, not {list(shape)}; this file cannot be trusted")
+            raise LimitError(f"{what}: the dims must be 0 or more, not {list(shape)}", "this file cannot be trusted")
         if size > self.limits.tensor_bytes:
             raise self._error(what, "tensor_bytes", size)
         if self.used_bytes + size > self.limits.total_bytes:
@@ -118,6 +118,6 @@ class Meter:
     def _error(self, what: str, name: str, amount: float) -> LimitError:
         thing, unit = _MEANINGS[name]
         return LimitError(
-            f"{what}: {thing} must be at most {getattr(self.limits, name):,} {unit} ({name}), not {amount:,}; "
-            f"if you trust the model, raise it with --limit {name}={amount}"
+            f"{thing} must be at most {getattr(self.limits, name):,} {unit} ({name}), not {amount:,}",
+            f"if you trust the model, raise it with --limit {name}={amount}", where=what
         )

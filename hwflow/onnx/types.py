@@ -58,7 +58,7 @@ def value_type(proto: pb.TypeProto, what: str, depth: int = 0) -> ValueType | No
     and for negative dims, LimitError for types in types deeper than any program writes them.
     """
     if depth > _DEPTH:
-        raise LimitError(f"the type of {what} must not be nested deeper than {_DEPTH} types; simplify the model")
+        raise LimitError(f"the type of {what} must not be nested deeper than {_DEPTH} types", "simplify the model")
     kind = proto.WhichOneof("value")
     if kind == "tensor_type" or kind == "sparse_tensor_type":
         part = proto.tensor_type if kind == "tensor_type" else proto.sparse_tensor_type
@@ -88,7 +88,9 @@ def shape_of(shape: pb.TensorShapeProto, what: str) -> tuple[Dim, ...]:
     for dim in shape.dim:
         if dim.HasField("dim_value"):
             if dim.dim_value < -1:
-                raise InvalidModel(f"a dim of {what} must not be negative, not {dim.dim_value}; export the model again")
+                raise InvalidModel(
+                    f"a dim of {what} must not be negative, not {dim.dim_value}", "export the model again"
+                )
             dims.append(None if dim.dim_value == -1 else dim.dim_value)
         else:
             dims.append(size_name(text(dim.dim_param)))
@@ -98,7 +100,9 @@ def shape_of(shape: pb.TensorShapeProto, what: str) -> tuple[Dim, ...]:
 def text(value: str | bytes) -> str:
     """A string field; protobuf hands out the bytes where they are no UTF-8.  Raises InvalidModel for those."""
     if isinstance(value, bytes):
-        raise InvalidModel(f"names must be UTF-8 text, not {value[:40]!r}; the file is damaged, export the model again")
+        raise InvalidModel(
+            f"names must be UTF-8 text, not {value[:40]!r}", "the file is damaged, export the model again"
+        )
     return value
 
 
@@ -111,7 +115,7 @@ def type_proto(kind: ValueType | None) -> pb.TypeProto:
 
 def _fill(proto: pb.TypeProto, kind: ValueType | None, depth: int) -> None:
     if depth > _DEPTH:
-        raise LimitError(f"types must not be nested deeper than {_DEPTH}; simplify the model")
+        raise LimitError(f"types must not be nested deeper than {_DEPTH}", "simplify the model")
     match kind:
         case TensorType() | SparseTensorType():
             part = proto.tensor_type if isinstance(kind, TensorType) else proto.sparse_tensor_type

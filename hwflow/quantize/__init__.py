@@ -136,18 +136,20 @@ def _require_values(model: Model) -> None:
     """Hardware has something to read, and every tensor has elements whose range can be measured."""
     graph = model.graph
     if not graph.inputs:
-        raise HwflowError("the model must have an input, not none; what it gives is constant and needs no hardware")
+        raise HwflowError("the model must have an input, not none", "what it gives is constant and needs no hardware")
     for value in graph.inputs:
         shape = list((value.tensor and value.tensor.shape) or ())
         if 0 in shape:
-            raise HwflowError(f"input '{value.name}' must have elements, not the shape {shape}; export it with another")
+            raise HwflowError(
+                f"input '{value.name}' must have elements, not the shape {shape}", "export it with another"
+            )
     for node in graph.nodes:
         for name in node.outputs:
             kind = graph.tensor_type(name) if name else None
             if kind is not None and 0 in (kind.shape or ()):
-                shape = list(kind.shape or ())
                 raise HwflowError(
-                    f"tensor '{name}' of {node.label} must have elements, not the shape {shape}; leave out such parts"
+                    f"tensor '{name}' of {node.label} must have elements, not the shape {list(kind.shape or ())}",
+                    "leave out such parts"
                 )
 
 
@@ -166,7 +168,7 @@ def _require_no_widths(settings: QuantizationSettings) -> None:
     chosen = choices_of_widths(settings)
     if chosen:
         raise HwflowError(
-            f"settings of a model that is quantized already must be output stages alone, not {chosen[0]}; "
+            f"settings of a model that is quantized already must be output stages alone, not {chosen[0]}",
             "its widths and scales stand in the file: start from the float model to choose them"
         )
 

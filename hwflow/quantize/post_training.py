@@ -149,7 +149,7 @@ def _check_types(model: Model, found: tuple[Point, ...]) -> None:
         kind = model.graph.tensor_type(point.tensor)
         if kind is not None and kind.dtype.kind != "f":
             raise HwflowError(
-                f"tensor '{point.tensor}' of '{point.owner}' must be float to become integers, not {kind.dtype}; "
+                f"tensor '{point.tensor}' of '{point.owner}' must be float to become integers, not {kind.dtype}",
                 "let one Where read it, that chooses between functions of the same tensor"
             )
 
@@ -178,7 +178,7 @@ def _check_padding(prepared: Prepared, activations: Mapping[str, ActivationForm]
         if source in activations and activations[source].format.bipolar:
             raise HwflowError(
                 f"settings: {owners[source]} must have more than one symmetric bit, because '{node.name}' pads "
-                f"'{source}' with zeros, and there are only -1 and +1; take 2 bits, or symmetric: false"
+                f"'{source}' with zeros, and there are only -1 and +1", "take 2 bits, or symmetric: false"
             )
 
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hwflow.errors import HwflowError
 from hwflow.onnx.model import Graph, Node
 from hwflow.onnx.rewrite.extract import Cuts
 
-__all__ = ["NoHardware", "Problem", "raise_all", "with_cuts"]
+__all__ = ["Cause", "NoHardware", "Problem", "raise_all", "with_cuts"]
+
+
+class Cause(enum.Enum):
+    """NODE: the node itself.  NEIGHBOUR: what is before or after it, and different in a part of the model.
+
+    TENSOR: a constant, whoever reads it.
+    """
+
+    NODE = "node"
+    NEIGHBOUR = "neighbour"
+    TENSOR = "tensor"
 
 
 @dataclass(frozen=True)
@@ -19,10 +31,15 @@ class Problem:
     where: str
     why: str
     remedy: str
+    cause: Cause = Cause.NODE
 
     @staticmethod
-    def of(node: Node, why: str, remedy: str) -> Problem:
-        return Problem(node.label, why, remedy)
+    def of(node: Node, why: str, remedy: str, cause: Cause = Cause.NODE) -> Problem:
+        return Problem(node.label, why, remedy, cause)
+
+    @staticmethod
+    def of_tensor(name: str, why: str, remedy: str) -> Problem:
+        return Problem(f"tensor '{name}'", why, remedy, Cause.TENSOR)
 
 
 #: The advice that gets the command which does it.
@@ -39,7 +56,7 @@ def with_cuts(problems: Iterable[Problem], graph: Graph) -> tuple[Problem, ...]:
             command = cuts.command(node)
             how = CUT if "--to" in command else "cut it off"
             text = problem.remedy.replace(CUT, f"{how} with {command}" if command else CUT)
-            problem = Problem(problem.where, problem.why, text)
+            problem = replace(problem, remedy=text)
         made.append(problem)
     return tuple(made)
 

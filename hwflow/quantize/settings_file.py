@@ -167,7 +167,7 @@ def _check_numbers(value: Any, source: str, path: tuple[str, ...]) -> None:
         for inner in value:
             _check_numbers(inner, source, path)
         if value[0] > value[1]:
-            raise HwflowError(f"{place} must be two numbers, the smaller first, not {value}; swap them")
+            raise HwflowError(f"{place} must be two numbers, the smaller first, not {value}", "swap them")
 
 
 def _layer(body: Mapping[str, Any], default: LayerSettings) -> LayerSettings:

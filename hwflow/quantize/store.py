@@ -55,7 +55,8 @@ def load_quantized(folder: Path) -> Quantized:
         views, originals = (_read_views(folder / name) for name in (_VIEWS, _ORIGINALS))
     except (OSError, ValueError, KeyError, TypeError, UnicodeDecodeError, zipfile.BadZipFile) as error:
         raise HwflowError(
-            f"'{folder}' must hold a quantized model, which it does not ({error}); delete the folder and quantize again"
+            f"'{folder}' must hold a quantized model, which it does not ({error})",
+            "delete the folder and quantize again"
         ) from None
     return Quantized(graph, prologue, epilogue, tuple(notes), qdq, twin, views, settings, original, originals, warnings)
 

@@ -66,7 +66,7 @@ def require_small_frames(graph: Graph) -> None:
             if size > MAX_ELEMENTS:
                 raise HwflowError(
                     f"a tensor of a model that becomes hardware must have at most {MAX_ELEMENTS} elements, and "
-                    f"'{name}' {list(kind.shape)} has {size}; scale the images down, or cut them into parts")
+                    f"'{name}' {list(kind.shape)} has {size}", "scale the images down, or cut them into parts")
 
 
 def unsupported(model: Model) -> list[Problem]:
@@ -185,4 +185,4 @@ def _bad_constants(graph: Graph) -> Iterator[Problem]:
             users = " and ".join(node.label for node in read[name][:2])
             where = [int(k) for k in bad[0]]
             why = f"weights must be finite, not {value[tuple(where)]} at {where} ({len(bad)} such entries; in {users})"
-            yield Problem(f"tensor '{name}'", why, "train or export the model again")
+            yield Problem.of_tensor(name, why, "train or export the model again")

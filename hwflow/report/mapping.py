@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ..errors import HwflowError
-from ..hls.support import hardware_problems
+from ..errors import HwflowError, sentence
+from ..hls.support import tensor_problems
 from ..layers.base import LayerGraph
 from ..onnx import Model, infer, simplify
 from ..onnx.inference.static import suiting_inputs
@@ -28,7 +28,7 @@ from ..quantize.graphs import consumers, dynamic_inputs, host_prefix, host_suffi
 from ..quantize.operators import HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, QUANTIZERS
 from ..quantize.passes.floats import float_note, floats_to_float32
 from ..quantize.passes.opset import convert_old
-from ..quantize.problems import NoHardware, Problem, with_cuts
+from ..quantize.problems import Cause, NoHardware, Problem, with_cuts
 from ..quantize.settings import (
     ActivationSettings,
     LayerSettings,
@@ -53,11 +53,6 @@ ASSUMED = QuantizationSettings(
     ),
     equalize=False,
 )
-
-#: What is only true of a part of a model: its neighbours are inputs and outputs there.
-ARTEFACTS = ("reads values that are not quantized", "stands behind a node that runs on the host",
-             "is computed from the input on the host alone", "joins values that are not quantized with integers",
-             "the first layer must read")
 
 WITHOUT_OPERATOR = "write it with operators of ONNX, or as a function in the model"
 WITHOUT_STAGE = "`hwflow golden` runs it; for hardware, replace it in the model before the export"
@@ -187,7 +182,7 @@ class _Look:
 
     def whole(self, error: HwflowError) -> None:
         """Something about the model as a whole."""
-        why, _, remedy = " ".join(str(error).split()).partition("; ")
+        why, remedy = (" ".join(text.split()) for text in (sentence(error.why, where=error.where), error.remedy))
         self.general.append(Problem("the model", why, remedy))
 
     def add(self, problem: Problem) -> None:
@@ -211,13 +206,13 @@ class _Look:
                     self.whole(error)
                 return None
             except MemoryError:
-                self.whole(HwflowError("needs more memory than this machine has; choose a smaller model"))
+                self.whole(HwflowError("needs more memory than this machine has", "choose a smaller model"))
                 return None
             else:
                 self._layers(quantized.graph, whole=first)
                 return quantized if first else None
             for problem in problems:
-                if first or not problem.why.startswith(ARTEFACTS):
+                if first or problem.cause is not Cause.NEIGHBOUR:  # the neighbours of a part are not the model's
                     self.add(problem)
             smaller = _without(part, {place for p in problems if (place := _Places(part.graph).index(p.where))
                                       is not None})
@@ -233,11 +228,10 @@ class _Look:
     def _layers(self, graph: LayerGraph, *, whole: bool) -> None:
         """What the golden model runs and hardware does not."""
         for layer, why in layers_without_hardware(graph).items():
-            self.add(Problem(f"'{layer}' (layer)", why.removesuffix("; the golden model runs it"), WITHOUT_STAGE))
+            self.add(Problem(f"'{layer}' (layer)", why, WITHOUT_STAGE))
         if whole:
-            for line in hardware_problems(graph):
-                if not line.startswith("layer "):
-                    self.general.append(Problem("the model", line, "change it in the model before the export"))
+            for line in tensor_problems(graph):
+                self.general.append(Problem("the model", line, "change it in the model before the export"))
 
     def result(
         self, static: Model | None, quantized: Quantized | None, forms: Mapping[str, str] | None = None

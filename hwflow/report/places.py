@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..errors import HwflowError
-from ..hls.support import hardware_problems
-from ..layers.base import HardwareLayer, LayerGraph
+from ..hls.support import hardware_problems, layer_problems
+from ..layers.base import LayerGraph
 from ..onnx import Model, simplify
 from ..onnx.limits import DEFAULT_LIMITS
 from ..onnx.model import Node
@@ -88,13 +88,7 @@ def without_hardware(graph: LayerGraph) -> str | None:
 
 def layers_without_hardware(graph: LayerGraph) -> dict[str, str]:
     """By layer, which is named like its node, why it cannot become a stage."""
-    found = {}
-    for layer in graph.layers:
-        if not isinstance(layer, HardwareLayer):
-            found[layer.name] = f"{layer.kind} has no hardware yet; the golden model runs it"
-        elif problem := layer.hardware_problem(graph):
-            found[layer.name] = problem
-    return found
+    return {found.layer: found.why or f"{found.kind} has no hardware yet" for found in layer_problems(graph)}
 
 
 def nodes_without_operator(model: Model) -> dict[int, str]:
@@ -146,7 +140,9 @@ def _with_shapes(
     graph = model.graph
     kept = {name for node in graph.nodes for name in node.outputs if name}
     reasons = {problem.where: problem.why for problem in unsupported(model)}
-    layers = {} if quantized is None else layers_without_hardware(quantized.graph)
+    layers = {} if quantized is None else {
+        found.layer: found.why or f"{found.kind} has no hardware yet; the golden model runs it"
+        for found in layer_problems(quantized.graph)}
     if quantized is None:
         inside = host_prefix(graph, HOST_BEFORE & (QUANTIZERS | HOST_ONLY))
         inside |= host_suffix(graph, HOST_AFTER & (LAYOUT | HOST_ONLY))

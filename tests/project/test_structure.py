@@ -94,3 +94,22 @@ def test_functions_stay_short():
                 if length > (MAX_ELABORATE if node.name == "elaborate" else MAX_FUNCTION):
                     long[f"{file.relative_to(ROOT)}:{node.lineno} {node.name}"] = length
     assert long == {}
+
+
+#: Methods that take texts apart, and the fields of errors and problems whose text nobody may look into.
+TAKES_APART = {"startswith", "endswith", "partition", "rpartition", "split", "removeprefix", "removesuffix"}
+REASONS = {"why", "remedy"}
+
+
+def test_reasons_are_fields_and_not_taken_out_of_messages() -> None:
+    """Errors and problems have the fields why, remedy and where (hwflow/errors.py)."""
+    wrong = []
+    for file in python_files(PACKAGES["hwflow"]):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TAKES_APART:
+                joint = any(isinstance(arg, ast.Constant) and str(arg.value).startswith("; ") for arg in node.args)
+                held = node.func.value
+                name = getattr(held, "attr", getattr(held, "id", ""))
+                if joint or name in REASONS or ast.unparse(held) in ("str(error)", "str(problem)"):
+                    wrong.append((str(file), node.lineno, ast.unparse(node)))
+    assert not wrong

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from hwflow.onnx import onnx_pb2 as pb
-from hwflow.onnx.errors import LimitError, SecurityError, TensorDataError
+from hwflow.onnx.errors import ChecksumError, LimitError, MissingDataError, SecurityError, TensorDataError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["KEYS", "ExternalData", "ExternalFiles", "external_data"]
@@ -47,13 +47,13 @@ def external_data(tensor: pb.TensorProto, what: str) -> ExternalData:
     for entry in tensor.external_data:
         if entry.key in entries:
             raise TensorDataError(
-                f"'{entry.key}' of the external data of {what} must be there once, not twice; export the model again"
+                f"'{entry.key}' of the external data of {what} must be there once, not twice", "export the model again"
             )
         entries[entry.key] = entry.value
     location = entries.get("location")
     if location is None:
         raise TensorDataError(
-            f"the external data of {what} must name its file, not leave it out; export the model again"
+            f"the external data of {what} must name its file, not leave it out", "export the model again"
         )
     if isinstance(location, bytes):
         raise TensorDataError(f"the file of the external data of {what} must have a UTF-8 name, not {location!r}")
@@ -68,8 +68,8 @@ def _number(entries: dict[str, str], key: str, what: str) -> int | None:
         return None
     if not (isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= _DIGITS):
         raise TensorDataError(
-            f"'{key}' of the external data of {what} must be a number of bytes, not {text[:40]!r}; "
-            f"export the model again"
+            f"'{key}' of the external data of {what} must be a number of bytes, not {text[:40]!r}",
+            "export the model again"
         )
     return int(text)
 
@@ -93,18 +93,18 @@ class ExternalFiles:
         data = external_data(tensor, what)
         if self._folder is None:
             raise SecurityError(
-                f"{what} keeps its data in {data.location!r}; load the model from its file, or name the folder"
+                f"{what} keeps its data in {data.location!r}", "load the model from its file, or name the folder"
             )
         if data.length is not None and data.length != size:
             raise TensorDataError(
-                f"the external data of {what} must be {size} bytes long, not {data.length}; export the model again"
+                f"the external data of {what} must be {size} bytes long, not {data.length}", "export the model again"
             )
         path = _inside(data.location, what)
         mapped = self._map(path, self._folder, data, what)
         if data.offset + size > len(mapped):
             raise TensorDataError(
                 f"the external data of {what} must lie within {data.location!r} ({len(mapped)} bytes), "
-                f"not at bytes {data.offset} to {data.offset + size}; copy the whole file again"
+                f"not at bytes {data.offset} to {data.offset + size}", "copy the whole file again"
             )
         self._verify(path, data, mapped, what)
         return mapped[data.offset : data.offset + size]
@@ -118,7 +118,7 @@ class ExternalFiles:
                 except (OSError, ValueError) as error:  # it has just become shorter, or cannot be mapped where it is
                     raise TensorDataError(
                         f"the external data of {what} must be in a file that can be mapped, "
-                        f"not {data.location[:200]!r} ({error}); copy the model and its data to a local disk"
+                        f"not {data.location[:200]!r} ({error})", "copy the model and its data to a local disk"
                     ) from None
                 self._maps[path] = memoryview(mapped)
         return self._maps[path]
@@ -130,22 +130,22 @@ class ExternalFiles:
         if len(mapped) > self._limits.total_bytes:  # a file with holes costs nothing to make
             raise LimitError(
                 f"{what}: total_bytes must be at most {self._limits.total_bytes:,}, not {len(mapped):,} to verify "
-                f"{data.location!r}; if you trust the model, raise it with --limit total_bytes=NUMBER"
+                f"{data.location!r}", "if you trust the model, raise it with --limit total_bytes=NUMBER"
             )
         if path not in self._sums:
             self._sums[path] = hashlib.sha1(mapped, usedforsecurity=False).hexdigest()
         found = self._sums[path]
         if found != data.checksum.lower():
-            raise TensorDataError(
-                f"the external data of {what} must have the checksum {data.checksum[:80]}, not {found}; "
+            raise ChecksumError(
+                f"the external data of {what} must have the checksum {data.checksum[:80]}, not {found}",
                 f"copy {data.location!r} again"
             )
 
 
 def _outside(location: str, what: str) -> SecurityError:
     return SecurityError(
-        f"the external data of {what} must lie in the model's folder, not at {location[:200]!r}; "
-        f"copy it beside the model and do not trust the file otherwise"
+        f"the external data of {what} must lie in the model's folder, not at {location[:200]!r}",
+        "copy it beside the model and do not trust the file otherwise"
     )
 
 
@@ -199,14 +199,14 @@ def _open_plain(name: str, at: int, location: str, what: str) -> int:
 def _require_plain(status: os.stat_result, location: str, what: str) -> None:
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:  # a second hard link is a file of some other folder
         raise SecurityError(
-            f"the external data of {what} must be a plain file with a single name, not what {location[:200]!r} is; "
-            f"copy it beside the model"
+            f"the external data of {what} must be a plain file with a single name, not what {location[:200]!r} is",
+            "copy it beside the model"
         )
 
 
-def _missing(location: str, error: OSError | ValueError, what: str) -> TensorDataError:
+def _missing(location: str, error: OSError | ValueError, what: str) -> MissingDataError:
     reason = getattr(error, "strerror", None) or "its name is no file name"
-    return TensorDataError(
-        f"the external data of {what} must be in {location[:200]!r} beside the model, not missing ({reason}); "
-        f"copy that file too"
+    return MissingDataError(
+        f"the external data of {what} must be in {location[:200]!r} beside the model, not missing ({reason})",
+        "copy that file too"
     )

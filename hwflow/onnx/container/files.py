@@ -68,7 +68,7 @@ def read(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> Do
         try:
             data = memoryview(parse_text(data))
         except HwflowError as error:
-            raise type(error)(f"{path}: {error}") from None
+            raise error.at(str(path)) from None
     return _parse(data, str(path), path.parent, limits)
 
 
@@ -83,7 +83,7 @@ def _model(document: Document) -> Model:
     try:
         return read_model(document)
     except HwflowError as error:
-        raise type(error)(f"{document.name}: {error}") from None
+        raise error.at(document.name) from None
 
 
 def _read(path: Path) -> memoryview:
@@ -91,15 +91,15 @@ def _read(path: Path) -> memoryview:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not block
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        raise HwflowError(f"{path}: there is no such file; check the path") from None
+        raise HwflowError(f"{path}: there is no such file", "check the path") from None
     except OSError as error:
         raise _unreadable(path, error) from None
     try:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
-            raise HwflowError(f"{path}: must be an ONNX file, not a folder; name the .onnx file in it")
+            raise HwflowError(f"{path}: must be an ONNX file, not a folder", "name the .onnx file in it")
         if not stat.S_ISREG(status.st_mode):
-            raise HwflowError(f"{path}: must be an ONNX file, not a pipe or a device; save the model to a file first")
+            raise HwflowError(f"{path}: must be an ONNX file, not a pipe or a device", "save the model to a file first")
         if status.st_size > _SMALL:
             with suppress(OSError, ValueError):  # a file system that cannot map, or the file has just become shorter
                 return memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ))
@@ -113,25 +113,25 @@ def _read(path: Path) -> memoryview:
 
 def _unreadable(path: Path, error: OSError) -> HwflowError:
     remedy = "its permissions" if error.errno in (errno.EACCES, errno.EPERM) else "the path and the disk"
-    return HwflowError(f"{path}: cannot be read ({error.strerror}); check {remedy}")
+    return HwflowError(f"{path}: cannot be read ({error.strerror})", f"check {remedy}")
 
 
 def _parse(data: memoryview, name: str, folder: Path | None, limits: Limits) -> Document:
     if not data:
-        raise FormatError(f"{name}: must be an ONNX model, not empty; export or copy it again")
+        raise FormatError(f"{name}: must be an ONNX model, not empty", "export or copy it again")
     message, lifted = lift(data)
     if len(message) > _UNCOUNTED and has_more_messages(message, limits.messages):
         raise LimitError(
-            f"{name}: a file must consist of at most {limits.messages:,} messages, not of more; "
-            f"if you trust the model, raise it with --limit messages=NUMBER"
+            f"{name}: a file must consist of at most {limits.messages:,} messages, not of more",
+            "if you trust the model, raise it with --limit messages=NUMBER"
         )
     try:
         proto = pb.ModelProto.FromString(message)
     except UnicodeDecodeError:  # protobuf's Python implementation; the compiled one leaves the test to the reader
-        raise FormatError(f"{name}: names must be UTF-8 text; the file is damaged, export the model again") from None
+        raise FormatError(f"{name}: names must be UTF-8 text", "the file is damaged, export the model again") from None
     except (DecodeError, RecursionError):
         if is_nested_too_deep(data):
-            raise LimitError(f"{name}: {TOO_DEEP}") from None
+            raise LimitError(*TOO_DEEP, where=name) from None
         raise FormatError(f"{name}: {why_not_onnx(data)}") from None
     return Document(proto, name, folder, limits, lifted)
 
@@ -146,16 +146,18 @@ def save(
     """
     path = Path(path)
     if path.suffix.lower() == ".onnxtxt":
-        raise HwflowError(f"{path}: protobuf text must not be called .onnxtxt, which is another format; use .textproto")
+        raise HwflowError(
+            f"{path}: protobuf text must not be called .onnxtxt, which is another format", "use .textproto"
+        )
     if external is None:
         external = sum(array.nbytes for array in model.graph.initializers.values()) > _MAX_INSIDE
     location = f"{path.name}.data" if external is True else external or ""
     if external and (Path(location).name != location or location in ("", ".", "..", path.name) or "\\" in location):
         raise HwflowError(
-            f"{path}: the data file must be named beside the model, not {location!r}; choose another name"
+            f"{path}: the data file must be named beside the model, not {location!r}", "choose another name"
         )
     if location.encode("utf-8", "replace").decode("utf-8") != location:  # the model could not name it
-        raise HwflowError(f"{path}: the data file must have a UTF-8 name, not {location!r}; choose another name")
+        raise HwflowError(f"{path}: the data file must have a UTF-8 name, not {location!r}", "choose another name")
     require_plain_target(path)
     if location:
         require_plain_target(path.with_name(location))
@@ -163,7 +165,7 @@ def save(
         _save(model, path, location, checksum)
     except OSError as error:
         raise HwflowError(
-            f"{path}: the folder must exist and be writable ({error.strerror}); choose another place for the model"
+            f"{path}: the folder must exist and be writable ({error.strerror})", "choose another place for the model"
         ) from None
 
 

@@ -82,7 +82,7 @@ def load_operator_set(path: str | os.PathLike[str]) -> OperatorSet:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise HwflowError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+        raise HwflowError(f"{path}: cannot be read ({error.strerror})", "check the path") from None
     return read_operator_set(data, str(path))
 
 
@@ -103,7 +103,7 @@ def read_operator_set(data: bytes, name: str = "the operator set") -> OperatorSe
         found = _operator_set(proto)
         _check(found)
     except HwflowError as error:
-        raise type(error)(f"{name}: {error}") from None
+        raise error.at(name) from None
     return found
 
 
@@ -136,20 +136,20 @@ def _unknown(proto: operators_pb2.OperatorSetProto) -> bytes:
 
 def _check(found: OperatorSet) -> None:
     if not 1 <= found.ir_version <= MAX_IR_VERSION:
-        raise InvalidModel(f"the IR version must be 1 to {MAX_IR_VERSION}, not {found.ir_version}; update hwflow")
+        raise InvalidModel(f"the IR version must be 1 to {MAX_IR_VERSION}, not {found.ir_version}", "update hwflow")
     if not 1 <= found.version <= _MAX_VERSION:
         raise InvalidModel(
-            f"the version of an operator set must be 1 to {_MAX_VERSION}, not {found.version}; count from 1"
+            f"the version of an operator set must be 1 to {_MAX_VERSION}, not {found.version}", "count from 1"
         )
     if not found.domain and any(not versions_of("", entry.name) for entry in found.operators):
-        raise InvalidModel("an operator set must name its domain, not ONNX's own; give it a reverse-DNS name")
+        raise InvalidModel("an operator set must name its domain, not ONNX's own", "give it a reverse-DNS name")
     seen: set[str] = set()
     for entry in found.operators:
         if not entry.name or entry.name in seen:
-            raise InvalidModel(f"each operator must have a name of its own, not '{entry.name}'; rename it")
+            raise InvalidModel(f"each operator must have a name of its own, not '{entry.name}'", "rename it")
         if not 1 <= entry.since <= found.version:
             raise InvalidModel(
-                f"operator '{entry.name}' must be since version 1 to {found.version}, not {entry.since}; correct it"
+                f"operator '{entry.name}' must be since version 1 to {found.version}, not {entry.since}", "correct it"
             )
         seen.add(entry.name)
 
@@ -160,7 +160,7 @@ def require_distinct(sets: Iterable[OperatorSet]) -> None:
     for found in sets:
         if found.key in seen:
             domain = found.domain or "ai.onnx"
-            raise InvalidModel(f"version {found.version} of '{domain}' must be defined once, not twice; remove one")
+            raise InvalidModel(f"version {found.version} of '{domain}' must be defined once, not twice", "remove one")
         seen.add(found.key)
 
 

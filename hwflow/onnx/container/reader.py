@@ -41,7 +41,7 @@ def read_model(document: Document) -> Model:
     """
     proto = document.proto
     if not proto.HasField("graph"):
-        raise InvalidModel("the model must have a graph, not none; export the model again")
+        raise InvalidModel("the model must have a graph, not none", "export the model again")
     _check_ir_version(proto)
     reader = _Reader(document, has_unknown_fields(proto))
     return Model(
@@ -69,8 +69,8 @@ def _check_ir_version(proto: pb.ModelProto) -> None:
     if not 1 <= proto.ir_version <= MAX_IR_VERSION:
         found = proto.ir_version if proto.HasField("ir_version") else "absent"
         raise InvalidModel(
-            f"the IR version of the model must be 1 to {MAX_IR_VERSION}, not {found}; "
-            f"export it with a version of ONNX that is known here, or update hwflow"
+            f"the IR version of the model must be 1 to {MAX_IR_VERSION}, not {found}",
+            "export it with a version of ONNX that is known here, or update hwflow"
         )
 
 
@@ -81,7 +81,7 @@ def _opsets(imports: Iterable[pb.OperatorSetIdProto]) -> dict[str, int]:
         if versions.setdefault(domain, entry.version) != entry.version:
             raise InvalidModel(
                 f"operator set '{domain or 'ai.onnx'}' must be imported once, "
-                f"not as version {versions[domain]} and {entry.version}; export the model again"
+                f"not as version {versions[domain]} and {entry.version}", "export the model again"
             )
     return versions
 
@@ -90,7 +90,7 @@ def _unique(items: Iterable[tuple[str, Any]], what: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in items:
         if name in found:
-            raise InvalidModel(f"{what} '{name}' must be there once, not twice; export the model again")
+            raise InvalidModel(f"{what} '{name}' must be there once, not twice", "export the model again")
         found[name] = value
     return found
 
@@ -118,8 +118,8 @@ class _Reader:
     def graph(self, proto: pb.GraphProto, path: str, depth: int) -> Graph:
         if depth > self.document.limits.depth:
             raise LimitError(
-                f"{path} must not be nested deeper than {self.document.limits.depth} graphs; "
-                f"simplify the model, or raise it with --limit depth=NUMBER"
+                f"{path} must not be nested deeper than {self.document.limits.depth} graphs",
+                "simplify the model, or raise it with --limit depth=NUMBER"
             )
         initializers = _unique(
             ((text(t.name), self.tensor(t, f"initializer '{t.name}'")) for t in proto.initializer), "initializer"
@@ -132,7 +132,7 @@ class _Reader:
             "sparse initializer",
         )
         for name in initializers.keys() & sparse.keys():
-            raise InvalidModel(f"initializer '{name}' must be dense or sparse, not both; export the model again")
+            raise InvalidModel(f"initializer '{name}' must be dense or sparse, not both", "export the model again")
         inputs = [self.value(v) for v in proto.input]
         fed = [v for v in inputs if v.name not in initializers and v.name not in sparse]
         overridable = [v for v in inputs if v.name in initializers or v.name in sparse]
@@ -158,7 +158,9 @@ class _Reader:
             name = text(info.name)
             kind = value_type(info.type, f"value '{name}'")
             if kind is not None and types.setdefault(name, kind) != kind:
-                raise InvalidModel(f"the type of value '{name}' must be stated once, not twice; export the model again")
+                raise InvalidModel(
+                    f"the type of value '{name}' must be stated once, not twice", "export the model again"
+                )
         return types
 
     def value(self, proto: pb.ValueInfoProto) -> Value:
@@ -200,12 +202,12 @@ class _Reader:
         if len(used) > 1 or (used and stated and used != [stated]):
             kind = pb.AttributeProto.AttributeType.Name(proto.type)
             raise InvalidModel(
-                f"{what} must have one value of type {kind}, not {' and '.join(f'`{u}`' for u in used)}; "
-                f"export the model again"
+                f"{what} must have one value of type {kind}, not {' and '.join(f'`{u}`' for u in used)}",
+                "export the model again"
             )
         field = stated or (used[0] if used else None)
         if field is None or (field in _MESSAGE_FIELDS and not used):
-            raise InvalidModel(f"{what} must have a value, not none; export the model again")
+            raise InvalidModel(f"{what} must have a value, not none", "export the model again")
         return self.attribute_value(getattr(proto, field), field, what, where, depth)
 
     def attribute_value(self, value: Any, field: str, what: str, where: str, depth: int) -> Attribute:
@@ -267,7 +269,7 @@ class _Reader:
 def _stated_type(proto: pb.TypeProto, what: str) -> ValueType:
     kind = value_type(proto, what)
     if kind is None:
-        raise InvalidModel(f"{what} must be a type, not one without kind or element type; export the model again")
+        raise InvalidModel(f"{what} must be a type, not one without kind or element type", "export the model again")
     return kind
 
 

@@ -50,17 +50,19 @@ def decode_tensor(tensor: pb.TensorProto, what: str, document: Document = _NOWHE
     element = find_element_type(tensor.data_type)
     if element is None:
         raise TensorDataError(
-            f"the element type of {what} must be one that ONNX has, not number {tensor.data_type}; "
-            f"export the model again"
+            f"the element type of {what} must be one that ONNX has, not number {tensor.data_type}",
+            "export the model again"
         )
     if len(tensor.dims) > _MAX_RANK:  # before anything multiplies the dims
-        message = f"{what} must have at most {_MAX_RANK} dims, not {len(tensor.dims)}; this file cannot be trusted"
-        raise LimitError(message)
+        why = f"{what} must have at most {_MAX_RANK} dims, not {len(tensor.dims)}"
+        raise LimitError(why, "this file cannot be trusted")
     dims = tuple(tensor.dims)
     if any(d < 0 for d in dims):
-        raise TensorDataError(f"the dims of {what} must not be negative, not {list(dims)[:8]}; export the model again")
+        raise TensorDataError(
+            f"the dims of {what} must not be negative, not {list(dims)[:8]}", "export the model again"
+        )
     if tensor.HasField("segment"):
-        raise TensorDataError(f"{what} must be in one piece, not in segments; export the model again")
+        raise TensorDataError(f"{what} must be in one piece, not in segments", "export the model again")
     array = _decode(tensor, element, dims, what, document)
     if not array.flags.aligned and array.nbytes <= _COPIED_BYTES:
         array = array.copy()
@@ -76,14 +78,14 @@ def _decode(
     used = [name for name in DATA_FIELDS if len(getattr(tensor, name))]
     if tensor.data_location == pb.TensorProto.EXTERNAL:
         if used:
-            raise TensorDataError(f"{what} must not hold data as well as external data; export the model again")
+            raise TensorDataError(f"{what} must not hold data as well as external data", "export the model again")
         _refuse_strings(element, what)
         mapped = document.files.view(tensor, what, (count * element.bits + 7) // 8)
         _check_limits(element, dims, what, document)
         return _from_raw(mapped, element, count, what)
     if len(used) > 1:
         fields = " and ".join(used)
-        raise TensorDataError(f"the data of {what} must be in one field, not in {fields}; export the model again")
+        raise TensorDataError(f"the data of {what} must be in one field, not in {fields}", "export the model again")
     if used == ["raw_data"] or (not used and tensor.HasField("raw_data")):
         _refuse_strings(element, what)
         raw, need = document.raw_data(tensor), (count * element.bits + 7) // 8
@@ -95,7 +97,7 @@ def _decode(
     if field != element.field:
         raise TensorDataError(
             f"the data of {what} must be in {element.field} or raw_data for {type_name(element.dtype)}, "
-            f"not in {field}; export the model again"
+            f"not in {field}", "export the model again"
         )
     values = getattr(tensor, field)
     need = -(-count // element.per_entry) * (2 if element.dtype.kind == "c" else 1)
@@ -112,14 +114,16 @@ def _check_limits(element: ElementType, dims: tuple[int, ...], what: str, docume
     size, allowed = math.prod(dims) * element.dtype.itemsize, document.limits.tensor_bytes
     if size > allowed:
         raise LimitError(
-            f"{what}: tensor_bytes must be at most {allowed:,}, not {size:,}; "
-            f"if you trust the model, raise it with --limit tensor_bytes=NUMBER"
+            f"{what}: tensor_bytes must be at most {allowed:,}, not {size:,}",
+            "if you trust the model, raise it with --limit tensor_bytes=NUMBER"
         )
 
 
 def _refuse_strings(element: ElementType, what: str) -> None:
     if element.dtype.kind == "O":
-        raise TensorDataError(f"{what} must keep its strings in string_data, not in raw bytes; export the model again")
+        raise TensorDataError(
+            f"{what} must keep its strings in string_data, not in raw bytes", "export the model again"
+        )
 
 
 def _size_error(
@@ -127,8 +131,8 @@ def _size_error(
 ) -> TensorDataError:
     shown = [*dims[:8], "..."] if len(dims) > 8 else list(dims)
     return TensorDataError(
-        f"{what} must hold {need} {unit} for {type_name(element.dtype)}{shown}, not {have}; "
-        f"the file is damaged, export the model again"
+        f"{what} must hold {need} {unit} for {type_name(element.dtype)}{shown}, not {have}",
+        "the file is damaged, export the model again"
     )
 
 
@@ -168,8 +172,8 @@ def _check_range(entries: npt.NDArray[Any], low: int, high: int, element: Elemen
     if entries.size and (entries.min() < low or entries.max() > high):
         wrong = entries[(entries < low) | (entries > high)][0]
         raise TensorDataError(
-            f"the stored elements of {what} must be {low} to {high} for {type_name(element.dtype)}, not {wrong}; "
-            f"export the model again"
+            f"the stored elements of {what} must be {low} to {high} for {type_name(element.dtype)}, not {wrong}",
+            "export the model again"
         )
 
 
@@ -178,8 +182,8 @@ def _strings(values: Any, what: str) -> Array:
     try:
         array[:] = [value.decode("utf-8") for value in values]
     except UnicodeDecodeError as error:
-        text = f"the strings of {what} must be UTF-8, not {error.object[:80]!r}; export the model again"
-        raise TensorDataError(text) from None
+        why = f"the strings of {what} must be UTF-8, not {error.object[:80]!r}"
+        raise TensorDataError(why, "export the model again") from None
     return array
 
 
@@ -255,19 +259,19 @@ def decode_sparse(sparse: pb.SparseTensorProto, what: str, document: Document = 
     if not 0 < len(dims) <= _MAX_RANK or any(d <= 0 for d in dims) or math.prod(dims) > _MAX_BYTES:
         raise TensorDataError(
             f"the dims of {what} must be 1 to {_MAX_RANK} numbers, each above 0 and with a product below 2^63, "
-            f"not {list(dims)[:8]}; export the model again"
+            f"not {list(dims)[:8]}", "export the model again"
         )
     if values.ndim != 1 or indices.dtype != np.int64 or indices.shape not in ((len(values),), (len(values), len(dims))):
         raise TensorDataError(
             f"{what} must have values [n] and int64 indices [n] or [n, {len(dims)}], "
-            f"not {list(values.shape)} and {type_name(indices.dtype)}{list(indices.shape)}; export the model again"
+            f"not {list(values.shape)} and {type_name(indices.dtype)}{list(indices.shape)}", "export the model again"
         )
     limits = np.array(dims) if indices.ndim == 2 else np.array(math.prod(dims))
     if indices.size and ((indices < 0).any() or (indices >= limits).any()):
-        raise TensorDataError(f"the indices of {what} must lie within {list(dims)[:8]}; export the model again")
+        raise TensorDataError(f"the indices of {what} must lie within {list(dims)[:8]}", "export the model again")
     flat = np.ravel_multi_index(tuple(indices.T), dims) if indices.ndim == 2 and len(indices) else indices.reshape(-1)
     if (np.diff(flat) <= 0).any():
-        raise TensorDataError(f"the indices of {what} must ascend, each there once; export the model again")
+        raise TensorDataError(f"the indices of {what} must ascend, each there once", "export the model again")
     return SparseTensor(values, indices, dims)
 
 

@@ -34,22 +34,22 @@ def parse_text(data: memoryview) -> bytes:
     Raises FormatError for what is no ModelProto in text, LimitError for too much of it or too deep nesting.
     """
     if len(data) > MAX_TEXT_BYTES:
-        raise LimitError(f"must be at most {MAX_TEXT_BYTES} bytes of text, not {len(data)}; use the binary format")
+        raise LimitError(f"must be at most {MAX_TEXT_BYTES} bytes of text, not {len(data)}", "use the binary format")
     proto = pb.ModelProto()
     try:
         text_format.Parse(bytes(data).decode("utf-8"), proto)
         return proto.SerializeToString()
     except UnicodeDecodeError as error:
         found = bytes(data[error.start : error.end])
-        raise FormatError(f"must be UTF-8 text, not {found!r}; give a binary model the suffix .onnx") from None
+        raise FormatError(f"must be UTF-8 text, not {found!r}", "give a binary model the suffix .onnx") from None
     except text_format.ParseError as error:
-        raise FormatError(f"must be a ModelProto in protobuf's text format, not: {error}; export it again") from None
+        raise FormatError(f"must be a ModelProto in protobuf's text format, not: {error}", "export it again") from None
     except (RecursionError, EncodeError, ValueError):
-        raise LimitError(TOO_DEEP) from None
+        raise LimitError(*TOO_DEEP) from None
 
 
 def format_text(proto: pb.ModelProto) -> bytes:
     """The text of a model.  Raises FormatError where it has fields without names."""
     if has_unknown_fields(proto):
-        raise FormatError("a model with fields that hwflow does not know must be saved in binary form; use .onnx")
+        raise FormatError("a model with fields that hwflow does not know must be saved in binary form", "use .onnx")
     return text_format.MessageToString(proto, as_utf8=True).encode("utf-8")

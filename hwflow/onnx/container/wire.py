@@ -23,7 +23,7 @@ Bytes: TypeAlias = bytes | memoryview
 _MAX_DEPTH = 100
 
 #: What is said about more of them; a graph in a graph takes three.
-TOO_DEEP = f"must be nested at most {_MAX_DEPTH} messages (32 graphs) deep; simplify the model"
+TOO_DEEP = f"must be nested at most {_MAX_DEPTH} messages (32 graphs) deep", "simplify the model"
 
 #: Messages that the search for deep nesting looks at before it gives up.
 _MOST_MESSAGES = 1_000_000

@@ -47,7 +47,7 @@ def convert_opset(model: Model, target: int | Mapping[str, int], limits: Limits 
     conversion = _Conversion(replace(model, opsets=imported_sets(model)), wanted, limits)
     converted = conversion.model_converted()
     if conversion.problems:
-        raise ConversionError(_message(conversion.problems, wanted), tuple(conversion.problems))
+        raise ConversionError(_message(conversion.problems, wanted), nodes=tuple(conversion.problems))
     return converted
 
 

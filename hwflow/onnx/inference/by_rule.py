@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hwflow.errors import HwflowError
+from hwflow.errors import HwflowError, sentence
 from hwflow.onnx.errors import LimitError, Unsupported
 from hwflow.onnx.inference.facts import TensorFact, gathered, join
 from hwflow.onnx.inference.worlds import ENOUGH, SMALL, Size, Worlds
@@ -43,7 +43,11 @@ InWorld = Callable[[Sequence[Known | None]], tuple[Known, ...]]
 
 
 class Contradiction(Exception):
-    """The operands do not suit the operator at any size; the text says why."""
+    """The operands do not suit the operator at any size: why, what to do, and where if it is inside of the node."""
+
+    def __init__(self, why: str, remedy: str = "", where: str = "") -> None:
+        super().__init__(sentence(why, remedy, where))
+        self.why, self.remedy, self.where = why, remedy, where
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ def _static(rule: _Rule, operands: Operands) -> list[TensorFact] | None:
     except (LimitError, Unsupported):
         raise
     except HwflowError as error:
-        raise Contradiction(str(error)) from None
+        raise Contradiction(error.why, error.remedy, error.where) from None
 
 
 def _in_world(operands: Operands, world: int) -> list[Known | None]:
@@ -264,8 +268,7 @@ def _broadcast(rule: _Rule, operands: Operands, worlds: Worlds) -> list[TensorFa
         if len(constants) > 1:
             shown = " and ".join(str(d) for d in sorted(constants))
             raise Contradiction(
-                f"{rule.call.path} {rule.call.node.label}: the input shapes must fit together by broadcasting, "
-                f"not have {shown} in axis {axis}"
+                f"the input shapes must fit together by broadcasting, not have {shown} in axis {axis}"
             )
         open_sizes = {worlds.key(d): d for d in sizes if not isinstance(d, int)}
         if constants or not open_sizes:

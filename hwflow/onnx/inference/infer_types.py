@@ -196,7 +196,7 @@ class _Inference:
             if self.visits > self.budget:
                 raise LimitError(
                     f"{scope.path}: the functions and loops that inference unfolds must have at most {self.budget:,} "
-                    f"nodes (inlined_nodes); if you trust the model, raise it with --limit inlined_nodes=NUMBER"
+                    "nodes (inlined_nodes)", "if you trust the model, raise it with --limit inlined_nodes=NUMBER"
                 )
             where = f"node[{index}] {node.label}"
             results = self.visit(node, scope, f"{scope.path}/node[{index}]", f"{scope.path}/{where}")
@@ -255,8 +255,8 @@ class _Inference:
         try:
             found = self.by_operator(call, operator, operands)
         except Contradiction as wrong:
-            message, _, remedy = str(wrong).removeprefix(f"{call.path} {node.label}: ").partition("; ")
-            self.findings.append(error("SH-08", path, message, remedy or AGAIN))
+            message = wrong.why if wrong.where in ("", call.where) else f"{wrong.where}: {wrong.why}"
+            self.findings.append(error("SH-08", path, message, wrong.remedy or AGAIN))
             found = None
         if found is None:
             return fallback

@@ -55,7 +55,7 @@ def infer(
     inputs, notes = fixed_inputs(graph, given, lambda: _suiting(model, given, limits))
     walk = _walked(model, inputs, limits)
     if walk.refusal:
-        raise LimitError(walk.refusal)
+        raise walk.refusal
     outputs = tuple(Value(v.name, walk.type_of(v.name)) for v in graph.outputs)
     notes += (*_defaults(graph), *contradictions(graph, walk.known))
     return replace(model, graph=walk.result(graph.name, inputs, outputs), training=(), notes=model.notes + notes)
@@ -121,7 +121,7 @@ class _Walk:
     folded_bytes: int = 0
     #: Constants that were too large to compute, and the message about the first.
     unfolded: set[str] = field(default_factory=set)
-    refusal: str = ""
+    refusal: LimitError | None = None
 
     def constants(self, graph: Graph, names: Mapping[str, str]) -> None:
         """Take a graph's constants, by their names here."""
@@ -166,13 +166,14 @@ class _Walk:
         schema, operator = find(node, self.opsets)
         call = Call(node, self.opsets.get(node.domain, 0), path, schema, self.meter)
         if operator is None:
-            raise call.error("the operator must be one that hwflow has; replace it in the model before the export")
+            raise call.error("the operator must be one that hwflow has", "replace it in the model before the export")
         operands = [self.known[name] if name else None for name in node.inputs]
         constant = all(operand is None or operand.value is not None for operand in operands)
         random = schema is not None and schema.random
         late = self.unfolded.intersection(node.inputs)
         if late and any(k < len(node.inputs) and node.inputs[k] in late for k in operator.constant):
-            raise ShapeLimitError(self.refusal)
+            assert self.refusal is not None
+            raise ShapeLimitError(self.refusal.why, self.refusal.remedy, where=self.refusal.where)
         if late and all(name in late or operand is None or operand.value is not None
                         for name, operand in zip(node.inputs, operands, strict=True)):
             self.unfolded.update(filter(None, node.outputs))
@@ -195,10 +196,10 @@ class _Walk:
         self.folded_bytes += sum(math.prod(result.shape) * result.dtype.itemsize for result in results)
         allowed = self.meter.limits.folded_bytes
         if self.folded_bytes > allowed:
-            self.refusal = self.refusal or (
-                f"{call.path} {call.node.label}: the constants that the model computes must take at most "
-                f"{allowed >> 20} MiB (folded_bytes), not {self.folded_bytes >> 20}; if you trust the model, raise it "
-                f"with --limit folded_bytes={self.folded_bytes}"
+            self.refusal = self.refusal or LimitError(
+                f"the constants that the model computes must take at most {allowed >> 20} MiB (folded_bytes), not "
+                f"{self.folded_bytes >> 20}",
+                f"if you trust the model, raise it with --limit folded_bytes={self.folded_bytes}", where=call.where
             )
             self.unfolded.update(filter(None, call.node.outputs))
             return results
@@ -230,15 +231,15 @@ class _Walk:
 def _types(call: Call, operator: Operator, operands: list[Known | None]) -> tuple[Known, ...]:
     if operator.shapes is None:
         raise call.error(
-            "the outputs must be tensors whose shape follows from the shapes of the inputs, not from their elements; "
+            "the outputs must be tensors whose shape follows from the shapes of the inputs, not from their elements",
             "hardware needs static shapes, export the model without this operator"
         )
     for position in operator.constant:
         operand = operands[position] if position < len(operands) else None
         if operand is not None and operand.value is None:
             raise call.error(
-                f"input {position} ('{call.node.inputs[position]}') must be constant, not computed from the data; "
-                f"hardware needs static shapes, export the model with fixed shapes"
+                f"input {position} ('{call.node.inputs[position]}') must be constant, not computed from the data",
+                "hardware needs static shapes, export the model with fixed shapes"
             )
     try:
         with np.errstate(all="ignore"):

@@ -24,7 +24,7 @@ def fixed_inputs(
     symbols = sizes_given(graph, shapes)
     for value in graph.inputs:
         if value.tensor is None:
-            raise Unsupported(f"input '{value.name}' must be a tensor, not another kind; hardware takes tensors only")
+            raise Unsupported(f"input '{value.name}' must be a tensor, not another kind", "hardware takes tensors only")
     notes: list[str] = []
     fixed = tuple(_fixed_input(value, shapes.get(value.name), symbols, notes, suiting) for value in graph.inputs)
     return fixed, tuple(notes)
@@ -80,7 +80,7 @@ def _fixed_input(
         named = suited or {value.name: example}
         options = (f"--input-shape {name}={','.join(map(str, sizes))}" for name, sizes in named.items())
         raise HwflowError(
-            f"the shape of input '{value.name}' must be known, not {describe(value.tensor.dtype, stated)}; "
+            f"the shape of input '{value.name}' must be known, not {describe(value.tensor.dtype, stated)}",
             f"give it with {' '.join(options)}{guess}"
         )
     return Value(value.name, TensorType(value.tensor.dtype, tuple(dims)))

@@ -166,7 +166,7 @@ def _gelu(call: Call, x: Arr) -> Arr:
     """x times the normal distribution's share below x, or with approximate="tanh" the usual approximation of it."""
     kind = call.text("approximate")
     if kind not in ("none", "tanh"):
-        raise call.error(f"attribute 'approximate' must be none or tanh, not '{kind}'; export the model again")
+        raise call.error(f"attribute 'approximate' must be none or tanh, not '{kind}'", "export the model again")
     w = widened(x)
     if kind == "tanh":
         inner = w.dtype.type(np.sqrt(2 / np.pi)) * (w + w.dtype.type(0.044715) * w * w * w)

@@ -109,7 +109,7 @@ def _attention(
     shares = np.where(open_rows, _softmax(scores, precision), 0).astype(q.dtype)
     shown.append(shares)
     if not 0 <= mode < len(shown):
-        raise call.error(f"'qk_matmul_output_mode' must be 0 to 3, not {mode}; export the model again")
+        raise call.error(f"'qk_matmul_output_mode' must be 0 to 3, not {mode}", "export the model again")
     return _weighted(s, shares, value, q.dtype), key, value, shown[mode].astype(q.dtype, copy=False)
 
 
@@ -220,7 +220,7 @@ def _modified(call: Call, name: str, x: Arr) -> Arr:
         return x
     (y,) = call.subgraph(name, (x,))
     if not isinstance(y, np.ndarray) or y.shape != x.shape or y.dtype != x.dtype:
-        raise call.error(f"'{name}' must give a tensor of the type and shape that it takes; export the model again")
+        raise call.error(f"'{name}' must give a tensor of the type and shape that it takes", "export the model again")
     return y
 
 

@@ -86,19 +86,24 @@ class Call:
     meter: Meter = field(default_factory=Meter)
     run_graph: GraphRunner | None = None
 
-    def error(self, message: str) -> HwflowError:
+    @property
+    def where(self) -> str:
+        """The node, as messages name it."""
+        return f"{self.path} {self.node.label}"
+
+    def error(self, why: str, remedy: str = "") -> HwflowError:
         """An error that names the node in front."""
-        return EvaluationError(f"{self.path} {self.node.label}: {message}")
+        return EvaluationError(why, remedy, where=self.where)
 
     def work(self, amount: int) -> None:
         """Say that about `amount` multiplications (or steps as costly) follow; a LimitError where they are too many."""
-        self.meter.work(amount, f"{self.path} {self.node.label}")
+        self.meter.work(amount, self.where)
 
     def subgraph(self, name: str, inputs: Sequence[Operand] = ()) -> tuple[Operand, ...]:
         """The outputs of the graph in attribute `name`."""
         graph = self.node.attributes.get(name)
         if not isinstance(graph, Graph):
-            raise self.error(f"attribute '{name}' must be a graph, not {graph!r}; export the model again")
+            raise self.error(f"attribute '{name}' must be a graph, not {graph!r}", "export the model again")
         assert self.run_graph is not None, "graphs are run while a model is evaluated"
         return self.run_graph(name, inputs)
 
@@ -136,14 +141,14 @@ class Call:
             default = stated.default
         value = self.node.attributes.get(name, default)
         if value is None:
-            raise self.error(f"attribute '{name}' must be given, not left out; export the model again")
+            raise self.error(f"attribute '{name}' must be given, not left out", "export the model again")
         if value is not default and not kind.accepts(value):
-            raise self.error(f"attribute '{name}' must be {kind.value}, not {value!r}; export the model again")
+            raise self.error(f"attribute '{name}' must be {kind.value}, not {value!r}", "export the model again")
         return value
 
     def check_size(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
         """Refuse an output that is too large or has negative dims, before anything is allocated."""
-        self.meter.tensor(shape, dtype, f"{self.path} {self.node.label}")
+        self.meter.tensor(shape, dtype, self.where)
 
 
 @dataclass(frozen=True)
@@ -188,5 +193,5 @@ Table: TypeAlias = Mapping[tuple[str, str], tuple[Operator, ...]]
 def axis_in(call: Call, axis: int, rank: int) -> int:
     """The axis counted from the front."""
     if not -rank <= axis < rank:
-        raise call.error(f"the axis must be {-rank} to {rank - 1}, not {axis}; export the model again")
+        raise call.error(f"the axis must be {-rank} to {rank - 1}, not {axis}", "export the model again")
     return axis % rank

@@ -19,7 +19,7 @@ def _bit_shift(call: Call, x: Arr, y: Arr) -> Arr:
     call.check_size(shape, x.dtype)
     direction = call.text("direction")
     if direction not in ("LEFT", "RIGHT"):
-        raise call.error(f"attribute 'direction' must be LEFT or RIGHT, not '{direction}'; export the model again")
+        raise call.error(f"attribute 'direction' must be LEFT or RIGHT, not '{direction}'", "export the model again")
     last = 8 * x.dtype.itemsize - 1
     all_lost = (y < 0) | (y > last)
     count = np.where(all_lost, 0, y).astype(x.dtype)
@@ -53,7 +53,7 @@ def _bit_cast_type(call: Call, x: Known) -> ElementType:
     if "O" in (x.dtype.kind, target.dtype.kind) or source.bits != target.bits:
         raise call.error(
             f"the bits of {type_name(x.dtype)} must be read as a type of the same size, not as "
-            f"{type_name(target.dtype)}; use Cast to convert values"
+            f"{type_name(target.dtype)}", "use Cast to convert values"
         )
     return target
 

@@ -31,11 +31,13 @@ _VALUES: dict[str, Any] = {
 def _constant(call: Call) -> Arr:
     given = [name for name in (*_VALUES, "sparse_value") if call.has(name)]
     if len(given) != 1:
-        raise call.error(f"a constant must have exactly one value, not {given or 'none'}; export the model again")
+        raise call.error(f"a constant must have exactly one value, not {given or 'none'}", "export the model again")
     value = call.node.attributes[given[0]]
     if given[0] == "sparse_value":
         if not isinstance(value, SparseTensor):
-            raise call.error(f"attribute 'sparse_value' must be a sparse tensor, not {value!r}; export the model again")
+            raise call.error(
+                f"attribute 'sparse_value' must be a sparse tensor, not {value!r}", "export the model again"
+            )
         return _dense(call, value)
     return np.asarray(value, _VALUES[given[0]])
 
@@ -51,7 +53,7 @@ def _dense(call: Call, sparse: SparseTensor) -> Arr:
     if not fits or (indices.size and bool((columns >= np.array(limits)).any())):
         raise call.error(
             f"the sparse value must have one index below {list(limits)} for each of its {len(values)} values, "
-            f"not indices of the shape {list(indices.shape)} from {low} to {high}; export the model again"
+            f"not indices of the shape {list(indices.shape)} from {low} to {high}", "export the model again"
         )
     dense = np.full(size, "", np.object_) if values.dtype.kind == "O" else np.zeros(size, values.dtype)
     if len(values):
@@ -116,7 +118,7 @@ def _count(call: Call, start: Arr, limit: Arr, delta: Arr) -> int:
 
 def _ceiling(call: Call, value: Any) -> int:
     if not math.isfinite(value):
-        raise call.error(f"the number of elements must be finite, not {value}; 'delta' is too small")
+        raise call.error(f"the number of elements must be finite, not {value}", "'delta' is too small")
     return math.ceil(float(value))
 
 

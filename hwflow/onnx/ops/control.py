@@ -31,7 +31,7 @@ def _if(call: Call, condition: Arr) -> tuple[Operand, ...]:
 def _body(call: Call) -> Graph:
     graph = call.node.attributes.get("body")
     if not isinstance(graph, Graph):
-        raise call.error(f"attribute 'body' must be a graph, not {graph!r}; export the model again")
+        raise call.error(f"attribute 'body' must be a graph, not {graph!r}", "export the model again")
     return graph
 
 
@@ -100,7 +100,7 @@ def _per_output(call: Call, name: str, count: int) -> tuple[int, ...]:
     """A list attribute with one number for each scanned input or output; all 0 where it is left out."""
     values = call.integers(name, ()) if call.has(name) else (0,) * count
     if len(values) != count:
-        raise call.error(f"attribute '{name}' must have {count} numbers, not {list(values)}; export the model again")
+        raise call.error(f"attribute '{name}' must have {count} numbers, not {list(values)}", "export the model again")
     return values
 
 
@@ -138,7 +138,7 @@ def _scanned_count(call: Call, operands: Sequence[Operand]) -> tuple[int, int]:
     if not 0 <= states < len(operands) or outputs < 0:
         raise call.error(
             f"'num_scan_inputs' must be 1 to {len(operands)} and leave as many state variables as the body gives, "
-            f"not {call.integer('num_scan_inputs')}; export the model again"
+            f"not {call.integer('num_scan_inputs')}", "export the model again"
         )
     return states, outputs
 

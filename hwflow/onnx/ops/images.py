@@ -24,7 +24,7 @@ def _pillow(call: Call) -> Any:
     except ImportError:
         raise Unsupported(
             f"{call.path} {call.node.label}: the package 'pillow' must be installed to decode pictures, "
-            f"not be missing; `pip install hwflow[images]`, or decode them in front of the model"
+            "not be missing", "`pip install hwflow[images]`, or decode them in front of the model"
         ) from None
 
 

@@ -74,7 +74,7 @@ def _squeeze(call: Call, x: Arr, axes: Arr | None = None) -> Arr:
 def _unsqueeze(call: Call, x: Arr, axes: Arr | None = None) -> Arr:
     given = _given_axes(call, axes)
     if given is None:
-        raise call.error("attribute 'axes' must be given, not left out; export the model again")
+        raise call.error("attribute 'axes' must be given, not left out", "export the model again")
     rank = x.ndim + len(given)
     chosen = set(checked_axes(call, given, rank))
     rest = iter(x.shape)

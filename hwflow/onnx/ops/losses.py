@@ -22,7 +22,9 @@ def _loss_shapes(call: Call, scores: Known, labels: Known, weight: Known | None 
         raise call.error(f"the weights must be one for each of {scores.shape[1]} classes, not {list(weight.shape)}")
     reduction = call.text("reduction")
     if reduction not in ("none", "sum", "mean"):
-        raise call.error(f"attribute 'reduction' must be none, sum or mean, not '{reduction}'; export the model again")
+        raise call.error(
+            f"attribute 'reduction' must be none, sum or mean, not '{reduction}'", "export the model again"
+        )
     return Known(scores.dtype, labels.shape if reduction == "none" else ())
 
 

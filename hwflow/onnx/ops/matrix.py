@@ -85,8 +85,8 @@ def _gemm_1_shapes(call: Call, a: Known, b: Known, c: Known) -> Known:
     result = _gemm_shapes(call, a, b, c)
     if not call.integer("broadcast") and c.shape != result.shape:
         raise call.error(
-            f"C must have the shape {list(result.shape)} without attribute broadcast=1, not {list(c.shape)}; "
-            f"export the model again"
+            f"C must have the shape {list(result.shape)} without attribute broadcast=1, not {list(c.shape)}",
+            "export the model again"
         )
     return result
 

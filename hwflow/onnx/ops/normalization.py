@@ -57,7 +57,7 @@ def _parameter_shape(call: Call, x: Arr | Known, *parameters: Arr | Known) -> tu
     if wrong:
         raise call.error(f"the parameters must have the shape {list(shape)}, not {list(wrong[0])}")
     if not _training(call) and any(call.wants(i) for i in range(1, 5)):
-        raise call.error("outputs beyond the first must not be named without training; export the model again")
+        raise call.error("outputs beyond the first must not be named without training", "export the model again")
     return shape
 
 

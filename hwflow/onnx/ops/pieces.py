@@ -66,7 +66,7 @@ def _equal_parts(call: Call, size: int, count: int) -> tuple[int, ...]:
     """From operator set 18 on the last part may be smaller."""
     part = -(-size // count)
     if part * count != size and call.opset < 18:
-        raise call.error(f"axis of {size} elements must divide into {count} equal parts; give the sizes of the parts")
+        raise call.error(f"axis of {size} elements must divide into {count} equal parts", "give the sizes of the parts")
     return (*(part,) * (count - 1), size - part * (count - 1))
 
 

@@ -91,7 +91,7 @@ def _average(call: Call, x: Arr) -> Arr:
 def _lp_pool(call: Call, x: Arr) -> Arr:
     """The p-norm of each window."""
     if not call.has("kernel_shape"):  # opset 1 states no default and does not require it
-        raise call.error("attribute 'kernel_shape' must be given, not left out; export the model again")
+        raise call.error("attribute 'kernel_shape' must be given, not left out", "export the model again")
     powers, p = _powers(call, x)
     total, _ = window_sums(call, powers)
     return np.asarray(total ** (1 / p)).astype(x.dtype, copy=False)
@@ -101,7 +101,7 @@ def _powers(call: Call, x: Arr) -> tuple[Arr, float]:
     """The absolute values of x to the power p, and p: a number in operator set 1, an integer from 2 on."""
     p = call.number("p") if call.opset < 2 else call.integer("p")
     if not p > 0:
-        raise call.error(f"'p' must be more than 0, not {p}; export the model again")
+        raise call.error(f"'p' must be more than 0, not {p}", "export the model again")
     wide = np.abs(widened(x))
     return np.square(wide) if p == 2 else wide**p, p
 

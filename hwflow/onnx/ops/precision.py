@@ -74,5 +74,7 @@ def float_attribute(call: Call, name: str, default: np.dtype[Any]) -> np.dtype[A
         return default
     dtype = element_type(code, f"'{name}' of {call.node.label}").dtype
     if not is_float(dtype) or dtype.itemsize < 2:
-        raise call.error(f"'{name}' must be a float type of 16 bits or more, not {dtype.name}; export the model again")
+        raise call.error(
+            f"'{name}' must be a float type of 16 bits or more, not {dtype.name}", "export the model again"
+        )
     return dtype

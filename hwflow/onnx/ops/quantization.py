@@ -92,7 +92,7 @@ def _spread(call: Call, parameter: Arr, x: Arr | Known) -> Arr:
 
 def _parameter_shape(call: Call, x: Arr | Known, axis: int, block: int) -> tuple[int, ...]:
     if block < 0 or block > max(1, *x.shape):
-        raise call.error(f"'block_size' must be 0 to the size of axis {axis}, not {block}; quantize the model again")
+        raise call.error(f"'block_size' must be 0 to the size of axis {axis}, not {block}", "quantize the model again")
     if block:
         return tuple(-(-d // block) if i == axis else d for i, d in enumerate(x.shape))
     return (x.shape[axis],)
@@ -108,8 +108,8 @@ def _quantized_type(call: Call, dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype not in _RANGES and not (is_float(dtype) and dtype.itemsize == 1):
         known = ", ".join(d.name for d in _RANGES)
         raise call.error(
-            f"the quantized type must be one of {known} or a float of 8 bits or fewer, not {type_name(dtype)}; "
-            f"quantize the model to int8"
+            f"the quantized type must be one of {known} or a float of 8 bits or fewer, not {type_name(dtype)}",
+            "quantize the model to int8"
         )
     return dtype
 
@@ -171,7 +171,9 @@ def _dequantize(call: Call, x: Arr, scale: Arr, zero: Arr | None = None) -> Arr:
 def _real_type(call: Call, scale: Arr | Known) -> np.dtype[Any]:
     dtype = float_attribute(call, "output_dtype", scale.dtype)
     if not is_float(dtype) or dtype.itemsize < 2:
-        raise call.error(f"'output_dtype' must be given for a scale of type {type_name(dtype)}; export the model again")
+        raise call.error(
+            f"'output_dtype' must be given for a scale of type {type_name(dtype)}", "export the model again"
+        )
     return dtype
 
 

@@ -38,7 +38,7 @@ def _normal(call: Call, like: Known) -> Arr:
     call.check_size(like.shape, np.dtype(np.float64))
     mean, scale = call.number("mean"), call.number("scale")
     if not scale >= 0:
-        raise call.error(f"attribute 'scale' must be 0 or more, not {scale}; export the model again")
+        raise call.error(f"attribute 'scale' must be 0 or more, not {scale}", "export the model again")
     return np.asarray(mean + scale * _generator(call).standard_normal(like.shape)).astype(like.dtype)
 
 
@@ -98,7 +98,7 @@ def _multinomial_shapes(call: Call, x: Known) -> Known:
     if x.ndim != 2 or count < 0 or dtype not in (np.int32, np.int64):
         raise call.error(
             f"the input must be [rows, classes], 'sample_size' 0 or more and 'dtype' int32 or int64, "
-            f"not {list(x.shape)}, {count} and {dtype.name}; export the model again"
+            f"not {list(x.shape)}, {count} and {dtype.name}", "export the model again"
         )
     return Known(dtype, (x.shape[0], count))
 

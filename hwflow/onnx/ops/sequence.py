@@ -90,11 +90,11 @@ def _split(call: Call, x: Arr, split: Arr | None = None) -> list[Arr]:
 def _concat(call: Call, sequence: list[Arr]) -> Arr:
     """Along an axis that is there, or along a new one."""
     if not sequence:
-        raise call.error("the sequence must have an element, not none; its elements have no shape")
+        raise call.error("the sequence must have an element, not none", "its elements have no shape")
     _same_type(call, sequence)
     new = call.integer("new_axis")
     if new not in (0, 1):
-        raise call.error(f"'new_axis' must be 0 or 1, not {new}; export the model again")
+        raise call.error(f"'new_axis' must be 0 or 1, not {new}", "export the model again")
     axis = axis_in(call, call.integer("axis"), sequence[0].ndim + new)
     call.check_size((sum(element.size for element in sequence),), sequence[0].dtype)
     return np.stack(sequence, axis) if new else np.concatenate(sequence, axis)

@@ -119,7 +119,7 @@ def _rule(call: Call, decay: Arr | Known | None, beta: Arr | Known | None) -> tu
     """Whether the rule forgets by 'decay', and whether it corrects by 'beta'."""
     name = call.text("update_rule")
     if name not in _RULES:
-        raise call.error(f"'update_rule' must be one of {', '.join(_RULES)}, not {name!r}; export the model again")
+        raise call.error(f"'update_rule' must be one of {', '.join(_RULES)}, not {name!r}", "export the model again")
     if _RULES[name] != (decay is not None, beta is not None):
         raise call.error(f"the inputs 'decay' and 'beta' must be those that the rule {name!r} takes, no fewer, no more")
     return _RULES[name]
@@ -185,7 +185,7 @@ def _causal_conv(call: Call, x: Arr, w: Arr, b: Arr | None = None, past: Arr | N
         y += b.astype(wide, copy=False)[:, None]
     name = call.text("activation")
     if name not in ("none", "silu", "swish"):
-        raise call.error(f"'activation' must be none, silu or swish, not {name!r}; export the model again")
+        raise call.error(f"'activation' must be none, silu or swish, not {name!r}", "export the model again")
     y = y if name == "none" else y * sigmoid(y)
     return y.astype(x.dtype, copy=False), whole[:, :, x.shape[2] :]
 

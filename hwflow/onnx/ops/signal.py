@@ -42,7 +42,7 @@ def _count(call: Call, array: Arr | None, what: str, low: int = 0) -> int:
     assert array is not None  # `constant` of the operator
     count = one_integer(call, array, what)
     if count < low:
-        raise call.error(f"{what} must be {low} or more, not {count}; export the model again")
+        raise call.error(f"{what} must be {low} or more, not {count}", "export the model again")
     return count
 
 
@@ -85,7 +85,9 @@ def _dft_sizes(call: Call, x: Arr | Known, length: Arr | None, axis: int) -> tup
         raise call.error(f"the last axis of the input must be 1 (real) or 2 (complex), not of {list(x.shape)}")
     at = axis_in(call, axis, x.ndim)
     if at == x.ndim - 1:
-        raise call.error(f"the axis must not be the last, that of complex numbers, not {axis}; export the model again")
+        raise call.error(
+            f"the axis must not be the last, that of complex numbers, not {axis}", "export the model again"
+        )
     onesided, inverse = bool(call.integer("onesided")), bool(call.integer("inverse"))
     if onesided and x.shape[-1] != (2 if inverse else 1):
         kind = "complex for the inverse" if inverse else "real"
@@ -132,7 +134,7 @@ def _stft_sizes(
         raise call.error(f"the signal must have the shape [batch, length, 1 or 2], not {list(x.shape)}")
     onesided = bool(call.integer("onesided"))
     if onesided and x.shape[2] == 2:
-        raise call.error("'onesided' must be 0 for a complex signal, not 1; export the model again")
+        raise call.error("'onesided' must be 0 for a complex signal, not 1", "export the model again")
     if window is not None and window.ndim != 1:
         raise call.error(f"the window must have one axis, not the shape {list(window.shape)}")
     hop = _count(call, step, "the step of frames", 1)

@@ -157,7 +157,7 @@ def _lp_normalization(call: Call, x: Arr) -> Arr:
     """Divided by the sum of absolute values (p = 1) or the length (p = 2) along an axis; 0 where that is 0."""
     p, axis = call.integer("p"), axis_in(call, call.integer("axis"), x.ndim)
     if p not in (1, 2):
-        raise call.error(f"'p' must be 1 or 2, not {p}; export the model again")
+        raise call.error(f"'p' must be 1 or 2, not {p}", "export the model again")
     values = widened(x)
     if p == 1:
         norm = np.sum(np.abs(values), axis=axis, keepdims=True)

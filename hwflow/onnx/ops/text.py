@@ -27,7 +27,7 @@ def strings(texts: Iterable[str], shape: tuple[int, ...]) -> Arr:
 def _attribute_strings(call: Call, name: str) -> tuple[str, ...]:
     value = call.node.attributes.get(name, ())
     if not isinstance(value, tuple) or not all(isinstance(text, str) for text in value):
-        raise call.error(f"attribute '{name}' must be a list of texts, not {value!r}; export the model again")
+        raise call.error(f"attribute '{name}' must be a list of texts, not {value!r}", "export the model again")
     return value  # type: ignore[return-value]
 
 

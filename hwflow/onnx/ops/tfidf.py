@@ -31,7 +31,7 @@ def _grams(call: Call, pool: Sequence[int | str]) -> list[_Ids]:
         if not 0 <= first <= last <= len(pool) or (last - first) % length:
             raise call.error(
                 f"'ngram_counts' must rise in whole n-grams up to the pool's size {len(pool)}, "
-                f"not be {list(starts[:-1])}; export the model again"
+                f"not be {list(starts[:-1])}", "export the model again"
             )
         grams.append(np.arange(first, last, length))
     return grams

@@ -45,7 +45,7 @@ def _momentum(call: Call, rate: float, count: int, x: Arr, gradient: Arr, veloci
     """Plain or Nesterov's: the latter looks one step ahead."""
     mode = call.text("mode")
     if mode not in ("standard", "nesterov"):
-        raise call.error(f"'mode' must be standard or nesterov, not {mode!r}; export the model again")
+        raise call.error(f"'mode' must be standard or nesterov, not {mode!r}", "export the model again")
     alpha, beta = call.number("alpha"), call.number("beta") if count > 0 else 1.0
     gradient = call.number("norm_coefficient") * x + gradient
     velocity = alpha * velocity + beta * gradient

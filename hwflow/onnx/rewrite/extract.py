@@ -72,10 +72,10 @@ def _require_tensors(graph: Graph, starts: Sequence[str], ends: Sequence[str]) -
     known = {**given, **computed, **dict.fromkeys([*graph.initializers, *graph.sparse_initializers])}
     near = Nearest()
     if not ends:
-        raise HwflowError("a part of a model must have at least one output; name its tensor")
+        raise HwflowError("a part of a model must have at least one output", "name its tensor")
     for name in (*starts, *ends):
         if name not in known:
-            raise HwflowError(f"the graph must have the tensor {quoted(name)} to be cut there, and does not; "
+            raise HwflowError(f"the graph must have the tensor {quoted(name)} to be cut there, and does not",
                               f"{_meant(graph, name, near, known)}")  # fmt: skip
     for name in ends:
         if name in starts:
@@ -83,7 +83,7 @@ def _require_tensors(graph: Graph, starts: Sequence[str], ends: Sequence[str]) -
         if name not in computed:
             what = "an input" if name in given else "a constant"
             raise HwflowError(f"an output of the part must be the result of a node, and {quoted(name)} is {what} of "
-                              "the model; name a tensor behind it")  # fmt: skip
+                              "the model", "name a tensor behind it")  # fmt: skip
 
 
 def _meant(graph: Graph, name: str, near: Nearest, known: Mapping[str, object]) -> str:
@@ -112,7 +112,7 @@ def _require_whole(
         reader = next(node for node in kept if name in set(reads(node)))
         raise HwflowError(f"the inputs of the part must be all that its outputs depend on, and {_listed(missing)} "
                           f"{'is' if len(missing) == 1 else 'are'} missing (the node {reader.label} reads "
-                          f"{quoted(name)}); cut there too: {_words('--from', missing)}")  # fmt: skip
+                          f"{quoted(name)})", f"cut there too: {_words('--from', missing)}")  # fmt: skip
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -128,7 +128,7 @@ def _value(name: str, stated: Mapping[str, Value], types: Mapping[str, ValueType
     found = types.get(name)
     if found is None:
         raise HwflowError(f"the type of {quoted(name)} must be known to cut there, and neither the file states it nor "
-                          "does it follow from the operators; cut at another tensor")  # fmt: skip
+                          "does it follow from the operators", "cut at another tensor")  # fmt: skip
     if isinstance(found, TensorType) and found.shape is not None:  # "2*n" is no name of a size
         dims = tuple(None if isinstance(dim, str) and not dim.isidentifier() else dim for dim in found.shape)
         found = TensorType(found.dtype, dims)

@@ -65,7 +65,7 @@ def _require_few(graphs: Iterable[Graph], functions: Functions, model: Model, li
     if count > allowed:
         raise LimitError(
             f"the model must have at most {allowed:,} nodes once its functions are inlined (inlined_nodes), "
-            f"not {count:,}; if you trust the model, raise it with --limit inlined_nodes={count}"
+            f"not {count:,}", f"if you trust the model, raise it with --limit inlined_nodes={count}"
         )
 
 
@@ -131,8 +131,8 @@ class _Inliner:
             if version != own and here is not None and there is not None and here.since != there.since:
                 raise InvalidModel(
                     f"{function_path(function)}/{node.label}: the operator must mean the same in operator set {own} of "
-                    f"the function and {version} of the model, not version {there.since} and {here.since}; "
-                    f"export the model with one operator set [FN-07]"
+                    f"the function and {version} of the model, not version {there.since} and {here.since}",
+                    "export the model with one operator set [FN-07]"
                 )
         self.opsets.setdefault("", function.opsets.get("", 1))  # for Identity nodes that join names
 
@@ -141,7 +141,7 @@ def _require_fit(call: Node, kind: str, given: int, taken: int) -> None:
     if given > taken:
         raise InvalidModel(
             f"{call.label}: the number of {kind} must be at most the {taken} of the function that it calls, "
-            f"not {given}; export the model again"
+            f"not {given}", "export the model again"
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from hwflow.errors import sentence
 from hwflow.onnx.container.document import Document
 
 __all__ = ["AGAIN", "Finding", "Rule", "Severity", "error", "lenient", "quoted", "warning"]
@@ -40,9 +41,13 @@ class Finding:
     remedy: str
     code: str = ""
 
+    @property
+    def advice(self) -> str:
+        """What to do, and the rule."""
+        return f"{self.remedy} [{self.rule}{f' {self.code}' if self.code else ''}]"
+
     def __str__(self) -> str:
-        code = f" {self.code}" if self.code else ""
-        return f"{self.path}: {self.message}; {self.remedy} [{self.rule}{code}]"
+        return sentence(self.message, self.advice, self.path)
 
 
 AGAIN = "export the model again"

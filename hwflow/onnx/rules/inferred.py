@@ -25,9 +25,5 @@ def inferred_types(source: Model | Document, limits: Limits) -> Iterator[Finding
         model = read_model(source) if isinstance(source, Document) else source
         yield from infer_types(model, limits=limits).findings
     except HwflowError as problem:
-        message, _, remedy = str(problem).rpartition("; ")
         rule = "LM-02" if isinstance(problem, LimitError) else "GR-16"  # the reader refuses types stated in two ways
-        place, _, text = (message or str(problem)).partition(": ")
-        if not text or not place.startswith("graph"):
-            place, text = "graph", message or str(problem)
-        yield error(rule, place, text, remedy if message else AGAIN)
+        yield error(rule, problem.where or "graph", problem.why, problem.remedy or AGAIN)

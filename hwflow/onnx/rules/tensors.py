@@ -16,9 +16,9 @@ from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.external import KEYS
 from hwflow.onnx.dtypes import ElementType
-from hwflow.onnx.errors import SecurityError
+from hwflow.onnx.errors import ChecksumError, MissingDataError, SecurityError
 from hwflow.onnx.rules.elements import ELEMENTS, entry_range
-from hwflow.onnx.rules.finding import Finding, error, lenient, quoted, warning
+from hwflow.onnx.rules.finding import AGAIN, Finding, error, lenient, quoted, warning
 from hwflow.onnx.rules.walk import TensorPlace, tensors
 
 __all__ = ["DATA_FIELDS", "MAX_RANK", "RULES", "element_count", "tensor_data"]
@@ -200,6 +200,10 @@ def _entries(tensor: pb.TensorProto, path: str) -> Iterator[Finding]:
             yield error("EX-05", path, message)
 
 
+#: The rules that a data file breaks, by the error of opening it; EX-05 for any other.
+_FILE_RULES: dict[type[HwflowError], str] = {SecurityError: "EX-02", ChecksumError: "EX-07", MissingDataError: "EX-04"}
+
+
 def _file(
     document: Document, tensor: pb.TensorProto, entries: dict[str, str], need: int, path: str
 ) -> Iterator[Finding]:
@@ -211,12 +215,8 @@ def _file(
     try:
         document.files.view(tensor, "the tensor", need)
     except HwflowError as problem:
-        message, _, remedy = str(problem).rpartition("; ")
-        if isinstance(problem, SecurityError):
-            rule = "EX-02"
-        else:
-            rule = "EX-07" if "checksum" in message else "EX-04" if "missing" in message else "EX-05"
-        yield error(rule, path, message, remedy)
+        rule = next((rule for kind, rule in _FILE_RULES.items() if isinstance(problem, kind)), "EX-05")
+        yield error(rule, path, problem.why, problem.remedy or AGAIN)
 
 
 RULES = (tensor_data,)

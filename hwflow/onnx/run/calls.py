@@ -63,13 +63,13 @@ def run_quietly(call: Call, operator: Operator, operands: Sequence[Operand]) -> 
     if len(results) < len(outputs) and any(outputs[len(results) :]):
         raise call.error(
             f"the outputs must be at most {len(results)}, not {len(outputs)}: the operator computes no more in this "
-            f"mode; leave the name out"
+            "mode", "leave the name out"
         )
     for position, (name, result) in enumerate(zip(outputs, results, strict=False)):
         if result is None and name and not _may_be_empty(call, position):
             raise call.error(
-                f"output {position} must not be named ('{name}'): the operator does not compute it in this mode; "
-                f"leave the name out"
+                f"output {position} must not be named ('{name}'): the operator does not compute it in this mode",
+                "leave the name out"
             )
     return results
 
@@ -77,13 +77,12 @@ def run_quietly(call: Call, operator: Operator, operands: Sequence[Operand]) -> 
 def _failure(call: Call, operands: Sequence[Operand], error: Exception) -> HwflowError:
     listed = ", ".join(map(describe_operand, operands)) or "nothing"
     if isinstance(error, NotImplementedError):
-        return Unsupported(f"{call.path} {call.node.label}: {error}")
+        return Unsupported(str(error), where=call.where)
     if isinstance(error, (MemoryError, RecursionError)):
         what = "memory" if isinstance(error, MemoryError) else "the interpreter's stack"
-        return LimitError(f"{call.path} {call.node.label}: must fit into {what}, not run out of it with {listed}")
+        return LimitError(f"must fit into {what}, not run out of it with {listed}", where=call.where)
     return EvaluationError(
-        f"{call.path} {call.node.label}: the inputs must suit the operator, not be {listed} "
-        f"({str(error) or type(error).__name__})"
+        f"the inputs must suit the operator, not be {listed} ({str(error) or type(error).__name__})", where=call.where
     )
 
 
@@ -106,7 +105,7 @@ def check_types(call: Call, operands: Sequence[Operand]) -> None:
     low, high = schema.input_limits
     if not low <= len(operands) <= high:
         wanted = f"{low} or more" if high > 1 << 20 else f"{low}" if low == high else f"{low} to {high}"
-        raise call.error(f"the number of inputs must be {wanted}, not {len(operands)}; export the model again")
+        raise call.error(f"the number of inputs must be {wanted}, not {len(operands)}", "export the model again")
     bound: dict[str, tuple[int, str]] = {}
     for position in range(len(operands)):
         parameter = schema.input(position)

@@ -74,8 +74,8 @@ def check_feeds(
     constants = [name for name in feeds if name not in inputs and name in graph.initializers]
     if constants:
         raise EvaluationError(
-            f"'{constants[0]}' must not be fed: it is a constant of the model, not an input; "
-            f"export the model with an input of that name to change it"
+            f"'{constants[0]}' must not be fed: it is a constant of the model, not an input",
+            "export the model with an input of that name to change it"
         )
     unknown = [name for name in feeds if name not in inputs]
     missing = [name for name in required if name not in feeds and reads(name)]
@@ -101,12 +101,12 @@ def _fit(type_: ValueType | None, fed: Any, who: str, sizes: Sizes) -> Operand:
             return None if fed is None else _fit(type_.element, fed, who, sizes)
         case SequenceType():
             if not isinstance(fed, (list, tuple)):
-                raise TypeMismatch(f"{who} must be a sequence (a Python list), not {_shown(fed)}; feed a list")
+                raise TypeMismatch(f"{who} must be a sequence (a Python list), not {_shown(fed)}", "feed a list")
             inner = sizes.element()
             return [_fit(type_.element, entry, f"element {k} of {who}", inner) for k, entry in enumerate(fed)]
         case MapType():
             if not isinstance(fed, Mapping):
-                raise TypeMismatch(f"{who} must be a map (a Python dict), not {_shown(fed)}; feed a dict")
+                raise TypeMismatch(f"{who} must be a map (a Python dict), not {_shown(fed)}", "feed a dict")
             return dict(fed)
     return as_operand(fed)
 
@@ -117,25 +117,25 @@ def _shown(fed: Any) -> str:
 
 def _fit_tensor(type_: TensorType, fed: Any, who: str, sizes: Sizes) -> Array:
     if fed is None or isinstance(fed, Mapping):
-        raise TypeMismatch(f"{who} must be {describe(type_.dtype, type_.shape)}, not {_shown(fed)}; feed an array")
+        raise TypeMismatch(f"{who} must be {describe(type_.dtype, type_.shape)}, not {_shown(fed)}", "feed an array")
     try:
         array = np.asarray(fed)
     except ValueError as error:
         raise TypeMismatch(f"{who} must be {describe(type_.dtype, type_.shape)}, not a ragged list ({error})") from None
     texts = type_.dtype.kind == "O" and array.dtype.kind in "OUT"
     if not texts and array.dtype != type_.dtype:
-        raise TypeMismatch(_misfit(type_, array, who, "convert or reshape the array"))
+        raise TypeMismatch(_misfit(type_, array, who), "convert or reshape the array")
     if type_.shape is not None:
         if len(type_.shape) != array.ndim:
-            raise ShapeError(_misfit(type_, array, who, "convert or reshape the array"))
+            raise ShapeError(_misfit(type_, array, who), "convert or reshape the array")
         conflict = sizes.conflict(type_.shape, array.shape, who)
         if conflict is not None:
-            raise ShapeError(_misfit(type_, array, who, conflict or "convert or reshape the array"))
+            raise ShapeError(_misfit(type_, array, who), conflict or "convert or reshape the array")
     return array.astype(object) if texts and array.dtype.kind != "O" else array
 
 
-def _misfit(type_: TensorType, array: Array, who: str, remedy: str) -> str:
-    return f"{who} must be {describe(type_.dtype, type_.shape)}, not {describe(array.dtype, array.shape)}; {remedy}"
+def _misfit(type_: TensorType, array: Array, who: str) -> str:
+    return f"{who} must be {describe(type_.dtype, type_.shape)}, not {describe(array.dtype, array.shape)}"
 
 
 def output_notes(outputs: Iterable[Value], values: Mapping[str, Operand], sizes: Sizes) -> list[str]:

@@ -95,7 +95,7 @@ class Functions:
         if count > self._limits.nodes:
             raise LimitError(
                 f"{what} must have at most {self._limits.nodes:,} nodes (nodes) with the bodies of the functions "
-                f"that it calls, not {count:,}; if you trust the model, raise it with --limit nodes=NUMBER"
+                f"that it calls, not {count:,}", "if you trust the model, raise it with --limit nodes=NUMBER"
             )
 
     def _size(self, nodes: Iterable[Node], opsets: Mapping[str, int], depth: int, what: str) -> tuple[int, int]:
@@ -122,11 +122,11 @@ class Functions:
             self._sizes[function.key] = self._size(function.nodes, function.opsets, depth, path)
         found = self._sizes[function.key]
         if found is None:
-            raise InvalidModel(f"{path} must not call itself, directly or through others; export the model again")
+            raise InvalidModel(f"{path} must not call itself, directly or through others", "export the model again")
         return found
 
     def _too_deep(self, what: str, depth: int) -> LimitError:
         return LimitError(
-            f"{what}: graphs and functions must be at most {self._limits.depth} deep in each other (depth), "
-            f"not {depth} or more; if you trust the model, raise it with --limit depth=NUMBER"
+            f"graphs and functions must be at most {self._limits.depth} deep in each other (depth), "
+            f"not {depth} or more", "if you trust the model, raise it with --limit depth=NUMBER", where=what
         )

@@ -94,7 +94,7 @@ def dense(sparse: SparseTensor) -> Array:
     if not fits or (indices < 0).any() or (indices >= bounds).any():
         raise TensorDataError(
             f"the indices of a sparse tensor must lie in its shape {list(sparse.shape)}, one for each of its "
-            f"{sparse.values.size} values, not be {list(sparse.indices.shape)} others; export the model again"
+            f"{sparse.values.size} values, not be {list(sparse.indices.shape)} others", "export the model again"
         )
     array = np.zeros(sparse.shape, sparse.values.dtype)
     if sparse.values.dtype.kind == "O":

@@ -127,7 +127,7 @@ class Body:
         """The outputs for inputs by position.  Those that a function's call leaves off are left out inside too."""
         if not self.required <= len(inputs) <= len(self.inputs):
             raise EvaluationError(
-                f"{self.path}: the inputs must be {len(self.inputs)}, not {len(inputs)}; export the model again"
+                f"the inputs must be {len(self.inputs)}, not {len(inputs)}", "export the model again", where=self.path
             )
         values: _Values = {name: outer[name] for name in self.captures}
         values.update(self.constants)
@@ -147,7 +147,7 @@ def _in_stack() -> Iterator[None]:
         yield
     except RecursionError:
         raise LimitError(
-            "graphs and functions must fit into the interpreter's stack, not be nested so deeply; lower --limit depth"
+            "graphs and functions must fit into the interpreter's stack, not be nested so deeply", "lower --limit depth"
         ) from None
 
 
@@ -247,8 +247,8 @@ class _Compiler:
             names, self._missing = sorted(set(self._missing), key=_position), []
             more = f" and {len(names) - 20} more" if len(names) > 20 else ""
             raise Unsupported(
-                f"the operators must be ones that hwflow evaluates, not those of {', '.join(names[:20])}{more}; "
-                f"`hwflow check` says more"
+                f"the operators must be ones that hwflow evaluates, not those of {', '.join(names[:20])}{more}",
+                "`hwflow check` says more"
             )
 
     def needed(
@@ -272,7 +272,7 @@ class _Compiler:
         if captures and not scope.is_inner:
             listed = ", ".join(f"'{name}'" for name in captures)
             raise EvaluationError(
-                f"{listed} must be a tensor of the {scope.kind}, not an unknown name; `hwflow info` lists them"
+                f"{listed} must be a tensor of the {scope.kind}, not an unknown name", "`hwflow info` lists them"
             )
         order = sorted(needed)
         _require_order([steps[index] for index in order], producer, scope.given)
@@ -292,7 +292,7 @@ class _Compiler:
         if function is not None and len(node.outputs) > len(function.outputs):
             raise EvaluationError(
                 f"{where}: the outputs must be at most {len(function.outputs)}, as {function_path(function)} has, "
-                f"not {len(node.outputs)}; export the model again"
+                f"not {len(node.outputs)}", "export the model again"
             )
         inner = self._function(function, node) if function is not None else None
         return _Step(node, where, path, opsets.get(node.domain, 0), schema, operator, tuple(reads), bodies, inner)
@@ -314,8 +314,8 @@ class _Compiler:
             if self._bound > self._limits.inlined_nodes:
                 raise LimitError(
                     f"{path}: the bodies of functions must have at most {self._limits.inlined_nodes:,} nodes "
-                    f"(inlined_nodes) in all their forms, not {self._bound:,}; "
-                    f"if you trust the model, raise it with --limit inlined_nodes=NUMBER"
+                    f"(inlined_nodes) in all their forms, not {self._bound:,}",
+                    "if you trust the model, raise it with --limit inlined_nodes=NUMBER"
                 )
             scope = _Scope(path, function.opsets, frozenset(function.inputs), "function")
             body = self._body(nodes, function.inputs, 0, function.outputs, {}, scope)
@@ -350,6 +350,6 @@ def _require_order(steps: Sequence[_Step], producer: Mapping[str, int], given: f
         late = [name for name in step.reads if name in producer and name not in computed and name not in given]
         if late:
             raise EvaluationError(
-                f"{step.where}: '{late[0]}' must be computed before it is read, not behind it; export the model again"
+                f"{step.where}: '{late[0]}' must be computed before it is read, not behind it", "export the model again"
             )
         computed.update(step.node.outputs)

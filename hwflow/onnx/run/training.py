@@ -34,7 +34,9 @@ class Trainer:
     def __init__(self, model: Model, limits: Limits = DEFAULT_LIMITS) -> None:
         """Raises TrainingError where bindings do not fit, and what preparing the graphs raises."""
         if not model.training:
-            raise TrainingError("the model must have training information to be trained, not none; export it with some")
+            raise TrainingError(
+                "the model must have training information to be trained, not none", "export it with some"
+            )
         self._model = model
         self._limits = limits
         self._state = self._initial_state()
@@ -158,11 +160,11 @@ def _require_bindings(main: Graph, training: Training, where: str, state: Mappin
             if name not in known or name not in state:
                 raise TrainingError(
                     f"{where}/{kind}: the key must be an initializer of the main graph or of the algorithm, "
-                    f"not '{name}'; export the model again"
+                    f"not '{name}'", "export the model again"
                 )
             if source not in sources:
                 graph = "initialization" if kind.startswith("init") else "algorithm"
                 raise TrainingError(
-                    f"{where}/{kind}: the value must be an output of the {graph} graph, not '{source}'; "
-                    f"export the model again"
+                    f"{where}/{kind}: the value must be an output of the {graph} graph, not '{source}'",
+                    "export the model again"
                 )

@@ -49,7 +49,7 @@ def checked(model: Model, rows: Mapping[str, Array]) -> dict[str, Array]:
     counts = {name: len(array) for name, array in found.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"'{name}' has {count}" for name, count in counts.items())
-        raise HwflowError(f"calibration data must have the same number of rows for all inputs; {listed}")
+        raise HwflowError("calibration data must have the same number of rows for all inputs", f"{listed}")
     return found
 
 
@@ -57,7 +57,7 @@ def _of_input(value: Value, rows: Mapping[str, Array]) -> Array:
     name, tensor = value.name, value.tensor
     if name not in rows:
         there = ", ".join(f"'{key}'" for key in rows) or "nothing"
-        raise HwflowError(f"calibration data must cover the input '{name}', not only {there}; add rows for it")
+        raise HwflowError(f"calibration data must cover the input '{name}', not only {there}", "add rows for it")
     array = np.asarray(rows[name])
     assert tensor is not None
     assert tensor.shape is not None
@@ -72,7 +72,7 @@ def _of_input(value: Value, rows: Mapping[str, Array]) -> Array:
         where = np.argwhere(~np.isfinite(array))[0]
         raise HwflowError(
             f"calibration data of input '{name}' must be finite, not {array[tuple(where)]} in row {where[0]} "
-            f"at {where[1:].tolist()}; leave out or repair that row"
+            f"at {where[1:].tolist()}", "leave out or repair that row"
         )
     return array
 
@@ -92,7 +92,7 @@ def measure(
             low, high = float(values[name].min()), float(values[name].max())
             if not (np.isfinite(low) and np.isfinite(high)):
                 raise HwflowError(
-                    f"tensor '{name}' must be finite on calibration data, not {low} to {high} in row {k}; "
+                    f"tensor '{name}' must be finite on calibration data, not {low} to {high} in row {k}",
                     "check the data and the weights of the layers before it"
                 )
             histogram.add(values[name])

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hwflow.errors import Refusal, reason_of
 from hwflow.layers import Layer, LayerGraph, Tensor
 from hwflow.layers.concat import Concat
 from hwflow.layers.formats import IntArray
@@ -107,7 +108,7 @@ class Building:
             try:
                 self._made[rounded.output] = self._make(rounded)
             except (ValueError, OverflowError) as error:
-                why, _, remedy = str(error).partition("; ")
+                why, remedy = reason_of(error)
                 raise Unsupported(why, remedy or "quantize the model again; a scale is out of proportion") from None
         return Held(self._made[rounded.output], rounded.index, False, rounded.moved)
 
@@ -139,7 +140,7 @@ class Building:
                 core = identity(node, core.key, core.source, core.frame)
                 return matrix_layer(pending, core, x, y, self.name_of(node), p, self._stage(node), self._opsets)
             except ValueError as error:
-                raise ValueError(_wide(x, error) if x.format.bits > _TABLE_BITS else str(error)) from None
+                raise _wide(x, error) if x.format.bits > _TABLE_BITS else error from None
         name, stage = self.name_of(core.node), self._stage(core.node)
         if isinstance(core, Matrix):
             x = self.tensors[core.source.tensor]
@@ -268,11 +269,11 @@ class Building:
         return self.tensors[part.core.source.tensor]
 
 
-def _wide(x: Tensor, error: ValueError) -> str:
-    """The message where a tensor of many bits, which no table fits, has no thresholds either."""
-    why = str(error).partition("; ")[0]
-    return (
-        f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {_TABLE_BITS}: {why}; "
+def _wide(x: Tensor, error: ValueError) -> Refusal:
+    """The reason where a tensor of many bits, which no table fits, has no thresholds either."""
+    why, _ = reason_of(error)
+    return Refusal(
+        f"its input '{x.name}' has {x.format.bits} bits, and tables are for at most {_TABLE_BITS}: {why}",
         f"quantize that input with {_TABLE_BITS} bits"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from hwflow.errors import Refusal
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.quantize.importer.states import image_index
 
@@ -23,9 +24,9 @@ def channel_order(frame: Frame, index: IntArray) -> IntArray:
         order: IntArray = index.reshape(frame.channels, -1)[:, 0] % frame.channels
         if np.array_equal(index, straight[:, order]) and len(np.unique(order)) == frame.channels:
             return order
-    raise ValueError(
+    raise Refusal(
         f"its input is a frame {frame} whose elements a Transpose or Reshape has put into another order "
-        f"({list(index.shape)}); between such layers the order must stay [1, C, H, W]"
+        f"({list(index.shape)})", "between such layers the order must stay [1, C, H, W]"
     )
 
 

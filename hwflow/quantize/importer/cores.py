@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from hwflow.errors import Refusal
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Array, Graph, Node
@@ -33,8 +34,8 @@ def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, 
     if frame is None:
         _require_row(node, held, weights)
     if not weights.is_quantized:
-        raise ValueError(
-            f"its weights '{node.inputs[1]}' must be integers behind a DequantizeLinear, as the rest is; take the "
+        raise Refusal(
+            f"its weights '{node.inputs[1]}' must be integers behind a DequantizeLinear, as the rest is", "take the "
             "float model, or one whose quantizer wrote QuantizeLinear and DequantizeLinear around every layer"
         )
     core, index = _conv(node, held, frame, weights) if frame is not None else _dense(node, held, weights)

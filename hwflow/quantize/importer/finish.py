@@ -10,6 +10,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
+from hwflow.errors import Refusal
 from hwflow.layers import AveragePool, Conv, Dense, IntFormat, Layer, Lookup, Requantize, Tensor
 from hwflow.layers.add import Add
 from hwflow.layers.elementwise import significant_bits
@@ -251,14 +252,14 @@ def product_layer(
 def _scalar(pending: Pending, p: Parameters) -> tuple[Fraction, int, tuple[int, int]]:
     """What follows a sum or product of two tensors: a factor, the zero point with a constant in it, and the limits."""
     if p.format.bipolar:
-        raise ValueError(
+        raise Refusal(
             f"the result of {pending.core.node.label} must have more than one symmetric bit, because only products are "
-            "compared with thresholds; take 2 bits, or an unsigned one"
+            "compared with thresholds", "take 2 bits, or an unsigned one"
         )
     form = form_of(pending, Form.linear((Fraction(1),)))
     if form is None or form.rounding is not None:
-        raise ValueError(
-            f"what follows {pending.core.node.label} must be constants, Relu and Clip up to its QuantizeLinear; "
+        raise Refusal(
+            f"what follows {pending.core.node.label} must be constants, Relu and Clip up to its QuantizeLinear",
             "quantize its result first"
         )
     if form.unit[0] == 0:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from hwflow.errors import Refusal
 from hwflow.layers.formats import Frame
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
@@ -90,6 +91,6 @@ def counts(node: Node, window: Window, frame: Frame) -> tuple[list[Count], list[
         elements = ((taps >= 0) & (taps < size)).sum(axis=1)
         divisor = (taps < size + pads[axis + 2]).sum(axis=1) if include else elements
         if not elements.all():
-            raise ValueError("a window lies in the padding alone, and has no mean; use smaller pads")
+            raise Refusal("a window lies in the padding alone, and has no mean", "use smaller pads")
         found.append([(int(e), int(d)) for e, d in zip(elements, divisor, strict=True)])
     return found[0], found[1]

@@ -25,7 +25,7 @@ from hwflow.quantize.importer.states import (
     Unsupported,
     image_index,
 )
-from hwflow.quantize.problems import Problem
+from hwflow.quantize.problems import Cause, Problem
 
 __all__ = ["epilogue", "prologue"]
 
@@ -120,8 +120,8 @@ class _Epilogue:
                 self._ranked(node, name)
                 return []
         except Unsupported as problem:
-            where = node.label if node is not None else f"tensor '{name}'"
-            self.importer.problems.append(Problem(where, problem.why, problem.remedy))
+            self.importer.problems.append(Problem.of_tensor(name, problem.why, problem.remedy) if node is None else
+                                          Problem.of(node, problem.why, problem.remedy, problem.cause))
             return []
         # It is made on the host, or it is a constant behind a DequantizeLinear or a change of layout.
         assert node is not None
@@ -131,7 +131,8 @@ class _Epilogue:
     def _from_frame(self, name: str, state: State | None) -> bool:
         """Make a tensor that comes out of the hardware, or say nothing of a broken one; False for any other."""
         if isinstance(state, Entry) or (isinstance(state, OnHost) and not state.behind):
-            raise Unsupported("is computed from the input on the host alone", "leave it out of the model")
+            why = "is computed from the input on the host alone"
+            raise Unsupported(why, "leave it out of the model", Cause.NEIGHBOUR)
         if isinstance(state, Rounded):
             state = self.importer.building.held(state)
         if isinstance(state, Held):

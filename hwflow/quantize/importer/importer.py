@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hwflow.errors import reason_of
 from hwflow.layers import Frame, LayerGraph, MaxPool, Tensor
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model, Node
@@ -44,7 +45,7 @@ from hwflow.quantize.importer.states import (
     Unsupported,
     image_index,
 )
-from hwflow.quantize.problems import Problem
+from hwflow.quantize.problems import Cause, Problem
 from hwflow.quantize.scale import quantize_value
 from hwflow.quantize.settings import OutputStage
 
@@ -87,7 +88,7 @@ class Importer:
                 if node.outputs[0] in self.suffix and not self._reads_host(dynamic):
                     state = OnHost(behind=True)
                 else:
-                    self.problems.append(Problem.of(node, problem.why, problem.remedy))
+                    self.problems.append(Problem.of(node, problem.why, problem.remedy, problem.cause))
                     state = Broken()
             for name in filter(None, node.outputs):
                 self.states[name] = state[name] if isinstance(state, dict) else state
@@ -136,7 +137,7 @@ class Importer:
         if node.op_type == "DequantizeLinear":
             return self._enter(node)
         if any(not isinstance(state, OnHost) for state in states):
-            raise Unsupported("joins values that are not quantized with integers", QUANTIZE_ALL)
+            raise Unsupported("joins values that are not quantized with integers", QUANTIZE_ALL, Cause.NEIGHBOUR)
         return OnHost(behind=False)
 
     def _enter(self, node: Node) -> Entry:
@@ -263,6 +264,7 @@ class Importer:
             raise Unsupported(
                 "stands behind a node that runs on the host" if state.behind else "reads values that are not quantized",
                 "remove that node" if state.behind else QUANTIZE_ALL,
+                Cause.NEIGHBOUR,
             )
         if isinstance(state, Pending):
             if not isinstance(state.core, Joined) or state.steps:
@@ -287,7 +289,7 @@ class Importer:
                 return matrix(node, held, self.tensors[held.tensor].frame, self.constants)
             return average(node, held, self.tensors[held.tensor].frame, self.graph)
         except ValueError as error:
-            why, _, remedy = str(error).partition("; ")
+            why, remedy = reason_of(error)
             remedy = remedy or "change this layer in the model, or cut the model in front of it"
             raise Unsupported(why, remedy) from None
 
@@ -335,6 +337,7 @@ class Importer:
                 raise Unsupported(
                     f"the first layer must read [1, C], [1, C, W] or [1, C, H, W], not {list(entry.shape)}",
                     "fix the batch to 1, or reshape the input on the host",
+                    Cause.NEIGHBOUR,
                 )
             index = image_index(frame, len(entry.shape))
         else:

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hwflow.errors import reason_of
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
@@ -36,7 +37,8 @@ def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping
         try:
             return merged.then(step(node, merged, values, constants))
         except ValueError as error:
-            raise Unsupported(str(error), QUANTIZE_ALL) from None
+            why, remedy = reason_of(error)
+            raise Unsupported(why, remedy or QUANTIZE_ALL) from None
     if len(others) != 1 or node.op_type not in ("Add", "Sub", "Mul"):
         raise Unsupported(
             "joins two computed tensors; only Add, Sub, Mul and Concat of two have an integer form",

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hwflow.errors import Refusal
 from hwflow.layers import IntFormat, Requantize
 from hwflow.layers.formats import IntArray
 from hwflow.layers.hardware import price, rescale_cost
@@ -118,7 +119,7 @@ def rescale(a: Affine, accumulator: Accumulator, output: IntFormat, stage: Outpu
     levels = max(a.high) - min(a.low)
     same_ends = len(set(a.low)) == 1 and len(set(a.high)) == 1
     if stage is OutputStage.MULTIPLY and not same_ends:
-        raise ValueError("its limits differ from channel to channel, which a multiplication cannot do; use thresholds")
+        raise Refusal("its limits differ from channel to channel, which a multiplication cannot do", "use thresholds")
     many = stage is OutputStage.AUTO and levels > _FEW_LEVELS and same_ends
     if stage is OutputStage.MULTIPLY or many or levels == 0:
         return _multiplication(a, accumulator)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from hwflow.errors import Refusal
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rescale import Thresholds
 from hwflow.quantize.importer.forms import Form
@@ -83,9 +84,9 @@ def _directions(a: IntArray, results: Callable[[IntArray], IntArray]) -> IntArra
     rises, falls = (change > 0).any(axis=0), (change < 0).any(axis=0)
     both = np.flatnonzero(rises & falls)
     if len(both):
-        raise ValueError(
+        raise Refusal(
             f"a function behind a layer must only rise or only fall over its sums, which it does not in channel "
-            f"{both[0]}; put a QuantizeLinear and DequantizeLinear in front of the function"
+            f"{both[0]}", "put a QuantizeLinear and DequantizeLinear in front of the function"
         )
     return np.where(falls, -1, 1).astype(np.int64)
 

@@ -12,6 +12,7 @@ from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
+from hwflow.quantize.problems import Cause
 
 __all__ = [
     "QUANTIZE_ALL",
@@ -44,9 +45,9 @@ QUANTIZE_ALL = "quantize the whole model: a QuantizeLinear and DequantizeLinear 
 class Unsupported(Exception):
     """Raised inside the importer for one node; the walk collects it as a Problem and goes on."""
 
-    def __init__(self, why: str, remedy: str) -> None:
+    def __init__(self, why: str, remedy: str, cause: Cause = Cause.NODE) -> None:
         super().__init__(why)
-        self.why, self.remedy = why, remedy
+        self.why, self.remedy, self.cause = why, remedy, cause
 
 
 @dataclass(frozen=True)

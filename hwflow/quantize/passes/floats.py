@@ -149,7 +149,7 @@ def _array(name: str, array: Array, read: Mapping[str, list[Node]]) -> Array:
     users = " and ".join(node.label for node in readers[:2])
     raise HwflowError(
         f"tensor '{name}' must hold numbers of float32, up to {_LARGEST:.3g}, not {array[tuple(where)]:g} at {where} "
-        f"({np.count_nonzero(beyond)} such entries{'; in ' + users if users else ''}); hardware is made of float32 "
+        f"({np.count_nonzero(beyond)} such entries{'; in ' + users if users else ''})", "hardware is made of float32 "
         "models, scale the weights before the export"
     )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hwflow.errors import Refusal, reason_of
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Attribute, Model, Node
@@ -53,8 +54,7 @@ def transposed_to_conv(model: Model) -> Model:
         try:
             work.rewrite(node)
         except ValueError as error:
-            why, _, remedy = str(error).partition("; ")
-            problems.append(Problem.of(node, why, remedy))
+            problems.append(Problem.of(node, *reason_of(error)))
     raise_all(problems)
     return simplify(infer(with_graph(model, work.nodes, work.added.initializers)))
 
@@ -71,7 +71,7 @@ class _Work:
         shape, made = shape_of(self.graph, node.inputs[0]), shape_of(self.graph, node.outputs[0])
         weights = self._shape_of_weights(node.inputs[1])
         if shape is None or made is None or len(shape) not in (3, 4):
-            raise ValueError(f"must read [1, C, W] or [1, C, H, W], not {shape}; use a transposed convolution in 2-D")
+            raise Refusal(f"must read [1, C, W] or [1, C, H, W], not {shape}", "use a transposed convolution in 2-D")
         groups = attribute(node, "group", 1)
         axes = [_axis(node, k, n, made[k + 2], weights[k + 2]) for k, n in enumerate(shape[2:])]
         base, cout = node.name or node.outputs[0], weights[1] * groups
@@ -98,9 +98,9 @@ class _Work:
         if source is not None and source.op_type == "DequantizeLinear":
             name = source.inputs[0]
         if name not in self.graph.initializers:
-            raise ValueError(
-                f"weights and bias must be constants, not computed ('{name}'); export the model for inference with its "
-                "weights as initializers"
+            raise Refusal(
+                f"weights and bias must be constants, not computed ('{name}')",
+                "export the model for inference with its weights as initializers"
             )
         return self.graph.initializers[name].shape
 
@@ -119,7 +119,7 @@ class _Work:
             return self.added.constant(wish, np.where(places < 0, zero, value.ravel()[inside]))
         integers, scale, *point = (self.graph.initializers.get(n) for n in source.inputs if n)
         if integers is None or scale is None or any(value is None for value in point):
-            raise ValueError("scale and zero point of its weights must be constants; quantize the model statically")
+            raise Refusal("scale and zero point of its weights must be constants", "quantize the model statically")
         zero = point[0] if point and point[0] is not None else np.zeros((), integers.dtype)
         full = [_full(value, integers, attribute(source, "axis", 1)).ravel()[inside] for value in (scale, zero)]
         there = places.reshape(len(places), -1) >= 0
@@ -127,8 +127,9 @@ class _Work:
         rows = [values.reshape(len(places), -1) for values in full]
         scales, zeros = (row[np.arange(len(places)), at] for row in rows)
         if any(((row != row[np.arange(len(places)), at][:, None]) & there).any() for row in rows):
-            raise ValueError(
-                "its weights must have one scale per tensor or per output channel; quantize along axis 1, or per tensor"
+            raise Refusal(
+                "its weights must have one scale per tensor or per output channel",
+                "quantize along axis 1, or per tensor"
             )
         shaped = zeros.reshape(-1, *[1] * (places.ndim - 1))
         moved = np.where(places < 0, shaped, integers.ravel()[inside]).astype(integers.dtype)
@@ -201,7 +202,7 @@ def _full(parameter: Array, integers: Array, axis: int) -> Array:
     if parameter.size == 1:
         return np.broadcast_to(parameter.reshape(()), integers.shape)
     if parameter.ndim > 1:
-        raise ValueError("its weights must have one scale per tensor or per output channel; quantize per channel")
+        raise Refusal("its weights must have one scale per tensor or per output channel", "quantize per channel")
     axis %= integers.ndim
     return np.broadcast_to(parameter.reshape([-1 if k == axis else 1 for k in range(integers.ndim)]), integers.shape)
 

@@ -42,12 +42,12 @@ def resolved(settings: WeightSettings, layer: str, has_data: bool, input_bits: i
     if not has_data and rounding is WeightRounding.ADAPTIVE:
         raise HwflowError(
             f"settings: layers/{layer}/weights/rounding must be nearest or auto without calibration data, "
-            "not adaptive; give real inputs with --data"
+            "not adaptive", "give real inputs with --data"
         )
     if not has_data and corrected:
         raise HwflowError(
             f"settings: layers/{layer}/weights/bias_correction must be false or left out without calibration data, "
-            "not true; give real inputs with --data"
+            "not true", "give real inputs with --data"
         )
     if rounding is WeightRounding.AUTO:
         adaptive = has_data and settings.bits <= _FEW

@@ -51,7 +51,9 @@ _ROUNDING: Mapping[str, Callable[[Arr], Arr]] = {
 def _rounding(call: Call) -> Callable[[Arr], Arr]:
     mode = call.text("rounding_mode")
     if mode.upper() not in _ROUNDING:
-        raise call.error(f"'rounding_mode' must be one of {', '.join(_ROUNDING)}, not {mode!r}; export the model again")
+        raise call.error(
+            f"'rounding_mode' must be one of {', '.join(_ROUNDING)}, not {mode!r}", "export the model again"
+        )
     return _ROUNDING[mode.upper()]
 
 

@@ -31,7 +31,9 @@ def listed(call: Call, name: str, kind: type[int | float | str]) -> tuple[Any, .
     """An attribute that is a list; empty where it is left out."""
     value = call.node.attributes.get(name, ())
     if not isinstance(value, tuple) or not all(isinstance(v, kind) for v in value):
-        raise call.error(f"attribute '{name}' must be a list of {kind.__name__}, not {value!r}; export the model again")
+        raise call.error(
+            f"attribute '{name}' must be a list of {kind.__name__}, not {value!r}", "export the model again"
+        )
     return value
 
 
@@ -62,14 +64,14 @@ def class_labels(call: Call, integer_name: str) -> Arr:
     """The labels of the classes, from the attribute with integers or from `classlabels_strings`."""
     words, numbers = texts(call, "classlabels_strings"), integers(call, integer_name)
     if bool(words) == bool(numbers.size):
-        raise call.error(f"one of '{integer_name}' and 'classlabels_strings' must be given; export the model again")
+        raise call.error(f"one of '{integer_name}' and 'classlabels_strings' must be given", "export the model again")
     return strings(words, (len(words),)) if words else numbers
 
 
 def pick_labels(call: Call, labels: Arr, chosen: npt.NDArray[np.intp]) -> Arr:
     """The label of each row."""
     if chosen.size and int(chosen.max()) >= len(labels):
-        raise call.error(f"there must be a label for each class, not {len(labels)}; export the model again")
+        raise call.error(f"there must be a label for each class, not {len(labels)}", "export the model again")
     return labels[chosen]
 
 

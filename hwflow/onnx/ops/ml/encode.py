@@ -64,7 +64,9 @@ def _side(call: Call, side: str) -> tuple[str, Arr]:
     """The keys or the values: the one attribute of that side that is there, by its ending."""
     given = [name for name in ("tensor", *(kind[0] for kind in _KINDS)) if call.has(f"{side}_{name}")]
     if len(given) != 1:
-        raise call.error(f"one of the attributes {side}_* must be given, not {given or 'none'}; export the model again")
+        raise call.error(
+            f"one of the attributes {side}_* must be given, not {given or 'none'}", "export the model again"
+        )
     if given[0] == "tensor":
         return "tensor", call.tensor(f"{side}_tensor").reshape(-1)
     _, kind, dtype, _ = next(k for k in _KINDS if k[0] == given[0])

@@ -51,16 +51,16 @@ class Forest:
         inner, count = ~self.leaf, len(self.leaf)
         children = np.concatenate((self.true[inner], self.false[inner]))
         if children.size and not (children.min() >= 0 and children.max() < count):
-            raise self.call.error(f"the children must be nodes 0 to {count - 1}; this file cannot be trusted")
+            raise self.call.error(f"the children must be nodes 0 to {count - 1}", "this file cannot be trusted")
         inner_children = children[inner[children]]
         parents = np.bincount(inner_children, minlength=count)
         if (parents > 1).any() or parents[self.roots].any():
             node = int(np.argmax(parents > 1)) if (parents > 1).any() else int(self.roots[parents[self.roots] > 0][0])
-            raise self.call.error(f"the nodes must be trees, not have several ways to node {node}; export it again")
+            raise self.call.error(f"the nodes must be trees, not have several ways to node {node}", "export it again")
         if self.vote_targets.size and not (self.vote_targets.min() >= 0 and self.vote_targets.max() < self.targets):
             raise self.call.error(
                 f"the targets of leaves must be 0 to {self.targets - 1}, "
-                f"not {self.vote_targets.min()} to {self.vote_targets.max()}; export the model again"
+                f"not {self.vote_targets.min()} to {self.vote_targets.max()}", "export the model again"
             )
         itself = np.arange(count)
         self.true, self.false = np.where(inner, self.true, itself), np.where(inner, self.false, itself)

@@ -27,7 +27,7 @@ def _scores(call: Call, x: Arr, targets: int) -> Floats:
     if targets < 1 or coefficients.size != targets * features or intercepts.size not in (0, targets):
         raise call.error(
             f"there must be {targets} x {features} coefficients and {targets} intercepts or none, "
-            f"not {coefficients.size} and {intercepts.size}; export the model again"
+            f"not {coefficients.size} and {intercepts.size}", "export the model again"
         )
     call.check_size((rows, targets), np.dtype(np.float64))
     call.work(rows * features * targets)

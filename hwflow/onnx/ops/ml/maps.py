@@ -49,7 +49,7 @@ def _dict_vectorizer(call: Call, x: dict[Any, Any]) -> Arr:
     entries = {_plain(key): _plain(value) for key, value in _map(call, x).items()}
     words = texts(call, "string_vocabulary") or listed(call, "int64_vocabulary", int)
     if not words:
-        raise call.error("one of 'string_vocabulary' and 'int64_vocabulary' must be given; export the model again")
+        raise call.error("one of 'string_vocabulary' and 'int64_vocabulary' must be given", "export the model again")
     sample = next(iter(x.values()), np.float32(0))
     dtype = np.asarray(sample).dtype
     if dtype.kind in "OU":

@@ -46,7 +46,7 @@ def _normalizer(call: Call, x: Arr) -> Arr:
         case "L2":
             size = np.sqrt(np.sum(y * y, axis=-1, keepdims=True))
         case _:
-            raise call.error(f"attribute 'norm' must be MAX, L1 or L2, not '{norm}'; export the model again")
+            raise call.error(f"attribute 'norm' must be MAX, L1 or L2, not '{norm}'", "export the model again")
     return np.asarray(y / np.where(size == 0, 1, size)).astype(_FLOAT32)
 
 
@@ -60,7 +60,7 @@ def _imputer(call: Call, x: Arr) -> Arr:
     name = "imputed_value_int64s" if whole else "imputed_value_floats"
     values: Arr = integers(call, name) if whole else floats(call, name)
     if not values.size:
-        raise call.error(f"attribute '{name}' must be given for an input of {x.dtype.name}; export the model again")
+        raise call.error(f"attribute '{name}' must be given for an input of {x.dtype.name}", "export the model again")
     _per_feature(call, x, values, name)
     missing: Any = call.integer("replaced_value_int64") if whole else call.number("replaced_value_float")
     return np.where(np.isnan(x) if missing != missing else x == missing, values.astype(x.dtype), x)

@@ -51,7 +51,7 @@ def _rows(call: Call, x: Arr) -> Floats:
 def _table(call: Call, name: str, rows: int, columns: int) -> Floats:
     values = floats(call, name)
     if values.size != rows * columns:
-        raise call.error(f"'{name}' must have {rows} x {columns} elements, not {values.size}; export the model again")
+        raise call.error(f"'{name}' must have {rows} x {columns} elements, not {values.size}", "export the model again")
     return values.reshape(rows, columns)
 
 
@@ -60,7 +60,7 @@ def _regressor(call: Call, x: Arr) -> Arr:
     rows, supports = _rows(call, x), call.integer("n_supports")
     rho, features = floats(call, "rho"), rows.shape[1]
     if supports < 0 or not rho.size:
-        raise call.error("'n_supports' must be 0 or more and 'rho' one number; export the model again")
+        raise call.error("'n_supports' must be 0 or more and 'rho' one number", "export the model again")
     if supports:
         near = _kernel(call, rows, _table(call, "support_vectors", supports, features))
         y = near @ _table(call, "coefficients", 1, supports).T
@@ -148,7 +148,7 @@ def _linear_scores(call: Call, rows: Floats, count: int) -> Floats:
     """Without support vectors: a row of coefficients for each class."""
     rho = floats(call, "rho")
     if not rho.size:
-        raise call.error("'rho' must have one number or more; export the model again")
+        raise call.error("'rho' must have one number or more", "export the model again")
     return np.asarray(_kernel(call, rows, _table(call, "coefficients", count, rows.shape[1])) + rho[0])
 
 

@@ -30,7 +30,7 @@ def _of_length(call: Call, name: str, values: Arr, count: int, optional: bool = 
     if optional and not values.size:
         return np.zeros(count, values.dtype)
     if len(values) != count:
-        raise call.error(f"attribute '{name}' must have {count} elements, not {len(values)}; export the model again")
+        raise call.error(f"attribute '{name}' must have {count} elements, not {len(values)}", "export the model again")
     return values
 
 
@@ -39,7 +39,7 @@ def _nodes(call: Call) -> tuple[_Ints, _Ints, int]:
     ids = integers(call, "nodes_nodeids")
     trees = _of_length(call, "nodes_treeids", integers(call, "nodes_treeids"), len(ids))
     if not len(ids) or ids.min() < 0 or ids.max() >= len(ids):
-        raise call.error("the node ids must be 0, 1, ... in each tree; export the model again")
+        raise call.error("the node ids must be 0, 1, ... in each tree", "export the model again")
     return np.unique(trees, return_inverse=True)[1].astype(np.int64), ids, int(ids.max()) + 1
 
 
@@ -48,7 +48,7 @@ def _finder(call: Call, trees: _Ints, ids: _Ints, span: int) -> tuple[_Ints, _In
     keys = trees * span + ids
     order = np.argsort(keys, kind="stable")
     if (np.diff(keys[order]) == 0).any():
-        raise call.error("each node id must be there once in a tree, not twice; export the model again")
+        raise call.error("each node id must be there once in a tree, not twice", "export the model again")
     return keys[order], order
 
 
@@ -58,7 +58,7 @@ def _find(call: Call, finder: tuple[_Ints, _Ints], trees: _Ints, ids: _Ints, spa
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     wrong = (ids < 0) | (ids >= span) | (keys[at] != wanted)
     if wrong.any():
-        raise call.error(f"the {what} must be nodes of their tree, not node {ids[wrong][0]}; export the model again")
+        raise call.error(f"the {what} must be nodes of their tree, not node {ids[wrong][0]}", "export the model again")
     return order[at]
 
 
@@ -69,7 +69,7 @@ def _classic(call: Call, votes: str, targets: int) -> Forest:
     numbers = {name: number for number, name in enumerate((*MODES, "LEAF"))}
     names = texts(call, "nodes_modes")
     if len(names) != count or not set(names) <= numbers.keys():
-        raise call.error(f"'nodes_modes' must be {count} of {', '.join(numbers)}; export the model again")
+        raise call.error(f"'nodes_modes' must be {count} of {', '.join(numbers)}", "export the model again")
     modes = np.array([numbers[name] for name in names], np.int64)
     leaf = modes == len(MODES)
 
@@ -111,7 +111,7 @@ def _classic_votes(
     known = np.unique(integers(call, "nodes_treeids"))
     trees = np.minimum(np.searchsorted(known, tree_ids), len(known) - 1)
     if (known[trees] != tree_ids).any():
-        raise call.error(f"'{prefix}_treeids' must be ids of trees; export the model again")
+        raise call.error(f"'{prefix}_treeids' must be ids of trees", "export the model again")
     nodes = _find(call, finder, trees, ids, span, "leaves with votes")
     counted = leaf[nodes]
     nodes, targets, weights = nodes[counted], targets[counted], weights[counted]
@@ -214,7 +214,9 @@ def _modern(call: Call, targets: int) -> Forest:
 
     roots = integers(call, "tree_roots")
     if not roots.size or roots.min() < 0 or roots.max() >= inner:
-        raise call.error(f"'tree_roots' must be nodes below {inner}, not {roots[:8].tolist()}; export the model again")
+        raise call.error(
+            f"'tree_roots' must be nodes below {inner}, not {roots[:8].tolist()}", "export the model again"
+        )
     tracks = "nodes_missing_value_tracks_true"
     missing = _of_length(call, tracks, integers(call, tracks), inner, optional=True)
     none = np.zeros(leaves, np.int64)
