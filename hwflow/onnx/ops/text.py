@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import re2
 
 from hwflow.onnx.ops.base import Arr, Call, Known, Operator, Table
 from hwflow.onnx.ops.shapes import broadcast_shape
@@ -89,6 +88,8 @@ def _regex_full_match(call: Call, x: Arr) -> Arr:
     RE2 matches in time that grows with text times pattern, never exponentially, and its syntax is the one that ONNX
     names.
     """
+    import re2  # here, because every command would load it, and hardly a model has this operator
+
     pattern = call.text("pattern")
     if len(pattern) > _MAX_PATTERN:
         raise call.error(f"attribute 'pattern' must have at most {_MAX_PATTERN} characters, not {len(pattern)}")
