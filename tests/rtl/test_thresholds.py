@@ -8,7 +8,7 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.rescale.numbers import shape_range
-from hwflow_rtl.rescale.thresholds import Thresholding, Thresholds, ThresholdStyle
+from hwflow_rtl.rescale.thresholds import Thresholder, Thresholding, ThresholdStyle
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin, Timing
 
 from tests.rtl.harness import play
@@ -20,12 +20,12 @@ TIMING = Timing(multiply=4)
 
 
 def make(values, *, style, low: int = 0, interval: int = 1, accumulator=INT6, output=UINT8,
-         timing=TIMING) -> Thresholds:
+         timing=TIMING) -> Thresholder:
     return Thresholding(np.array(values), low, style).unit(
         accumulator=accumulator, output=output, interval=interval, technology=Generic(timing=timing), name="levels")
 
 
-def check(unit: Thresholds, thresholds, values: list[int], *, low: int = 0, seed: int | None = None) -> None:
+def check(unit: Thresholder, thresholds, values: list[int], *, low: int = 0, seed: int | None = None) -> None:
     rows = np.array(thresholds)
     expected = [low + int(np.searchsorted(rows[k % len(rows)], value, side="right")) for k, value in enumerate(values)]
     results, latencies = play(unit, values, unit.plan.interval, seed)

@@ -1,6 +1,6 @@
 """The matrix stage: convolution, depthwise or grouped or not, and dense layers, at one word of activations a cycle.
 
-    i ─▶ [WordJoin] ─▶ [RowPatch] ─▶ Window ─▶ MatrixArray ─▶ out_lanes x Requantizer or Thresholds ─▶ Queue ─▶ o
+    i ─▶ [WordJoin] ─▶ [RowPatch] ─▶ Window ─▶ MatrixArray ─▶ out_lanes x Requantizer or Thresholder ─▶ Queue ─▶ o
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ..vendor.base import Resources, Technology, price
 from .numbers import shape_range, union
 from .rescaling import Order, Rescaling, RescalingUnit, count_channels
 
-__all__ = ["MOST_LEVELS", "ThresholdStyle", "Thresholding", "Thresholds"]
+__all__ = ["MOST_LEVELS", "ThresholdStyle", "Thresholder", "Thresholding"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -55,8 +55,8 @@ class Thresholding(Rescaling):
         return replace(self, values=self.values[lane::lanes], order=self.order and self.order.of_lane(lanes))
 
     def unit(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology,
-             name: str) -> Thresholds:
-        return Thresholds(self.plan(accumulator, output, interval, technology), name=name, order=self.order)
+             name: str) -> Thresholder:
+        return Thresholder(self.plan(accumulator, output, interval, technology), name=name, order=self.order)
 
     def cost(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> Resources:
         plan = self.plan(accumulator, output, interval, technology)
@@ -89,7 +89,7 @@ class Thresholding(Rescaling):
         return min(plans, key=lambda plan: price(plan.cost()))
 
 
-class Thresholds(RescalingUnit):
+class Thresholder(RescalingUnit):
     """o_value = low + how many of the channel's thresholds are <= i_value.
 
     Made by `Thresholding.unit()`.  Two styles:
