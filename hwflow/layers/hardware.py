@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Shape
-from hwflow_rtl.rescale.requantize import WIDEST_SUM, Requantization, RequantizerStyle
-from hwflow_rtl.rescale.requantize import Rounding as HardwareRounding
+from hwflow_rtl.rescale.requantize import WIDEST_SUM, Requantization, RequantizerRounding, RequantizerStyle
 from hwflow_rtl.rescale.rescaling import Rescaling
 from hwflow_rtl.rescale.thresholds import MOST_LEVELS, Thresholding
 from hwflow_rtl.vendor import ECP5, Resources, Technology
@@ -78,7 +77,7 @@ def rescaling(rescale: Rescale, accumulator: IntFormat, output: IntFormat, techn
     logic = Requantization(
         bias=rescale.bias, multiplier=rescale.multiplier, shift=rescale.shift, zero_point=rescale.zero_point,
         low=rescale.low, high=rescale.high, style=RequantizerStyle.FABRIC, fraction=rescale.fraction,
-        rounding=HardwareRounding(rescale.rounding.value), form=form_of(rescale))
+        rounding=RequantizerRounding(rescale.rounding.value), form=form_of(rescale))
     if technology.prefers_fabric_requantizer or too_wide_for_blocks(rescale, accumulator):
         return logic
     blocks = replace(logic, style=RequantizerStyle.DSP)

@@ -14,7 +14,7 @@ from hwflow_rtl.emit import emit
 from hwflow_rtl.multiply.shift_add import ShiftAdd
 from hwflow_rtl.multiply.shift_add_digits import DigitShiftAdd
 from hwflow_rtl.rescale.numbers import shape_range
-from hwflow_rtl.rescale.requantize import Requantization, Requantizer, RequantizerStyle, Rounding
+from hwflow_rtl.rescale.requantize import Requantization, Requantizer, RequantizerRounding, RequantizerStyle
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology, Timing
 
 from tests.rtl.harness import play
@@ -27,8 +27,11 @@ TIMING = Timing(multiply=4)
 
 HALF = Fraction(1, 2)
 ROUNDED = {
-    Rounding.HALF_EVEN: round, Rounding.HALF_UP: lambda x: math.floor(x + HALF),
-    Rounding.HALF_DOWN: lambda x: math.ceil(x - HALF), Rounding.FLOOR: math.floor, Rounding.CEIL: math.ceil,
+    RequantizerRounding.HALF_EVEN: round,
+    RequantizerRounding.HALF_UP: lambda x: math.floor(x + HALF),
+    RequantizerRounding.HALF_DOWN: lambda x: math.ceil(x - HALF),
+    RequantizerRounding.FLOOR: math.floor,
+    RequantizerRounding.CEIL: math.ceil,
 }
 
 
@@ -39,7 +42,7 @@ def exact(value: int, bias: int, multiplier: int, shift: int, numbers) -> int:
 
 def make(*, interval: int, style: RequantizerStyle, accumulator=INT6, bias=(0,), multiplier=(1,), shift=(0,),
          zero_point: int = 0, low: int = -8, high: int = 7, output=INT4, timing=TIMING, fraction: int = 0,
-         rounding: Rounding = Rounding.HALF_EVEN, like: Technology | None = None) -> Requantizer:
+         rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN, like: Technology | None = None) -> Requantizer:
     return Requantizer(
         accumulator=accumulator, bias=np.array(bias), multiplier=np.array(multiplier), shift=np.array(shift),
         zero_point=zero_point, low=low, high=high, output=output, interval=interval, style=style,
@@ -93,7 +96,7 @@ def test_every_sum_and_every_channel(name, style, interval):
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("name", ["ties", "mixed"])
-@pytest.mark.parametrize("rounding", [way for way in Rounding if way is not Rounding.HALF_EVEN])
+@pytest.mark.parametrize("rounding", [way for way in RequantizerRounding if way is not RequantizerRounding.HALF_EVEN])
 def test_every_way_of_rounding(rounding, name, style):
     bias, multiplier, shift = CONSTANTS[name]
     unit = make(bias=bias, multiplier=multiplier, shift=shift, interval=1, style=style, rounding=rounding)
@@ -112,7 +115,7 @@ def test_biases_behind_the_point(fraction, bias, multiplier, shift, style):
 
 
 @pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("rounding", Rounding)
+@pytest.mark.parametrize("rounding", RequantizerRounding)
 def test_wide_sums_near_the_rounding_points(rounding, style):
     """Of unsigned sums with a fraction: the ends, the values around halves and wholes."""
     source, accumulator = random.Random(str(rounding)), unsigned(19)

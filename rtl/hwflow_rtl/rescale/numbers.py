@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Const, Shape, Value, signed, unsigned
 
-__all__ = ["RequantizerForm", "RequantizerNumbers", "Rounding", "shape_range", "union"]
+__all__ = ["RequantizerForm", "RequantizerNumbers", "RequantizerRounding", "shape_range", "union"]
 
 MULTIPLIER_BITS = 18
 LARGEST_SHIFT = 62
 
 
-class Rounding(enum.Enum):
+class RequantizerRounding(enum.Enum):
     """To the nearest integer, ties to the even one, up or down; or always down or up.  Up is towards +infinity."""
 
     HALF_EVEN = "half_even"
@@ -28,15 +28,16 @@ class Rounding(enum.Enum):
     @property
     def needs_rest(self) -> bool:
         """The bits below the half matter."""
-        return self not in (Rounding.FLOOR, Rounding.HALF_UP)
+        return self not in (RequantizerRounding.FLOOR, RequantizerRounding.HALF_UP)
 
     def up(self, half: Value, odd: Value, rest: Value) -> Value:
         """Whether a number is rounded up of which the integer part is `odd`, and `rest` stands below the half."""
-        if self is Rounding.FLOOR:
+        kinds = RequantizerRounding
+        if self is kinds.FLOOR:
             return Const(0, 1)
         return {
-            Rounding.HALF_EVEN: half & (rest | odd), Rounding.HALF_UP: half, Rounding.HALF_DOWN: half & rest,
-            Rounding.CEIL: half | rest,
+            kinds.HALF_EVEN: half & (rest | odd), kinds.HALF_UP: half, kinds.HALF_DOWN: half & rest,
+            kinds.CEIL: half | rest,
         }[self]
 
 
@@ -95,13 +96,14 @@ class RequantizerNumbers:
     high: int
     output: Shape
     fraction: int
-    rounding: Rounding
+    rounding: RequantizerRounding
     form: RequantizerForm | None = None
 
     @staticmethod
     def of(*, accumulator: Shape, bias: npt.NDArray[np.int64], multiplier: npt.NDArray[np.int64],
            shift: npt.NDArray[np.int64], zero_point: int, low: int, high: int, output: Shape, fraction: int = 0,
-           rounding: Rounding = Rounding.HALF_EVEN, form: RequantizerForm | None = None) -> RequantizerNumbers:
+           rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN,
+           form: RequantizerForm | None = None) -> RequantizerNumbers:
         """Raises ValueError for constants that are out of range."""
         biases, factors, shifts = ([int(v) for v in np.atleast_1d(values)] for values in (bias, multiplier, shift))
         if not len(biases) == len(factors) == len(shifts) > 0:

@@ -11,11 +11,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 
 from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
-from .numbers import RequantizerForm, Rounding
+from .numbers import RequantizerForm, RequantizerRounding
 from .plan import LOW_PART, SHIFT_BITS, WIDEST_SUM, RequantizerPlan, RequantizerStyle, ShiftAddArguments
 from .rescaling import Order, Rescaling, RescalingUnit, count_channels
 
-__all__ = ["WIDEST_SUM", "Requantization", "Requantizer", "RequantizerForm", "RequantizerStyle", "Rounding"]
+__all__ = ["WIDEST_SUM", "Requantization", "Requantizer", "RequantizerForm", "RequantizerRounding", "RequantizerStyle"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -46,7 +46,7 @@ class Requantization(Rescaling):
     high: int
     style: RequantizerStyle
     fraction: int = 0
-    rounding: Rounding = Rounding.HALF_EVEN
+    rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN
     order: Order | None = None
     form: RequantizerForm | None = None
 
@@ -99,8 +99,8 @@ class Requantizer(RescalingUnit):
 
     def __init__(self, *, accumulator: Shape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int,
                  low: int, high: int, output: Shape, interval: int, style: RequantizerStyle, technology: Technology,
-                 name: str, fraction: int = 0, rounding: Rounding = Rounding.HALF_EVEN, order: Order | None = None,
-                 form: RequantizerForm | None = None):
+                 name: str, fraction: int = 0, rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN,
+                 order: Order | None = None, form: RequantizerForm | None = None):
         self.plan = RequantizerPlan.of(
             accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point, low=low,
             high=high, output=output, interval=interval, style=style, technology=technology, fraction=fraction,
@@ -122,10 +122,11 @@ class Requantizer(RescalingUnit):
         product = ((np.asarray(values, dtype=np.int64) << numbers.fraction) + bias) * multiplier
         unit = np.int64(1) << shift
         half = unit >> 1
-        added = {Rounding.FLOOR: 0, Rounding.CEIL: unit - 1, Rounding.HALF_DOWN: np.maximum(half - 1, 0)}
+        added = {RequantizerRounding.FLOOR: 0, RequantizerRounding.CEIL: unit - 1,
+                 RequantizerRounding.HALF_DOWN: np.maximum(half - 1, 0)}
         total = product + added.get(numbers.rounding, half)
         rounded = total >> shift
-        if numbers.rounding is Rounding.HALF_EVEN:
+        if numbers.rounding is RequantizerRounding.HALF_EVEN:
             tie = (shift > 0) & ((total & (unit - 1)) == 0)
             rounded = np.where(tie, rounded & ~1, rounded)
         return np.clip(rounded + numbers.zero_point, numbers.low, numbers.high)
