@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 from collections.abc import Iterator
@@ -20,13 +21,16 @@ PLACES = {"check", "load", "save", "evaluate", "infer", "diff", "schemas"}
 
 def marked(path: Path) -> Iterator[str]:
     """The identifiers in the marks of a file, those at functions, in `pytestmark` and in parameters."""
-    for found in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(found, ast.Call) and ast.unparse(found.func) in ("pytest.mark.rule", "mark.rule"):
+    text = path.read_text(encoding="utf-8")
+    for found in ast.walk(ast.parse(text)) if "mark.rule(" in text else ():
+        call = isinstance(found, ast.Call) and isinstance(found.func, ast.Attribute)
+        if call and ast.unparse(found.func) in ("pytest.mark.rule", "mark.rule"):
             for argument in found.args:
                 assert isinstance(argument, ast.Constant), f"{path}: a rule must be named by a literal"
                 yield argument.value
 
 
+@functools.cache
 def rules_with_tests() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
