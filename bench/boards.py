@@ -18,9 +18,9 @@ from hwflow import golden, hls, onnx
 from hwflow.commands import build
 from hwflow.flow import Flow, Settings
 from hwflow.generation import twin
+from hwflow.host.identity import DesignFacts, identity
 from hwflow.report.console import Console
 from hwflow.synth import ends_of
-from hwflow.synth.identity import DesignFacts, identity
 
 #: One board of each family.
 BOARDS = ("ulx3s_85f", "icebreaker", "tangnano9k")

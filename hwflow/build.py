@@ -22,10 +22,9 @@ import numpy.typing as npt
 
 from .errors import HwflowError
 from .sources import open_plain
-from .target import require_plain_target
+from .target import create_folder
 
-__all__ = ["MANIFEST", "cached_step", "code_fingerprint", "content", "digest", "is_whole", "locked", "sweep",
-           "write_atomically"]
+__all__ = ["MANIFEST", "cached_step", "code_fingerprint", "content", "digest", "is_whole", "locked", "sweep"]
 
 MANIFEST = "step.json"
 #: How long a run waits for another one that uses the same build folder before it says so, in seconds.
@@ -117,31 +116,6 @@ def replace_folder(new: Path, old: Path) -> None:
         shutil.rmtree(discarded, ignore_errors=True)
     else:
         os.rename(new, old)
-
-
-def write_atomically(path: Path, text: str, option: str = "--build") -> None:
-    """Write `text` to `path` under a temporary name and rename it; `option` is what names the place to the user."""
-    require_plain_target(path)
-    create_folder(path.parent, option)
-    working = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
-        working.write_text(text, encoding="utf-8")
-        working.replace(path)
-    except BaseException:  # also an interrupt: the name is known before there is a file
-        working.unlink(missing_ok=True)
-        raise
-
-
-def create_folder(folder: Path, option: str = "--build") -> None:
-    """Make `folder`, or say why it cannot be written; `option` is what names it to the user."""
-    what = f"the build folder '{folder}'" if option == "--build" else f"the folder '{folder}'"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = f"{what} must be writable: {error.strerror}; choose another one with {option}"
-        raise HwflowError(reason) from None
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise HwflowError(f"{what} must be writable; choose another one with {option}")
 
 
 @contextlib.contextmanager

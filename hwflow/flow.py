@@ -22,12 +22,13 @@ from hwflow_rtl.io.board_top import BoardTop
 
 from . import golden, hls, measurements, onnx
 from .accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
-from .build import cached_step, digest, write_atomically
+from .build import cached_step, digest
 from .data_shapes import Shapes, given_shapes
 from .dataset import Dataset, load_dataset
 from .errors import HwflowError
 from .folders import board_folder, held
 from .generation import generate, generate_axi_stream
+from .host.identity import DesignFacts, identity
 from .layers.base import LayerGraph
 from .layers.formats import Tensor
 from .layers.forms import with_room
@@ -45,9 +46,8 @@ from .request import Settings
 from .routed import keep_design
 from .sources import read_text
 from .synth import Board, SynthesisReport, ends_before_plan, ends_of, load_board, synthesize
-from .synth.identity import DesignFacts, identity
 from .synth.netlist import make_netlist_of
-from .target import same_file
+from .target import same_file, write_atomically
 
 if TYPE_CHECKING:
     from hwflow_sim import RunResult

@@ -13,11 +13,11 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .build import locked, write_atomically
+from .build import locked
 from .errors import HwflowError
 from .sources import open_plain
 from .synth import Board
-from .target import same_file
+from .target import same_file, write_atomically
 
 __all__ = ["board_folder", "held", "other_model"]
 

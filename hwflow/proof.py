@@ -20,10 +20,10 @@ from . import golden
 from .errors import HwflowError
 from .host import LinkFailed, Patience
 from .host.elements import bytes_in, bytes_out, from_bytes, pack, to_bytes
+from .host.identity import element_bytes
 from .host.link import Link
 from .layers.base import LayerGraph
 from .synth import Board
-from .synth.identity import element_bytes
 
 __all__ = ["NetlistProof", "prove_netlist"]
 
@@ -81,7 +81,7 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     frames
         int64[n, height, width, channels] by input name, or of the only input.
     identity
-        What the board must say it is: `hwflow.synth.identity`.
+        What the board must say it is: `hwflow.host.identity`.
     interval
         Clock cycles of a frame, for patience with a board that does not answer.
     folder

@@ -15,6 +15,7 @@ from . import hls
 from .build import cached_step, digest
 from .errors import AnswerIsNo, HwflowError
 from .flow import Flow
+from .host.identity import DesignFacts, identity
 from .layers.base import LayerGraph
 from .layers.forms import fitted, with_rescaling_of
 from .layers.rescale import Requantize, Thresholds
@@ -22,7 +23,6 @@ from .quantize import Quantized, comes_quantized, save_quantized
 from .quantize.settings import OutputStage, QuantizationSettings
 from .quantize.settings_file import UnknownName, settings_from_yaml
 from .routed import DESIGN, SETTINGS, RoutedDesign
-from .synth.identity import DesignFacts, identity
 from .synth.reweight import REMEDY, ReweightReport, reweight
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from pathlib import Path
 from . import hls
 from .build import cached_step, digest, is_whole
 from .errors import HwflowError
+from .host.identity import identity
 from .layers.base import LayerGraph
 from .layers.forms import with_room
 from .layers.store import load_graph, save_graph
 from .quantize import Quantized
 from .sources import read_text
 from .synth import Board
-from .synth.identity import identity
 
 __all__ = ["DESIGN", "SETTINGS", "RoutedDesign", "keep_design"]
 

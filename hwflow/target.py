@@ -1,13 +1,14 @@
-"""Where a file may be written: whatever stands there is replaced by renaming, which only a plain file survives."""
+"""Where and how files are written: a new file replaces an old one by renaming, which only a plain file survives."""
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
 from hwflow.errors import HwflowError
 
-__all__ = ["require_folder", "require_plain_target", "same_file"]
+__all__ = ["create_folder", "require_folder", "require_plain_target", "same_file", "write_atomically"]
 
 
 def require_plain_target(path: Path) -> None:
@@ -35,3 +36,28 @@ def same_file(a: Path, b: Path) -> bool:
         return a.samefile(b)
     except (OSError, ValueError):
         return False  # one of them does not exist
+
+
+def write_atomically(path: Path, text: str, option: str = "--build") -> None:
+    """Write `text` to `path` under a temporary name and rename it; `option` is what names the place to the user."""
+    require_plain_target(path)
+    create_folder(path.parent, option)
+    working = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        working.write_text(text, encoding="utf-8")
+        working.replace(path)
+    except BaseException:  # also an interrupt: the name is known before there is a file
+        working.unlink(missing_ok=True)
+        raise
+
+
+def create_folder(folder: Path, option: str = "--build") -> None:
+    """Make `folder`, or say why it cannot be written; `option` is what names it to the user."""
+    what = f"the build folder '{folder}'" if option == "--build" else f"the folder '{folder}'"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"{what} must be writable: {error.strerror}; choose another one with {option}"
+        raise HwflowError(reason) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise HwflowError(f"{what} must be writable; choose another one with {option}")

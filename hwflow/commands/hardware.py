@@ -12,7 +12,6 @@ from hwflow_sim.doctor import simulation_tools
 from hwflow_sim.tools import find_tools
 
 from .. import onnx
-from ..build import create_folder, write_atomically
 from ..errors import HwflowError
 from ..flow import Flow, Settings
 from ..hls.buffers import ring_bytes
@@ -38,7 +37,7 @@ from ..report.synthesis import show_synthesis, synthesis_facts, too_slow
 from ..synth import list_boards, load_board, tool_status
 from ..synth.program import programmer_status
 from ..synth.toolchain import find_tool, tools_of_family
-from ..target import require_folder, require_plain_target, same_file
+from ..target import create_folder, require_folder, require_plain_target, same_file, write_atomically
 from .onnx_files import require_apart
 from .widths import quantize_within
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema
 import yaml
-from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.vendor import Resources, Technology
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 
 import numpy as np
-from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import AnswerIsNo

@@ -14,6 +14,7 @@ from hwflow import golden
 from hwflow.errors import HwflowError
 from hwflow.host.design import Design, find_designs, load_design
 from hwflow.host.elements import pack, unpack
+from hwflow.host.identity import DesignFacts
 from hwflow.host.link import Link
 from hwflow.host.pace import Patience
 from hwflow.host.packets import Identity
@@ -22,7 +23,6 @@ from hwflow.host.session import Progress
 from hwflow.host.wire import BytePort, LinkFailed, Statistics
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array
-from hwflow.synth.identity import DesignFacts
 
 __all__ = ["Board", "open_board"]
 

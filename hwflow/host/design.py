@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hwflow.errors import HwflowError
 from hwflow.host.elements import bytes_in, bytes_out
+from hwflow.host.identity import IDENTITY_FILE, DesignFacts, identity_of
 from hwflow.quantize import Quantized, load_quantized
-from hwflow.synth.identity import IDENTITY_FILE, DesignFacts, identity_of
 
 __all__ = ["Design", "find_designs", "load_design"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.errors import HwflowError
+from hwflow.host.identity import element_bytes, frame_bytes
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
-from hwflow.synth.identity import element_bytes, frame_bytes
 
 __all__ = ["bytes_in", "bytes_out", "from_bytes", "pack", "to_bytes", "unpack"]
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-from hwflow_rtl.join.add import AddFunction
-from hwflow_rtl.join.join import JoinFunction
+from typing import TYPE_CHECKING, ClassVar
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.elementwise import Elementwise
-from hwflow.layers.hardware import shape_of
 from hwflow.layers.planes import Planes
+
+if TYPE_CHECKING:
+    from hwflow_rtl.join.join import JoinFunction
 
 __all__ = ["Add"]
 
@@ -50,6 +49,10 @@ class Add(Elementwise):
         return 0
 
     def function(self, graph: LayerGraph) -> JoinFunction:
+        from hwflow_rtl.join.add import AddFunction
+
+        from hwflow.layers.hardware import shape_of
+
         return AddFunction.of(
             operands=self.operands(graph), zero_points=self.zero_points(graph), multipliers=self.multipliers,
             shift=self.shift, zero_point=self.zero_point, low=self.low, high=self.high,

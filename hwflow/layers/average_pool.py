@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from amaranth.lib.wiring import Component
-from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage
-from hwflow_rtl.pool.pool import AveragePoolStage
-from hwflow_rtl.rescale.rescaling import Order, Rescaling
 from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
 from hwflow.layers.formats import Frame, IntFormat, Tensor
-from hwflow.layers.hardware import divisors, pad_value, pool_window, rescale_problem, rescaling, shape_of
 from hwflow.layers.matrix import check_padding, errors_of
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import Requantize, Rescale
 from hwflow.layers.rescale_planes import Rescaler
 from hwflow.layers.window import Window
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+    from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage
+    from hwflow_rtl.pool.pool import AveragePoolStage
+    from hwflow_rtl.rescale.rescaling import Rescaling
+    from hwflow_rtl.vendor import Resources, Technology
 
 __all__ = ["AveragePool"]
 
@@ -119,6 +120,8 @@ class AveragePool(HardwareLayer):
         return replace(q, values=q.values[part])
 
     def hardware_problem(self, graph: LayerGraph) -> str | None:
+        from hwflow.layers.hardware import rescale_problem
+
         return rescale_problem(self.requantize, graph.tensors[self.output].format)
 
     def multiplications(self, graph: LayerGraph) -> int:
@@ -130,6 +133,8 @@ class AveragePool(HardwareLayer):
         return (Folding(1, cols, lanes) for cols in divisors(channels) for lanes in divisors(cols))
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        from hwflow.layers.hardware import pool_window
+
         window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
         stage = self._stage(graph, folding)
         interval = stage.cycles(window=window, lanes=folding.cols, out_lanes=folding.lanes)
@@ -140,6 +145,11 @@ class AveragePool(HardwareLayer):
         return self._stage(graph, folding).cost(**self._arguments(graph, folding, technology))
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage
+        from hwflow_rtl.pool.pool import AveragePoolStage
+
+        from hwflow.layers.hardware import pad_value
+
         x, arguments = graph.tensors[self.inputs[0]], self._arguments(graph, folding, technology)
         if self._stage(graph, folding) is FoldAveragePoolStage:
             return FoldAveragePoolStage(**arguments, bipolar=x.format.bipolar, name=name)
@@ -152,11 +162,18 @@ class AveragePool(HardwareLayer):
 
     def _stage(self, graph: LayerGraph, folding: Folding) -> type[AveragePoolStage] | type[FoldAveragePoolStage]:
         """Windows that do not overlap need no ring, where their sums leave as fast as they come."""
+        from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage
+        from hwflow_rtl.pool.pool import AveragePoolStage
+
+        from hwflow.layers.hardware import pool_window
+
         window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols)
         fits = FoldAveragePoolStage.fits(window, folding.cols, folding.lanes)
         return FoldAveragePoolStage if fits else AveragePoolStage
 
     def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
+        from hwflow.layers.hardware import pool_window, shape_of
+
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
         return {
             "window": pool_window(self.window, x.frame, folding.cols), "lanes": folding.cols,
@@ -166,6 +183,10 @@ class AveragePool(HardwareLayer):
             "rescaling": self._rescaling(y, technology)}
 
     def _rescaling(self, y: Tensor, technology: Technology) -> Rescaling:
+        from hwflow_rtl.rescale.rescaling import Order
+
+        from hwflow.layers.hardware import rescaling
+
         made = rescaling(self.requantize, self.accumulator, y.format, technology)
         if self.classes > 1:
             order = Order(self.row_classes, self.column_classes, y.frame.channels)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from amaranth.lib.wiring import Component
-from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.layers.formats import EqualByValue, Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, to_frames, to_planes
 from hwflow.short_repr import screen
 
-__all__ = ["Folding", "HardwareLayer", "Layer", "LayerGraph", "Schedule"]
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+    from hwflow_rtl.vendor import Resources, Technology
+
+__all__ = ["Folding", "HardwareLayer", "Layer", "LayerGraph", "Schedule", "divisors"]
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,11 @@ class HardwareLayer(Layer):
         cycle, as long as the output is always taken.
         """
         raise NotImplementedError(f"{self.kind} has no times")
+
+
+def divisors(count: int) -> list[int]:
+    """Every divisor of `count`, ascending."""
+    return [n for n in range(1, count + 1) if count % n == 0]
 
 
 def nearest_foldings(folding: Folding, possible: tuple[Folding, ...]) -> str:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from amaranth.lib.wiring import Component
-from hwflow_rtl.join.concat import ConcatStage
 from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
 from hwflow.layers.formats import Frame
-from hwflow.layers.hardware import divisors, shape_of
 from hwflow.layers.planes import Planes
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+    from hwflow_rtl.vendor import Resources, Technology
 
 __all__ = ["Concat"]
 
@@ -70,15 +70,23 @@ class Concat(HardwareLayer):
         return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=(folding.lanes,) * len(self.inputs))
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        from hwflow_rtl.join.concat import ConcatStage
+
         return ConcatStage.cost(**self._arguments(graph, folding))
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        from hwflow_rtl.join.concat import ConcatStage
+
         return ConcatStage(**self._arguments(graph, folding))
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        from hwflow_rtl.join.concat import ConcatStage
+
         return ConcatStage.times(*arrivals, words=self._arguments(graph, folding)["words"])
 
     def _arguments(self, graph: LayerGraph, folding: Folding) -> dict[str, Any]:
+        from hwflow.layers.hardware import shape_of
+
         return {
             "element": shape_of(graph.tensors[self.output].format), "lanes": folding.lanes,
             "words": [graph.tensors[name].frame.channels // folding.lanes for name in self.inputs]}

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.matrix import accumulator_format, check_padding, errors_of, require
-from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
+from hwflow.layers.matrix_layer import MatrixLayer
 from hwflow.layers.planes import Planes
 from hwflow.layers.product import Product
 from hwflow.layers.rescale import Rescale, accumulator_of
 from hwflow.layers.window import Window
+
+if TYPE_CHECKING:
+    from hwflow.layers.matrix_stage import MatrixHardware
 
 __all__ = ["Conv"]
 
@@ -107,6 +110,8 @@ class Conv(MatrixLayer):
         return max(1, min(rows, _BLOCK // max(entries, 1)))
 
     def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:
+        from hwflow.layers.matrix_stage import MatrixHardware
+
         return MatrixHardware(
             x=x, y=y, frame=x.frame, window=self.window, groups=self.groups, weights=self.weights,
             weight_format=self.weight_format, accumulator=self.accumulator, requantize=self.requantize)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.matrix import accumulator_format, errors_of, require
-from hwflow.layers.matrix_stage import MatrixHardware, MatrixLayer
+from hwflow.layers.matrix_layer import MatrixLayer
 from hwflow.layers.planes import Planes
 from hwflow.layers.product import Product
 from hwflow.layers.rescale import Rescale, accumulator_of
 from hwflow.layers.window import Window
+
+if TYPE_CHECKING:
+    from hwflow.layers.matrix_stage import MatrixHardware
 
 __all__ = ["Dense"]
 
@@ -69,6 +72,8 @@ class Dense(MatrixLayer):
         return made.reshape(len(made), 1, 1, x.shape[3])
 
     def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:
+        from hwflow.layers.matrix_stage import MatrixHardware
+
         return MatrixHardware(
             x=x, y=y, frame=Frame(1, 1, x.frame.elements), window=Window((1, 1)), groups=1,
             weights=self.weights[:, None, None], weight_format=self.weight_format, accumulator=self.accumulator,

@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.lib.wiring import Component
-from hwflow_rtl.join.join import JoinFunction, JoinShape, JoinStage
-from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow.errors import Refusal
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
 from hwflow.layers.formats import Frame, IntFormat, Tensor
-from hwflow.layers.hardware import divisors, shape_of
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, shift_right
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+    from hwflow_rtl.join.join import JoinFunction, JoinShape
+    from hwflow_rtl.multiply.products import Operand
+    from hwflow_rtl.vendor import Resources, Technology
 
 __all__ = ["Elementwise", "significant_bits"]
 
@@ -142,12 +143,18 @@ class Elementwise(HardwareLayer):
         return Schedule(work=shape.beats, interval=shape.beats, multipliers=multipliers, lanes_in=shape.lanes_in)
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        from hwflow_rtl.join.join import JoinStage
+
         return JoinStage.cost(**self._arguments(graph, folding, technology))
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        from hwflow_rtl.join.join import JoinStage
+
         return JoinStage(**self._arguments(graph, folding, technology))
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        from hwflow_rtl.join.join import JoinStage
+
         return JoinStage.times(*arrivals, **self._arguments(graph, folding, technology))
 
     def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
@@ -156,6 +163,8 @@ class Elementwise(HardwareLayer):
 
     def _shape(self, graph: LayerGraph, folding: Folding) -> JoinShape:
         """An operand of one element has one lane; of others as many go in as come out."""
+        from hwflow_rtl.join.join import JoinShape
+
         a, b = (graph.tensors[name].frame.elements for name in self.inputs)
         lanes = folding.lanes
         lanes_in = (1 if a == 1 else lanes, 1 if b == 1 else lanes)
@@ -164,6 +173,10 @@ class Elementwise(HardwareLayer):
 
     def operands(self, graph: LayerGraph) -> tuple[Operand, Operand]:
         """What the bits of the inputs' elements mean."""
+        from hwflow_rtl.multiply.products import Operand
+
+        from hwflow.layers.hardware import shape_of
+
         a, b = (graph.tensors[name].format for name in self.inputs)
         return Operand(shape_of(a), a.bipolar), Operand(shape_of(b), b.bipolar)
 

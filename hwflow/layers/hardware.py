@@ -21,7 +21,7 @@ from hwflow.layers.room import form_of
 from hwflow.layers.window import Window
 
 __all__ = [
-    "REFERENCE", "REFERENCE_INTERVAL", "codes_of", "divisors", "pad_value", "pool_window", "price", "rescale_cost",
+    "REFERENCE", "REFERENCE_INTERVAL", "codes_of", "pad_value", "pool_window", "price", "rescale_cost",
     "rescale_problem", "rescaling", "shape_of", "values_of"]
 
 #: Stands for the boards where none is known.
@@ -48,11 +48,6 @@ def values_of(codes: npt.NDArray[np.integer[Any]], format: IntFormat) -> npt.NDA
 def pad_value(x: Tensor) -> int:
     """What a window pads `x` with; where it has no zero, there is no padding, and it is any element."""
     return x.zero_point if x.format.contains(np.array(x.zero_point)) else 0
-
-
-def divisors(count: int) -> list[int]:
-    """Every divisor of `count`, ascending."""
-    return [n for n in range(1, count + 1) if count % n == 0]
 
 
 def price(resources: Resources) -> float:

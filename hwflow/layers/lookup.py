@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from amaranth.lib.wiring import Component
-from hwflow_rtl.lookup import LookupStage
 from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
 from hwflow.layers.formats import Frame, IntArray, IntFormat
-from hwflow.layers.hardware import codes_of, divisors, shape_of
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, compact
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+    from hwflow_rtl.vendor import Resources, Technology
 
 __all__ = ["Lookup"]
 
@@ -73,16 +73,26 @@ class Lookup(HardwareLayer):
         return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=(folding.cols,))
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        from hwflow_rtl.lookup import LookupStage
+
         return LookupStage.cost(**self._arguments(graph, folding, technology))
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        from hwflow_rtl.lookup import LookupStage
+
+        from hwflow.layers.hardware import codes_of
+
         table = codes_of(self.table, graph.tensors[self.output].format)
         return LookupStage(**self._arguments(graph, folding, technology), table=table, name=name)
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        from hwflow_rtl.lookup import LookupStage
+
         return LookupStage.times(arrivals[0], technology)
 
     def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
+        from hwflow.layers.hardware import shape_of
+
         return {
             "shape_in": shape_of(self.input_format), "shape_out": shape_of(graph.tensors[self.output].format),
             "lanes": folding.cols, "technology": technology}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -11,19 +10,20 @@ from typing import Any
 
 from amaranth.lib.wiring import Component
 from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage, paces, pairs_rows
-from hwflow_rtl.multiply.products import MultiplierStyle, Operand, ProductShape
+from hwflow_rtl.multiply.products import Operand, ProductShape
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.rescaling import Rescaling
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import FAMILIES, Resources, Technology
 from hwflow_rtl.window.window import WindowShape
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.base import Folding, Schedule, divisors
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.hardware import divisors, pad_value, rescale_problem, rescaling, shape_of
+from hwflow.layers.hardware import pad_value, rescaling, shape_of
 from hwflow.layers.rescale import Rescale
 from hwflow.layers.window import Window
 
-__all__ = ["MatrixHardware", "MatrixLayer"]
+__all__ = ["MatrixHardware"]
 
 
 #: The most rows, and the most columns, that a layer's foldings have.
@@ -226,48 +226,3 @@ class MatrixHardware:
             found = self.rescalings[technology, interval] = rescaling(
                 self.requantize, self.accumulator, self.y.format, technology, interval)
         return found
-
-
-class MatrixLayer(HardwareLayer):
-    """A kind of layer whose hardware half is that of `hardware`."""
-
-    @abstractmethod
-    def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:
-        """The layer, from tensor `x` to tensor `y`, as weights that a window carries over frames."""
-
-    @cached_property
-    def _hardware(self) -> dict[tuple[Tensor, Tensor], MatrixHardware]:
-        """What `hardware` has given: it depends on the layer and on the two tensors alone."""
-        return {}
-
-    def hardware_of(self, graph: LayerGraph) -> MatrixHardware:
-        """`hardware` between the layer's tensors in `graph`, made once."""
-        key = x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        found = self._hardware.get(key)
-        if found is None:
-            found = self._hardware[key] = self.hardware(x, y)
-        return found
-
-    def hardware_problem(self, graph: LayerGraph) -> str | None:
-        return rescale_problem(self.hardware_of(graph).requantize, graph.tensors[self.output].format)
-
-    def multiplications(self, graph: LayerGraph) -> int:
-        return self.hardware_of(graph).multiplications()
-
-    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
-        return self.hardware_of(graph).foldings()
-
-    def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:
-        return self.hardware_of(graph).products.styles(technology)
-
-    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        return self.hardware_of(graph).schedule(folding)
-
-    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
-        return self.hardware_of(graph).cost(folding, technology)
-
-    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        return self.hardware_of(graph).unit(folding, technology, name)
-
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
-        return self.hardware_of(graph).times(folding, technology, *arrivals)

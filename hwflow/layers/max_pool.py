@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from amaranth.lib.wiring import Component
-from hwflow_rtl.pool.fold import FoldShape
-from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
-from hwflow_rtl.pool.pool import MaxPoolStage
 from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
 from hwflow.layers.formats import Frame, IntFormat
-from hwflow.layers.hardware import divisors, pool_window, shape_of
 from hwflow.layers.planes import Planes
 from hwflow.layers.window import Window
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+    from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
+    from hwflow_rtl.pool.pool import MaxPoolStage
+    from hwflow_rtl.vendor import Resources, Technology
 
 __all__ = ["MaxPool"]
 
@@ -85,10 +85,18 @@ class MaxPool(HardwareLayer):
 
     def _stage(self, graph: LayerGraph) -> type[MaxPoolStage] | type[FoldMaxPoolStage]:
         """Windows that do not overlap need no ring."""
+        from hwflow_rtl.pool.fold import FoldShape
+        from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
+        from hwflow_rtl.pool.pool import MaxPoolStage
+
+        from hwflow.layers.hardware import pool_window
+
         window = pool_window(self.window, graph.tensors[self.inputs[0]].frame, 1)
         return FoldMaxPoolStage if FoldShape.fits(window) else MaxPoolStage
 
     def _sizes(self, graph: LayerGraph, folding: Folding) -> dict[str, Any]:
+        from hwflow.layers.hardware import pool_window, shape_of
+
         return {
             "window": pool_window(self.window, graph.tensors[self.inputs[0]].frame, folding.cols),
             "lanes": folding.cols, "element": shape_of(self.input_format)}

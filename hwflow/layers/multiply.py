@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-from hwflow_rtl.join.join import JoinFunction
-from hwflow_rtl.join.multiply import MultiplyFunction
+from typing import TYPE_CHECKING, ClassVar
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.elementwise import Elementwise
-from hwflow.layers.hardware import shape_of
 from hwflow.layers.planes import Planes
+
+if TYPE_CHECKING:
+    from hwflow_rtl.join.join import JoinFunction
 
 __all__ = ["Multiply"]
 
@@ -48,6 +47,10 @@ class Multiply(Elementwise):
         return graph.tensors[self.output].frame.elements
 
     def function(self, graph: LayerGraph) -> JoinFunction:
+        from hwflow_rtl.join.multiply import MultiplyFunction
+
+        from hwflow.layers.hardware import shape_of
+
         return MultiplyFunction(
             operands=self.operands(graph), zero_points=self.zero_points(graph), multiplier=self.multiplier,
             shift=self.shift, zero_point=self.zero_point, low=self.low, high=self.high,

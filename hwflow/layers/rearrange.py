@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.lib.wiring import Component
-from hwflow_rtl.rearrange.rearrange import RearrangeShape, RearrangeStage
-from hwflow_rtl.rearrange.selection import SelectionStage
 from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
 from hwflow.layers.formats import Frame, IntArray, IntFormat
-from hwflow.layers.hardware import codes_of, divisors, shape_of
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+    from hwflow_rtl.rearrange.rearrange import RearrangeShape
+    from hwflow_rtl.vendor import Resources, Technology
 
 __all__ = ["Offsets", "Rearrange", "depth_to_space", "picked", "space_to_depth", "transposed"]
 
@@ -187,6 +187,8 @@ class Rearrange(HardwareLayer):
 
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         """As many neighbours as always move together go through at once."""
+        from hwflow_rtl.rearrange.rearrange import RearrangeShape
+
         channels = math.gcd(graph.tensors[self.inputs[0]].frame.channels, len(self.channels))
         return (Folding(1, lanes, lanes) for lanes in divisors(channels)
                 if RearrangeShape.problem(*self.offsets, lanes) is None)
@@ -197,11 +199,19 @@ class Rearrange(HardwareLayer):
         return Schedule(work=given, interval=max(taken, given), multipliers=0, lanes_in=(lanes,))
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        from hwflow_rtl.rearrange.rearrange import RearrangeStage
+        from hwflow_rtl.rearrange.selection import SelectionStage
+
         shape = self._shape(graph, folding)
         kind = SelectionStage if shape.in_order else RearrangeStage
         return kind.cost(shape=shape, width=folding.lanes * self.input_format.bits, technology=technology)
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        from hwflow_rtl.rearrange.rearrange import RearrangeStage
+        from hwflow_rtl.rearrange.selection import SelectionStage
+
+        from hwflow.layers.hardware import codes_of, shape_of
+
         shape, element = self._shape(graph, folding), shape_of(self.input_format)
         if shape.in_order:
             return SelectionStage(shape=shape, element=element, lanes=folding.lanes, technology=technology, name=name)
@@ -210,11 +220,16 @@ class Rearrange(HardwareLayer):
             padding=int(codes_of(np.array(self.padding), self.input_format)))
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        from hwflow_rtl.rearrange.rearrange import RearrangeStage
+        from hwflow_rtl.rearrange.selection import SelectionStage
+
         shape = self._shape(graph, folding)
         if shape.in_order:
             return SelectionStage.times(arrivals[0], shape=shape)
         return RearrangeStage.times(arrivals[0], shape=shape, technology=technology)
 
     def _shape(self, graph: LayerGraph, folding: Folding) -> RearrangeShape:
+        from hwflow_rtl.rearrange.rearrange import RearrangeShape
+
         elements = graph.tensors[self.inputs[0]].frame.elements
         return RearrangeShape.of(*self.offsets, elements=elements, lanes=folding.lanes)

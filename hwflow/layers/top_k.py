@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from amaranth.lib.wiring import Component
 from hwflow_rtl.stream.times import StageTimes, Times
-from hwflow_rtl.top_k import MOST, TopKStage
-from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
 from hwflow.layers.formats import Frame, IntFormat
-from hwflow.layers.hardware import divisors, shape_of
 from hwflow.layers.planes import Planes, compact
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+    from hwflow_rtl.vendor import Resources, Technology
 
 __all__ = ["TopK"]
 
@@ -67,6 +67,8 @@ class TopK(HardwareLayer):
         return made
 
     def hardware_problem(self, graph: LayerGraph) -> str | None:
+        from hwflow_rtl.top_k import MOST
+
         return None if self.k <= MOST else f"k must be at most {MOST} in hardware, not {self.k}; leave it to the host"
 
     def multiplications(self, graph: LayerGraph) -> int:
@@ -82,15 +84,23 @@ class TopK(HardwareLayer):
         return Schedule(work=beats, interval=beats, multipliers=0, lanes_in=(folding.cols,))
 
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        from hwflow_rtl.top_k import TopKStage
+
         return TopKStage.cost(**self._arguments(graph, folding, technology))
 
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        from hwflow_rtl.top_k import TopKStage
+
         return TopKStage(**self._arguments(graph, folding, technology))
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        from hwflow_rtl.top_k import TopKStage
+
         return TopKStage.times(arrivals[0], **self._arguments(graph, folding, technology))
 
     def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
+        from hwflow.layers.hardware import shape_of
+
         return {
             "channels": graph.tensors[self.inputs[0]].frame.channels, "lanes": folding.cols,
             "element": shape_of(self.input_format), "output": shape_of(graph.tensors[self.output].format), "k": self.k,

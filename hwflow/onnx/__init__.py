@@ -11,21 +11,26 @@
 
 from __future__ import annotations
 
-from hwflow.onnx.check import check, require_valid
-from hwflow.onnx.container.document import Document
-from hwflow.onnx.container.files import dumps, load, loads, read, save
-from hwflow.onnx.conversion import convert_opset
-from hwflow.onnx.inference import Types, infer_types
-from hwflow.onnx.inference.static import infer
-from hwflow.onnx.limits import Limits
-from hwflow.onnx.model import Array, Attribute, Dim, Graph, Model, Node, TensorType, Value
-from hwflow.onnx.rewrite.extract import extract
-from hwflow.onnx.rewrite.inline import inline_functions
-from hwflow.onnx.rewrite.passes import PASSES, Pass, simplify
-from hwflow.onnx.rules.finding import Finding, Severity
-from hwflow.onnx.run.evaluate import evaluate
-from hwflow.onnx.run.program import Program, prepare
-from hwflow.onnx.run.training import Trainer
+from typing import TYPE_CHECKING
+
+from hwflow.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from hwflow.onnx.checker import check, require_valid
+    from hwflow.onnx.container.document import Document
+    from hwflow.onnx.container.files import dumps, load, loads, read, save
+    from hwflow.onnx.conversion import convert_opset
+    from hwflow.onnx.inference.infer_types import Types, infer_types
+    from hwflow.onnx.inference.static import infer
+    from hwflow.onnx.limits import Limits
+    from hwflow.onnx.model import Array, Attribute, Dim, Graph, Model, Node, TensorType, Value
+    from hwflow.onnx.rewrite.extract import extract
+    from hwflow.onnx.rewrite.inline import inline_functions
+    from hwflow.onnx.rewrite.passes import PASSES, Pass, simplify
+    from hwflow.onnx.rules.finding import Finding, Severity
+    from hwflow.onnx.run.evaluate import evaluate
+    from hwflow.onnx.run.program import Program, prepare
+    from hwflow.onnx.run.training import Trainer
 
 __all__ = [
     "PASSES",
@@ -61,3 +66,21 @@ __all__ = [
     "save",
     "simplify",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__, {
+    "checker": ("check", "require_valid"),
+    "container.document": ("Document",),
+    "container.files": ("dumps", "load", "loads", "read", "save"),
+    "conversion": ("convert_opset",),
+    "inference": ("Types", "infer_types"),
+    "inference.static": ("infer",),
+    "limits": ("Limits",),
+    "model": ("Array", "Attribute", "Dim", "Graph", "Model", "Node", "TensorType", "Value"),
+    "rewrite.extract": ("extract",),
+    "rewrite.inline": ("inline_functions",),
+    "rewrite.passes": ("PASSES", "Pass", "simplify"),
+    "rules.finding": ("Finding", "Severity"),
+    "run.evaluate": ("evaluate",),
+    "run.program": ("Program", "prepare"),
+    "run.training": ("Trainer",),
+})

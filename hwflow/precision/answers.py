@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from hwflow.build import create_folder
-from hwflow.target import require_plain_target
+from hwflow.target import create_folder, require_plain_target
 
 __all__ = ["Answers"]
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..accuracy import Accuracy
 from ..host import Statistics
+from ..host.identity import DesignFacts
 from ..layers.base import LayerGraph
 from ..layers.formats import IntArray
-from ..synth.identity import DesignFacts
 from .accuracy import say_accuracy
 from .console import Console
 from .numbers import number

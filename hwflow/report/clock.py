@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.multiply.style import MultiplierStyle
 
 from ..errors import HwflowError
 from ..hls.plan import Plan
+from ..host.identity import DesignFacts, identity
 from ..layers.base import LayerGraph
 from ..synth.boards import Board
 from ..synth.families import FAMILIES
-from ..synth.identity import DesignFacts, identity
 
 __all__ = ["CoreClock", "clock_of"]
 

@@ -11,8 +11,8 @@ from hwflow_rtl.vendor import Resources
 
 from ..hls.links import links_cost
 from ..hls.plan import Plan
+from ..host.identity import element_bytes
 from ..synth import Board, SynthesisReport, ends_of
-from ..synth.identity import element_bytes
 from ..synth.parts import LINKS, title_of
 from .console import Console
 from .numbers import number, percent

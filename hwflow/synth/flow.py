@@ -16,15 +16,16 @@ from typing import Any
 from hwflow_rtl.io import BoardTop, Ends
 from hwflow_rtl.vendor import Resources
 
-from ..build import MANIFEST, cached_step, digest, locked, sweep, write_atomically
+from ..build import MANIFEST, cached_step, digest, locked, sweep
 from ..errors import HwflowError, ToolFailed
 from ..hls import Plan
+from ..host.identity import IDENTITY_BYTES
+from ..target import write_atomically
 from .boards import Board
 from .clock import ON_BOARD, clock_facts, require_reachable, set_clock
 from .constraints import constraints
 from .families import FAMILIES
 from .families.base import ROUTED
-from .identity import IDENTITY_BYTES
 from .job import Job, Progress, nextpnr_of
 from .netlist import make_netlist, yosys_script
 from .paths import of_report, read_report, shortened

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.build import create_folder
 from hwflow.errors import ToolFailed
+from hwflow.target import create_folder
 
 from .compile import Simulation
 from .exchange import EXPECTED, FRAMES, RESULT, SETTINGS, Settings, load_result

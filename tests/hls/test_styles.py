@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls

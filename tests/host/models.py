@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from hwflow import golden, hls
+from hwflow.host.identity import DesignFacts
 from hwflow.layers.formats import IntFormat
 from hwflow.quantize import Quantized, save_quantized
 from hwflow.synth.boards import load_board
-from hwflow.synth.identity import DesignFacts
 from tests.host.board import Line, Network, ReferenceBoard
 
 BAUD = 115_200

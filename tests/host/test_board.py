@@ -19,9 +19,9 @@ from hwflow import golden
 from hwflow.errors import HwflowError
 from hwflow.host import Board, LinkFailed, Patience
 from hwflow.host.design import load_design
+from hwflow.host.identity import DesignFacts
 from hwflow.host.port import SerialPort, why_not_opened
 from hwflow.quantize import Quantized, quantize
-from hwflow.synth.identity import DesignFacts
 from tests.e2e.networks import residual, rows_for, small_network
 from tests.host.board import Line, MemoryPort
 from tests.host.models import BAUD, Terminal, board_with, leave_design

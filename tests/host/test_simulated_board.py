@@ -15,10 +15,10 @@ import hwflow.host
 from hwflow import golden, hls, onnx
 from hwflow.generation import twin
 from hwflow.host import LinkFailed, Patience
+from hwflow.host.identity import identity
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
 from hwflow.synth import ends_of, load_board
-from hwflow.synth.identity import identity
 from tests.e2e.networks import rows_for, small_network, two_by_two
 from tests.host.models import leave_design
 

@@ -6,13 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hwflow_rtl.matrix.stage import MatrixStage
-from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import ECP5
 
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Requantize, Tensor
-from hwflow.layers.base import Folding
+from hwflow.layers.base import Folding, divisors
 from hwflow.layers.formats import BIPOLAR
-from hwflow.layers.hardware import divisors
 
 INT8 = IntFormat(8, True)
 SAME = {"kernel": (3, 3), "pads": (1, 1, 1, 1)}

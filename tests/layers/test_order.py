@@ -18,7 +18,7 @@ from hwflow_rtl.vendor import ECP5, ICE40, Technology
 from hwflow.layers import KINDS, LayerGraph
 from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.layers.hardware import codes_of
-from hwflow.layers.matrix_stage import MatrixLayer
+from hwflow.layers.matrix_layer import MatrixLayer
 from hwflow.layers.rescale import Requantize, Thresholds
 from tests.layers.cases import CASES, integers
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from amaranth.hdl import Fragment, Instance
-from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Resources
 

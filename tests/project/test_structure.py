@@ -11,27 +11,28 @@ from tests.project.tree import PACKAGES, ROOT, imports, module_name, python_file
 #: What is not listed (the command line, the Python interface, the reports) sits on top, and nothing listed imports it.
 PARTS = {
     "errors": set(),
+    "lazy_names": set(),
     "short_repr": set(),
     "target": {"errors"},
     "sources": {"errors"},
     "full_disk": {"errors"},
     "build": {"errors", "target", "sources"},
-    "onnx": {"errors", "short_repr", "target"},
+    "onnx": {"errors", "lazy_names", "short_repr", "target"},
     "plain_yaml": set(),
     "outcome": set(),
     "archive": {"errors", "onnx", "sources"},
     "dataset": {"errors", "short_repr", "onnx", "archive"},
     "layers": {"errors", "short_repr", "sources"},
-    "quantize": {"errors", "short_repr", "onnx", "outcome", "plain_yaml", "layers", "sources"},
+    "quantize": {"errors", "lazy_names", "short_repr", "onnx", "outcome", "plain_yaml", "layers", "sources"},
     "golden": {"errors", "onnx", "layers", "quantize"},
     "accuracy": {"errors", "short_repr", "outcome", "onnx", "dataset", "layers", "quantize", "golden"},
     "hls": {"errors", "short_repr", "plain_yaml", "layers"},
     "precision": {"errors", "target", "build", "onnx", "dataset", "layers", "quantize", "golden", "accuracy", "hls"},
-    "synth": {"errors", "short_repr", "build", "full_disk", "plain_yaml", "layers", "hls", "sources"},
-    "host": {"errors", "onnx", "layers", "quantize", "golden", "synth"},
+    "host": {"errors", "target", "sources", "onnx", "layers", "quantize", "golden", "hls"},
+    "synth": {"errors", "short_repr", "build", "target", "full_disk", "plain_yaml", "layers", "hls", "sources", "host"},
 }
 #: The parts that describe hardware may use the units.
-USES_RTL = {"build", "layers", "hls", "precision", "synth"}
+USES_RTL = {"build", "layers", "hls", "precision", "synth", "host"}
 #: The gateware stands alone.
 RTL_MAY_IMPORT = {"amaranth", "numpy", "hwflow_rtl"} | set(sys.stdlib_module_names)
 ORACLES = {"onnx", "onnxruntime", "sklearn", "torch"}

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.endpoint import Endpoint
 
 from hwflow import hls
 from hwflow.flow import budget_of
 from hwflow.hls.buffers import ring_bytes
 from hwflow.hls.plan import Plan, StagePlan
+from hwflow.host.identity import DesignFacts
 from hwflow.quantize import Quantized, quantize
 from hwflow.report.clock import CoreClock, clock_of
 from hwflow.report.console import Console
 from hwflow.report.plan import bottleneck, busy, folding_text, padding_loss, plan_facts, show_queues, show_remedy
 from hwflow.report.synthesis import line_rate
 from hwflow.synth import load_board
-from hwflow.synth.identity import DesignFacts
 from tests.e2e.networks import residual
 
 BOARD = load_board("ulx3s_85f")

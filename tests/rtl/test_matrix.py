@@ -5,7 +5,7 @@ import pytest
 from amaranth.hdl import Fragment, Instance, MemoryInstance, Shape, signed, unsigned
 from hwflow_rtl.matrix.row_patch import RowPatch
 from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage
-from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.ecp5 import ECP5

@@ -9,9 +9,9 @@ import yaml
 from amaranth.hdl import Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Gowin, Resources
-from hwflow_rtl.vendor.base import MultiplierStyle
 
 from hwflow.errors import HwflowError
 from hwflow.synth import boards as boards_module

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import unsigned
-from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.paired_queue import PairedQueue
 from hwflow_rtl.vendor import Resources
 

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 from hwflow.build import cached_step
 from hwflow.errors import HwflowError, MissingTool, ToolFailed
+from hwflow.host.identity import DesignFacts
 from hwflow.layers.base import Folding
 from hwflow.synth import load_board
 from hwflow.synth import program as programming
 from hwflow.synth.boards import boards_folder
-from hwflow.synth.identity import DesignFacts
 from hwflow.synth.program import find_programmer, program, programmer_status
 from hwflow.words import cli
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hwflow.errors import HwflowError
-from hwflow.onnx.check import require_valid
+from hwflow.onnx.checker import require_valid
 from hwflow.onnx.errors import LimitError, ShapeLimitError
 from hwflow.onnx.inference.open_sizes import Shapes, suiting_shapes
 from hwflow.onnx.inference.static_inputs import contradictions, fixed_inputs

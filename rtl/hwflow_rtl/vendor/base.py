@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from enum import Enum
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +16,7 @@ from amaranth.hdl import Module, Shape, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..multiply.style import MultiplierStyle
 from .pll import Pll, PllSettings
 
 __all__ = [
@@ -30,19 +30,6 @@ CELLS_OF_A_RAM = 83640 / 208
 
 #: Operands of a multiplier in tables.
 WIDEST_IN_LOGIC = 16
-
-
-class MultiplierStyle(Enum):
-    """What makes the products of a stage whose operands are wider than two bits."""
-
-    #: The family's multiplier blocks, each as many products as it has multipliers.
-    BLOCKS = "blocks"
-    #: Multiplier blocks that add their products up, two in a cycle.
-    MACS = "macs"
-    #: Multiplier blocks that make the products of one element with two narrow weights at once.
-    PAIRS = "pairs"
-    #: Tables and carry chains.
-    LOGIC = "logic"
 
 
 @dataclass(frozen=True)

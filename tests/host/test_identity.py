@@ -16,19 +16,19 @@ import hwflow
 from hwflow import hls
 from hwflow.errors import HwflowError
 from hwflow.hls.plan import Plan
+from hwflow.host.identity import IDENTITY_BYTES, DesignFacts, identity
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.store import load_graph, save_graph
 from hwflow.quantize import Quantized
 from hwflow.synth.boards import load_board
-from hwflow.synth.identity import IDENTITY_BYTES, DesignFacts, identity
 from tests.project.tree import ROOT
 
 BOARD = "ulx3s_85f"
 
 AGAIN = """
 import sys
-from tests.synth.test_identity import made
-from hwflow.synth.identity import identity
+from tests.host.test_identity import made
+from hwflow.host.identity import identity
 graph, plan = made()
 print(identity(graph, plan).hex())
 """

@@ -11,17 +11,18 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import numpy as np
-from hwflow_rtl.multiply.products import MultiplierStyle
+from hwflow_rtl.multiply.style import MultiplierStyle
 
-from ..build import write_atomically
-from ..errors import HwflowError
-from ..hls.plan import Plan
-from ..layers.base import Folding, LayerGraph
-from ..sources import open_plain
+from hwflow.errors import HwflowError
+from hwflow.layers.base import Folding, LayerGraph
+from hwflow.sources import open_plain
+from hwflow.target import write_atomically
+
+if TYPE_CHECKING:
+    from hwflow.hls.plan import Plan
 
 __all__ = ["IDENTITY_BYTES", "IDENTITY_FILE", "DesignFacts", "element_bytes", "frame_bytes", "identity",
            "identity_of"]
@@ -155,6 +156,8 @@ class DesignFacts:
     @staticmethod
     def read(folder: Path) -> DesignFacts:
         """What `write` wrote.  HwflowError where it is missing or damaged."""
+        import jsonschema  # takes as long to import as the rest of the driver
+
         path, remedy = folder / IDENTITY_FILE, "make it with `hwflow synth`"
         try:
             with open_plain(path) as file:

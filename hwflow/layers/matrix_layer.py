@@ -1,0 +1,69 @@
+"""A kind of layer that multiplies by constant weights: what convolution and dense share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from hwflow_rtl.stream.times import StageTimes, Times
+
+from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from hwflow.layers.formats import Tensor
+
+if TYPE_CHECKING:
+    from amaranth.lib.wiring import Component
+    from hwflow_rtl.multiply.style import MultiplierStyle
+    from hwflow_rtl.vendor import Resources, Technology
+
+    from hwflow.layers.matrix_stage import MatrixHardware
+
+__all__ = ["MatrixLayer"]
+
+
+class MatrixLayer(HardwareLayer):
+    """A kind of layer whose hardware half is that of `hardware`."""
+
+    @abstractmethod
+    def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:
+        """The layer, from tensor `x` to tensor `y`, as weights that a window carries over frames."""
+
+    @cached_property
+    def _hardware(self) -> dict[tuple[Tensor, Tensor], MatrixHardware]:
+        """What `hardware` has given: it depends on the layer and on the two tensors alone."""
+        return {}
+
+    def hardware_of(self, graph: LayerGraph) -> MatrixHardware:
+        """`hardware` between the layer's tensors in `graph`, made once."""
+        key = x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        found = self._hardware.get(key)
+        if found is None:
+            found = self._hardware[key] = self.hardware(x, y)
+        return found
+
+    def hardware_problem(self, graph: LayerGraph) -> str | None:
+        from hwflow.layers.hardware import rescale_problem
+
+        return rescale_problem(self.hardware_of(graph).requantize, graph.tensors[self.output].format)
+
+    def multiplications(self, graph: LayerGraph) -> int:
+        return self.hardware_of(graph).multiplications()
+
+    def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
+        return self.hardware_of(graph).foldings()
+
+    def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:
+        return self.hardware_of(graph).products.styles(technology)
+
+    def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
+        return self.hardware_of(graph).schedule(folding)
+
+    def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
+        return self.hardware_of(graph).cost(folding, technology)
+
+    def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
+        return self.hardware_of(graph).unit(folding, technology, name)
+
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        return self.hardware_of(graph).times(folding, technology, *arrivals)

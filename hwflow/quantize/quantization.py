@@ -1,0 +1,199 @@
+"""The passes of quantization in order, and `quantize`, which runs them.
+
+A float model becomes a QDQ model first (calibration, int8 weights); a QDQ model is taken as it is.  Both then go
+through the same importer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hwflow.errors import HwflowError
+from hwflow.layers import TopK
+from hwflow.layers.base import LayerGraph
+from hwflow.onnx import infer, simplify
+from hwflow.onnx.model import Array, Model, Node
+from hwflow.onnx.rewrite.passes import PASSES, Pass
+from hwflow.quantize import operators
+from hwflow.quantize.calibration.equal import equal_rows
+from hwflow.quantize.calibration.ranges import Progress
+from hwflow.quantize.dialects.constant_layout import fold_constant_layout
+from hwflow.quantize.dialects.integer_pools import dequantize_before_pool
+from hwflow.quantize.dialects.standard import to_standard_qdq
+from hwflow.quantize.imported import require_layers
+from hwflow.quantize.importer import host
+from hwflow.quantize.importer.importer import Importer
+from hwflow.quantize.meaning import Meaning, Trail
+from hwflow.quantize.passes.floats import float_note, floats_to_float32
+from hwflow.quantize.passes.normalise import layout_before_dequantize, max_pool_last, merge_equal
+from hwflow.quantize.passes.opset import convert_old
+from hwflow.quantize.passes.pads import fold_pads
+from hwflow.quantize.passes.sums import sum_to_add
+from hwflow.quantize.passes.transposed import transposed_to_conv
+from hwflow.quantize.post_training import to_qdq
+from hwflow.quantize.problems import raise_all
+from hwflow.quantize.quantized import Quantized
+from hwflow.quantize.settings import OutputStage, QuantizationSettings, choices_of_widths
+from hwflow.quantize.support import unsupported
+from hwflow.quantize.twin import Places, originals, renamed_sources, twin, views
+
+__all__ = ["DIALECT_PASSES", "QDQ_PASSES", "comes_quantized", "quantize"]
+
+#: What gives a model the forms that the rest knows, and its integers those of a standard QDQ model, in order; models
+#: that have them stay as they are.
+DIALECT_PASSES: tuple[Pass, ...] = (
+    Pass("convert-opset", "Write models of older operator sets as operator set 13 does.", convert_old),
+    Pass("floats-to-float32", "Compute in float32 what is float16, bfloat16 or float64.", floats_to_float32),
+    Pass("to-standard-qdq", "Write QOperator and QONNX nodes as standard ones between quantizers.", to_standard_qdq),
+    Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
+    Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
+    Pass("transposed-to-conv", "Write ConvTranspose as a Conv whose channels become pixels.", transposed_to_conv),
+    Pass("fold-pads", "Write Pad as padding of the window behind it.", fold_pads),
+    Pass("dequantize-before-pool", "Pool the dequantized input, not its integers.", dequantize_before_pool),
+)
+
+#: What a QDQ model goes through before it is imported, in order.
+QDQ_PASSES: tuple[Pass, ...] = (
+    Pass("max-pool-last", "Move Relu, Clip and QuantizeLinear in front of a MaxPool.", max_pool_last),
+    Pass("layout-before-dequantize", "Change the layout of integers, not of reals.", layout_before_dequantize),
+    Pass("merge-equal", "Quantize, dequantize and move a tensor once in each way.", merge_equal),
+)
+
+
+def quantize(
+    model: Model,
+    calibration: Mapping[str, Array] | None = None,
+    *,
+    settings: QuantizationSettings | None = None,
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+    progress: Progress | None = None,
+    original: Model | None = None,
+) -> Quantized:
+    """Integers for `model`.
+
+    `calibration` maps each input to rows [n, *its shape with batch 1]; only float models read it, and without it they
+    are calibrated on made-up data, which `notes` says.  `settings` are the user's choices; of a model that is quantized
+    already only output stages can be chosen.  `input_shapes` fixes open input shapes as in
+    `hwflow.onnx.infer`.  `progress` is called with (rows done, rows in all) while ranges are measured.
+    `original` is the model as its file has it, where `model` was made of it; every rewrite from there on is checked
+    (`hwflow.quantize.meaning`).
+
+    HwflowError: settings that do not fit the model, or everything in it that cannot become hardware, in one message.
+    """
+    inferred = infer(model, input_shapes)
+    notes = [note for note in inferred.notes if note not in model.notes]
+    notes.extend(filter(None, (float_note(inferred),)))
+    trail = Trail(inferred).run((*PASSES, *DIALECT_PASSES))
+    model = trail.end
+    raise_all(unsupported(model))
+    _require_values(model)
+    meaning = Meaning.of(original or inferred, calibration, inferred)
+    if meaning.problem:
+        notes.append(f"the rewritten model was not compared with the file's, which {meaning.problem}")
+    settings, text = settings or QuantizationSettings(), ""
+    if _is_quantized(model):
+        _require_no_widths(settings)
+        qdq = model
+        trail = trail.run(QDQ_PASSES)
+        meaning.require(trail)
+        model = _known(trail.end)
+        reals, sources = twin(model)
+    else:
+        made = to_qdq(model, calibration, settings, notes, progress, meaning, trail)
+        qdq, reals, text = made.qdq, made.twin, made.settings_text
+        trail = Trail(qdq).run(QDQ_PASSES)
+        meaning = Meaning.of(qdq, calibration)
+        meaning.require(trail)
+        model = _known(trail.end)
+        sources = renamed_sources(model, made.sources)
+    graph, before, after, tensors = _import(model, settings)
+    require_layers(meaning, model, graph, before, tensors)
+    notes.append(_host_note(model, before, after))
+    source, warnings = original or inferred, equal_rows(calibration) if text and calibration else ()
+    return Quantized(
+        graph, before, after, tuple(notes), qdq, reals, views(tensors, sources, reals), text,
+        source, originals(tensors, sources, model, source), warnings,
+    )  # fmt: skip
+
+
+def _known(model: Model) -> Model:
+    """With the shapes of what the passes added."""
+    return simplify(infer(model))
+
+
+def _require_values(model: Model) -> None:
+    """Hardware has something to read, and every tensor has elements whose range can be measured."""
+    graph = model.graph
+    if not graph.inputs:
+        raise HwflowError("the model must have an input, not none", "what it gives is constant and needs no hardware")
+    for value in graph.inputs:
+        shape = list((value.tensor and value.tensor.shape) or ())
+        if 0 in shape:
+            raise HwflowError(
+                f"input '{value.name}' must have elements, not the shape {shape}", "export it with another"
+            )
+    for node in graph.nodes:
+        for name in node.outputs:
+            kind = graph.tensor_type(name) if name else None
+            if kind is not None and 0 in (kind.shape or ()):
+                raise HwflowError(
+                    f"tensor '{name}' of {node.label} must have elements, not the shape {list(kind.shape or ())}",
+                    "leave out such parts"
+                )
+
+
+def _is_quantized(model: Model) -> bool:
+    return any(node.op_type in operators.QUANTIZERS for node in model.graph.nodes)
+
+
+def comes_quantized(model: Model) -> bool:
+    """Whether `model`, with every shape known, has integers of its own (QDQ, QOperator, QCDQ, QONNX)."""
+    for step in DIALECT_PASSES:
+        model = step.run(model)
+    return _is_quantized(model)
+
+
+def _require_no_widths(settings: QuantizationSettings) -> None:
+    chosen = choices_of_widths(settings)
+    if chosen:
+        raise HwflowError(
+            f"settings of a model that is quantized already must be output stages alone, not {chosen[0]}",
+            "its widths and scales stand in the file: start from the float model to choose them"
+        )
+
+
+def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, Model, Model, Places]:
+    """The layer graph, the host programs, and the ONNX tensor behind each tensor of the graph with its index."""
+
+    def stage(node: Node) -> OutputStage:
+        return settings.layers.get(node.name, settings.default).output_stage
+
+    importer = Importer(model, stage)
+    importer.walk()
+    after, outputs = host.epilogue(importer, settings.hardware_argmax)
+    graph = importer.layer_graph(outputs)
+    raise_all(importer.problems)
+    if not graph.layers:
+        raise HwflowError("the model must have a layer that becomes hardware (Conv, Gemm, MatMul, pooling), not none")
+    if settings.hardware_argmax and not any(isinstance(layer, TopK) for layer in graph.layers):
+        raise HwflowError(_no_argmax(model))
+    graph.check()
+    return graph, host.prologue(importer), after, importer.building.sources
+
+
+def _no_argmax(model: Model) -> str:
+    made = {name: f"is made by {node.op_type}" for node in model.graph.nodes for name in node.outputs}
+    ends = ", ".join(f"'{value.name}' {made.get(value.name, 'is an input')}" for value in model.graph.outputs)
+    return (
+        f"--hardware-argmax wants a model that ends in ArgMax, ArgMin or TopK; {ends}; leave the option out, or end "
+        "the model in an ArgMax before the export"
+    )
+
+
+def _host_note(model: Model, before: Model, after: Model) -> str:
+    """Which operators run on the host, but for those that only give frames the order of `model`."""
+    own = {name for node in model.graph.nodes for name in node.outputs}
+    nodes = [node for program in (before, after) for node in program.graph.nodes]
+    silent = [n for n in nodes if n.op_type == "Reshape" or (n.op_type == "Gather" and not own.intersection(n.outputs))]
+    names = dict.fromkeys(node.op_type for node in nodes if not any(node is other for other in silent))
+    return f"on the host: {', '.join(names) or 'nothing but the order of elements'}"
