@@ -28,8 +28,11 @@ def without_collector() -> Iterator[None]:
 
 
 def to_verilog(text: str) -> str:
-    """RTLIL as Verilog, by the yosys that Amaranth finds: as `amaranth.back.verilog` does it, without making the RTLIL
-    once more."""
+    """RTLIL as Verilog, by the yosys that Amaranth finds, with the passes of `amaranth.back.verilog.convert`.
+
+    That function takes a component and makes its RTLIL once more, which is most of the time; what it calls with the
+    RTLIL has no public name.
+    """
     result: str = verilog._convert_rtlil_text(text, strip_internal_attrs=True)
     return result
 

@@ -130,6 +130,10 @@ def matching(costs: npt.NDArray[np.int64]) -> list[int]:
 
     The Hungarian method by shortest augmenting paths (R. Jonker and A. Volgenant, Computing 38, 1987): rows are added
     one at a time, and prices of rows and columns keep what is left of every cost at 0 or above.
+
+    scipy has `linear_sum_assignment`, and does not say which of several least sums it gives.  Distances between sites
+    are often equal, and the same netlist must get the same places with every version of every library; so it is
+    written here.  208 rows and columns take about 15 ms.
     """
     rows, count = costs.shape
     row_price, price = np.zeros(rows, np.int64), np.zeros(count, np.int64)
