@@ -2,9 +2,9 @@
 
 Writing a design as RTLIL takes Amaranth four times as long as walking through the hardware that is written (ResNet-8:
 3.3 to 4.7 s against 0.8 to 0.9 s).  So the digest is taken of the hardware, though its classes are not all public: of
-3.3 to 4.7 s against 0.8 to 0.9 s).  So the digest is taken of the hardware, though its classes are not all public: of
-the statements, signals, cells and memories that Amaranth would write, in the order in which it comes
-version of hwflow writes the same text of two cores with the same digest, but for the contents of ROMs.
+the statements, signals, cells and memories that Amaranth would write, in the order in which it comes to them.
+Whatever is not looked at by name is a part of it, but for where in a source file something stands.  The same version
+of hwflow writes the same text of two cores with the same digest, but for the contents of ROMs.
 """
 
 from __future__ import annotations
