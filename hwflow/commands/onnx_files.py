@@ -124,6 +124,8 @@ def extract(
     limits: Limits = DEFAULT_LIMITS,
 ) -> Result:  # fmt: skip
     """Write the part of a model between some tensors and some others as a model."""
+    if same_file(source, target):
+        raise HwflowError(f"{target}: the part must not replace the model that it is cut of; choose another name")
     model = onnx.load(source, limits=limits)
     part = onnx.extract(model, inputs or None, outputs or None, limits)
     if target.exists():

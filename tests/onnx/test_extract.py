@@ -12,11 +12,13 @@ import onnxruntime
 import pytest
 
 import hwflow.onnx
+from hwflow.commands.onnx_files import extract as command
 from hwflow.errors import HwflowError
-from hwflow.onnx import evaluate, extract, loads, require_valid
+from hwflow.onnx import evaluate, extract, loads, require_valid, save
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.onnx.rewrite.extract import Cuts
+from hwflow.report.console import Console
 from tests.project.tree import ROOT
 
 #: Branches, a graph that takes `c` from around it, a function that calls another one, two results of one node.
@@ -174,3 +176,12 @@ def test_the_command_that_a_message_names(model: Model) -> None:
     assert commands["c"] == "`hwflow onnx extract MODEL front.onnx --to b`"
     assert commands["a"] == "`hwflow onnx extract MODEL rest.onnx --from a`"
     assert commands["d"] == "`hwflow onnx extract MODEL front.onnx --to c --to a`"
+
+
+def test_a_part_does_not_replace_its_model(model: Model, tmp_path: Path) -> None:
+    source = tmp_path / "whole.onnx"
+    save(model, source)
+    before = source.read_bytes()
+    with pytest.raises(HwflowError, match="the part must not replace the model that it is cut of; choose another name"):
+        command(Console(), source, tmp_path / "." / "whole.onnx", (), ("b",))
+    assert source.read_bytes() == before
