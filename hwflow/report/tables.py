@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..hls.plan import Plan
 from ..layers.base import LayerGraph
-from ..synth import ToolStatus
+from ..tool_status import ToolStatus
 from .console import Console
 
 if TYPE_CHECKING:

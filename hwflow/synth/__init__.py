@@ -3,10 +3,10 @@
 from .boards import Board, list_boards, load_board
 from .flow import synthesize
 from .report import SynthesisReport, Usage
-from .toolchain import ToolStatus, tool_status
+from .toolchain import tool_status
 from .top import board_top, ends_before_plan, ends_of
 
 __all__ = [
-    "Board", "SynthesisReport", "ToolStatus", "Usage", "board_top", "ends_before_plan", "ends_of", "list_boards",
+    "Board", "SynthesisReport", "Usage", "board_top", "ends_before_plan", "ends_of", "list_boards",
     "load_board", "synthesize", "tool_status",
 ]

@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import HwflowError, MissingTool, ToolFailed
+from ..tool_status import ToolStatus
 from .boards import Board, list_boards, load_board
-from .toolchain import ToolStatus, native_version, numbers
+from .toolchain import native_version, numbers
 
 __all__ = ["Programmed", "find_programmer", "program", "programmer_status"]
 

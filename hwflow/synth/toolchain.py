@@ -22,9 +22,10 @@ from pathlib import Path
 
 from ..errors import MissingTool, ToolFailed
 from ..full_disk import full_disk
+from ..tool_status import ToolStatus
 from .families import FAMILIES, Program
 
-__all__ = ["Running", "Tool", "ToolStatus", "find_tool", "run_tool", "tool_status", "tools_of_family", "versions"]
+__all__ = ["Running", "Tool", "find_tool", "run_tool", "tool_status", "tools_of_family", "versions"]
 
 REMEDY = "pip install 'hwflow[synth]'"
 
@@ -55,20 +56,6 @@ class Tool:
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} ({self.origin})"
-
-
-@dataclass(frozen=True)
-class ToolStatus:
-    """One line of `hwflow doctor`.  `needed` says whether nothing can be simulated without it."""
-
-    name: str
-    purpose: str
-    found: bool
-    version: str
-    origin: str
-    path: str
-    remedy: str
-    needed: bool = False
 
 
 def tools_of_family(family: str) -> dict[str, Tool]:
