@@ -10,13 +10,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-import hwflow.quantize
 from hwflow import HwflowError, onnx
 from hwflow.layers import Conv
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.onnx.rewrite.passes import Pass
-from hwflow.quantize import post_training, quantize
+from hwflow.quantize import post_training, quantization, quantize
 from hwflow.quantize.meaning import Meaning, MeaningChanged, Trail
 from hwflow.quantize.settings import QuantizationSettings
 from tests.quantize.dialects.cases import QONNX, Maker
@@ -206,7 +205,7 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "merge-equal": (read_twice, computes("QuantizeLinear", 1, lambda scale: 2 * scale)),
 }  # fmt: skip
 
-TUPLES = ((hwflow.quantize, "PASSES"), (hwflow.quantize, "DIALECT_PASSES"), (hwflow.quantize, "QDQ_PASSES"),
+TUPLES = ((quantization, "PASSES"), (quantization, "DIALECT_PASSES"), (quantization, "QDQ_PASSES"),
           (post_training, "FLOAT_PASSES"), (post_training, "PASSES"))  # fmt: skip
 
 
