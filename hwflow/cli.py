@@ -50,7 +50,7 @@ def answer(words: Sequence[str]) -> NoReturn:
         code = call(words)
         sys.stdout.flush()
     except BrokenPipeError:  # `hwflow info x | head -1`: the reader has what it wanted
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        silence_output()
         sys.exit(128 + signal.SIGPIPE)
     except (SystemExit, Interrupted):
         raise
@@ -85,7 +85,16 @@ def fail(message: str, code: int, words: Sequence[str]) -> NoReturn:
         with contextlib.suppress(OSError):
             print(json.dumps({"error": message, "exit_code": code}), flush=True)
     Console().fail(message)
+    try:
+        sys.stdout.flush()
+    except OSError:  # a full disk: what is left in the buffer would fail once more at the end, and change the exit code
+        silence_output()
     sys.exit(code)
+
+
+def silence_output() -> None:
+    """What is still written to standard output goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def explain(error: BaseException) -> tuple[str, int]:
