@@ -21,7 +21,7 @@ import onnxruntime as ort  # noqa: E402
 from bench.evaluation import fastest  # noqa: E402
 from bench.sections import table  # noqa: E402
 from hwflow import golden, onnx  # noqa: E402
-from hwflow.dataset import load_dataset  # noqa: E402
+from hwflow.data.dataset import load_dataset  # noqa: E402
 from hwflow.quantize import quantize  # noqa: E402
 
 MODELS = ("digits_cnn", "mnist_cntk", "motions_conv1d", "mnist_resdw", "tiny_kws_dscnn_float", "tiny_resnet8_float",

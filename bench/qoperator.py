@@ -22,7 +22,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 from bench.quantization import EQUAL, frames
 from bench.sections import table
 from hwflow import golden, onnx
-from hwflow.dataset import Dataset, load_dataset
+from hwflow.data.dataset import Dataset, load_dataset
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model, Value
 from hwflow.quantize import Quantized, quantize

@@ -20,7 +20,7 @@ import onnxruntime as ort
 
 from bench.sections import table
 from hwflow import golden, onnx
-from hwflow.dataset import Dataset, accuracy, load_dataset
+from hwflow.data.dataset import Dataset, accuracy, load_dataset
 from hwflow.layers.base import Layer
 from hwflow.layers.formats import IntArray, Tensor
 from hwflow.onnx.model import Model, Value

@@ -11,7 +11,7 @@ import numpy as np
 
 from bench.sections import Bench, percent, program, table
 from hwflow import golden, onnx
-from hwflow.dataset import Dataset, accuracy, classes, load_dataset
+from hwflow.data.dataset import Dataset, accuracy, classes, load_dataset
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import Quantized, quantize
 from hwflow.quantize.settings import LayerSettings, QuantizationSettings, WeightSettings

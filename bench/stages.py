@@ -23,7 +23,7 @@ from hwflow_rtl.stream.streams import Queue, link, payload_of
 from bench.routes import FOLDER
 from bench.sections import Bench, table
 from hwflow import hls
-from hwflow.build import cached_step, digest
+from hwflow.files.cache import cached_step, digest
 from hwflow.hls import make_plan
 from hwflow.layers import Add, AveragePool, Conv, Dense, Frame, Layer, LayerGraph, Lookup, MaxPool, Tensor
 from hwflow.layers.base import Folding, HardwareLayer

@@ -11,14 +11,16 @@ from hwflow_sim import RunResult, StallPattern
 
 from . import golden, hls, onnx
 from .accuracy import Accuracy, LayerNoise, layer_noise, measure
-from .arguments import boolean, instance, megahertz, path_of, shapes_of, whole_number
-from .build import cached_step, digest
-from .data_shapes import shapes_of_data
-from .dataset import Dataset, described, load_dataset
+from .data.arguments import boolean, instance, megahertz, path_of, shapes_of, whole_number
+from .data.dataset import Dataset, described, load_dataset
+from .data.given import dataset_of
+from .data.shapes import shapes_of_data
 from .errors import HwflowError
+from .files.cache import cached_step, digest
+from .files.sources import read_text
+from .files.target import create_folder
 from .flow import budget_of, settings_of_bits
 from .generation import write_rtl
-from .given import dataset_of
 from .host.identity import DesignFacts, identity
 from .onnx import Finding, Model
 from .onnx.container.files import read
@@ -28,10 +30,8 @@ from .quantize import Quantized, quantize, save_quantized
 from .quantize.settings import QuantizationSettings
 from .quantize.settings_file import settings_from_yaml
 from .simulation import compile_plan, run_plan
-from .sources import read_text
 from .synth import Board, SynthesisReport, ends_of, load_board
 from .synth import synthesize as synthesize_core
-from .target import create_folder
 
 __all__ = ["check", "export_model", "generate", "load", "make_plan", "measure_accuracy", "measure_layers",
            "quantize_model", "read_data", "run_golden", "simulate", "synthesize"]

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .errors import HwflowError
-from .full_disk import FULL
+from .files.full_disk import FULL
 from .interrupts import Interrupted, interruptible
 
 __all__ = ["main"]

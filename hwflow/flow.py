@@ -3,7 +3,7 @@
 What depends on the board is in `build/<model>/<board>/`, all else (integers, accuracy) beside it.
 
 `Flow` is lazy: asking for `plan` quantizes first, and so on.  Steps that take time are cached by their inputs
-(`hwflow.build`), so that a second run with nothing changed skips them.
+(`hwflow.files.cache`), so that a second run with nothing changed skips them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from hwflow_rtl.io.board_top import BoardTop
 
 from . import golden, hls, measurements, onnx
 from .accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
-from .build import cached_step, digest
-from .data_shapes import Shapes, given_shapes
-from .dataset import Dataset, load_dataset
+from .data.dataset import Dataset, load_dataset
+from .data.shapes import Shapes, given_shapes
 from .errors import HwflowError
+from .files.cache import cached_step, digest
+from .files.sources import read_text
+from .files.target import same_file, write_atomically
 from .folders import board_folder, held
 from .generation import generate, generate_axi_stream
 from .host.identity import DesignFacts, identity
@@ -43,11 +45,9 @@ from .report.console import Console
 from .report.mapping import mapped
 from .report.warned import Warned
 from .request import Settings
-from .routed import keep_design
-from .sources import read_text
+from .reweight.routed import keep_design
 from .synth import Board, SynthesisReport, ends_before_plan, ends_of, load_board, synthesize
 from .synth.netlist import make_netlist_of
-from .target import same_file, write_atomically
 
 if TYPE_CHECKING:
     from hwflow_sim import RunResult

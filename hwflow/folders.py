@@ -13,11 +13,11 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .build import locked
 from .errors import HwflowError
-from .sources import open_plain
+from .files.cache import locked
+from .files.sources import open_plain
+from .files.target import same_file, write_atomically
 from .synth import Board
-from .target import same_file, write_atomically
 
 __all__ = ["board_folder", "held", "other_model"]
 

@@ -15,11 +15,11 @@ from hwflow_rtl.vendor import FAMILIES, Generic
 from hwflow_sim.rom import ROM_MODULE, write_roms
 
 from . import hls
-from .build import cached_step, digest
 from .errors import ToolFailed
+from .files.cache import cached_step, digest
+from .files.target import write_atomically
 from .layers.base import LayerGraph
 from .synth import ends_of
-from .target import write_atomically
 
 __all__ = ["AXI_STREAM", "generate", "generate_axi_stream", "twin", "write_axi_stream", "write_rtl"]
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from . import golden, onnx
 from .accuracy import Accuracy, LayerNoise, compare, float_outputs, layer_noise, layer_warnings, question
-from .build import cached_step, content, digest
+from .files.cache import cached_step, content, digest
 from .onnx.model import Array
 
 if TYPE_CHECKING:
-    from .dataset import Dataset
+    from .data.dataset import Dataset
     from .flow import Flow
 
 __all__ = ["accuracy", "layer_noises"]

@@ -24,7 +24,7 @@ from hwflow.accuracy.metrics import (
 )
 from hwflow.accuracy.outcomes import LAYER_ROWS, measured_warnings
 from hwflow.accuracy.question import Question, Task, question
-from hwflow.dataset import Dataset, classes
+from hwflow.data.dataset import Dataset, classes
 from hwflow.golden import Progress
 from hwflow.onnx.model import Array, Model
 from hwflow.outcome import OutcomeWarning

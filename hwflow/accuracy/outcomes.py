@@ -13,7 +13,7 @@ import numpy as np
 from hwflow import golden
 from hwflow.accuracy.layers import LayerNoise, farthest_of, most_harmful
 from hwflow.accuracy.remedies import of_layer
-from hwflow.dataset import Dataset
+from hwflow.data.dataset import Dataset
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.outcome import OutcomeCode, OutcomeWarning

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
-from hwflow.dataset import Dataset
+from hwflow.data.dataset import Dataset
 from hwflow.errors import HwflowError
 from hwflow.onnx.model import Array, Model, Value
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from .. import golden
 from ..accuracy import compare, float_outputs, question
-from ..build import locked
 from ..errors import HwflowError
+from ..files.cache import locked
 from ..flow import Flow, Settings
 from ..folders import other_model
 from ..host.board import Board, open_board

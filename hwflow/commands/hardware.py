@@ -13,6 +13,7 @@ from hwflow_sim.tools import find_tools
 
 from .. import onnx
 from ..errors import HwflowError
+from ..files.target import create_folder, require_folder, require_plain_target, same_file, write_atomically
 from ..flow import Flow, Settings
 from ..hls.buffers import ring_bytes
 from ..layers.base import Layer
@@ -37,7 +38,6 @@ from ..report.synthesis import show_synthesis, synthesis_facts, too_slow
 from ..synth import list_boards, load_board, tool_status
 from ..synth.program import programmer_status
 from ..synth.toolchain import find_tool, tools_of_family
-from ..target import create_folder, require_folder, require_plain_target, same_file, write_atomically
 from .onnx_files import require_apart
 from .widths import quantize_within
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import onnx
 from ..errors import HwflowError
+from ..files.target import same_file
 from ..onnx.container.files import read
 from ..onnx.container.opset_document import MAGIC, load_operator_set
 from ..onnx.conversion import imported_sets
@@ -22,7 +23,6 @@ from ..onnx.versioning.diff_sets import compare_operator_sets
 from ..onnx.versioning.semantic import version_text
 from ..report.console import Console
 from ..report.texts import clean, type_text
-from ..target import same_file
 
 __all__ = ["convert", "diff", "extract", "require_apart", "rules"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..build import is_whole
 from ..errors import HwflowError
+from ..files.cache import is_whole
 from ..flow import Settings
 from ..folders import other_model
 from ..host.design import find_designs

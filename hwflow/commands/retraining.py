@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..build import locked
 from ..errors import HwflowError
+from ..files.cache import locked
 from ..flow import Settings
 from ..report.accuracy import say_accuracy
 from ..report.console import Console
-from ..retrained import Retrained
+from ..reweight.retrained import Retrained
 from ..synth.toolchain import tools_of_family
 
 __all__ = ["reweight"]

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import onnx
-from ..build import code_fingerprint, content, digest
 from ..errors import AnswerIsNo, HwflowError, MissingTool
+from ..files.cache import code_fingerprint, content, digest
+from ..files.target import same_file, write_atomically
 from ..flow import Flow, Settings, budget_of
 from ..hls import plan_to_yaml
 from ..precision import Answers, Outcome, Point, bits_text, choose_widths, require_drop
 from ..report.console import Console
 from ..report.frontier import frontier_facts, frontier_svg, show_frontier
-from ..target import same_file, write_atomically
 
 __all__ = ["quantize_within"]
 

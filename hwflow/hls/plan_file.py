@@ -17,8 +17,8 @@ from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import HwflowError
+from ..files.plain_yaml import NotPlainYaml, plain_yaml, short
 from ..layers.base import Folding, LayerGraph
-from ..plain_yaml import NotPlainYaml, plain_yaml, short
 from .plan import Plan, make_plan, no_such_stage, stage_names
 from .support import hardware_layers
 

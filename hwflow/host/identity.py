@@ -17,9 +17,9 @@ import numpy as np
 from hwflow_rtl.multiply.style import MultiplierStyle
 
 from hwflow.errors import HwflowError
+from hwflow.files.sources import open_plain
+from hwflow.files.target import write_atomically
 from hwflow.layers.base import Folding, LayerGraph
-from hwflow.sources import open_plain
-from hwflow.target import write_atomically
 
 if TYPE_CHECKING:
     from hwflow.hls.plan import Plan

@@ -15,11 +15,11 @@ import numpy as np
 import yaml
 
 from hwflow.errors import HwflowError
+from hwflow.files.sources import open_plain
 from hwflow.layers import KINDS
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Rescale, Rounding, Thresholds
-from hwflow.sources import open_plain
 
 __all__ = ["load_graph", "save_graph"]
 

@@ -9,7 +9,7 @@ from functools import partial
 from hwflow_rtl.vendor import Technology
 
 from hwflow.accuracy import float_outputs
-from hwflow.dataset import Dataset
+from hwflow.data.dataset import Dataset
 from hwflow.errors import HwflowError
 from hwflow.hls import Budget
 from hwflow.onnx.model import Model

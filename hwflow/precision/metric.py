@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hwflow.accuracy import Question, Task, compare, question
-from hwflow.dataset import Dataset, classes
+from hwflow.data.dataset import Dataset, classes
 from hwflow.errors import HwflowError
 from hwflow.onnx.model import Array, Model, Value
 

@@ -24,8 +24,8 @@ import jsonschema
 import yaml
 
 from hwflow.errors import HwflowError
+from hwflow.files.plain_yaml import NotPlainYaml, plain_yaml
 from hwflow.onnx.model import Model
-from hwflow.plain_yaml import NotPlainYaml, plain_yaml
 from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.settings import (
     ActivationSettings,

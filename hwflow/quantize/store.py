@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from hwflow.errors import HwflowError
+from hwflow.files.sources import open_plain
 from hwflow.layers.store import load_graph, save_graph
 from hwflow.onnx import load, save
 from hwflow.outcome import OutcomeWarning
 from hwflow.quantize.quantized import Quantized, View
-from hwflow.sources import open_plain
 
 __all__ = ["load_quantized", "save_quantized"]
 

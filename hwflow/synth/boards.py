@@ -21,7 +21,7 @@ import jsonschema
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..errors import HwflowError
-from ..plain_yaml import NotPlainYaml, plain_yaml
+from ..files.plain_yaml import NotPlainYaml, plain_yaml
 from .families import FAMILIES, Family
 
 __all__ = ["Board", "Pin", "Programmer", "list_boards", "load_board"]

@@ -16,11 +16,11 @@ from typing import Any
 from hwflow_rtl.io import BoardTop, Ends
 from hwflow_rtl.vendor import Resources
 
-from ..build import MANIFEST, cached_step, digest, locked, sweep
 from ..errors import HwflowError, ToolFailed
+from ..files.cache import MANIFEST, cached_step, digest, locked, sweep
+from ..files.target import write_atomically
 from ..hls import Plan
 from ..host.identity import IDENTITY_BYTES
-from ..target import write_atomically
 from .boards import Board
 from .clock import ON_BOARD, clock_facts, require_reachable, set_clock
 from .constraints import constraints

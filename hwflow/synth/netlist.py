@@ -10,7 +10,7 @@ from typing import Any
 
 from hwflow_rtl.io import Ends
 
-from ..build import cached_step, digest, locked
+from ..files.cache import cached_step, digest, locked
 from .boards import Board
 from .clock import ON_BOARD
 from .families import FAMILIES

@@ -17,9 +17,9 @@ from typing import Any
 
 from hwflow_rtl.io import Ends
 
-from ..build import MANIFEST, cached_step, digest, is_whole
 from ..errors import AnswerIsNo, HwflowError
-from ..target import write_atomically
+from ..files.cache import MANIFEST, cached_step, digest, is_whole
+from ..files.target import write_atomically
 from .boards import Board
 from .clock import ON_BOARD, has_pll
 from .contents import Contents, Place, filled, replaced, separated

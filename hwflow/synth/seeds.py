@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..build import cached_step, digest
 from ..errors import ToolFailed
+from ..files.cache import cached_step, digest
 from .job import Job, Progress
 from .paths import core_clock
 

@@ -24,7 +24,7 @@ from hwflow_rtl.io import Ends
 from hwflow_rtl.io.link_sender import identity_rom
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ..build import cached_step, code_fingerprint, digest, is_whole
+from ..files.cache import cached_step, code_fingerprint, digest, is_whole
 from .boards import Board
 from .contents import BLOCK, ROM, Contents
 

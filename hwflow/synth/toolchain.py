@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from ..errors import MissingTool, ToolFailed
-from ..full_disk import full_disk
+from ..files.full_disk import full_disk
 from ..tool_status import ToolStatus
 from .families import FAMILIES, Program
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hwflow.build import digest
-from hwflow.target import create_folder
+from hwflow.files.cache import digest
+from hwflow.files.target import create_folder
 
 from .builder import CONTROL, VERILOG, Build, compile_runtime, fingerprint, runtime_key
 from .cache import cached_folder

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hwflow.errors import ToolFailed
-from hwflow.target import create_folder
+from hwflow.files.target import create_folder
 
 from .compile import Simulation
 from .exchange import EXPECTED, FRAMES, RESULT, SETTINGS, Settings, load_result

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hwflow.errors import HwflowError, MissingTool, ToolFailed
-from hwflow.full_disk import full_disk
+from hwflow.files.full_disk import full_disk
 
 __all__ = ["Tools", "end_of", "find_tools", "libpython", "run_tool", "run_tools"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hwflow.dataset import Dataset
+from hwflow.data.dataset import Dataset
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 

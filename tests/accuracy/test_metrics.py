@@ -18,7 +18,7 @@ from hwflow.accuracy.metrics import (
     signal_to_noise,
     squared_errors,
 )
-from hwflow.dataset import classes
+from hwflow.data.dataset import classes
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 1)), min_size=1, max_size=30))

@@ -14,7 +14,7 @@ import yaml
 from hwflow.accuracy import LayerNoise, compare, data_warnings, measure, measured_warnings, question
 from hwflow.accuracy.remedies import of_layer
 from hwflow.api import load, quantize_model
-from hwflow.dataset import Dataset, load_dataset
+from hwflow.data.dataset import Dataset, load_dataset
 from hwflow.errors import HwflowError
 from hwflow.onnx import evaluate, infer
 from hwflow.onnx.build import Builder

@@ -13,7 +13,7 @@ from hwflow_sim import StallPattern
 import hwflow
 import hwflow.api
 from hwflow import onnx
-from hwflow.dataset import Dataset
+from hwflow.data.dataset import Dataset
 from hwflow.hls import Plan
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model

@@ -15,8 +15,8 @@ from hwflow.errors import AnswerIsNo, HwflowError, MissingTool
 from hwflow.flow import Flow, Settings
 from hwflow.quantize import load_quantized
 from hwflow.report.console import Console
-from hwflow.retrained import Retrained
-from hwflow.routed import RoutedDesign, keep_design
+from hwflow.reweight.retrained import Retrained
+from hwflow.reweight.routed import RoutedDesign, keep_design
 from hwflow.synth.toolchain import tools_of_family
 
 MODELS = Path(__file__).parents[2] / "models"

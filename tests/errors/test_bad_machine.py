@@ -17,7 +17,7 @@ from hwflow_sim.tools import run_tool
 
 from hwflow.cli import explain
 from hwflow.errors import ToolFailed
-from hwflow.full_disk import FullDisk
+from hwflow.files.full_disk import FullDisk
 from hwflow.synth import toolchain
 from tests.e2e.command import Cli, environment, process
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hwflow import onnx
-from hwflow.build import MANIFEST
+from hwflow.files.cache import MANIFEST
 from tests.e2e.command import Cli, Outcome, environment, process
 from tests.e2e.networks import small_network, write_data
 

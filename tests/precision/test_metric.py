@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hwflow import onnx
-from hwflow.dataset import Dataset
+from hwflow.data.dataset import Dataset
 from hwflow.errors import HwflowError
 from hwflow.onnx.build import Builder
 from hwflow.precision.metric import Metric, noise_power

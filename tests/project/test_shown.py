@@ -14,7 +14,7 @@ import pytest
 
 import hwflow
 from hwflow.accuracy import Accuracy
-from hwflow.dataset import Dataset
+from hwflow.data.dataset import Dataset
 from hwflow.hls import Plan
 from hwflow.layers.base import LayerGraph
 from hwflow.onnx.model import Node

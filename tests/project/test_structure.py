@@ -13,30 +13,24 @@ PARTS = {
     "errors": set(),
     "lazy_names": set(),
     "short_repr": set(),
-    "target": {"errors"},
     "tool_status": set(),
-    "sources": {"errors"},
-    "full_disk": {"errors"},
-    "build": {"errors", "target", "sources"},
-    "onnx": {"errors", "lazy_names", "short_repr", "target"},
-    "plain_yaml": set(),
     "outcome": set(),
-    "archive": {"errors", "onnx", "sources"},
-    "dataset": {"errors", "short_repr", "onnx", "archive"},
-    "layers": {"errors", "short_repr", "sources"},
-    "quantize": {"errors", "lazy_names", "short_repr", "onnx", "outcome", "plain_yaml", "layers", "sources"},
+    "files": {"errors"},
+    "onnx": {"errors", "files", "lazy_names", "short_repr"},
+    "data": {"errors", "files", "short_repr", "onnx"},
+    "layers": {"errors", "files", "short_repr"},
+    "quantize": {"errors", "files", "lazy_names", "short_repr", "onnx", "outcome", "layers"},
     "golden": {"errors", "onnx", "layers", "quantize"},
-    "accuracy": {"errors", "short_repr", "outcome", "onnx", "dataset", "layers", "quantize", "golden"},
-    "hls": {"errors", "short_repr", "plain_yaml", "layers"},
-    "precision": {"errors", "target", "build", "onnx", "dataset", "layers", "quantize", "golden", "accuracy", "hls"},
-    "host": {"errors", "target", "sources", "onnx", "layers", "quantize", "golden", "hls"},
-    "synth": {"errors", "short_repr", "build", "target", "full_disk", "plain_yaml", "layers", "hls", "sources", "host",
-              "tool_status"},
+    "accuracy": {"errors", "short_repr", "outcome", "onnx", "data", "layers", "quantize", "golden"},
+    "hls": {"errors", "files", "short_repr", "layers"},
+    "precision": {"errors", "files", "onnx", "data", "layers", "quantize", "golden", "accuracy", "hls"},
+    "host": {"errors", "files", "onnx", "layers", "quantize", "golden", "hls"},
+    "synth": {"errors", "files", "short_repr", "layers", "hls", "host", "tool_status"},
 }
-#: The parts that describe hardware may use the units.
-USES_RTL = {"build", "layers", "hls", "precision", "synth", "host"}
+#: The parts that describe hardware may use the units; the cache asks where they are.
+USES_RTL = {"files", "layers", "hls", "precision", "synth", "host"}
 #: The simulation uses parts of `hwflow` that know nothing of hardware; none of them imports it, so there is no circle.
-SIM_MAY_IMPORT = {"errors", "short_repr", "build", "target", "full_disk", "tool_status"}
+SIM_MAY_IMPORT = {"errors", "short_repr", "files", "tool_status"}
 #: The gateware stands alone.
 RTL_MAY_IMPORT = {"amaranth", "numpy", "hwflow_rtl"} | set(sys.stdlib_module_names)
 ORACLES = {"onnx", "onnxruntime", "sklearn", "torch"}

@@ -13,7 +13,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from bench import quantization as bench
 from hwflow import golden, onnx
-from hwflow.dataset import Dataset
+from hwflow.data.dataset import Dataset
 from hwflow.errors import HwflowError
 from hwflow.layers import AveragePool
 from hwflow.onnx.model import Dim, Model

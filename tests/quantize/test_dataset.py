@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hwflow.dataset import accuracy, classes, load_dataset
+from hwflow.data.dataset import accuracy, classes, load_dataset
 from hwflow.errors import HwflowError
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model

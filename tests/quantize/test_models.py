@@ -11,7 +11,7 @@ import pytest
 
 from bench import quantization as bench
 from hwflow import golden
-from hwflow.dataset import Dataset
+from hwflow.data.dataset import Dataset
 from hwflow.layers import AveragePool
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model

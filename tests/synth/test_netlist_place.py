@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hwflow.build import cached_step
 from hwflow.errors import HwflowError
+from hwflow.files.cache import cached_step
 from hwflow.synth import load_board
 from hwflow.synth import netlist as module
 from hwflow.synth.boards import Board

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from hwflow.build import cached_step
 from hwflow.errors import HwflowError, MissingTool, ToolFailed
+from hwflow.files.cache import cached_step
 from hwflow.host.identity import DesignFacts
 from hwflow.layers.base import Folding
 from hwflow.synth import load_board

@@ -14,6 +14,7 @@ from typing import BinaryIO
 from google.protobuf.message import DecodeError, EncodeError
 
 from hwflow.errors import HwflowError
+from hwflow.files.target import require_plain_target
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.data_file import DataFile
 from hwflow.onnx.container.document import Document
@@ -25,7 +26,6 @@ from hwflow.onnx.container.writer import write_model
 from hwflow.onnx.errors import FormatError, LimitError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Model
-from hwflow.target import require_plain_target
 
 __all__ = ["dumps", "load", "loads", "read", "read_bytes", "save"]
 

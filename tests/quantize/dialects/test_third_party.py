@@ -10,7 +10,7 @@ from onnxruntime.quantization import QuantType
 
 from bench.qoperator import layers, qoperator
 from hwflow import golden, onnx
-from hwflow.dataset import Dataset, load_dataset
+from hwflow.data.dataset import Dataset, load_dataset
 from hwflow.onnx.model import Model
 from hwflow.quantize import quantize
 from tests.quantize.dialects.cases import standard

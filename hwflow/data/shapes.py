@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ..errors import HwflowError
+from ..onnx.inference.open_sizes import Shapes, rank_of_reader
+from ..onnx.inference.static_inputs import sizes_given
+from ..onnx.limits import DEFAULT_LIMITS, Limits
+from ..onnx.model import Array, Dim, Graph, Model, Value, size_name
 from .dataset import array_of_input, read_arrays, with_batch
-from .errors import HwflowError
-from .onnx.inference.open_sizes import Shapes, rank_of_reader
-from .onnx.inference.static_inputs import sizes_given
-from .onnx.limits import DEFAULT_LIMITS, Limits
-from .onnx.model import Array, Dim, Graph, Model, Value, size_name
 
 __all__ = ["Shapes", "given_shapes", "shapes_of_data"]
 

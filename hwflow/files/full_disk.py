@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from .errors import HwflowError
+from ..errors import HwflowError
 
 __all__ = ["FULL", "FullDisk", "full_disk"]
 

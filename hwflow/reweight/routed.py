@@ -6,16 +6,16 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import hls
-from .build import cached_step, digest, is_whole
-from .errors import HwflowError
-from .host.identity import identity
-from .layers.base import LayerGraph
-from .layers.forms import with_room
-from .layers.store import load_graph, save_graph
-from .quantize import Quantized
-from .sources import read_text
-from .synth import Board
+from .. import hls
+from ..errors import HwflowError
+from ..files.cache import cached_step, digest, is_whole
+from ..files.sources import read_text
+from ..host.identity import identity
+from ..layers.base import LayerGraph
+from ..layers.forms import with_room
+from ..layers.store import load_graph, save_graph
+from ..quantize import Quantized
+from ..synth import Board
 
 __all__ = ["DESIGN", "SETTINGS", "RoutedDesign", "keep_design"]
 

@@ -20,7 +20,7 @@ import filelock
 import numpy as np
 import numpy.typing as npt
 
-from .errors import HwflowError
+from ..errors import HwflowError
 from .sources import open_plain
 from .target import create_folder
 
@@ -51,7 +51,7 @@ def code_fingerprint() -> str:
     """A digest of hwflow's own source, part of every key: a new version never uses an old version's results."""
     import hwflow_rtl
 
-    roots = (Path(__file__).parent, Path(hwflow_rtl.__file__).parent)
+    roots = (Path(__file__).parents[1], Path(hwflow_rtl.__file__).parent)
     files = sorted((root, path) for root in roots for path in root.rglob("*.py"))
     return digest(*(path for _, path in files))
 

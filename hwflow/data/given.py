@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..errors import HwflowError
+from ..onnx.model import Array, Value
 from .archive import Archive
 from .dataset import Dataset, checked_dataset, described, spellings
-from .errors import HwflowError
-from .onnx.model import Array, Value
 
 __all__ = ["dataset_of"]
 

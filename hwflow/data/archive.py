@@ -13,9 +13,9 @@ from typing import BinaryIO
 import numpy as np
 
 from hwflow.errors import HwflowError
+from hwflow.files.sources import open_plain
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Array
-from hwflow.sources import open_plain
 
 __all__ = ["Archive", "read_archive"]
 

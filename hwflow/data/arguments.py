@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from ..errors import HwflowError
 from .dataset import described
-from .errors import HwflowError
 
 __all__ = ["boolean", "instance", "megahertz", "path_of", "shapes_of", "whole_number"]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hwflow.archive import Archive, read_archive
+from hwflow.data.archive import Archive, read_archive
 from hwflow.errors import HwflowError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Array, Model, Value

@@ -11,22 +11,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import hls
-from .build import cached_step, digest
-from .errors import AnswerIsNo, HwflowError
-from .flow import Flow
-from .host.identity import DesignFacts, identity
-from .layers.base import LayerGraph
-from .layers.forms import fitted, with_rescaling_of
-from .layers.rescale import Requantize, Thresholds
-from .quantize import Quantized, comes_quantized, save_quantized
-from .quantize.settings import OutputStage, QuantizationSettings
-from .quantize.settings_file import UnknownName, settings_from_yaml
+from .. import hls
+from ..errors import AnswerIsNo, HwflowError
+from ..files.cache import cached_step, digest
+from ..flow import Flow
+from ..host.identity import DesignFacts, identity
+from ..layers.base import LayerGraph
+from ..layers.forms import fitted, with_rescaling_of
+from ..layers.rescale import Requantize, Thresholds
+from ..quantize import Quantized, comes_quantized, save_quantized
+from ..quantize.settings import OutputStage, QuantizationSettings
+from ..quantize.settings_file import UnknownName, settings_from_yaml
+from ..synth.reweight import REMEDY, ReweightReport, reweight
 from .routed import DESIGN, SETTINGS, RoutedDesign
-from .synth.reweight import REMEDY, ReweightReport, reweight
 
 if TYPE_CHECKING:
-    from .proof import NetlistProof
+    from ..proof import NetlistProof
 
 __all__ = ["Retrained"]
 
@@ -121,7 +121,7 @@ class Retrained(Flow):
 
     def prove(self) -> NetlistProof:
         """The netlist with the new contents, cell by cell against the golden model."""
-        from .proof import prove_netlist
+        from ..proof import prove_netlist
 
         with self.console.step(f"simulate {self.settings.frames} frames through the pins of the netlist"):
             return prove_netlist(

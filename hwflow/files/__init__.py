@@ -1,0 +1,1 @@
+"""Files that users name, folders that results go to, and the cache of steps."""

@@ -1,0 +1,1 @@
+"""A retrained model in a routed design: what the design was made of, and its new contents."""
