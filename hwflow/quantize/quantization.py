@@ -7,6 +7,7 @@ through the same importer.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from hwflow.errors import HwflowError
 from hwflow.layers import TopK
@@ -30,7 +31,7 @@ from hwflow.quantize.passes.opset import convert_old
 from hwflow.quantize.passes.pads import fold_pads
 from hwflow.quantize.passes.sums import sum_to_add
 from hwflow.quantize.passes.transposed import transposed_to_conv
-from hwflow.quantize.post_training import to_qdq
+from hwflow.quantize.post_training import PostTraining, to_qdq
 from hwflow.quantize.problems import raise_all
 from hwflow.quantize.quantized import Quantized
 from hwflow.quantize.settings import OutputStage, QuantizationSettings, choices_of_widths
@@ -90,30 +91,53 @@ def quantize(
     meaning = Meaning.of(original or inferred, calibration, inferred)
     if meaning.problem:
         notes.append(f"the rewritten model was not compared with the file's, which {meaning.problem}")
-    settings, text = settings or QuantizationSettings(), ""
+    settings = settings or QuantizationSettings()
     if _is_quantized(model):
         _require_no_widths(settings)
-        qdq = model
-        trail = trail.run(QDQ_PASSES)
-        meaning.require(trail)
-        model = _known(trail.end)
-        reals, sources = twin(model)
+        form = _of_quantized(trail, meaning)
     else:
         made = to_qdq(model, calibration, settings, notes, progress, meaning, trail)
-        qdq, reals, text = made.qdq, made.twin, made.settings_text
-        trail = Trail(qdq).run(QDQ_PASSES)
-        meaning = Meaning.of(qdq, calibration)
-        meaning.require(trail)
-        model = _known(trail.end)
-        sources = renamed_sources(model, made.sources)
-    graph, before, after, tensors = _import(model, settings)
-    require_layers(meaning, model, graph, before, tensors)
-    notes.append(_host_note(model, before, after))
-    source, warnings = original or inferred, equal_rows(calibration) if text and calibration else ()
+        form = _of_floats(made, Meaning.of(made.qdq, calibration))
+    graph, before, after, tensors = _import(form.model, settings)
+    require_layers(form.meaning, form.model, graph, before, tensors)
+    notes.append(_host_note(form.model, before, after))
+    source, warnings = original or inferred, equal_rows(calibration) if form.settings and calibration else ()
     return Quantized(
-        graph, before, after, tuple(notes), qdq, reals, views(tensors, sources, reals), text,
-        source, originals(tensors, sources, model, source), warnings,
+        graph, before, after, tuple(notes), form.qdq, form.twin, views(tensors, form.sources, form.twin), form.settings,
+        source, originals(tensors, form.sources, form.model, source), warnings,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A QDQ model, and `model`, the form of it that is imported and computes what `meaning` says.
+
+    `twin` and `sources` are the model in reals and its tensors; `settings` is the YAML text of a calibrated model.
+    """
+
+    qdq: Model
+    model: Model
+    meaning: Meaning
+    twin: Model
+    sources: Mapping[str, str]
+    settings: str = ""
+
+
+def _of_quantized(trail: Trail, meaning: Meaning) -> _Form:
+    """Of a model that came quantized, which is the end of `trail`."""
+    whole = trail.run(QDQ_PASSES)
+    meaning.require(whole)
+    model = _known(whole.end)
+    return _Form(trail.end, model, meaning, *twin(model))
+
+
+def _of_floats(made: PostTraining, meaning: Meaning) -> _Form:
+    """Of a model that was calibrated; `meaning` is that of its QDQ model."""
+    trail = Trail(made.qdq).run(QDQ_PASSES)
+    meaning.require(trail)
+    model = _known(trail.end)
+    sources = renamed_sources(model, made.sources)
+    return _Form(made.qdq, model, meaning, made.twin, sources, made.settings_text)
 
 
 def _known(model: Model) -> Model:
