@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import onnx.checker
+from hwflow_base.errors import HwflowError
 
 import hwflow.onnx
 from bench.sections import Bench, table
-from hwflow.errors import HwflowError
 from hwflow.onnx import Model, TensorType
 from hwflow.onnx.errors import ConversionError
 from tests.onnx.forms.corpus import corpus

@@ -18,12 +18,12 @@ from amaranth.back import rtlil
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from hwflow_base.files.cache import cached_step, digest
 from hwflow_rtl.stream.streams import Queue, link, payload_of
 
 from bench.routes import FOLDER
 from bench.sections import Bench, table
 from hwflow import hls
-from hwflow.files.cache import cached_step, digest
 from hwflow.hls import make_plan
 from hwflow.layers import Add, AveragePool, Conv, Dense, Frame, Layer, LayerGraph, Lookup, MaxPool, Tensor
 from hwflow.layers.base import Folding, HardwareLayer

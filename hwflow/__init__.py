@@ -24,7 +24,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .errors import AnswerIsNo, HwflowError, MissingTool, ToolFailed
+from hwflow_base.errors import AnswerIsNo, HwflowError, MissingTool, ToolFailed
 
 if TYPE_CHECKING:
     from . import backend, host, onnx

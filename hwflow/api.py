@@ -7,6 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, Union
 
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import cached_step, digest
+from hwflow_base.files.sources import read_text
+from hwflow_base.files.target import create_folder
 from hwflow_sim import RunResult, StallPattern
 
 from . import golden, hls, onnx
@@ -15,10 +19,6 @@ from .data.arguments import boolean, instance, megahertz, path_of, shapes_of, wh
 from .data.dataset import Dataset, described, load_dataset
 from .data.given import dataset_of
 from .data.shapes import shapes_of_data
-from .errors import HwflowError
-from .files.cache import cached_step, digest
-from .files.sources import read_text
-from .files.target import create_folder
 from .flow import budget_of, settings_of_bits
 from .generation import write_rtl
 from .host.identity import DesignFacts, identity

@@ -19,8 +19,9 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from .errors import HwflowError
-from .files.full_disk import FULL
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.full_disk import FULL
+
 from .interrupts import Interrupted, interruptible
 
 __all__ = ["main"]

@@ -3,7 +3,7 @@
 What depends on the board is in `build/<model>/<board>/`, all else (integers, accuracy) beside it.
 
 `Flow` is lazy: asking for `plan` quantizes first, and so on.  Steps that take time are cached by their inputs
-(`hwflow.files.cache`), so that a second run with nothing changed skips them.
+(`hwflow_base.files.cache`), so that a second run with nothing changed skips them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import cached_step, digest
+from hwflow_base.files.sources import read_text
+from hwflow_base.files.target import same_file, write_atomically
 from hwflow_rtl.io.board_top import BoardTop
 
 from . import golden, hls, measurements, onnx
 from .accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
 from .data.dataset import Dataset, load_dataset
 from .data.shapes import Shapes, given_shapes
-from .errors import HwflowError
-from .files.cache import cached_step, digest
-from .files.sources import read_text
-from .files.target import same_file, write_atomically
 from .folders import board_folder, held
 from .generation import generate, generate_axi_stream
 from .host.identity import DesignFacts, identity

@@ -13,10 +13,11 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .errors import HwflowError
-from .files.cache import locked
-from .files.sources import open_plain
-from .files.target import same_file, write_atomically
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import locked
+from hwflow_base.files.sources import open_plain
+from hwflow_base.files.target import same_file, write_atomically
+
 from .synth import Board
 
 __all__ = ["board_folder", "held", "other_model"]

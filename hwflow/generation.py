@@ -9,15 +9,15 @@ from pathlib import Path
 
 from amaranth.back.verilog import YosysError
 from amaranth.lib.wiring import Component
+from hwflow_base.errors import ToolFailed
+from hwflow_base.files.cache import cached_step, digest
+from hwflow_base.files.target import write_atomically
 from hwflow_rtl.emit import emit
 from hwflow_rtl.io import AxiStreamTop
 from hwflow_rtl.vendor import FAMILIES, Generic
 from hwflow_sim.rom import ROM_MODULE, write_roms
 
 from . import hls
-from .errors import ToolFailed
-from .files.cache import cached_step, digest
-from .files.target import write_atomically
 from .layers.base import LayerGraph
 from .synth import ends_of
 

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray
 from hwflow.layers.planes import Planes, to_frames, to_planes

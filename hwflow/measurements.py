@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from hwflow_base.files.cache import cached_step, content, digest
 
 from . import golden, onnx
 from .accuracy import Accuracy, LayerNoise, compare, float_outputs, layer_noise, layer_warnings, question
-from .files.cache import cached_step, content, digest
 from .onnx.model import Array
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from hwflow_base.errors import HwflowError
 
-from .errors import HwflowError
 from .onnx.limits import parse_limits
 from .onnx.schemas import canonical_domain
 from .synth.clock import ON_BOARD

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import HwflowError
 from hwflow_sim.board import LinePort, SimulatedBoard, compile_board, netlist_design, read_netlist
 
 from . import golden
-from .errors import HwflowError
 from .host import LinkFailed, Patience
 from .host.elements import bytes_in, bytes_out, from_bytes, pack, to_bytes
 from .host.identity import element_bytes

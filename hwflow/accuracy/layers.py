@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.short_repr import fields_repr
 
 from hwflow import golden
 from hwflow.golden import Progress
@@ -18,7 +19,6 @@ from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import Quantized
 from hwflow.quantize.quantized import View
-from hwflow.short_repr import fields_repr
 
 __all__ = ["LayerNoise", "decibels", "layer_noise", "most_harmful"]
 

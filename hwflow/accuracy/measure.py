@@ -10,6 +10,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from hwflow_base.short_repr import fields_repr
 
 from hwflow import golden
 from hwflow.accuracy.layers import layer_noise
@@ -29,7 +30,6 @@ from hwflow.golden import Progress
 from hwflow.onnx.model import Array, Model
 from hwflow.outcome import OutcomeWarning
 from hwflow.quantize import Quantized
-from hwflow.short_repr import fields_repr
 
 __all__ = ["Accuracy", "Metric", "OutputNoise", "Pair", "compare", "float_outputs", "measure"]
 

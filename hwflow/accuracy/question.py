@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
+from hwflow_base.errors import HwflowError
 
 from hwflow.data.dataset import Dataset
-from hwflow.errors import HwflowError
 from hwflow.onnx.model import Array, Model, Value
 
 __all__ = ["Question", "Task", "question"]

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import locked
+
 from .. import golden
 from ..accuracy import compare, float_outputs, question
-from ..errors import HwflowError
-from ..files.cache import locked
 from ..flow import Flow, Settings
 from ..folders import other_model
 from ..host.board import Board, open_board

@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.target import create_folder, require_folder, require_plain_target, same_file, write_atomically
 from hwflow_sim.doctor import simulation_tools
 from hwflow_sim.tools import find_tools
 
 from .. import onnx
-from ..errors import HwflowError
-from ..files.target import create_folder, require_folder, require_plain_target, same_file, write_atomically
 from ..flow import Flow, Settings
 from ..hls.buffers import ring_bytes
 from ..layers.base import Layer

@@ -8,9 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.target import same_file
+
 from .. import onnx
-from ..errors import HwflowError
-from ..files.target import same_file
 from ..onnx.container.files import read
 from ..onnx.container.opset_document import MAGIC, load_operator_set
 from ..onnx.conversion import imported_sets

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import HwflowError
-from ..files.cache import is_whole
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import is_whole
+
 from ..flow import Settings
 from ..folders import other_model
 from ..host.design import find_designs

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import HwflowError
-from ..files.cache import locked
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import locked
+
 from ..flow import Settings
 from ..report.accuracy import say_accuracy
 from ..report.console import Console

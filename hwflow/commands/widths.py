@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hwflow_base.errors import AnswerIsNo, HwflowError, MissingTool
+from hwflow_base.files.cache import code_fingerprint, content, digest
+from hwflow_base.files.target import same_file, write_atomically
+
 from .. import onnx
-from ..errors import AnswerIsNo, HwflowError, MissingTool
-from ..files.cache import code_fingerprint, content, digest
-from ..files.target import same_file, write_atomically
 from ..flow import Flow, Settings, budget_of
 from ..hls import plan_to_yaml
 from ..precision import Answers, Outcome, Point, bits_text, choose_widths, require_drop

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.sources import open_plain
 
-from hwflow.errors import HwflowError
-from hwflow.files.sources import open_plain
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Array
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from ..errors import HwflowError
 from .dataset import described
 
 __all__ = ["boolean", "instance", "megahertz", "path_of", "shapes_of", "whole_number"]

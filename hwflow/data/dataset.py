@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from hwflow_base.errors import HwflowError
+from hwflow_base.short_repr import screen
 
 from hwflow.data.archive import Archive, read_archive
-from hwflow.errors import HwflowError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Array, Model, Value
-from hwflow.short_repr import screen
 
 __all__ = ["CALIBRATION_ROWS", "Dataset", "accuracy", "array_of_input", "checked_dataset", "classes", "described",
            "load_dataset", "read_arrays", "spellings", "with_batch"]

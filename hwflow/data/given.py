@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from ..errors import HwflowError
 from ..onnx.model import Array, Value
 from .archive import Archive
 from .dataset import Dataset, checked_dataset, described, spellings

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ..errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from ..onnx.inference.open_sizes import Shapes, rank_of_reader
 from ..onnx.inference.static_inputs import sizes_given
 from ..onnx.limits import DEFAULT_LIMITS, Limits

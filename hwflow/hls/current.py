@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from hwflow_base.errors import HwflowError
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.vendor import Technology
 
-from ..errors import HwflowError
 from ..layers.base import LayerGraph
 from .links import LinkPlan
 from .plan import Plan, StagePlan, make_plan, require_possible, stage_names

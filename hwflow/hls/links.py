@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hwflow_base.short_repr import fields_repr
 from hwflow_rtl.io import End, Ends
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.fork import Fork
@@ -13,7 +14,6 @@ from hwflow_rtl.stream.streams import Gearbox
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding, LayerGraph, Schedule
-from ..short_repr import fields_repr
 
 __all__ = ["LinkPlan", "ends_of_links", "in_spram", "link_cost", "links_cost", "links_of"]
 

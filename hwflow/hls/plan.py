@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
+from hwflow_base.errors import HwflowError
+from hwflow_base.short_repr import fields_repr, screen
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology, Timing
 
-from ..errors import HwflowError
 from ..layers.base import Folding, LayerGraph, Schedule
-from ..short_repr import fields_repr, screen
 from .links import LinkPlan, links_cost, links_of
 from .support import hardware_layers
 from .timeline import latencies, with_queues

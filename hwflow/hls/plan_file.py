@@ -12,12 +12,12 @@ from typing import Any
 
 import jsonschema
 import yaml
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml, short
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.vendor import Resources, Technology
 
-from ..errors import HwflowError
-from ..files.plain_yaml import NotPlainYaml, plain_yaml, short
 from ..layers.base import Folding, LayerGraph
 from .plan import Plan, make_plan, no_such_stage, stage_names
 from .support import hardware_layers

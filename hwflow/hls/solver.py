@@ -13,10 +13,10 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 
 import numpy as np
+from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 
-from ..errors import AnswerIsNo
 from ..layers.base import Folding, HardwareLayer, LayerGraph
 from .choices import Choice, Choices
 from .links import link_cost, links_cost, links_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from ..layers.base import HardwareLayer, LayerGraph
 
 __all__ = ["LayerProblem", "hardware_layers", "hardware_problems", "layer_problems", "tensor_problems"]

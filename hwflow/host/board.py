@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
 from hwflow import golden
-from hwflow.errors import HwflowError
 from hwflow.host.design import Design, find_designs, load_design
 from hwflow.host.elements import pack, unpack
 from hwflow.host.identity import DesignFacts

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from hwflow.host.elements import bytes_in, bytes_out
 from hwflow.host.identity import IDENTITY_FILE, DesignFacts, identity_of
 from hwflow.quantize import Quantized, load_quantized

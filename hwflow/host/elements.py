@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.host.identity import element_bytes, frame_bytes
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray, IntFormat, Tensor

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.sources import open_plain
+from hwflow_base.files.target import write_atomically
 from hwflow_rtl.multiply.style import MultiplierStyle
 
-from hwflow.errors import HwflowError
-from hwflow.files.sources import open_plain
-from hwflow.files.target import write_atomically
 from hwflow.layers.base import Folding, LayerGraph
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from hwflow.host.packets import Decoder, Drop, Kind, Packet, encode
 
 #: Packets whose sequences are remembered: more than are ever on their way, and fewer than there are sequences.

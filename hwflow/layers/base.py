@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from hwflow_base.short_repr import screen
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.times import StageTimes, Times
 
 from hwflow.layers.formats import EqualByValue, Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, to_frames, to_planes
-from hwflow.short_repr import screen
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component

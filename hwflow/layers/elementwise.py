@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import Refusal
 from hwflow_rtl.stream.times import StageTimes, Times
 
-from hwflow.errors import Refusal
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.matrix import require

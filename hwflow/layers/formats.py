@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from hwflow.short_repr import fields_repr
+from hwflow_base.short_repr import fields_repr
 
 __all__ = ["BIPOLAR", "MAX_BITS", "EqualByValue", "Frame", "IntArray", "IntFormat", "Tensor"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import Refusal
 
-from hwflow.errors import Refusal
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
 
 __all__ = ["accumulator_format", "check_padding", "errors_of", "exact_type", "require"]

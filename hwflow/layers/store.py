@@ -13,9 +13,9 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import yaml
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.sources import open_plain
 
-from hwflow.errors import HwflowError
-from hwflow.files.sources import open_plain
 from hwflow.layers import KINDS
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.formats import Frame, IntFormat, Tensor

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.writer import write_model
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
 
 __all__ = [
     "ChecksumError",

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.errors import LimitError
 
 __all__ = ["DEFAULT_LIMITS", "Limits", "Meter", "parse_limits"]

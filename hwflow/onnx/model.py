@@ -13,8 +13,7 @@ from typing import Any, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
-
-from hwflow.short_repr import fields_repr, screen
+from hwflow_base.short_repr import fields_repr, screen
 
 __all__ = [
     "Array",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from hwflow.files.target import create_folder, require_plain_target
+from hwflow_base.files.target import create_folder, require_plain_target
 
 __all__ = ["Answers"]
 

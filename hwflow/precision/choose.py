@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 
+from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Technology
 
 from hwflow.accuracy import float_outputs
 from hwflow.data.dataset import Dataset
-from hwflow.errors import HwflowError
 from hwflow.hls import Budget
 from hwflow.onnx.model import Model
 from hwflow.precision.cost import Pace, pace_of

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Resources, Technology
 
-from hwflow.errors import AnswerIsNo
 from hwflow.hls import Budget, Plan, make_plan, solve
 from hwflow.hls.links import link_cost
 from hwflow.hls.solver import offered

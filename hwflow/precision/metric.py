@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
 from hwflow.accuracy import Question, Task, compare, question
 from hwflow.data.dataset import Dataset, classes
-from hwflow.errors import HwflowError
 from hwflow.onnx.model import Array, Model, Value
 
 __all__ = ["Metric", "Score", "noise_power"]

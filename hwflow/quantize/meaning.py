@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.errors import EvaluationError, LimitError, Unsupported
 from hwflow.onnx.model import Array, Model, Node, Operand
 from hwflow.onnx.rewrite.passes import Pass

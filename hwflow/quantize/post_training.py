@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.onnx.rewrite.passes import PASSES, Pass
 from hwflow.quantize.calibration import ranges as calibrate

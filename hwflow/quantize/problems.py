@@ -6,7 +6,8 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from hwflow.onnx.model import Graph, Node
 from hwflow.onnx.rewrite.extract import Cuts
 

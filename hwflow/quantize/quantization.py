@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph
 from hwflow.onnx import infer, simplify

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hwflow_base.short_repr import screen
+
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import EqualByValue, IntArray
 from hwflow.onnx.model import Model
 from hwflow.outcome import OutcomeWarning
-from hwflow.short_repr import screen
 
 __all__ = ["Quantized", "View"]
 

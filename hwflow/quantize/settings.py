@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hwflow.errors import HwflowError
-from hwflow.short_repr import fields_repr
+from hwflow_base.errors import HwflowError
+from hwflow_base.short_repr import fields_repr
 
 __all__ = [
     "ActivationSettings",

@@ -22,9 +22,9 @@ from typing import Any
 
 import jsonschema
 import yaml
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml
 
-from hwflow.errors import HwflowError
-from hwflow.files.plain_yaml import NotPlainYaml, plain_yaml
 from hwflow.onnx.model import Model
 from hwflow.quantize.passes.names import name_nodes
 from hwflow.quantize.settings import (

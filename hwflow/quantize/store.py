@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.sources import open_plain
 
-from hwflow.errors import HwflowError
-from hwflow.files.sources import open_plain
 from hwflow.layers.store import load_graph, save_graph
 from hwflow.onnx import load, save
 from hwflow.outcome import OutcomeWarning

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.onnx.ops import find_operator
 from hwflow.onnx.rewrite.passes import is_identity

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from hwflow_base.errors import HwflowError
 from hwflow_rtl.multiply.style import MultiplierStyle
 
-from ..errors import HwflowError
 from ..hls.plan import Plan
 from ..host.identity import DesignFacts, identity
 from ..layers.base import LayerGraph

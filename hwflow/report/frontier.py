@@ -7,7 +7,8 @@ import io
 from dataclasses import asdict
 from typing import Any
 
-from ..errors import MissingTool
+from hwflow_base.errors import MissingTool
+
 from ..precision import Outcome, Point, bits_text
 from ..precision.knobs import KnobKind
 from .console import Console

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from ..errors import HwflowError
 from ..onnx import Model
 from ..onnx.dtypes import element_type_of
 from ..onnx.inference import Types, infer_types

@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ..errors import HwflowError, sentence
+from hwflow_base.errors import HwflowError, sentence
+
 from ..hls.support import tensor_problems
 from ..layers.base import LayerGraph
 from ..onnx import Model, infer, simplify

@@ -6,7 +6,8 @@ import enum
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ..errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from ..hls.support import hardware_problems, layer_problems
 from ..layers.base import LayerGraph
 from ..onnx import Model, simplify

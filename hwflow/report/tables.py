@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hwflow_base.tool_status import ToolStatus
+
 from ..hls.plan import Plan
 from ..layers.base import LayerGraph
-from ..tool_status import ToolStatus
 from .console import Console
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hwflow_base.errors import AnswerIsNo, HwflowError
+from hwflow_base.files.cache import cached_step, digest
+
 from .. import hls
-from ..errors import AnswerIsNo, HwflowError
-from ..files.cache import cached_step, digest
 from ..flow import Flow
 from ..host.identity import DesignFacts, identity
 from ..layers.base import LayerGraph

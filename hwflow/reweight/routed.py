@@ -6,10 +6,11 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import cached_step, digest, is_whole
+from hwflow_base.files.sources import read_text
+
 from .. import hls
-from ..errors import HwflowError
-from ..files.cache import cached_step, digest, is_whole
-from ..files.sources import read_text
 from ..host.identity import identity
 from ..layers.base import LayerGraph
 from ..layers.forms import with_room

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml
 from hwflow_rtl.vendor import Resources, Technology
 
-from ..errors import HwflowError
-from ..files.plain_yaml import NotPlainYaml, plain_yaml
 from .families import FAMILIES, Family
 
 __all__ = ["Board", "Pin", "Programmer", "list_boards", "load_board"]

@@ -14,9 +14,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor.pll import PllSettings, exact
 
-from ..errors import HwflowError
 from .boards import Board
 from .families import FAMILIES
 from .report import read_nextpnr_report

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..errors import HwflowError
+from hwflow_base.errors import HwflowError
 
 __all__ = ["BLOCK", "ROM", "Contents", "Place", "cells_of", "filled", "place_of", "replaced", "separated"]
 

@@ -13,12 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hwflow_base.errors import HwflowError, ToolFailed
+from hwflow_base.files.cache import MANIFEST, cached_step, digest, locked, sweep
+from hwflow_base.files.target import write_atomically
 from hwflow_rtl.io import BoardTop, Ends
 from hwflow_rtl.vendor import Resources
 
-from ..errors import HwflowError, ToolFailed
-from ..files.cache import MANIFEST, cached_step, digest, locked, sweep
-from ..files.target import write_atomically
 from ..hls import Plan
 from ..host.identity import IDENTITY_BYTES
 from .boards import Board

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from hwflow_base.files.cache import cached_step, digest, locked
 from hwflow_rtl.io import Ends
 
-from ..files.cache import cached_step, digest, locked
 from .boards import Board
 from .clock import ON_BOARD
 from .families import FAMILIES

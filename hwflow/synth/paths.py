@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from ..hls.plan import Plan
 from .families import FAMILIES
 from .parts import LINKS, part_of, place_of, title_of

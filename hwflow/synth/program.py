@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ..errors import HwflowError, MissingTool, ToolFailed
-from ..tool_status import ToolStatus
+from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
+from hwflow_base.tool_status import ToolStatus
+
 from .boards import Board, list_boards, load_board
 from .toolchain import native_version, numbers
 

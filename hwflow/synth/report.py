@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hwflow_base.short_repr import screen
 from hwflow_rtl.vendor import Resources
 
 from ..hls.plan import Plan
-from ..short_repr import screen
 from .boards import Board
 from .families import FAMILIES, Limit
 from .parts import readable

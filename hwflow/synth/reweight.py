@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hwflow_base.errors import AnswerIsNo, HwflowError
+from hwflow_base.files.cache import MANIFEST, cached_step, digest, is_whole
+from hwflow_base.files.target import write_atomically
 from hwflow_rtl.io import Ends
 
-from ..errors import AnswerIsNo, HwflowError
-from ..files.cache import MANIFEST, cached_step, digest, is_whole
-from ..files.target import write_atomically
 from .boards import Board
 from .clock import ON_BOARD, has_pll
 from .contents import Contents, Place, filled, replaced, separated

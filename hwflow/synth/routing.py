@@ -11,7 +11,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from ..errors import ToolFailed
+from hwflow_base.errors import ToolFailed
+
 from .families import FAMILIES
 from .job import Job, nextpnr_of
 

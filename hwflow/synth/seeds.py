@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import ToolFailed
-from ..files.cache import cached_step, digest
+from hwflow_base.errors import ToolFailed
+from hwflow_base.files.cache import cached_step, digest
+
 from .job import Job, Progress
 from .paths import core_clock
 

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import HwflowError
-from ..files.cache import MANIFEST, cached_step, digest
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import MANIFEST, cached_step, digest
+
 from .contents import Place, cells_of
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from amaranth.hdl import Const, Fragment, Instance
+from hwflow_base.files.cache import cached_step, code_fingerprint, digest, is_whole
 from hwflow_rtl.emit import without_collector
 from hwflow_rtl.io import Ends
 from hwflow_rtl.io.link_sender import identity_rom
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ..files.cache import cached_step, code_fingerprint, digest, is_whole
 from .boards import Board
 from .contents import BLOCK, ROM, Contents
 

@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from ..errors import MissingTool, ToolFailed
-from ..files.full_disk import full_disk
-from ..tool_status import ToolStatus
+from hwflow_base.errors import MissingTool, ToolFailed
+from hwflow_base.files.full_disk import full_disk
+from hwflow_base.tool_status import ToolStatus
+
 from .families import FAMILIES, Program
 
 __all__ = ["Running", "Tool", "find_tool", "run_tool", "tool_status", "tools_of_family", "versions"]

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from amaranth.back import rtlil
+from hwflow_base.errors import HwflowError
 from hwflow_rtl.emit import without_collector
 from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.io.uart import divider_for
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ..errors import HwflowError
 from ..hls import Plan
 from ..hls.links import ends_of_links
 from ..layers.base import LayerGraph

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hwflow.errors import ToolFailed
-from hwflow.files.cache import digest
+from hwflow_base.errors import ToolFailed
+from hwflow_base.files.cache import digest
 
 from .tools import Tools, run_tool, run_tools
 

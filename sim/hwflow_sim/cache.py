@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from hwflow.files.cache import digest, is_intact, locked, replace_folder
+from hwflow_base.files.cache import digest, is_intact, locked, replace_folder
 
 __all__ = ["cached_folder"]
 
@@ -18,9 +18,9 @@ MANIFEST = "step.json"
 def cached_folder(cache: Path, key: str, make: Callable[[Path], None], say: Callable[[str], None]) -> tuple[Path, bool]:
     """The folder that `make` fills for `key`, and whether it was made now.
 
-    Unlike `hwflow.files.cache.cached_step` the key is the whole truth: what is compiled depends on the emitted Verilog,
-    not on the code that emitted it.  A lock for each key lets a second run wait for the first one's result.  What a
-    killed run leaves is removed, and a damaged folder is made again.
+    Unlike `hwflow_base.files.cache.cached_step` the key is the whole truth: what is compiled depends on the
+    emitted Verilog, not on the code that emitted it.  A lock for each key lets a second run wait for the first one's
+    result.  What a killed run leaves is removed, and a damaged folder is made again.
     """
     place = cache / key
     with locked(place, say):

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-
-from hwflow.files.cache import digest
-from hwflow.files.target import create_folder
+from hwflow_base.files.cache import digest
+from hwflow_base.files.target import create_folder
 
 from .builder import CONTROL, VERILOG, Build, compile_runtime, fingerprint, runtime_key
 from .cache import cached_folder

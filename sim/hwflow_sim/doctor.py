@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import shutil
 
-from hwflow.tool_status import ToolStatus
+from hwflow_base.tool_status import ToolStatus
 
 from .tools import find_ccache, find_compiler
 

@@ -10,10 +10,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import HwflowError
+from hwflow_base.short_repr import fields_repr, screen
 from hwflow_rtl.stream.endpoint import Endpoint
-
-from hwflow.errors import HwflowError
-from hwflow.short_repr import fields_repr, screen
 
 from .diagnosis import Deadlock, LinkState
 

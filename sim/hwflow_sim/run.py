@@ -12,9 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-
-from hwflow.errors import ToolFailed
-from hwflow.files.target import create_folder
+from hwflow_base.errors import ToolFailed
+from hwflow_base.files.target import create_folder
 
 from .compile import Simulation
 from .exchange import EXPECTED, FRAMES, RESULT, SETTINGS, Settings, load_result

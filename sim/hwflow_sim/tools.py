@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hwflow.errors import HwflowError, MissingTool, ToolFailed
-from hwflow.files.full_disk import full_disk
+from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
+from hwflow_base.files.full_disk import full_disk
 
 __all__ = ["Tools", "end_of", "find_tools", "libpython", "run_tool", "run_tools"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 from hwflow.accuracy import Accuracy, Task, compare, question
-from hwflow.errors import HwflowError
 from tests.accuracy.support import dataset, passing
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from hwflow_base.errors import HwflowError
 
 from hwflow.accuracy import LayerNoise, compare, data_warnings, measure, measured_warnings, question
 from hwflow.accuracy.remedies import of_layer
 from hwflow.api import load, quantize_model
 from hwflow.data.dataset import Dataset, load_dataset
-from hwflow.errors import HwflowError
 from hwflow.onnx import evaluate, infer
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model

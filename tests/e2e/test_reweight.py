@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import AnswerIsNo, HwflowError, MissingTool
 
 from hwflow import golden, onnx
 from hwflow.commands import reweight, synth
-from hwflow.errors import AnswerIsNo, HwflowError, MissingTool
 from hwflow.flow import Flow, Settings
 from hwflow.quantize import load_quantized
 from hwflow.report.console import Console

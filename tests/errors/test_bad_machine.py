@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hwflow_base.errors import ToolFailed
+from hwflow_base.files.full_disk import FullDisk
 from hwflow_sim.tools import run_tool
 
 from hwflow.cli import explain
-from hwflow.errors import ToolFailed
-from hwflow.files.full_disk import FullDisk
 from hwflow.synth import toolchain
 from tests.e2e.command import Cli, environment, process
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hwflow_base.files.cache import MANIFEST
 
 from hwflow import onnx
-from hwflow.files.cache import MANIFEST
 from tests.e2e.command import Cli, Outcome, environment, process
 from tests.e2e.networks import small_network, write_data
 

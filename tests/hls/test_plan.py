@@ -8,10 +8,10 @@ import re
 import numpy as np
 import pytest
 import yaml
+from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls
-from hwflow.errors import HwflowError
 from hwflow.hls.plan import stage_names
 from hwflow.layers.base import Folding, LayerGraph
 from hwflow.quantize import quantize

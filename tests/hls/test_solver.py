@@ -7,11 +7,11 @@ import itertools
 from pathlib import Path
 
 import pytest
+from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Resources, Technology
 
 from bench.synthetic import write
 from hwflow import hls
-from hwflow.errors import AnswerIsNo
 from hwflow.flow import Flow, Settings
 from hwflow.hls import Budget
 from hwflow.layers.base import LayerGraph

@@ -7,11 +7,11 @@ import random
 from dataclasses import replace
 
 import pytest
+from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls
-from hwflow.errors import AnswerIsNo, HwflowError
 from hwflow.hls.styles import Option, cheapest_options
 from hwflow.layers.base import LayerGraph
 from hwflow.quantize import quantize

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.host.link import Link
 from hwflow.host.pace import Patience
 from hwflow.host.wire import LinkFailed

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 import hwflow.host
 from hwflow import golden
-from hwflow.errors import HwflowError
 from hwflow.host import Board, LinkFailed, Patience
 from hwflow.host.design import load_design
 from hwflow.host.identity import DesignFacts

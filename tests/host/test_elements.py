@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.host.elements import bytes_in, bytes_out, pack, unpack
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import BIPOLAR, Frame, IntFormat, Tensor

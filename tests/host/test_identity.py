@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 import hwflow
 from hwflow import hls
-from hwflow.errors import HwflowError
 from hwflow.hls.plan import Plan
 from hwflow.host.identity import IDENTITY_BYTES, DesignFacts, identity
 from hwflow.layers.base import LayerGraph

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable
 
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.host import LinkFailed, Patience
 from hwflow.host.link import Link
 from tests.host.board import DATA, IDENTITY, POLL, RESET, RESULT, STATUS, ReferenceBoard

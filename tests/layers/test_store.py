@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.layers import (
     KINDS,
     Add,

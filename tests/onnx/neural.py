@@ -117,7 +117,7 @@ def error_of(wanted: Case) -> str:
     model, feeds = wanted.model()
     try:
         hwflow.onnx.evaluate(model, feeds)
-    except hwflow.errors.HwflowError as error:
+    except hwflow.HwflowError as error:
         text = str(error)
         assert text.startswith(f"graph/node[0] 'n' ({wanted.op}): "), text
         return text.split(": ", 1)[1]

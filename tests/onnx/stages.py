@@ -23,8 +23,8 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import check, dumps, evaluate, infer
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.files import read, read_bytes

@@ -8,11 +8,11 @@ import sys
 import numpy as np
 import onnx
 import pytest
+from hwflow_base.errors import HwflowError
 from onnx import TensorProto, helper
 
 import hwflow.backend
 from hwflow.backend import Backend, BackendUnsupported
-from hwflow.errors import HwflowError
 from hwflow.onnx import loads
 from hwflow.onnx.errors import LimitError, Unsupported
 from hwflow.onnx.limits import Limits

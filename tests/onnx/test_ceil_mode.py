@@ -13,8 +13,8 @@ import numpy as np
 import onnx as oracle
 import onnxruntime as ort
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import dumps, evaluate, infer
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model

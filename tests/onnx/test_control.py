@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import Graph, Model, Node, evaluate
 from hwflow.onnx.build import make_graph, make_model, make_node, tensor_type
 from hwflow.onnx.errors import LimitError

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import Model, evaluate, prepare
 from hwflow.onnx.build import Builder, make_graph, make_model, make_node, tensor_type
 from hwflow.onnx.errors import EvaluationError, ShapeError, TensorDataError, TypeMismatch, Unsupported

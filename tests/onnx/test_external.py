@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 import onnx.numpy_helper
 import pytest
+from hwflow_base.errors import HwflowError
 
 import hwflow.onnx
-from hwflow.errors import HwflowError
 from hwflow.onnx import Model, onnx_pb2
 from hwflow.onnx.build import Builder, make_graph, make_model
 from hwflow.onnx.container.document import Document

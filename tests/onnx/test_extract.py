@@ -10,10 +10,10 @@ import onnx.parser
 import onnx.utils
 import onnxruntime
 import pytest
+from hwflow_base.errors import HwflowError
 
 import hwflow.onnx
 from hwflow.commands.onnx_files import extract as command
-from hwflow.errors import HwflowError
 from hwflow.onnx import evaluate, extract, loads, require_valid, save
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model

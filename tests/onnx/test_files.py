@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 import onnx.helper as oh
 import pytest
+from hwflow_base.errors import HwflowError
 
 import hwflow.onnx
-from hwflow.errors import HwflowError
 from hwflow.onnx import Model, TensorType
 from hwflow.onnx.build import Builder
 from hwflow.onnx.container.wire import has_more_messages, message_depths
@@ -376,10 +376,10 @@ def test_protobuf_without_its_compiled_part(run_python, tmp_path: Path) -> None:
     (tmp_path / "good.onnx").write_bytes(hwflow.onnx.dumps(small_model()))
     (tmp_path / "bad.onnx").write_bytes(hwflow.onnx.dumps(small_model()).replace(b"MatMul", b"Mat\xff\xfel"))
     code = (
-        "import hwflow.onnx, hwflow.errors, sys\n"
+        "import hwflow.onnx, hwflow_base.errors, sys\n"
         "hwflow.onnx.load(sys.argv[1])\n"
         "try: hwflow.onnx.load(sys.argv[2])\n"
-        "except hwflow.errors.HwflowError as error: print(error)"
+        "except hwflow_base.errors.HwflowError as error: print(error)"
     )
     path = tmp_path / "bad.onnx"
     printed = run_python(code, tmp_path / "good.onnx", path, PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION="python")

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import Model, Node, evaluate
 from hwflow.onnx.build import make_graph, make_model, make_node, tensor_type
 from hwflow.onnx.errors import InvalidModel, LimitError

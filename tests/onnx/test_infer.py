@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import Model, TensorType, Value, evaluate, infer, require_valid, simplify
 from hwflow.onnx.build import Builder, make_graph, make_node, tensor_type
 from hwflow.onnx.errors import LimitError

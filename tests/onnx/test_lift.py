@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from hwflow_base.errors import HwflowError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hwflow.onnx
-from hwflow.errors import HwflowError
 from hwflow.onnx import Model, onnx_pb2
 from hwflow.onnx.build import Builder
 from hwflow.onnx.container.document import Document

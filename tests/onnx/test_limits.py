@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 from hwflow.cli import main
-from hwflow.errors import HwflowError
 from hwflow.onnx import Model, evaluate, save
 from hwflow.onnx.build import Builder, make_graph, make_model, make_node, tensor_type
 from hwflow.onnx.errors import LimitError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx
 import pytest
+from hwflow_base.errors import HwflowError
 from onnx import TensorProto, helper
 
 import hwflow.onnx
-from hwflow.errors import HwflowError
 from hwflow.onnx import TensorType, infer, infer_types
 from hwflow.onnx.model import size_name
 

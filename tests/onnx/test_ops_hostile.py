@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 import hwflow.onnx
-from hwflow.errors import HwflowError
 from hwflow.onnx.limits import Limits
 from tests.onnx import test_ops_ml, test_ops_text, test_ops_versions
 from tests.onnx.neural import Case, case, draw

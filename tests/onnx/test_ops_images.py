@@ -8,8 +8,8 @@ import zlib
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.errors import LimitError, Unsupported
 from hwflow.onnx.limits import Limits
 from tests.onnx.single import evaluated

@@ -7,8 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.errors import LimitError
 from tests.onnx.single import evaluated
 

@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 import onnx.reference
 import pytest
+from hwflow_base.errors import HwflowError
 
 import hwflow.onnx
-from hwflow.errors import HwflowError
 from hwflow.onnx.build import Builder
 
 

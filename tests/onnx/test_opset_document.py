@@ -8,10 +8,10 @@ from pathlib import Path
 
 import onnx
 import pytest
+from hwflow_base.errors import HwflowError
 from onnx import onnx_operators_ml_pb2 as theirs
 
 import hwflow.onnx
-from hwflow.errors import HwflowError
 from hwflow.onnx.container.opset_document import (
     OperatorEntry,
     OperatorSet,

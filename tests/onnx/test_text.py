@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import pytest
 from google.protobuf import text_format
+from hwflow_base.errors import HwflowError
 
 import hwflow.onnx
-from hwflow.errors import HwflowError
 from hwflow.onnx.container import text
 from hwflow.onnx.errors import FormatError, LimitError
 from tests.onnx.full_model import full_model

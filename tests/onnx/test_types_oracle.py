@@ -11,10 +11,10 @@ from pathlib import Path
 
 import onnx
 import pytest
+from hwflow_base.errors import HwflowError
 from onnx import shape_inference
 from onnx.backend.test.case.node import collect_testcases
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import loads
 from hwflow.onnx.inference import infer_types
 from hwflow.onnx.model import OptionalType, SequenceType, TensorType, ValueType

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
 from hwflow import golden, onnx
-from hwflow.errors import HwflowError
 from hwflow.onnx.model import Model
 from hwflow.quantize import quantize
 from tests.onnx.oracle import ChildOracle, Refused

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 from hwflow import onnx
 from hwflow.data.dataset import Dataset
-from hwflow.errors import HwflowError
 from hwflow.onnx.build import Builder
 from hwflow.precision.metric import Metric, noise_power
 

@@ -43,7 +43,7 @@ def test_every_import_is_a_dependency():
     names = {re.split(r"[\[><=]", line)[0] for line in SETTINGS["project"]["dependencies"]}
     allowed = {name for dist in names for name in IMPORT_NAMES.get(dist, dist.replace("-", "_")).split()}
     allowed |= set(sys.stdlib_module_names) | set(PACKAGES)
-    packages = [PACKAGES[name] for name in ("hwflow", "hwflow_rtl", "hwflow_sim", "hwflow_boards")]
+    packages = [PACKAGES[name] for name in ("hwflow_base", "hwflow", "hwflow_rtl", "hwflow_sim", "hwflow_boards")]
     found = {name.split(".")[0]: file for file in python_files(*packages) for _, name in imports(file)}
     assert {name: str(file) for name, file in found.items() if name not in allowed} == {}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.short_repr import COLUMNS, LINES, brief, screen
 
 import hwflow
 from hwflow.accuracy import Accuracy
@@ -20,7 +21,6 @@ from hwflow.layers.base import LayerGraph
 from hwflow.onnx.model import Node
 from hwflow.quantize import Quantized
 from hwflow.quantize.settings import LayerSettings, QuantizationSettings
-from hwflow.short_repr import COLUMNS, LINES, brief, screen
 from tests.e2e.networks import rows_for, small_network
 from tests.project.tree import ROOT
 

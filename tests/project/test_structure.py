@@ -10,34 +10,35 @@ from tests.project.tree import PACKAGES, ROOT, imports, module_name, python_file
 #: What each part of `hwflow` may import of `hwflow` besides itself: data walks one way, so do imports (leftwards).
 #: What is not listed (the command line, the Python interface, the reports) sits on top, and nothing listed imports it.
 PARTS = {
-    "errors": set(),
     "lazy_names": set(),
-    "short_repr": set(),
-    "tool_status": set(),
     "outcome": set(),
-    "files": {"errors"},
-    "onnx": {"errors", "files", "lazy_names", "short_repr"},
-    "data": {"errors", "files", "short_repr", "onnx"},
-    "layers": {"errors", "files", "short_repr"},
-    "quantize": {"errors", "files", "lazy_names", "short_repr", "onnx", "outcome", "layers"},
-    "golden": {"errors", "onnx", "layers", "quantize"},
-    "accuracy": {"errors", "short_repr", "outcome", "onnx", "data", "layers", "quantize", "golden"},
-    "hls": {"errors", "files", "short_repr", "layers"},
-    "precision": {"errors", "files", "onnx", "data", "layers", "quantize", "golden", "accuracy", "hls"},
-    "host": {"errors", "files", "onnx", "layers", "quantize", "golden", "hls"},
-    "synth": {"errors", "files", "short_repr", "layers", "hls", "host", "tool_status"},
+    "onnx": {"lazy_names"},
+    "data": {"onnx"},
+    "layers": set(),
+    "quantize": {"lazy_names", "onnx", "outcome", "layers"},
+    "golden": {"onnx", "layers", "quantize"},
+    "accuracy": {"outcome", "onnx", "data", "layers", "quantize", "golden"},
+    "hls": {"layers"},
+    "precision": {"onnx", "data", "layers", "quantize", "golden", "accuracy", "hls"},
+    "host": {"onnx", "layers", "quantize", "golden", "hls"},
+    "synth": {"layers", "hls", "host"},
 }
-#: The parts that describe hardware may use the units; the cache asks where they are.
-USES_RTL = {"files", "layers", "hls", "precision", "synth", "host"}
-#: The simulation uses parts of `hwflow` that know nothing of hardware; none of them imports it, so there is no circle.
-SIM_MAY_IMPORT = {"errors", "short_repr", "files", "tool_status"}
-#: The gateware stands alone.
+#: The parts that describe hardware may use the units.
+USES_RTL = {"layers", "hls", "precision", "synth", "host"}
+#: Which packages of the project each package may import besides itself: there is no circle.
+PROJECT_MAY_IMPORT = {
+    "hwflow_base": set(),
+    "hwflow_rtl": set(),
+    "hwflow_sim": {"hwflow_base", "hwflow_rtl"},
+    "hwflow": {"hwflow_base", "hwflow_rtl", "hwflow_sim", "hwflow_boards", "hwflow_models"},
+}
+#: The gateware needs nothing but these.
 RTL_MAY_IMPORT = {"amaranth", "numpy", "hwflow_rtl"} | set(sys.stdlib_module_names)
 ORACLES = {"onnx", "onnxruntime", "sklearn", "torch"}
 
 MAX_FILE, MAX_FUNCTION, MAX_ELABORATE = 400, 60, 90
 
-PRODUCT = [file for name in ("hwflow", "hwflow_rtl", "hwflow_sim") for file in python_files(PACKAGES[name])]
+PRODUCT = [file for name in PROJECT_MAY_IMPORT for file in python_files(PACKAGES[name])]
 CODE = python_files(ROOT)
 
 
@@ -48,17 +49,16 @@ def part_of(module: str) -> str:
 
 
 def test_every_listed_part_is_there():
-    assert set(PARTS) >= SIM_MAY_IMPORT
     assert set(PARTS) <= {part_of(module_name(file)) for file in python_files(PACKAGES["hwflow"])}
 
 
 def allowed(module: str, name: str) -> bool:
     """May `module` import `name`?"""
     package, part, target = module.split(".")[0], part_of(module), name.split(".")[0]
+    if target in PACKAGES and target != package and target not in PROJECT_MAY_IMPORT[package]:
+        return False
     if package == "hwflow_rtl":
         return target in RTL_MAY_IMPORT
-    if package == "hwflow_sim":
-        return target != "hwflow" or part_of(name) in SIM_MAY_IMPORT
     if package == "hwflow" and part in PARTS:
         leftwards = target != "hwflow" or part_of(name) in PARTS[part] | {part}
         return leftwards and target != "hwflow_sim" and (target != "hwflow_rtl" or part in USES_RTL)
@@ -104,7 +104,7 @@ REASONS = {"why", "remedy"}
 
 
 def test_reasons_are_fields_and_not_taken_out_of_messages() -> None:
-    """Errors and problems have the fields why, remedy and where (hwflow/errors.py)."""
+    """Errors and problems have the fields why, remedy and where (base/hwflow_base/errors.py)."""
     wrong = []
     for file in python_files(PACKAGES["hwflow"]):
         for node in ast.walk(ast.parse(file.read_text())):

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 #: The packages and the folders they come from, as in pyproject.toml.
 PACKAGES = {
     "hwflow": ROOT / "hwflow",
+    "hwflow_base": ROOT / "base" / "hwflow_base",
     "hwflow_rtl": ROOT / "rtl" / "hwflow_rtl",
     "hwflow_sim": ROOT / "sim" / "hwflow_sim",
     "hwflow_boards": ROOT / "boards",

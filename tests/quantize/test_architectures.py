@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 from bench import quantization as bench
 from hwflow import golden, onnx
 from hwflow.data.dataset import Dataset
-from hwflow.errors import HwflowError
 from hwflow.layers import AveragePool
 from hwflow.onnx.model import Dim, Model
 from hwflow.quantize import Quantized, quantize

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 from hwflow import golden
-from hwflow.errors import HwflowError
 from hwflow.layers import TopK
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, load_quantized, quantize, save_quantized

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 from hwflow.data.dataset import accuracy, classes, load_dataset
-from hwflow.errors import HwflowError
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 from hwflow import golden
-from hwflow.errors import HwflowError
 from hwflow.layers import Add, Frame, IntFormat, LayerGraph, Lookup, Tensor
 from hwflow.quantize import Quantized, load_quantized, quantize, save_quantized
 from tests.quantize.models import Qdq, rows, runtime

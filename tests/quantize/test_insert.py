@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 from hwflow import golden, onnx
-from hwflow.errors import HwflowError
 from hwflow.layers.formats import BIPOLAR, IntFormat
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Array, Model

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 from hwflow import golden, onnx
-from hwflow.errors import HwflowError
 from hwflow.hls.support import hardware_problems
 from hwflow.onnx.schemas import versions_of
 from hwflow.quantize import quantize

@@ -8,9 +8,9 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 from hwflow import onnx
-from hwflow.errors import HwflowError
 from hwflow.golden import predict
 from hwflow.onnx import Model, evaluate
 from hwflow.onnx.build import Builder

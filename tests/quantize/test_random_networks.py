@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import yaml
+from hwflow_base.errors import HwflowError
 
 from hwflow import golden
-from hwflow.errors import HwflowError
 from hwflow.layers import Conv, Requantize
 from hwflow.layers.add import Add
 from hwflow.onnx.model import Model

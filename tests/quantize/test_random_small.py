@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 from hwflow import golden
-from hwflow.errors import HwflowError
 from hwflow.onnx.model import Model, Value
 from hwflow.quantize import quantize
 from hwflow.quantize.settings import QuantizationSettings

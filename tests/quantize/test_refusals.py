@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 from hwflow import golden, onnx
-from hwflow.errors import HwflowError
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 from hwflow.quantize import quantize

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
 from hwflow import onnx
-from hwflow.errors import HwflowError
 from hwflow.quantize import quantize
 from tests.quantize.models import Qdq, assert_agrees, kinds
 from tests.quantize.net import Net, data

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.flow import Flow, Settings
 from hwflow.hls.support import hardware_problems
 from hwflow.onnx import Model, dumps, load, save

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import Model, dumps, infer
 from hwflow.onnx.build import Builder, make_graph, make_node, tensor_type
 from hwflow.onnx.model import Function, Value

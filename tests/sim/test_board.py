@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_sim.board import BoardDesign, CompiledBoard, SimulatedBoard, compile_board, rtl_design
 
-from hwflow.errors import HwflowError, ToolFailed
 from hwflow.host import LinkFailed, Patience
 from hwflow.host.link import Link
 from hwflow.host.port import SerialPort

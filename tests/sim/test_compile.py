@@ -9,12 +9,12 @@ import stat
 from dataclasses import replace
 
 import pytest
+from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
 from hwflow_rtl.emit import to_verilog
 from hwflow_sim import Boundary, builder, compile, run, tools
 from hwflow_sim.compile import elaborate
 from hwflow_sim.streams import streams_of
 
-from hwflow.errors import HwflowError, MissingTool, ToolFailed
 from tests.sim.conftest import compile_toy
 from tests.sim.toy import BIAS, ToyCore, boundaries, golden, noise_frames, roms
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hwflow_base.errors import HwflowError
 from hwflow_sim.board import SimulatedBoard, compile_board, netlist_design, read_netlist
 
-from hwflow.errors import HwflowError
 from hwflow.host import LinkFailed
 from hwflow.synth import Board, load_board
 from hwflow.synth.netlist import make_netlist_of

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 from hwflow_rtl.stream.deep_queue import DeepQueue
 from hwflow_rtl.stream.fork import Fork
 from hwflow_sim import StallPattern
 
 from hwflow import hls
-from hwflow.errors import HwflowError
 from hwflow.generation import twin
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Lookup, MaxPool, Requantize, Tensor
 from hwflow.simulation import compile_plan, run_plan

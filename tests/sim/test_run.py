@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_sim import Difference, StallPattern, run
 
-from hwflow.errors import HwflowError, ToolFailed
 from tests.sim.toy import BEATS, BIAS, ELEMENTS, FAULT_BEAT, Fault, golden, noise_frames, roms
 
 STALLS = [StallPattern(0.5, 0.5, 1), StallPattern(0.5, 0.5, 2), StallPattern(0.0, 0.9, 3), StallPattern(0.9, 0.0, 4),

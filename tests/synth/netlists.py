@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hwflow_base.errors import MissingTool
 
-from hwflow.errors import MissingTool
 from hwflow.synth.toolchain import find_tool, run_tool
 
 SYNTH = {"ecp5": "synth_ecp5 -nodsp", "ice40": "synth_ice40 -device u", "gowin": "synth_gowin -nodsp"}

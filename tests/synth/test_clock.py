@@ -8,8 +8,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from hwflow_base.errors import HwflowError, MissingTool
 
-from hwflow.errors import HwflowError, MissingTool
 from hwflow.synth import load_board, synthesize
 from hwflow.synth.boards import Board, list_boards
 from hwflow.synth.clock import goal_pll, output_of, pll_parameters

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hwflow_base.errors import MissingTool, ToolFailed
 from hwflow_rtl.io import BoardTop
 
-from hwflow.errors import MissingTool, ToolFailed
 from hwflow.synth import SynthesisReport, board_top, load_board, synthesize
 from hwflow.synth.clock import goal_pll
 from hwflow.synth.families import FAMILIES

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import cached_step
 
-from hwflow.errors import HwflowError
-from hwflow.files.cache import cached_step
 from hwflow.synth import load_board
 from hwflow.synth import netlist as module
 from hwflow.synth.boards import Board

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Module, Signal
+from hwflow_base.errors import HwflowError, MissingTool
 
-from hwflow.errors import HwflowError, MissingTool
 from hwflow.synth import load_board, synthesize
 from hwflow.synth.boards import Board
 from hwflow.synth.contents import Contents, cells_of, replaced, separated

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
+from hwflow_base.files.cache import cached_step
 
-from hwflow.errors import HwflowError, MissingTool, ToolFailed
-from hwflow.files.cache import cached_step
 from hwflow.host.identity import DesignFacts
 from hwflow.layers.base import Folding
 from hwflow.synth import load_board

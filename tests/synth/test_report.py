@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hwflow_base.errors import HwflowError, ToolFailed
 
-from hwflow.errors import HwflowError, ToolFailed
 from hwflow.report.synthesis import too_slow
 from hwflow.synth.boards import load_board
 from hwflow.synth.families import FAMILIES

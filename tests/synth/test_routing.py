@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hwflow_base.errors import ToolFailed
 
-from hwflow.errors import ToolFailed
 from hwflow.synth import load_board
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.job import Job

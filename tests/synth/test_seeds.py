@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hwflow_base.errors import HwflowError, ToolFailed
 
-from hwflow.errors import HwflowError, ToolFailed
 from hwflow.synth import load_board, synthesize
 from hwflow.synth.flow import best_of
 from hwflow.synth.job import Job

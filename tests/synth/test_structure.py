@@ -11,10 +11,10 @@ import pytest
 from amaranth.hdl import Fragment, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Technology
 
 from hwflow import hls
-from hwflow.errors import AnswerIsNo
 from hwflow.flow import Flow, Settings
 from hwflow.layers.base import LayerGraph
 from hwflow.report.console import Console

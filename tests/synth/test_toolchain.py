@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hwflow_base.errors import MissingTool, ToolFailed
 
-from hwflow.errors import MissingTool, ToolFailed
 from hwflow.synth import toolchain
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.toolchain import PROGRAMS, Tool, find_tool, run_tool, tool_status, tools_of_family

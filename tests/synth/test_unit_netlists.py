@@ -10,10 +10,10 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module, Shape, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from hwflow_base.errors import MissingTool
 from hwflow_rtl.vendor import FAMILIES
 from hwflow_sim.board import BoardDesign, SimulatedBoard, compile_board, read_netlist
 
-from hwflow.errors import MissingTool
 from hwflow.synth.toolchain import find_tool, run_tool
 
 OPERANDS = [(signed(8), signed(8)), (unsigned(8), signed(8)), (unsigned(8), unsigned(8)), (signed(5), signed(8)),

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from google.protobuf.message import DecodeError, EncodeError
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.target import require_plain_target
 
-from hwflow.errors import HwflowError
-from hwflow.files.target import require_plain_target
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.data_file import DataFile
 from hwflow.onnx.container.document import Document

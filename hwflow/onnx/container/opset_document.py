@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx import operators_pb2
 from hwflow.onnx.container.document import Document

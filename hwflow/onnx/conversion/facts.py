@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.inference import infer_types
 from hwflow.onnx.limits import Limits
 from hwflow.onnx.model import Array, AttributeRef, Graph, Model, Node, TensorType, Value, ValueType

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.conversion.facts import Scope, constant_of
 from hwflow.onnx.dtypes import element_type_of
 from hwflow.onnx.limits import DEFAULT_LIMITS

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
+from hwflow_base.errors import HwflowError, sentence
 
-from hwflow.errors import HwflowError, sentence
 from hwflow.onnx.errors import LimitError, Unsupported
 from hwflow.onnx.inference.facts import TensorFact, gathered, join
 from hwflow.onnx.inference.worlds import ENOUGH, SMALL, Size, Worlds

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.checker import require_valid
 from hwflow.onnx.errors import LimitError, ShapeLimitError
 from hwflow.onnx.inference.open_sizes import Shapes, suiting_shapes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from hwflow.onnx.errors import Unsupported
 from hwflow.onnx.inference.open_sizes import Shapes
 from hwflow.onnx.model import Graph, TensorType, Value, size_name

@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.errors import EvaluationError
 from hwflow.onnx.limits import Meter
 from hwflow.onnx.model import Array, Attribute, Graph, Node, Operand

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.inference.infer_types import infer_types
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hwflow.errors import sentence
+from hwflow_base.errors import sentence
+
 from hwflow.onnx.container.document import Document
 
 __all__ = ["AGAIN", "Finding", "Rule", "Severity", "error", "lenient", "quoted", "warning"]

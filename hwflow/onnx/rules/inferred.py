@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.reader import read_model
 from hwflow.onnx.errors import LimitError

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.external import KEYS

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document
 from hwflow.onnx.container.tensors import decode_tensor

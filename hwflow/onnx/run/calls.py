@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.errors import EvaluationError, LimitError, TypeMismatch, Unsupported
 from hwflow.onnx.model import Model, Node, Operand
 from hwflow.onnx.ops import find_operator

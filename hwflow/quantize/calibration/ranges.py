@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model, Value
 from hwflow.quantize.calibration.histogram import Histogram

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from hwflow_base.errors import Refusal, reason_of
 
-from hwflow.errors import Refusal, reason_of
 from hwflow.layers import Layer, LayerGraph, Tensor
 from hwflow.layers.concat import Concat
 from hwflow.layers.formats import IntArray

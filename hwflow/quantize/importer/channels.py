@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import Refusal
 
-from hwflow.errors import Refusal
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.quantize.importer.states import image_index
 

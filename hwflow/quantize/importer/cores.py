@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import Refusal
 
-from hwflow.errors import Refusal
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Array, Graph, Node

@@ -9,8 +9,8 @@ from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import Refusal
 
-from hwflow.errors import Refusal
 from hwflow.layers import AveragePool, Conv, Dense, IntFormat, Layer, Lookup, Requantize, Tensor
 from hwflow.layers.add import Add
 from hwflow.layers.elementwise import significant_bits

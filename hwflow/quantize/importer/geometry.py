@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
+from hwflow_base.errors import Refusal
 
-from hwflow.errors import Refusal
 from hwflow.layers.formats import Frame
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Node

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from hwflow_base.errors import reason_of
 
-from hwflow.errors import reason_of
 from hwflow.layers import Frame, LayerGraph, MaxPool, Tensor
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model, Node

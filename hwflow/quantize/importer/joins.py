@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
+from hwflow_base.errors import reason_of
 
-from hwflow.errors import reason_of
 from hwflow.layers.formats import Frame, IntArray
 from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity

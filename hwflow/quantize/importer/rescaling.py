@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from hwflow_base.errors import Refusal
 
-from hwflow.errors import Refusal
 from hwflow.layers import IntFormat, Requantize
 from hwflow.layers.formats import IntArray
 from hwflow.layers.hardware import price, rescale_cost

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+from hwflow_base.errors import Refusal
 
-from hwflow.errors import Refusal
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rescale import Thresholds
 from hwflow.quantize.importer.forms import Form

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.dtypes import ELEMENT_TYPES
 from hwflow.onnx.model import Array, Attribute, Graph, Model, Node, TensorType, Value, ValueType
 from hwflow.onnx.rewrite.passes import remove_identities

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from hwflow_base.errors import Refusal, reason_of
 
-from hwflow.errors import Refusal, reason_of
 from hwflow.layers.formats import IntArray
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Attribute, Model, Node

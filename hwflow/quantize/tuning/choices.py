@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
+
 from hwflow.quantize.calibration.weights import resolved_method
 from hwflow.quantize.settings import QuantizationSettings, RangeMethod, WeightRounding, WeightSettings
 

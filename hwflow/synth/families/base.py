@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Technology
 from hwflow_rtl.vendor.pll import PllSettings
 
-from ...errors import HwflowError
 from ..contents import Contents
 from ..spots import Spot, Wires
 

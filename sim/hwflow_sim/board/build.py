@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hwflow.errors import HwflowError, ToolFailed
-from hwflow.files.cache import digest
-from hwflow.files.target import create_folder
+from hwflow_base.errors import HwflowError, ToolFailed
+from hwflow_base.files.cache import digest
+from hwflow_base.files.target import create_folder
 
 from ..builder import archive
 from ..cache import cached_folder

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwflow.errors import HwflowError
-from hwflow.files.cache import digest
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import digest
 
 from ..cells import MODELS, CellModels
 

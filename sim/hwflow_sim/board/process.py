@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import BinaryIO
 
-from hwflow.errors import ToolFailed
+from hwflow_base.errors import ToolFailed
 
 from ..tools import end_of
 from .build import CompiledBoard

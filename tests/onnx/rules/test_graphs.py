@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import onnx
 import pytest
+from hwflow_base.errors import HwflowError
 from onnx import TensorProto, helper
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import evaluate, infer, loads
 from tests.onnx.rules.protos import (
     error_of,

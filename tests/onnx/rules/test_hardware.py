@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from hwflow_base.errors import HwflowError
 from onnx import TensorProto, helper
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import dumps, loads, require_valid
 from tests.onnx.rules.protos import F, errors, findings, graph, model, node, value, warned, weight
 

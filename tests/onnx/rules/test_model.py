@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import Severity, check, dumps, load, loads, require_valid
 from hwflow.onnx import onnx_pb2 as pb
 from hwflow.onnx.container.document import Document

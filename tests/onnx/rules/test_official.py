@@ -6,8 +6,8 @@ from pathlib import Path
 
 import onnx
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import Severity, check
 from hwflow.onnx.container.files import read
 from tests.onnx.rules.official_cases import CASES

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from hwflow_base.errors import HwflowError
 from onnx import helper
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import evaluate, loads, require_valid
 from hwflow.onnx.ops import OPERATORS
 from hwflow.onnx.schemas import NEWEST, SCHEMAS, Schema, find_schema, removed_at, versions_of

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from hwflow_base.errors import HwflowError
 from onnx import helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
-from hwflow.errors import HwflowError
 from hwflow.onnx import Severity, check
 from hwflow.onnx.container.files import read, read_bytes
 from tests.onnx.rules.protos import value

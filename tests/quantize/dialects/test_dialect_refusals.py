@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.model import Model
 from hwflow.quantize import quantize
 from tests.quantize.dialects.cases import QONNX, Maker, standard

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 
-from hwflow.errors import HwflowError
 from hwflow.onnx.conversion.site import Refusal, Site
 from hwflow.onnx.model import Array, Attribute, Graph, Model, Node, Value
 from hwflow.onnx.run.evaluate import evaluate

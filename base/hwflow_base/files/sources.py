@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
 
 __all__ = ["open_plain", "read_text"]
 

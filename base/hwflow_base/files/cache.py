@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import filelock
@@ -27,6 +28,8 @@ from .target import create_folder
 __all__ = ["MANIFEST", "cached_step", "code_fingerprint", "content", "digest", "is_whole", "locked", "sweep"]
 
 MANIFEST = "step.json"
+#: The packages whose code decides what a step makes.
+RESULTS_DEPEND_ON = ("hwflow_base", "hwflow", "hwflow_rtl")
 #: How long a run waits for another one that uses the same build folder before it says so, in seconds.
 PATIENCE = 0.5
 
@@ -49,9 +52,10 @@ def content(array: npt.NDArray[np.generic]) -> bytes:
 @cache
 def code_fingerprint() -> str:
     """A digest of hwflow's own source, part of every key: a new version never uses an old version's results."""
-    import hwflow_rtl
-
-    roots = (Path(__file__).parents[1], Path(hwflow_rtl.__file__).parent)
+    specs = [find_spec(name) for name in RESULTS_DEPEND_ON]
+    roots = [Path(spec.origin).parent for spec in specs if spec is not None and spec.origin is not None]
+    if len(roots) < len(RESULTS_DEPEND_ON):
+        raise RuntimeError(f"the packages {', '.join(RESULTS_DEPEND_ON)} must be installed together")
     files = sorted((root, path) for root in roots for path in root.rglob("*.py"))
     return digest(*(path for _, path in files))
 

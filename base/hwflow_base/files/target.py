@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from hwflow.errors import HwflowError
+from hwflow_base.errors import HwflowError
 
 __all__ = ["create_folder", "require_folder", "require_plain_target", "same_file", "write_atomically"]
 
