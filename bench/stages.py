@@ -19,7 +19,8 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_base.files.cache import cached_step, digest
-from hwflow_rtl.stream.streams import Queue, link, payload_of
+from hwflow_rtl.stream.queue import Queue
+from hwflow_rtl.stream.streams import link, payload_of
 
 from bench.routes import FOLDER
 from bench.sections import Bench, table

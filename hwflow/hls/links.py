@@ -9,8 +9,8 @@ from hwflow_base.short_repr import fields_repr
 from hwflow_rtl.io import End, Ends
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.fork import Fork
+from hwflow_rtl.stream.gearbox import Gearbox
 from hwflow_rtl.stream.queue_choice import QueueChoice, QueueMemory, chosen_for_spram
-from hwflow_rtl.stream.streams import Gearbox
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding, LayerGraph, Schedule

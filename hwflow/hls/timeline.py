@@ -16,7 +16,7 @@ from math import lcm
 import numpy as np
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.fork import Fork
-from hwflow_rtl.stream.streams import Gearbox
+from hwflow_rtl.stream.gearbox import Gearbox
 from hwflow_rtl.stream.times import StageTimes, Times, in_turn
 from hwflow_rtl.vendor import Technology
 

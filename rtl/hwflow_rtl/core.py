@@ -12,8 +12,9 @@ from amaranth.lib.wiring import In, Out
 
 from .stream.endpoint import Endpoint
 from .stream.fork import Fork
+from .stream.gearbox import Gearbox
 from .stream.queue_choice import make_queue
-from .stream.streams import Gearbox, lanes_of, link, payload_of
+from .stream.streams import lanes_of, link, payload_of
 from .vendor.base import Technology
 
 __all__ = ["Core", "Link", "inputs_of", "port_names", "submodule_names"]

@@ -8,8 +8,10 @@ from amaranth.hdl import Cat, Module, Shape, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from .stream.credit import CreditCounter
 from .stream.pipeline import delay
-from .stream.streams import CreditCounter, Queue, link, stream_of
+from .stream.queue import Queue
+from .stream.streams import link, stream_of
 from .stream.times import StageTimes, Times
 from .vendor.base import Resources, Technology
 

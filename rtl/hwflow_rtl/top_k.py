@@ -15,7 +15,8 @@ from amaranth.utils import ceil_log2
 from .pool.results import Results
 from .rescale.numbers import shape_range
 from .stream.pipeline import Nest, adder_luts, delay
-from .stream.streams import Queue, stream_of
+from .stream.queue import Queue
+from .stream.streams import stream_of
 from .stream.times import StageTimes, Times, in_turn
 from .vendor.base import Resources, Technology
 

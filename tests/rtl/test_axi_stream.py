@@ -13,7 +13,8 @@ from amaranth.sim import Simulator
 from hwflow_rtl.emit import emit
 from hwflow_rtl.io import AxiStreamTop, End, Ends
 from hwflow_rtl.io.core_crossing import RESTART_CYCLES
-from hwflow_rtl.stream.streams import Queue, link, payload_of, stream_of
+from hwflow_rtl.stream.queue import Queue
+from hwflow_rtl.stream.streams import link, payload_of, stream_of
 
 LANES = 2
 

@@ -9,7 +9,8 @@ from amaranth.lib.wiring import In, Out
 from hwflow_rtl.core import Core, Link, inputs_of, port_names, submodule_names
 from hwflow_rtl.emit import emit, emit_rtlil
 from hwflow_rtl.stream.endpoint import Endpoint
-from hwflow_rtl.stream.streams import Queue, lanes_of, link, payload_of, stream_of
+from hwflow_rtl.stream.queue import Queue
+from hwflow_rtl.stream.streams import lanes_of, link, payload_of, stream_of
 
 from tests.rtl.harness import pack, simulate, simulator
 from tests.rtl.toys import INT8, Sum, wrapped

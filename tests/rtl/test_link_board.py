@@ -16,8 +16,9 @@ from hwflow_rtl.io import clocking as clocking_module
 from hwflow_rtl.io.frame_bytes import FrameBytes
 from hwflow_rtl.io.uart import bytes_of
 from hwflow_rtl.stream.endpoint import Endpoint
+from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.queue_choice import QueueMemory
-from hwflow_rtl.stream.streams import Queue, link, payload_of, stream_of
+from hwflow_rtl.stream.streams import link, payload_of, stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
 from hwflow_rtl.vendor.pll import Pll, PllSettings
 

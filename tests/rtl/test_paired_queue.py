@@ -12,8 +12,8 @@ from amaranth.hdl import unsigned
 from hwflow_rtl.stream.deep_queue import DeepQueue
 from hwflow_rtl.stream.fork import Fork
 from hwflow_rtl.stream.paired_queue import PairedQueue
+from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.queue_choice import QueueChoice, QueueMemory, chosen_for_spram, make_queue
-from hwflow_rtl.stream.streams import Queue
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin
 
 from tests.rtl.harness import STALLS, simulate, simulator

@@ -7,7 +7,10 @@ import pytest
 from amaranth.hdl import Module, signed, unsigned
 from amaranth.lib import wiring
 from hwflow_rtl.emit import emit_rtlil
-from hwflow_rtl.stream.streams import CreditCounter, Gearbox, Queue, lanes_of, link, stream_of
+from hwflow_rtl.stream.credit import CreditCounter
+from hwflow_rtl.stream.gearbox import Gearbox
+from hwflow_rtl.stream.queue import Queue
+from hwflow_rtl.stream.streams import lanes_of, link, stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Gowin
 
 from tests.rtl.harness import STALLS, simulate, simulator

@@ -6,7 +6,8 @@ import numpy as np
 from amaranth.hdl import Module, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from hwflow_rtl.stream.streams import Queue, lanes_of, link, payload_of, stream_of
+from hwflow_rtl.stream.queue import Queue
+from hwflow_rtl.stream.streams import lanes_of, link, payload_of, stream_of
 
 __all__ = ["INT8", "Sum", "wrapped"]
 

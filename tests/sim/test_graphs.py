@@ -11,7 +11,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.core import Core, Link
 from hwflow_rtl.stream.endpoint import Endpoint
-from hwflow_rtl.stream.streams import Queue, link, payload_of, stream_of
+from hwflow_rtl.stream.queue import Queue
+from hwflow_rtl.stream.streams import link, payload_of, stream_of
 from hwflow_sim import Boundary, Deadlock, ElementShape, RunResult, Simulation, StallPattern, compile, run
 from hwflow_sim.diagnosis import LinkState, Waiting
 

@@ -15,7 +15,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.core import Link
 from hwflow_rtl.stream.endpoint import Endpoint
-from hwflow_rtl.stream.streams import Queue
+from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_sim import Boundary
 

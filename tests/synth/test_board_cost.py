@@ -9,7 +9,8 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.io import BoardTop, End, Ends
-from hwflow_rtl.stream.streams import Queue, link, payload_of, stream_of
+from hwflow_rtl.stream.queue import Queue
+from hwflow_rtl.stream.streams import link, payload_of, stream_of
 from hwflow_rtl.vendor import Resources
 
 from hwflow.synth import board_top, load_board

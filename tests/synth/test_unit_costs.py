@@ -11,7 +11,8 @@ from amaranth.back import rtlil
 from amaranth.hdl import Module, Value, signed, unsigned
 from amaranth.lib import wiring
 from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
-from hwflow_rtl.stream.streams import Gearbox, Queue
+from hwflow_rtl.stream.gearbox import Gearbox
+from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.window.shape import WindowShape
 from hwflow_rtl.window.window import Window

@@ -10,8 +10,9 @@ from amaranth.hdl import Cat, Const, Module, Shape, Signal, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..stream.gearbox import Gearbox
 from ..stream.queue_choice import QueueChoice, chosen_for_spram, make_queue
-from ..stream.streams import Gearbox, link, payload_of, stream_of
+from ..stream.streams import link, payload_of, stream_of
 from ..vendor.base import Resources, Technology
 from .uart import BYTE, bytes_of
 

@@ -15,9 +15,11 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from ..stream.credit import CreditCounter
 from ..stream.pair import Pair
 from ..stream.pipeline import Nest, delay
-from ..stream.streams import CreditCounter, Queue, link
+from ..stream.queue import Queue
+from ..stream.streams import link
 from ..stream.times import Times
 from ..vendor.base import Resources, Technology
 

@@ -12,7 +12,8 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from ..stream.pipeline import Nest, prefetched
-from ..stream.streams import Queue, has_tables, link, payload_of, stream_of
+from ..stream.queue import Queue, has_tables
+from ..stream.streams import link, payload_of, stream_of
 from ..stream.times import Times
 from ..stream.word_join import spaced
 from ..vendor.base import Resources, Technology

@@ -17,7 +17,7 @@ from amaranth.utils import ceil_log2
 
 from ..multiply.products import TABLE_INPUTS, MultiplierStyle, Operand, ProductShape
 from ..stream.pipeline import adder_luts
-from ..stream.streams import Queue
+from ..stream.queue import Queue
 from ..stream.word_join import WordJoin
 from ..vendor.base import Resources, Technology
 from ..window.window import Window, WindowShape

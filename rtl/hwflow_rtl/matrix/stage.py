@@ -12,8 +12,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..rescale.rescaling import LaneUnits, Rescaling
+from ..stream.credit import CreditCounter
 from ..stream.pipeline import delay
-from ..stream.streams import CreditCounter, Queue, link, stream_of
+from ..stream.queue import Queue
+from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times, in_turn
 from ..stream.word_join import WordJoin, spaced
 from ..vendor.base import Resources, Technology

@@ -18,7 +18,9 @@ from amaranth.lib.wiring import In, Out
 
 from ..multiply.products import Operand
 from ..rescale.rescaling import Rescaling
-from ..stream.streams import CreditCounter, Queue, stream_of
+from ..stream.credit import CreditCounter
+from ..stream.queue import Queue
+from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times, in_turn
 from ..vendor.base import Resources, Technology
 from ..window.shape import WindowShape

@@ -14,7 +14,8 @@ from ..multiply.products import Operand
 from ..rescale.numbers import shape_range
 from ..rescale.rescaling import Rescaling
 from ..stream.pipeline import delay
-from ..stream.streams import Queue, link, stream_of
+from ..stream.queue import Queue
+from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
 from ..window.window import Window, WindowShape

@@ -9,8 +9,10 @@ from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data
 
 from ..rescale.rescaling import Rescaling, RescalingUnit
+from ..stream.credit import CreditCounter
 from ..stream.pipeline import delay
-from ..stream.streams import CreditCounter, Queue, link
+from ..stream.queue import Queue
+from ..stream.streams import link
 from ..vendor.base import Resources, Technology
 from ..window.shape import WindowShape
 

@@ -9,8 +9,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..rescale.numbers import shape_range
+from ..stream.credit import CreditCounter
 from ..stream.pipeline import adder_luts, delay
-from ..stream.streams import CreditCounter, Queue, link, stream_of
+from ..stream.queue import Queue
+from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
 from ..window.window import sum_with_carry

@@ -9,7 +9,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..stream.pipeline import adder_luts
-from ..stream.streams import Queue, link, payload_of, stream_of
+from ..stream.queue import Queue
+from ..stream.streams import link, payload_of, stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
 from .shape import RearrangeShape

@@ -8,8 +8,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
+from .credit import CreditCounter
 from .pipeline import delay
-from .streams import CreditCounter, Queue, link
+from .queue import Queue
+from .streams import link
 
 __all__ = ["DeepQueue", "counted", "pointer"]
 

@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources
-from .streams import used_places
+from .queue import used_places
 
 __all__ = ["Pair"]
 

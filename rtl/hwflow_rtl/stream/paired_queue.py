@@ -10,9 +10,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
+from .credit import CreditCounter
 from .deep_queue import counted, pointer
 from .pipeline import delay
-from .streams import CreditCounter, Queue
+from .queue import Queue
 
 __all__ = ["PairedQueue"]
 

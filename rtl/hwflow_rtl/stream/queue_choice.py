@@ -11,7 +11,7 @@ from ..vendor.base import Technology, price
 from ..vendor.blocks import DEEPEST_TABLE
 from .deep_queue import DeepQueue
 from .paired_queue import PairedQueue
-from .streams import Queue
+from .queue import Queue
 
 __all__ = ["QueueChoice", "QueueMemory", "chosen_for_spram", "make_queue"]
 

@@ -10,7 +10,8 @@ from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources
 from .pipeline import Nest
-from .streams import Queue, link, payload_of, stream_of
+from .queue import Queue
+from .streams import link, payload_of, stream_of
 from .times import Times, in_turn
 
 __all__ = ["WordJoin", "spaced"]

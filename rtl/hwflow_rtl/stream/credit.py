@@ -1,0 +1,70 @@
+"""`CreditCounter` keeps a unit that cannot stall from starting what its queue could not take."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..vendor.base import Resources
+
+__all__ = ["CreditCounter"]
+
+
+class CreditCounter(wiring.Component):
+    """Grants blocks of `take` words as long as a queue of `words` words will have room for them.
+
+    `taken` says that a block starts in this cycle; `given` how many words, up to `give`, leave the queue or will not
+    come into it.  `credit` is a register: it is set when `1 + slack` more blocks may start, counting everything up to
+    the cycle before.  A starter that looks at `credit` s cycles before it raises `taken` may start up to s blocks on
+    what it saw: give it `slack` = s.
+
+    Few words that come and go one by one are counted by a register that is filled from one end: no carry chain.
+    """
+
+    #: So many words take no more logic cells without a carry chain than with one.
+    FEW = 10
+
+    def __init__(self, *, words: int, take: int, slack: int = 0, give: int = 1):
+        if words < take * (1 + slack):
+            raise ValueError(f"words of a CreditCounter must be at least take * (1 + slack) = {take * (1 + slack)}, "
+                             f"not {words}")
+        self.words = words
+        self.take = take
+        self.slack = slack
+        self.give = give
+        super().__init__({"taken": In(1), "given": In(range(give + 1)), "credit": Out(1)})
+
+    @staticmethod
+    def cost(*, words: int, take: int = 1, give: int = 1) -> Resources:
+        """LUT and FF estimated."""
+        if take == give == 1 and words <= CreditCounter.FEW:
+            return Resources(lut=words + 2, ff=words)
+        bits = words.bit_length() + 1
+        return Resources(lut=2 * bits, ff=bits)
+
+    def elaborate(self, platform):
+        if self.take == self.give == 1 and self.words <= self.FEW:
+            return self.filled()
+        m = Module()
+        spare = self.words - self.take * (1 + self.slack)
+        low = -self.take * (1 + self.slack)
+        # The sign bit is the answer.
+        count = Signal(Shape.cast(range(low, max(spare, 0) + 1)), init=spare)
+        m.d.comb += self.credit.eq(~count[-1])
+        step = Signal(Shape.cast(range(-self.take, self.give + 1)))
+        with m.If(self.taken):
+            m.d.comb += step.eq(self.given - self.take)
+        with m.Else():
+            m.d.comb += step.eq(self.given)
+        m.d.sync += count.eq(count + step)
+        return m
+
+    def filled(self) -> Module:
+        """Bit k says that there is room for more than k words."""
+        m = Module()
+        room = Signal(self.words, init=-1)
+        m.d.comb += self.credit.eq(room[self.slack])
+        with m.If(self.taken ^ self.given):
+            m.d.sync += room.eq(Mux(self.given, Cat(1, room[:-1]), room[1:]))
+        return m

@@ -1,0 +1,155 @@
+"""`Gearbox` changes the lanes of a stream."""
+
+from __future__ import annotations
+
+from math import lcm
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..vendor.base import Resources, Technology
+from .pipeline import flip_flops
+from .queue import Queue
+from .streams import link, payload_of, stream_of
+from .times import Times, in_turn
+
+__all__ = ["Gearbox"]
+
+
+class Gearbox(wiring.Component):
+    """Changes the lanes of a stream: the same elements in the same order, `lanes_out` instead of `lanes_in` a beat.
+
+    A frame must have a whole number of beats on both sides; then nothing of it stays inside.  Where neither number of
+    lanes divides the other, beats are first joined to their least common multiple, which keeps the full rate: the
+    narrower side moves a beat in every cycle.
+
+    Latency from the last needed input beat to the output beat: 2 cycles, 4 through the least common multiple, 0 for
+    equal lanes (wires).
+    """
+
+    #: Beats of the narrow side that wait in front of a change to more lanes, or behind one to fewer.
+    SKID = 2
+
+    def __init__(self, *, shape: ShapeLike, lanes_in: int, lanes_out: int):
+        self.shape = shape
+        self.lanes_in = lanes_in
+        self.lanes_out = lanes_out
+        super().__init__({"i": In(stream_of(shape, lanes_in)), "o": Out(stream_of(shape, lanes_out))})
+
+    def model(self, beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """[beats, lanes_in] to [beats, lanes_out]; elements that fill no beat stay inside."""
+        elements = np.asarray(beats).reshape(-1)
+        whole = len(elements) // self.lanes_out * self.lanes_out
+        return elements[:whole].reshape(-1, self.lanes_out)
+
+    @staticmethod
+    def times(arrivals: Times, *, lanes_in: int, lanes_out: int) -> Times:
+        """When the beats behind the gearbox are there; `arrivals` are those in front of it."""
+        if lanes_in == lanes_out:
+            return arrivals
+        if lanes_out % lanes_in and lanes_in % lanes_out:
+            both = lcm(lanes_in, lanes_out)
+            wide = Gearbox.times(arrivals, lanes_in=lanes_in, lanes_out=both)
+            return Gearbox.times(wide, lanes_in=both, lanes_out=lanes_out)
+        last = (np.arange(1, len(arrivals) * lanes_in // lanes_out + 1) * lanes_out - 1) // lanes_in
+        return in_turn(arrivals[last] + 2)
+
+    @staticmethod
+    def cost(*, width: int, lanes_in: int, lanes_out: int, technology: Technology | None = None) -> Resources:
+        """Estimate for elements of `width` bits."""
+        if lanes_in == lanes_out:
+            return Resources()
+        if lanes_out % lanes_in == 0:
+            parts = lanes_out // lanes_in
+            skid = Queue.cost(width=width * lanes_in, depth=Gearbox.SKID, technology=technology)
+            word = width * lanes_out
+            return skid + Resources(lut=parts + 5) + flip_flops(word + parts + 1, word, technology)
+        if lanes_in % lanes_out == 0:
+            parts = lanes_in // lanes_out
+            skid = Queue.cost(width=width * lanes_out, depth=Gearbox.SKID, technology=technology)
+            kept = width * lanes_out
+            return (skid + Resources(lut=width * (lanes_in - lanes_out) + parts + 2)
+                    + flip_flops(width * lanes_in + parts, kept, technology))
+        both = lcm(lanes_in, lanes_out)
+        return (Gearbox.cost(width=width, lanes_in=lanes_in, lanes_out=both, technology=technology)
+                + Gearbox.cost(width=width, lanes_in=both, lanes_out=lanes_out, technology=technology))
+
+    def elaborate(self, platform):
+        m = Module()
+        source, sink = wiring.flipped(self.i), wiring.flipped(self.o)
+        if self.lanes_in == self.lanes_out:
+            link(m, source, sink)
+        elif self.lanes_out % self.lanes_in == 0:
+            m.submodules.skid = skid = Queue(shape=payload_of(self.i), depth=Gearbox.SKID)
+            m.submodules.join = join = Join(shape=self.shape, lanes_in=self.lanes_in, lanes_out=self.lanes_out)
+            chain(m, source, skid, join, sink)
+        elif self.lanes_in % self.lanes_out == 0:
+            m.submodules.split = split = Split(shape=self.shape, lanes_in=self.lanes_in, lanes_out=self.lanes_out)
+            m.submodules.skid = skid = Queue(shape=payload_of(self.o), depth=Gearbox.SKID)
+            chain(m, source, split, skid, sink)
+        else:
+            both = lcm(self.lanes_in, self.lanes_out)
+            m.submodules.widen = widen = Gearbox(shape=self.shape, lanes_in=self.lanes_in, lanes_out=both)
+            m.submodules.narrow = narrow = Gearbox(shape=self.shape, lanes_in=both, lanes_out=self.lanes_out)
+            chain(m, source, widen, narrow, sink)
+        return m
+
+
+def chain(m: Module, source, first, second, sink) -> None:
+    link(m, source, first.i)
+    link(m, first.o, second.i)
+    link(m, second.o, sink)
+
+
+class Join(wiring.Component):
+    """Several beats become one wider beat.  `i.ready` depends on `o.ready`: wants a skid in front."""
+
+    def __init__(self, *, shape: ShapeLike, lanes_in: int, lanes_out: int):
+        self.parts = lanes_out // lanes_in
+        super().__init__({"i": In(stream_of(shape, lanes_in)), "o": Out(stream_of(shape, lanes_out))})
+
+    def elaborate(self, platform):
+        m = Module()
+        place = Signal(self.parts, init=1)
+        parts = [Signal(len(Value.cast(self.i.payload)), name=f"part{k}", reset_less=True) for k in range(self.parts)]
+        full = Signal()
+        m.d.comb += [
+            self.i.ready.eq(~full | self.o.ready), self.o.valid.eq(full),
+            Value.cast(self.o.payload).eq(Cat(*parts)),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += full.eq(self.i.valid & place[-1])
+        with m.If(self.i.ready & self.i.valid):
+            m.d.sync += place.eq(place.rotate_left(1))
+        for k, part in enumerate(parts):
+            with m.If(self.i.ready & place[k]):  # valid or not: what comes at last stays
+                m.d.sync += part.eq(Value.cast(self.i.payload))
+        return m
+
+
+class Split(wiring.Component):
+    """One beat becomes several narrower beats.  `i.ready` depends on `o.ready`: wants a skid behind."""
+
+    def __init__(self, *, shape: ShapeLike, lanes_in: int, lanes_out: int):
+        self.parts = lanes_in // lanes_out
+        super().__init__({"i": In(stream_of(shape, lanes_in)), "o": Out(stream_of(shape, lanes_out))})
+
+    def elaborate(self, platform):
+        m = Module()
+        width = len(Value.cast(self.o.payload))
+        rest = Signal(len(Value.cast(self.i.payload)), reset_less=True)
+        left = Signal(self.parts)  # one bit for each part that has not left
+        m.d.comb += [
+            self.o.valid.eq(left[0]), Value.cast(self.o.payload).eq(rest[:width]),
+            self.i.ready.eq(~left[0] | (~left[1] & self.o.ready)),
+        ]
+        # Where two parts or more are left nothing comes in: a register chooses what each bit becomes.
+        with m.If(self.i.ready | self.o.ready):
+            m.d.sync += [
+                left.eq(Mux(left[1], left[1:], self.i.valid.replicate(self.parts))),
+                rest.eq(Mux(left[1], rest[width:], Value.cast(self.i.payload))),
+            ]
+        return m

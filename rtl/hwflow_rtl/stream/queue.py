@@ -1,0 +1,155 @@
+"""`Queue`, the FIFO of all units: a shift register or a memory, a word in and a word out in every cycle."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from ..vendor.base import Resources, Technology
+from .pipeline import adder_luts, flip_flops
+
+__all__ = ["Queue", "has_tables", "used_places"]
+
+
+class Queue(wiring.Component):
+    """A first-in first-out buffer that takes and gives a word in every cycle.
+
+    Parameters
+    ----------
+    shape
+        Of the payload of both streams.
+    depth
+        Words it holds, at least 2.  Up to `SHIFT_DEPTH` they stand in a shift register; beyond that in a memory, and
+        one more word in the output register.
+    technology
+        Decides whether the memory stands in tables or, where a family has no such memory, in RAM blocks whose output
+        register is the queue's.  Without it synthesis decides.  The queue behaves the same in every case.
+
+    `level` is the number of words inside; what nobody looks at costs nothing.
+
+    Latency 1 cycle (shift register) or 2 (memory); initiation interval 1.
+    """
+
+    SHIFT_DEPTH = 4
+
+    def __init__(self, *, shape: ShapeLike, depth: int, technology: Technology | None = None):
+        if depth < 2:
+            raise ValueError(f"depth of a Queue must be at least 2, not {depth}: a single register passes a word only "
+                             f"every other cycle")
+        self.shape = shape
+        self.depth = depth
+        self.technology = technology
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape)),
+                          "level": Out(range(self.capacity + 1))})
+
+    @property
+    def latency(self) -> int:
+        return self.latency_of(self.depth)
+
+    @staticmethod
+    def latency_of(depth: int) -> int:
+        """Cycles from a word's way in to its way out."""
+        return 1 if depth <= Queue.SHIFT_DEPTH else 2
+
+    @property
+    def capacity(self) -> int:
+        """Words that go in before the first has left."""
+        return self.depth if self.depth <= self.SHIFT_DEPTH else self.depth + 1
+
+    @staticmethod
+    def cost(*, width: int, depth: int, technology: Technology | None = None) -> Resources:
+        """Of words of `width` bits: LUT and FF estimated; RAM exact, and 0 without a technology."""
+        if depth <= Queue.SHIFT_DEPTH:
+            return Resources(lut=(depth - 1) * width + 3 * depth) + flip_flops(depth * (width + 1), width, technology)
+        count = ceil_log2(depth + 1)
+        if technology is not None and not has_tables(technology):
+            # The block gives a word late: what is written meanwhile is kept beside it.
+            blocks = technology.ram_cost(width=width, depth=1 << ceil_log2(depth)).ram
+            return (Resources(lut=7 * count + width + 4, ram=blocks)
+                    + flip_flops(2 * width + 4 * count + 6, 2 * width + 8, technology))
+        # Up to four bits are counted in tables, more in carry chains.
+        chains = 4 * adder_luts(0, technology) if technology is not None and count > 4 else 0
+        blocks = -(-(1 << ceil_log2(depth)) // 16)
+        # A TRELLIS_DPR16X4 takes four tables and a write slice.
+        table = 6 if technology is None else technology.ram_cost(width=4, depth=16).lut
+        return Resources(lut=7 * count + chains + blocks * -(-width // 4) * table + (blocks - 1) * width,
+                         ff=3 * count + 3 + width)
+
+    @staticmethod
+    def model(beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return beats
+
+    def elaborate(self, platform):
+        return self.shift_register() if self.depth <= self.SHIFT_DEPTH else self.ring()
+
+    def shift_register(self) -> Module:
+        """Word k is in use where `used[k]` is set; a word enters at the first free place."""
+        m = Module()
+        used = Signal(self.depth)
+        words = [Signal(self.shape, name=f"word{k}", reset_less=True) for k in range(self.depth)]
+        m.d.comb += [
+            self.i.ready.eq(~used[-1]), self.o.valid.eq(used[0]), self.o.payload.eq(words[0]),
+            self.level.eq(sum(used)),
+        ]
+        pop = used_places(m, used, self.i.valid & self.i.ready, self.o.ready)
+        for k, word in enumerate(words):
+            with m.If(~used[k] | pop):  # a free place may take anything
+                m.d.sync += word.eq(self.i.payload)
+                if k + 1 < self.depth:
+                    with m.If(used[k + 1]):
+                        m.d.sync += word.eq(words[k + 1])
+        return m
+
+    def ring(self) -> Module:
+        """`stored` counts the words in the memory; `some` and `self.i.ready` are its comparisons, one cycle ahead.
+
+        They are written out for the same reason as in `used_places`.
+        """
+        m = Module()
+        places = 1 << ceil_log2(self.depth)
+        style = {} if self.technology is None else {
+            "ram_style": "distributed" if has_tables(self.technology) else "block"}
+        m.submodules.ring = ring = memory.Memory(shape=self.shape, depth=places, init=[], attrs=style)
+        write, read = ring.write_port(), ring.read_port(domain="comb")
+        stored, some = Signal(range(self.depth + 1), name="stored"), Signal(name="some")
+        space = Signal(init=1)
+        word, full = Signal(self.shape, reset_less=True, name="word"), Signal(name="full")
+        push, pull = Signal(name="push"), Signal(name="pull")
+        m.d.comb += [
+            self.i.ready.eq(space), self.o.valid.eq(full), self.o.payload.eq(word),
+            push.eq(self.i.valid & space), pull.eq(some & (~full | self.o.ready)),
+            write.en.eq(push), write.data.eq(self.i.payload), self.level.eq(stored + full),
+        ]
+        m.d.sync += [
+            write.addr.eq(write.addr + push), read.addr.eq(read.addr + pull), full.eq(pull | (full & ~self.o.ready)),
+            some.eq(push | (some & ~(pull & (stored == 1)))),
+            space.eq(pull | (space & ~(self.i.valid & (stored == self.depth - 1)))),
+        ]
+        with m.If(push ^ pull):
+            m.d.sync += stored.eq(stored + Mux(push, 1, -1))
+        with m.If(pull):
+            m.d.sync += word.eq(read.data)
+        return m
+
+
+def used_places(m: Module, used: Signal, push: Value, ready: Value) -> Signal:
+    """Keeps `used`, whose lowest bits are set: one more for each `push`, one less where its first is and `ready` too.
+
+    That is what is returned.  What each bit becomes is written out: with conditions in its place synthesis makes
+    tables for enable and reset, and a chain of them stands between `ready`, which comes late, and the register.
+    """
+    pop = Signal(name="pop")
+    m.d.comb += pop.eq(used[0] & ready)
+    below, above = Cat(1, used[:-1]), Cat(used[1:], 0)
+    stays, enters = push | ~pop, push & ~pop
+    m.d.sync += used.eq(above | (used & stays.replicate(len(used))) | (below & enters.replicate(len(used))))
+    return pop
+
+
+def has_tables(technology: Technology) -> bool:
+    """Whether the family can make a small memory without a RAM block."""
+    return technology.ram_cost(width=4, depth=16).ram == 0
