@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.resume"]
+
 MANIFEST = "manifest.yaml"
 
 # Tests run side by side: more threads would only wait for each other.  numpy reads these when it is imported.

@@ -23,15 +23,15 @@ PACKAGES = {
 
 
 @cache
-def project_files() -> tuple[Path, ...]:
-    """Every file of the checkout that `.gitignore` does not name; works without git, as in an unpacked archive."""
-    patterns = [line.strip().rstrip("/") for line in (ROOT / ".gitignore").read_text().splitlines() if line.strip()]
+def project_files(root: Path = ROOT) -> tuple[Path, ...]:
+    """Every file below `root` that its `.gitignore` does not name; works without git, as in an unpacked archive."""
+    patterns = [line.strip().rstrip("/") for line in (root / ".gitignore").read_text().splitlines() if line.strip()]
 
     def kept(name: str) -> bool:
         return name != ".git" and not any(fnmatch(name, pattern) for pattern in patterns)
 
     found = []
-    for folder, folders, files in os.walk(ROOT):
+    for folder, folders, files in os.walk(root):
         folders[:] = filter(kept, folders)
         found += [Path(folder, name) for name in files if kept(name)]
     return tuple(sorted(found))
