@@ -16,8 +16,8 @@ from amaranth.lib.wiring import Component
 from hwflow_rtl.window.window import Window
 
 from hwflow import hls
+from hwflow.cli.options import input_shape
 from hwflow.flow import Flow, Settings
-from hwflow.options import input_shape
 from hwflow.report.console import Console
 
 

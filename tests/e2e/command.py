@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from hwflow.cli import main
+from hwflow.cli.entry import main
 
 #: Messages are compared in one piece; tests/e2e/test_widths.py looks at how they are wrapped.
 WIDE = "10000"

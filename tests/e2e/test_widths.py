@@ -18,10 +18,10 @@ import click
 import pytest
 from rich.cells import cell_len
 
-from hwflow.help import section_of
+from hwflow.cli.help import section_of
+from hwflow.cli.words import cli as words_of_hwflow
 from hwflow.report.console import Console
 from hwflow.report.wrapping import wrapped
-from hwflow.words import cli as words_of_hwflow
 from tests.e2e.command import environment
 from tests.project.tree import ROOT
 
@@ -145,7 +145,7 @@ def test_help_cuts_nothing_and_every_option_has_its_section(words: tuple[str, ..
         if isinstance(parameter, click.Option):
             assert " ".join((parameter.help or "").split()) in flat
             if words:
-                assert section_of(words[-1], max(parameter.opts, key=len)), f"{parameter.opts}: see hwflow/help.py"
+                assert section_of(words[-1], max(parameter.opts, key=len)), f"{parameter.opts}: see hwflow/cli/help.py"
 
 
 def test_words_stay_whole() -> None:

@@ -17,7 +17,7 @@ from hwflow_base.errors import ToolFailed
 from hwflow_base.files.full_disk import FullDisk
 from hwflow_sim.tools import run_tool
 
-from hwflow.cli import explain
+from hwflow.cli.entry import explain
 from hwflow.synth import toolchain
 from tests.e2e.command import Cli, environment, process
 

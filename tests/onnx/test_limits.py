@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
 
-from hwflow.cli import main
+from hwflow.cli.entry import main
 from hwflow.onnx import Model, evaluate, save
 from hwflow.onnx.build import Builder, make_graph, make_model, make_node, tensor_type
 from hwflow.onnx.errors import LimitError

@@ -13,13 +13,13 @@ from click.testing import CliRunner
 from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
 from hwflow_base.files.cache import cached_step
 
+from hwflow.cli.words import cli
 from hwflow.host.identity import DesignFacts
 from hwflow.layers.base import Folding
 from hwflow.synth import load_board
 from hwflow.synth import program as programming
 from hwflow.synth.boards import boards_folder
 from hwflow.synth.program import find_programmer, program, programmer_status
-from hwflow.words import cli
 
 
 @pytest.fixture

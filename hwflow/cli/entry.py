@@ -80,7 +80,7 @@ def call(words: Sequence[str]) -> int:
 
 def fail(message: str, code: int, words: Sequence[str]) -> NoReturn:
     """End with `code`; the message goes to standard error, and as JSON to standard output where that was asked for."""
-    from .report.console import Console
+    from ..report.console import Console
 
     if "--json" in words:
         with contextlib.suppress(OSError):
@@ -133,7 +133,3 @@ def mistake(error: BaseException) -> str:
     reason = (str(error).splitlines() or [""])[0]
     return (f"hwflow itself made a mistake ({type(error).__name__}: {reason}); please report it with the file "
             f"'{report.name}'")
-
-
-if __name__ == "__main__":
-    main()

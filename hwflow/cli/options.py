@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import click
 from hwflow_base.errors import HwflowError
 
-from .onnx.limits import parse_limits
-from .onnx.schemas import canonical_domain
-from .synth.clock import ON_BOARD
+from ..onnx.limits import parse_limits
+from ..onnx.schemas import canonical_domain
+from ..synth.clock import ON_BOARD
 
 __all__ = ["LAST_SEED", "MOST_SEEDS", "board_option", "clock", "clock_option", "data_option", "input_shape",
            "json_option", "limit_option", "model_argument", "model_options", "one_version", "operator_set",

@@ -12,9 +12,10 @@ from typing import Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from . import commands
-from .commands.board import LineSettings
-from .flow import Settings
+from .. import commands
+from ..commands.board import LineSettings
+from ..flow import Settings
+from ..report.console import Console
 from .help import Group
 from .options import (
     LAST_SEED,
@@ -33,7 +34,6 @@ from .options import (
     reweightable_option,
     seconds,
 )
-from .report.console import Console
 
 __all__ = ["cli"]
 
