@@ -49,7 +49,7 @@ def prologue(importer: Importer) -> Model:
     graph = importer.graph
     added, layout = Additions(graph), list[Node]()
     outputs = []
-    for name, entry in importer.entries.items():
+    for name, entry in importer.inputs.entries.items():
         tensor = importer.tensors[name]
         source, rank = entry.integers, len(entry.shape)
         image = rank > 2 and tensor.frame.channels == entry.shape[1] and tensor.frame.elements > tensor.frame.channels
@@ -61,7 +61,7 @@ def prologue(importer: Importer) -> Model:
         shape = added.constant(f"{name}.shape", sizes)
         layout.append(Node("Reshape", (source, shape), (name,), name=name))
         outputs.append(Value(name, _frames_type(tensor)))
-    nodes = (*ancestors(graph, [entry.integers for entry in importer.entries.values()]), *layout)
+    nodes = (*ancestors(graph, [entry.integers for entry in importer.inputs.entries.values()]), *layout)
     made = Graph(f"{graph.name}, before the hardware", nodes, graph.inputs, tuple(outputs), _used(nodes, graph, added))
     return replace(importer.model, graph=made)
 

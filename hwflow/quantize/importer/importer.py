@@ -9,7 +9,6 @@ import numpy as np
 from hwflow_base.errors import reason_of
 
 from hwflow.layers import Frame, LayerGraph, MaxPool, Tensor
-from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Model, Node
 from hwflow.quantize import operators
 from hwflow.quantize.constants import quantities
@@ -21,12 +20,12 @@ from hwflow.quantize.graphs import (
     host_suffix,
     moves,
     producers,
-    shape_of,
 )
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.channels import channel_order
 from hwflow.quantize.importer.cores import average, matrix
 from hwflow.quantize.importer.geometry import frame_of, window_of
+from hwflow.quantize.importer.inputs import Inputs
 from hwflow.quantize.importer.joins import Misplaced, concat, element_wise
 from hwflow.quantize.importer.movement import Movement, renamed
 from hwflow.quantize.importer.quantizers import integer_limits, parameters, selection
@@ -62,8 +61,7 @@ class Importer:
         self.suffix = host_suffix(model.graph, operators.HOST_AFTER)
         self.states: dict[str, State] = {value.name: OnHost(behind=False) for value in model.graph.inputs}
         self.building = Building(model, self.suffix, stage)
-        #: LayerGraph input to the ONNX integer tensor that feeds it.
-        self.entries: dict[str, Entry] = {}
+        self.inputs = Inputs(model.graph, self.constants, self.building)
         self.problems: list[Problem] = []
         self.movement = Movement(model.graph, model.opsets, self.building)
         self._made = producers(model.graph)
@@ -100,7 +98,7 @@ class Importer:
     def layer_graph(self, outputs: tuple[str, ...]) -> LayerGraph:
         """The integer graph, once `walk` and the epilogue are done."""
         layers = tuple(self.building.layers)
-        return LayerGraph(self.graph.name, dict(self.tensors), layers, tuple(self.entries), outputs)
+        return LayerGraph(self.graph.name, dict(self.tensors), layers, tuple(self.inputs.entries), outputs)
 
     # One method per group of operators.
 
@@ -135,23 +133,10 @@ class Importer:
         if any(isinstance(state, OnHost) and state.behind for state in states):
             return OnHost(behind=True)
         if node.op_type == "DequantizeLinear":
-            return self._enter(node)
+            return self.inputs.read_by(node)
         if any(not isinstance(state, OnHost) for state in states):
             raise Unsupported("joins values that are not quantized with integers", QUANTIZE_ALL, Cause.NEIGHBOUR)
         return OnHost(behind=False)
-
-    def _enter(self, node: Node) -> Entry:
-        shape = shape_of(self.graph, node.inputs[0])
-        if shape is None:
-            raise Unsupported("the shape of its input must be known", "fix the model's input shape with --input-shape")
-        p, name = parameters(node, self.graph, self.constants), node.inputs[0]
-        while name in self._made and self._made[name].op_type in operators.LAYOUT | {"Clip"}:
-            before = self._made[name]
-            if before.op_type == "Clip":
-                low, high = integer_limits(before, self.constants, p)
-                p = replace(p, low=low, high=high)
-            name = before.inputs[0]
-        return Entry(node.inputs[0], shape, p)
 
     def _quantize(self, node: Node, name: str) -> State:
         p, state = parameters(node, self.graph, self.constants), self.states[name]
@@ -197,7 +182,7 @@ class Importer:
     def _movable(self, state: State) -> Held | Pending | Rounded:
         if isinstance(state, Entry):
             row = Frame(1, 1, int(np.prod(state.shape)))
-            state = self.enter(state, None if frame_of(state.shape) is not None else row)
+            state = self.inputs.enter(state, None if frame_of(state.shape) is not None else row)
         assert isinstance(state, (Held, Pending, Rounded))
         return state
 
@@ -244,7 +229,7 @@ class Importer:
         """The reals of the tensor `name` as something that functions of one element can follow."""
         state = self.states[name]
         if isinstance(state, Entry):
-            state = self.enter(state, None)
+            state = self.inputs.enter(state, None)
         if isinstance(state, Pending):
             return state
         if not isinstance(state, Held) or not state.real:
@@ -277,7 +262,7 @@ class Importer:
                 return self._dense(node, state, name)
             if isinstance(state, Rounded):
                 state = self.building.held(state)
-            held = self.enter(state, None) if isinstance(state, Entry) else state
+            held = self.inputs.enter(state, None) if isinstance(state, Entry) else state
             assert isinstance(held, Held)
             if node.op_type == "ReduceMean":
                 held = self.movement.whole(held, name)
@@ -296,7 +281,7 @@ class Importer:
     def _dense(self, node: Node, state: State, name: str) -> State:
         if isinstance(state, Entry):
             elements = int(np.prod(state.shape))
-            state = self.enter(state, Frame(1, 1, elements))
+            state = self.inputs.enter(state, Frame(1, 1, elements))
         if not isinstance(state, Held):
             raise ValueError("its input must be dequantized first (DequantizeLinear)")
         return matrix(node, self.movement.whole(state, name), None, self.constants)
@@ -319,39 +304,3 @@ class Importer:
         index = image_index(y.frame, rank)[:, channel_order(frame, held.index)]
         self.building.sources[y.name] = (node.outputs[0], index)
         return Held(y.name, index, held.real)
-
-    def enter(self, entry: Entry, frame: Frame | None) -> Held:
-        """The entry as an input of the layer graph: as an image, or as `frame` in the order of its elements.
-
-        Where another layer has entered it already, its frame is taken as it is.
-        """
-        index: IntArray
-        name = f"{entry.integers}.frame"
-        if name in self.entries and frame is not None:
-            frame = self.tensors[name].frame
-            index = self.building.sources[name][1]
-            return Held(name, index, real=True)
-        if frame is None:
-            frame = frame_of(entry.shape)
-            if frame is None:
-                raise Unsupported(
-                    f"the first layer must read [1, C], [1, C, W] or [1, C, H, W], not {list(entry.shape)}",
-                    "fix the batch to 1, or reshape the input on the host",
-                    Cause.NEIGHBOUR,
-                )
-            index = image_index(frame, len(entry.shape))
-        else:
-            index = np.arange(frame.elements, dtype=np.int64).reshape(entry.shape)
-        if name in self.entries and self.tensors[name].frame != frame:
-            name = f"{entry.integers}.image"
-        if name not in self.entries:
-            p = entry.parameters
-            self.entries[name] = entry
-            self.tensors[name] = Tensor(name, frame, p.narrow, p.scale, p.zero_point)
-            self.building.sources[name] = (entry.integers, index)
-        elif (self.tensors[name].scale, self.tensors[name].zero_point) != (
-            entry.parameters.scale,
-            entry.parameters.zero_point,
-        ):
-            raise Unsupported("dequantizes an input with another scale than its first reader", "use one scale")
-        return Held(name, index, real=True)
