@@ -9,7 +9,7 @@ from typing import Any
 from ..layers.base import LayerGraph
 from ..synth import Board
 from .console import Console
-from .mapping import Fate, Mapped, NodeMapping
+from .fates import Fate, Mapped, NodeMapping
 from .numbers import number
 from .texts import clean, shortened
 

@@ -7,11 +7,10 @@ measured, so no data is read and nothing is evaluated but constants.
 
 from __future__ import annotations
 
-import enum
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hwflow_base.errors import HwflowError, sentence
 
@@ -25,8 +24,8 @@ from ..onnx.rewrite.inline import inline_functions
 from ..onnx.run.functions import Functions
 from ..quantize import Quantized, quantize
 from ..quantize.dialects.standard import RULES
-from ..quantize.graphs import consumers, dynamic_inputs, host_prefix, host_suffix
-from ..quantize.operators import HOST_AFTER, HOST_BEFORE, HOST_ONLY, LAYOUT, QUANTIZERS
+from ..quantize.graphs import consumers, dynamic_inputs, host_prefix
+from ..quantize.operators import HOST_BEFORE, QUANTIZERS
 from ..quantize.passes.floats import float_note, floats_to_float32
 from ..quantize.passes.opset import convert_old
 from ..quantize.problems import Cause, NoHardware, Problem, with_cuts
@@ -39,9 +38,10 @@ from ..quantize.settings import (
     WeightSettings,
 )
 from ..quantize.support import operators_without_hardware, require_small_frames
+from .fates import Fate, Mapped, NodeMapping
 from .places import layers_without_hardware, made_on_host, nodes_without_operator
 
-__all__ = ["Fate", "Mapped", "NodeMapping", "mapped"]
+__all__ = ["mapped"]
 
 #: Looks at ever smaller rests of a model, and the time after which no further one begins.
 MOST_LOOKS, MOST_SECONDS = 12, 20.0
@@ -57,60 +57,6 @@ ASSUMED = QuantizationSettings(
 
 WITHOUT_OPERATOR = "write it with operators of ONNX, or as a function in the model"
 WITHOUT_STAGE = "`hwflow golden` runs it; for hardware, replace it in the model before the export"
-
-
-class Fate(enum.Enum):
-    """CONSTANT: done before anything runs.  NONE: there is no hardware for it, and the host cannot do it there.
-
-    UNKNOWN: it could not be looked at.
-    """
-
-    HARDWARE = "hardware"
-    HOST = "host"
-    CONSTANT = "constant"
-    NONE = "none"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class NodeMapping:
-    """One node, and why and what to do where its fate is NONE."""
-
-    index: int
-    label: str
-    name: str
-    operator: str
-    fate: Fate
-    why: str = ""
-    remedy: str = ""
-
-
-@dataclass(frozen=True)
-class Mapped:
-    """`nodes`: those of the main graph, functions inlined.  `problems` belong to no node.
-
-    `graph` is the integer graph where the model has one (its ranges are assumed); `complete` is False where not
-    everything could be looked at, and then `problems` says why.  `notes` say what was changed to map the model.
-    """
-
-    nodes: tuple[NodeMapping, ...]
-    problems: tuple[Problem, ...]
-    graph: LayerGraph | None
-    complete: bool
-    notes: tuple[str, ...] = ()
-
-    @property
-    def possible(self) -> bool:
-        """Whether the model as it stands can become hardware."""
-        return not self.problems and all(node.fate is not Fate.NONE for node in self.nodes)
-
-    @property
-    def all_problems(self) -> tuple[Problem, ...]:
-        """Those of the model as a whole, and one for each node that cannot be."""
-        return (*self.problems, *(Problem(node.label, node.why, node.remedy) for node in self.of(Fate.NONE)))
-
-    def of(self, fate: Fate) -> tuple[NodeMapping, ...]:
-        return tuple(node for node in self.nodes if node.fate is fate)
 
 
 def mapped(source: Model, shapes: Mapping[str, tuple[int, ...]], limits: Limits = DEFAULT_LIMITS,
@@ -176,7 +122,7 @@ class _Look:
         self.found: dict[int, tuple[str, str]] = {}
         self.general: list[Problem] = []
         self.complete = True
-        self._places = _Places(model.graph)
+        self._places = _NodeNames(model.graph)
 
     def node(self, index: int, why: str, remedy: str) -> None:
         self.found.setdefault(index, (why, remedy))
@@ -215,7 +161,7 @@ class _Look:
             for problem in problems:
                 if first or problem.cause is not Cause.NEIGHBOUR:  # the neighbours of a part are not the model's
                     self.add(problem)
-            smaller = _without(part, {place for p in problems if (place := _Places(part.graph).index(p.where))
+            smaller = _without(part, {place for p in problems if (place := _NodeNames(part.graph).index(p.where))
                                       is not None})
             if smaller is None:
                 return None
@@ -241,7 +187,7 @@ class _Look:
         nodes = self.model.graph.nodes
         problems = with_cuts((Problem(nodes[k].label, *words) for k, words in self.found.items()), self.source.graph)
         told = {k: (problem.why, problem.remedy) for k, problem in zip(self.found, problems, strict=True)}
-        kept, host = _kept(static), _on_host(static, quantized)
+        kept, host = _kept(static), made_on_host(static, quantized) if static else set()
         found = []
         for index, node in enumerate(nodes):
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
@@ -261,7 +207,7 @@ class _Look:
         return Mapped(tuple(found), general, quantized.graph if quantized else None, self.complete)
 
 
-class _Places:
+class _NodeNames:
     """Finds the node that a message means: by its label, its name, its results, or a name that begins so."""
 
     def __init__(self, graph: Graph) -> None:
@@ -343,15 +289,3 @@ def _without(model: Model, gone: set[int]) -> Model | None:
 def _kept(static: Model | None) -> set[str] | None:
     """The results of the nodes that constant folding leaves."""
     return None if static is None else {name for node in static.graph.nodes for name in node.outputs if name}
-
-
-def _on_host(static: Model | None, quantized: Quantized | None) -> set[tuple[str, str]]:
-    """Operator and result of what runs on the host around the hardware."""
-    if quantized is not None:
-        return made_on_host(quantized)
-    if static is None:
-        return set()
-    graph = static.graph
-    inside = host_prefix(graph, HOST_BEFORE & (QUANTIZERS | HOST_ONLY))
-    inside |= host_suffix(graph, HOST_AFTER & (LAYOUT | HOST_ONLY))
-    return {(node.op_type, name) for node in graph.nodes for name in node.outputs if name in inside}

@@ -144,12 +144,7 @@ def _with_shapes(
     layers = {} if quantized is None else {
         found.layer: found.why or f"{found.kind} has no hardware yet; the golden model runs it"
         for found in layer_problems(quantized.graph)}
-    if quantized is None:
-        inside = host_prefix(graph, HOST_BEFORE & (QUANTIZERS | HOST_ONLY))
-        inside |= host_suffix(graph, HOST_AFTER & (LAYOUT | HOST_ONLY))
-        host = {(node.op_type, name) for node in graph.nodes for name in node.outputs if name in inside}
-    else:
-        host = made_on_host(quantized)
+    host = made_on_host(model, quantized)
     found = []
     for index, node in enumerate(source.graph.nodes):
         if index in missing:
@@ -167,11 +162,16 @@ def _with_shapes(
     return tuple(found)
 
 
-def made_on_host(quantized: Quantized) -> set[tuple[str, str]]:
-    """Operator and result of the nodes around the hardware.
+def made_on_host(model: Model, quantized: Quantized | None) -> set[tuple[str, str]]:
+    """Operator and result of the nodes of `model` around the hardware; `quantized` is None where it is not known.
 
     What only a Cast gives the type of the file counts as made by the node in front of the Cast.
     """
+    if quantized is None:
+        graph = model.graph
+        inside = host_prefix(graph, HOST_BEFORE & (QUANTIZERS | HOST_ONLY))
+        inside |= host_suffix(graph, HOST_AFTER & (LAYOUT | HOST_ONLY))
+        return {(node.op_type, name) for node in graph.nodes for name in node.outputs if name in inside}
     found = set[tuple[str, str]]()
     for program in (quantized.prologue, quantized.epilogue):
         made = {name: node for node in program.graph.nodes for name in node.outputs if name}

@@ -18,7 +18,8 @@ from hwflow.onnx.rewrite.inline import inline_functions
 from hwflow.quantize import quantize
 from hwflow.quantize.problems import NoHardware
 from hwflow.report.console import Console
-from hwflow.report.mapping import Fate, Mapped, mapped
+from hwflow.report.fates import Fate, Mapped
+from hwflow.report.mapping import mapped
 from tests.e2e.command import Cli
 from tests.e2e.networks import small_network
 
