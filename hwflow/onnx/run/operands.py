@@ -11,9 +11,10 @@ import numpy as np
 
 from hwflow.onnx.dtypes import type_name
 from hwflow.onnx.errors import TensorDataError
-from hwflow.onnx.model import Array, Operand, SparseTensor
+from hwflow.onnx.limits import Limits, Meter
+from hwflow.onnx.model import Array, Graph, Operand, SparseTensor
 
-__all__ = ["as_operand", "dense", "describe", "describe_operand", "frozen", "size_of", "type_text"]
+__all__ = ["as_operand", "constants_of", "dense", "describe", "describe_operand", "frozen", "size_of", "type_text"]
 
 #: Where ONNX's names of element types differ from numpy's.
 _NAMES = {
@@ -104,3 +105,15 @@ def dense(sparse: SparseTensor) -> Array:
     else:
         array.reshape(-1)[sparse.indices] = sparse.values
     return array
+
+
+def constants_of(graph: Graph, path: str, limits: Limits) -> dict[str, Array]:
+    """All initializers as arrays that cannot be written to."""
+    found = {name: frozen(array) for name, array in graph.initializers.items()}
+    meter = Meter(limits)
+    for name, sparse in graph.sparse_initializers.items():
+        what = f"{path}/sparse_initializer '{name}'"
+        meter.tensor(sparse.shape, sparse.values.dtype, what)
+        found[name] = frozen(dense(sparse))
+        meter.hold(size_of(found[name]), what)
+    return found  # type: ignore[return-value]

@@ -22,8 +22,8 @@ import numpy as np
 from hwflow.onnx.errors import TrainingError
 from hwflow.onnx.limits import DEFAULT_LIMITS, Limits
 from hwflow.onnx.model import Array, Graph, Model, TensorType, Training, Value
-from hwflow.onnx.run.operands import describe, describe_operand, frozen
-from hwflow.onnx.run.program import Program, constants_of
+from hwflow.onnx.run.operands import constants_of, describe, describe_operand, frozen
+from hwflow.onnx.run.program import Program
 
 __all__ = ["Trainer"]
 
