@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, Union
 
@@ -21,7 +20,6 @@ from .data.given import dataset_of
 from .data.shapes import shapes_of_data
 from .flow import budget_of, settings_of_bits
 from .generation import write_rtl
-from .host.identity import DesignFacts, identity
 from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
@@ -30,8 +28,8 @@ from .quantize import Quantized, quantize, save_quantized
 from .quantize.settings import QuantizationSettings
 from .quantize.settings_file import settings_from_yaml
 from .simulation import compile_plan, run_plan
-from .synth import Board, SynthesisReport, ends_of, load_board
-from .synth import synthesize as synthesize_core
+from .synth import Board, SynthesisReport, load_board
+from .synth.design import Design, SynthesisOptions, synthesize_design
 
 __all__ = ["check", "export_model", "generate", "load", "make_plan", "measure_accuracy", "measure_layers",
            "quantize_model", "read_data", "run_golden", "simulate", "synthesize"]
@@ -164,15 +162,12 @@ def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board =
     require_plan(quantized, plan, board)
     at_once = None if jobs is None else whole_number(jobs, "jobs", 1)
     first, count = whole_number(seed, "seed", 0), whole_number(seeds, "seeds", 1)
-    aim, place = megahertz(clock, "clock"), folder_of(folder)
-    core, design = hls.lower(quantized.graph, plan, board.technology()), identity(quantized.graph, plan)
-    report = synthesize_core(core, board, place, seed=first, seeds=count, jobs=at_once, clock=aim, ends=ends_of(plan),
-                             plan=plan, identity=design)
-    key = digest(design, onnx.dumps(quantized.prologue), onnx.dumps(quantized.epilogue))
-    cached_step(place / QUANTIZED, key, lambda working: save_quantized(quantized, working))
-    facts = DesignFacts.of(quantized.graph, plan, board=board.name, baud=board.baud, clock_mhz=report.clock_mhz)
-    replace(facts, quantized=QUANTIZED).write(place)
-    return report
+    options, place = SynthesisOptions(first, count, at_once, megahertz(clock, "clock")), folder_of(folder)
+    design = Design(quantized.graph, plan, board)
+    key = digest(design.identity(), onnx.dumps(quantized.prologue), onnx.dumps(quantized.epilogue))
+    return synthesize_design(
+        design, place, options, quantized=QUANTIZED,
+        keep=lambda: cached_step(place / QUANTIZED, key, lambda working: save_quantized(quantized, working)))
 
 
 def a_model(model: object) -> Model:

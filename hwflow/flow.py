@@ -30,7 +30,6 @@ from .data.dataset import Dataset, load_dataset
 from .data.shapes import Shapes, given_shapes
 from .folders import board_folder, held
 from .generation import generate, generate_axi_stream
-from .host.identity import DesignFacts, identity
 from .layers.base import LayerGraph
 from .layers.formats import Tensor
 from .layers.forms import with_room
@@ -46,7 +45,8 @@ from .report.mapping import mapped
 from .report.warned import Warned
 from .request import Settings
 from .reweight.routed import keep_design
-from .synth import Board, SynthesisReport, ends_before_plan, ends_of, load_board, synthesize
+from .synth import Board, SynthesisReport, ends_before_plan, load_board
+from .synth.design import Design, SynthesisOptions, synthesize_design
 from .synth.netlist import make_netlist_of
 
 if TYPE_CHECKING:
@@ -301,33 +301,36 @@ class Flow:
                 runs[name] = run_plan(simulation, self.graph, self.frames, stalls=pattern, waves=waves)
         return runs
 
+    @cached_property
+    def design(self) -> Design:
+        """What becomes a netlist and a bitstream."""
+        return Design(self.graph, self.plan, self.board, self.structure)
+
+    def netlist(self) -> Path:
+        """The netlist in build/<model>/<board>/synth, made where it is not there."""
+        design = self.design
+        return make_netlist_of(design.core(), self.board, self.synthesis, apart=self.board_folder / "proof",
+                               ends=design.ends(), identity=design.identity(), clock=self.settings.clock,
+                               progress=self.console.progress)
+
     def prove(self) -> NetlistProof:
-        """The netlist in build/<model>/<board>/synth, made where it is not there, cell by cell against the golden
-        model."""
+        """The netlist, cell by cell, against the golden model."""
         from .proof import prove_netlist
 
-        settings, folder = self.settings, self.synthesis
-        core, design = hls.lower(self.structure, self.plan, self.board.technology()), identity(self.graph, self.plan)
-        netlist = make_netlist_of(core, self.board, folder, apart=self.board_folder / "proof",
-                                  ends=ends_of(self.plan), identity=design, clock=settings.clock,
-                                  progress=self.console.progress)
+        settings, netlist = self.settings, self.netlist()
         with self.console.step(f"simulate {settings.frames} frames through the pins of the netlist"):
             return prove_netlist(
-                netlist, self.board, self.graph, self.frames, identity=design, interval=self.plan.interval,
-                folder=self.board_folder / "netlist", cache=settings.build / ".cache" / "sim",
-                say=self.console.progress)
+                netlist, self.board, self.graph, self.frames, identity=self.design.identity(),
+                interval=self.plan.interval, folder=self.board_folder / "netlist",
+                cache=settings.build / ".cache" / "sim", say=self.console.progress)
 
     def synthesize(self) -> SynthesisReport:
         """The bitstream, its report and what a driver must know, in build/<model>/<board>/synth."""
-        core = hls.lower(self.structure, self.plan, self.board.technology())
         settings, folder = self.settings, self.synthesis
-        report = synthesize(core, self.board, folder, seed=settings.seed, seeds=settings.seeds, jobs=settings.jobs,
-                            clock=settings.clock, ends=ends_of(self.plan), plan=self.plan,
-                            identity=identity(self.graph, self.plan), progress=self.console.progress)
-        DesignFacts.of(self.graph, self.plan, board=self.board.name, baud=self.board.baud,
-                       clock_mhz=report.clock_mhz).write(folder)
-        keep_design(self.quantized, self.plan, folder, reweightable=settings.reweightable)
-        return report
+        options = SynthesisOptions(settings.seed, settings.seeds, settings.jobs, settings.clock)
+        return synthesize_design(
+            self.design, folder, options, quantized="../../quantized", progress=self.console.progress,
+            keep=lambda: keep_design(self.quantized, self.plan, folder, reweightable=settings.reweightable))
 
     def accuracy(self) -> Accuracy | None:
         """Float against integer model over all rows of the data, with its warnings; None without data."""

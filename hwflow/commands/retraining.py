@@ -24,7 +24,7 @@ def reweight(console: Console, settings: Settings) -> Mapping[str, Any]:
     started = time.monotonic()
     base = base_folder(settings)
     flow = Retrained(console, settings, base)
-    flow.prepare(lambda: tools_of_family(flow.board.family), lambda: flow.design)
+    flow.prepare(lambda: tools_of_family(flow.board.family), lambda: flow.routed)
     with locked(base, console.progress), flow.locked():
         report = flow.reweight()
         seconds = time.monotonic() - started

@@ -136,15 +136,16 @@ class DesignFacts:
     bytes_in: int
     bytes_out: int
     foldings: tuple[Folding, ...]
-    quantized: str = "../../quantized"
+    quantized: str
 
     @staticmethod
-    def of(graph: LayerGraph, plan: Plan, *, board: str, baud: int, clock_mhz: float) -> DesignFacts:
+    def of(graph: LayerGraph, plan: Plan, *, board: str, baud: int, clock_mhz: float,
+           quantized: str = "../../quantized") -> DesignFacts:
         """The facts of `plan` on a board whose core runs at `clock_mhz`."""
         foldings = tuple(stage.folding for stage in plan.stages)
         return DesignFacts(
             identity_of(graph, foldings), graph.name, board, baud, clock_mhz, plan.interval,
-            frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings)
+            frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings, quantized)
 
     def write(self, folder: Path) -> Path:
         """Write `identity.json` into `folder`."""

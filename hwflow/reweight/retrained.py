@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_base.files.cache import cached_step, digest
 
 from .. import hls
 from ..flow import Flow
-from ..host.identity import DesignFacts, identity
+from ..host.identity import identity
 from ..layers.base import LayerGraph
 from ..layers.forms import fitted, with_rescaling_of
 from ..layers.rescale import Requantize, Thresholds
@@ -25,9 +24,6 @@ from ..quantize.settings import OutputStage, QuantizationSettings
 from ..quantize.settings_file import UnknownName, settings_from_yaml
 from ..synth.reweight import REMEDY, ReweightReport, reweight
 from .routed import DESIGN, SETTINGS, RoutedDesign
-
-if TYPE_CHECKING:
-    from ..proof import NetlistProof
 
 __all__ = ["Retrained"]
 
@@ -49,28 +45,28 @@ class Retrained(Flow):
         self.folder = self.base / "reweighted" / self.settings.model.stem
 
     @cached_property
-    def design(self) -> RoutedDesign:
+    def routed(self) -> RoutedDesign:
         return RoutedDesign.of(self.base / self.board.name / "synth", self.board)
 
     @cached_property
     def plan(self) -> hls.Plan:
         """That of the routed design."""
-        return self.design.plan
+        return self.routed.plan
 
     @cached_property
     def choices(self) -> QuantizationSettings:
         """Those of the first model, down to the ranges and to what makes each layer's results."""
-        design = self.design
-        if not design.settings:
+        routed = self.routed
+        if not routed.settings:
             return QuantizationSettings()
-        source = design.folder / DESIGN / SETTINGS
+        source = routed.folder / DESIGN / SETTINGS
         try:
-            choices = settings_from_yaml(design.settings, str(source), self.model)
+            choices = settings_from_yaml(routed.settings, str(source), self.model)
         except UnknownName as error:
             raise AnswerIsNo(f"'{self.settings.model}' must have the layers of the first model: {error}; {REMEDY}"
                              ) from None
         stages = {layer.name: OutputStage.THRESHOLDS if isinstance(found, Thresholds) else OutputStage.MULTIPLY
-                  for layer in design.graph.layers
+                  for layer in routed.graph.layers
                   if isinstance(found := getattr(layer, "requantize", None), Requantize | Thresholds)}
         return replace(choices, layers={name: replace(layer, output_stage=stages.get(name, layer.output_stage))
                                         for name, layer in choices.layers.items()})
@@ -81,17 +77,17 @@ class Retrained(Flow):
 
         AnswerIsNo with every stage and constant that does not fit.
         """
-        design = self.design
-        wanted, comes = not design.settings, comes_quantized(self.model)
+        routed = self.routed
+        wanted, comes = not routed.settings, comes_quantized(self.model)
         if wanted != comes:
             came = {True: "quantized", False: "with real numbers"}
             raise AnswerIsNo(f"'{self.settings.model}' must come {came[wanted]}, as the first model did, not "
                              f"{came[comes]}; {REMEDY}")
         quantized = self.quantize()
-        graph, problems = fitted(quantized.graph, design.graph)
+        graph, problems = fitted(quantized.graph, routed.graph)
         if problems:
             lines = "".join(f"\n  {problem}" for problem in problems)
-            raise AnswerIsNo(f"the retrained model must fit the routed design in '{design.folder}':{lines}\n{REMEDY}")
+            raise AnswerIsNo(f"the retrained model must fit the routed design in '{routed.folder}':{lines}\n{REMEDY}")
         return graph, replace(quantized, graph=with_rescaling_of(graph, quantized.graph))
 
     @cached_property
@@ -99,18 +95,15 @@ class Retrained(Flow):
         """The model with exactly the integers that the hardware has."""
         return self.fitted[1]
 
+    @cached_property
+    def structure(self) -> LayerGraph:
+        """The graph in the form of the routed hardware."""
+        return self.fitted[0]
+
     def reweight(self) -> ReweightReport:
         """The bitstream and what a driver must know, in <board>/synth of the flow's folder."""
-        design, folder = self.design, self.synthesis
-        graph, quantized = self.fitted
-        name = identity(quantized.graph, self.plan)
-        self.keep_integers()
-        core = hls.lower(graph, self.plan, self.board.technology())
-        report = reweight(core, self.plan, name, self.board, design.folder, folder, progress=self.console.progress)
-        facts = DesignFacts.of(quantized.graph, self.plan, board=self.board.name, baud=self.board.baud,
-                               clock_mhz=report.clock_mhz)
-        replace(facts, quantized="../../integers").write(folder)
-        return report
+        return reweight(self.design, self.routed.folder, self.synthesis, quantized="../../integers",
+                        keep=self.keep_integers, progress=self.console.progress)
 
     def keep_integers(self) -> Path:
         """The integer model with its host programs, for a driver: in integers/ of the flow's folder."""
@@ -120,13 +113,6 @@ class Retrained(Flow):
         cached_step(folder, key, lambda place: save_quantized(self.quantized, place))
         return folder
 
-    def prove(self) -> NetlistProof:
-        """The netlist with the new contents, cell by cell against the golden model."""
-        from ..proof import prove_netlist
-
-        with self.console.step(f"simulate {self.settings.frames} frames through the pins of the netlist"):
-            return prove_netlist(
-                self.synthesis / "netlist" / "netlist.json", self.board, self.graph, self.frames,
-                identity=identity(self.graph, self.plan), interval=self.plan.interval,
-                folder=self.board_folder / "netlist", cache=self.settings.build / ".cache" / "sim",
-                say=self.console.progress)
+    def netlist(self) -> Path:
+        """That of the routed design with the new contents."""
+        return self.synthesis / "netlist" / "netlist.json"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,11 +18,10 @@ from typing import Any
 from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_base.files.cache import MANIFEST, cached_step, digest, is_whole
 from hwflow_base.files.target import write_atomically
-from hwflow_rtl.io import Ends
 
-from .boards import Board
 from .clock import ON_BOARD, has_pll
 from .contents import Contents, Place, filled, replaced, separated
+from .design import Design, finish_design
 from .families import FAMILIES
 from .families.base import ROUTED
 from .flow import bitstream_path, make_bitstream
@@ -30,10 +29,12 @@ from .job import Job, Progress
 from .spots import Spot, kept_spots
 from .structure import kept_structure, structure_of
 from .toolchain import tools_of_family, versions
-from .top import clocked_top, design_text, ends_of, pll_of
+from .top import clocked_top, design_text, pll_of
 
 __all__ = ["ReweightReport", "reweight"]
 
+#: The text of a routed design, in its folder.
+TEXT = "netlist/top.il"
 #: Parts of a design that a message names.
 MOST_NAMES = 8
 REMEDY = "place and route anew with `hwflow synth`; with --reweightable its hardware has room for other weights"
@@ -58,28 +59,25 @@ class ReweightReport:
         return asdict(self) | {"bitstream": str(self.bitstream), "base": str(self.base)}
 
 
-def reweight(core: Any, plan: Any, identity: bytes, board: Board, base: Path, folder: Path, *,
+def reweight(design: Design, base: Path, folder: Path, *, quantized: str, keep: Callable[[], object],
              progress: Progress = lambda text: None) -> ReweightReport:
-    """Make the bitstream of `core`, lowered from `plan`, in `folder` out of the routed design in `base`.
+    """Make the bitstream of `design` in `folder` out of the routed design in `base`; `quantized` and `keep` as of
+    `finish_design`.
 
     AnswerIsNo where the designs differ in more than contents of ROMs; HwflowError where `base` holds no routed design,
     or not that of its netlist.
     """
-    design, netlist, first = (base / name for name in ("netlist/top.il", "netlist/netlist.json", "report.json"))
-    family = FAMILIES[board.family]
-    layout = base / "layout" / family.layout
-    for path in (design, netlist, first, layout):
-        if not path.is_file():
-            raise HwflowError(f"'{base}' must hold a routed design, and lacks {path.relative_to(base)}; "
-                              "run `hwflow synth` first")
-    facts, clock_mhz = facts_of(first)
-    for step in (base / "netlist", layout.parent):
-        if not is_whole(step):
-            raise HwflowError(f"'{step}' must be as `hwflow synth` left it, but files in it were changed since; run "
-                              "`hwflow synth` again")
-    job = Job(board, folder.absolute(), tools_of_family(board.family), progress)
-    old_text = design.read_text(encoding="utf-8")
-    text, old, new = with_new_contents(base, old_text, core, board, ends_of(plan), identity, progress)
+    return finish_design(design, folder, lambda: patched(design, base, folder, progress), quantized=quantized,
+                         keep=keep)
+
+
+def patched(design: Design, base: Path, folder: Path, progress: Progress) -> ReweightReport:
+    """The netlist, layout and bitstream of `base` with the contents of `design`, in `folder`."""
+    family = FAMILIES[design.board.family]
+    layout, netlist = base / "layout" / family.layout, base / "netlist" / "netlist.json"
+    facts, clock_mhz = routed_facts(base, layout)
+    job = Job(design.board, folder.absolute(), tools_of_family(design.board.family), progress)
+    text, old, new = with_new_contents(base, design, progress)
     routed = layout.with_name(ROUTED)
     spots = kept_spots(base, routed if routed.is_file() else layout, family)
     patch_layout(job, layout, spots, old, new)
@@ -88,29 +86,49 @@ def reweight(core: Any, plan: Any, identity: bytes, board: Board, base: Path, fo
         patch_netlist(job, netlist, text, old, new)
         packing.result()
     changed = sum(old[place] != new[place] for place in new)
-    report = ReweightReport(board.name, bitstream_path(job), base, len(new), changed, clock_mhz, versions(job.tools))
+    report = ReweightReport(design.board.name, bitstream_path(job), base, len(new), changed, clock_mhz,
+                            versions(job.tools))
     write_atomically(job.folder / "report.json", json.dumps(
         facts | {"reweighted": report.to_dict(), "bitstream": str(report.bitstream)}, indent=1))
     return report
 
 
-def with_new_contents(base: Path, old_text: str, core: Any, board: Board, ends: Ends, identity: bytes,
-                      progress: Progress) -> tuple[str, Contents, Contents]:
-    """The text of the design with `core` in place of the one that is routed in `base`, and the contents of both.
+def routed_facts(base: Path, layout: Path) -> tuple[dict[str, Any], float]:
+    """What the report of the routed design in `base` says, and its clock, MHz.
+
+    HwflowError where a part of the routed design is missing, or was changed since.
+    """
+    report = base / "report.json"
+    for path in (base / TEXT, base / "netlist/netlist.json", report, layout):
+        if not path.is_file():
+            raise HwflowError(f"'{base}' must hold a routed design, and lacks {path.relative_to(base)}; "
+                              "run `hwflow synth` first")
+    facts = facts_of(report)
+    for step in (base / "netlist", layout.parent):
+        if not is_whole(step):
+            raise HwflowError(f"'{step}' must be as `hwflow synth` left it, but files in it were changed since; run "
+                              "`hwflow synth` again")
+    return facts
+
+
+def with_new_contents(base: Path, design: Design, progress: Progress) -> tuple[str, Contents, Contents]:
+    """The text of `design` on the hardware that is routed in `base`, and the contents of both: the old, the new.
 
     Where the same version of hwflow left the digest of the routed design's structure, and it is this one's, the text is
     the old one with other contents; else it is written and compared.  AnswerIsNo where more than contents differs.
     """
+    old_text = (base / TEXT).read_text(encoding="utf-8")
+    core, board, ends, name = design.core(), design.board, design.ends(), design.identity()
     clock = None if has_pll(old_text) else ON_BOARD
     old_structure, old = separated(old_text)
     kept = kept_structure(base, old_text)
     if kept:
         progress("the design's structure, without place and route")
-        found = structure_of(core, board, ends, identity=identity, pll=pll_of(board, clock))
+        found = structure_of(core, board, ends, identity=name, pll=pll_of(board, clock))
         if found.digest == kept and shape_of(found.contents) == shape_of(old):
             return filled(old_structure, found.contents), old, found.contents
     progress("the design's text, without place and route")
-    text = design_text(clocked_top(core, board, ends, identity=identity, clock=clock))
+    text = design_text(clocked_top(core, board, ends, identity=name, clock=clock))
     structure, new = separated(text)
     require_same(old_structure, structure, old, new)
     return text, old, new

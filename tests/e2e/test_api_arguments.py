@@ -146,7 +146,7 @@ def test_nothing_but_errors_of_hwflow(folder: Path, model: Model, data: Dataset,
 
     Compilers and synthesis would begin behind the checks that are meant, and take long.
     """
-    for work in ("compile_plan", "write_rtl", "synthesize_core"):
+    for work in ("compile_plan", "write_rtl", "synthesize_design"):
         monkeypatch.setattr(hwflow.api, work, begins)
     path = folder / "small.onnx"
     calls: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {

@@ -62,7 +62,7 @@ def test_what_was_kept_is_the_same_plan(first: Path) -> None:
 def test_the_retrained_model_has_its_own_weights_and_the_first_ones_scales(first: Path, tmp_path: Path) -> None:
     other = of(retrained(tmp_path / "retrained.onnx"), first)
     graph, quantized = other.fitted
-    base = other.design.graph
+    base = other.routed.graph
     assert [t.scale for t in graph.tensors.values()] == [t.scale for t in base.tensors.values()]
     assert not np.array_equal(graph.layers[0].weights, base.layers[0].weights)
     data = np.load(DATA)

@@ -18,11 +18,11 @@ import pytest
 import serial.tools.list_ports
 
 import hwflow.host
-from hwflow import api, flow, golden, onnx
+from hwflow import flow, golden, onnx
 from hwflow.host.design import load_design
 from hwflow.quantize import Quantized, quantize
 from hwflow.report.console import Console
-from hwflow.synth import load_board
+from hwflow.synth import design, load_board
 from tests.e2e.command import Cli, environment
 from tests.e2e.networks import rows_for, small_network, write_data
 from tests.host.board import Line
@@ -168,18 +168,18 @@ def test_synthesis_leaves_what_run_needs(cli, tmp_path, monkeypatch):
         made.update(more)
         return SimpleNamespace(clock_mhz=62.5)
 
-    monkeypatch.setattr(flow, "synthesize", synthesize)
+    monkeypatch.setattr(design, "synthesize", synthesize)
     settings = flow.Settings(model=Path("small.onnx"), data=Path("small.npz"), board="icebreaker")
     flow.Flow(Console(quiet=True), settings).synthesize()
     folder = Path("build/small/icebreaker/synth")
-    design = load_design(folder)
-    assert design.facts.identity == made["identity"]
-    assert design.facts.baud == load_board("icebreaker").baud
-    assert (design.facts.clock_mhz, design.facts.board) == (62.5, "icebreaker")
-    with Terminal(board_with(design.quantized, folder)) as terminal:
+    left = load_design(folder)
+    assert left.facts.identity == made["identity"]
+    assert left.facts.baud == load_board("icebreaker").baud
+    assert (left.facts.clock_mhz, left.facts.board) == (62.5, "icebreaker")
+    with Terminal(board_with(left.quantized, folder)) as terminal:
         facts = cli(*RUN, "--port", terminal.port, "--board", "icebreaker", "--json").json
     assert facts["equal"]
-    assert facts["core_frames_per_second"] == 62.5e6 / design.facts.interval
+    assert facts["core_frames_per_second"] == 62.5e6 / left.facts.interval
 
 
 def test_synthesis_from_python_leaves_what_open_needs(tmp_path, monkeypatch):
@@ -187,7 +187,7 @@ def test_synthesis_from_python_leaves_what_open_needs(tmp_path, monkeypatch):
     model, folder = small_network(), tmp_path / "synthesis"
     quantized = quantize(model, rows_for(model, 20))
     plan = hwflow.make_plan(quantized, "icebreaker")
-    monkeypatch.setattr(api, "synthesize_core", lambda *_, **more: SimpleNamespace(clock_mhz=40.0))
+    monkeypatch.setattr(design, "synthesize", lambda *_, **more: SimpleNamespace(clock_mhz=40.0))
     renamed = replace(quantized, epilogue=replace(quantized.epilogue, doc_string="another"))
     for made in (quantized, renamed):
         hwflow.synthesize(made, plan, "icebreaker", folder, clock=40.0)

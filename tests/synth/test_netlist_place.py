@@ -13,6 +13,7 @@ from hwflow.synth import load_board
 from hwflow.synth import netlist as module
 from hwflow.synth.boards import Board
 from hwflow.synth.clock import ON_BOARD
+from hwflow.synth.design import Design
 from hwflow.synth.job import Job
 from hwflow.synth.netlist import TEXT, make_netlist_of
 from hwflow.synth.reweight import reweight
@@ -66,5 +67,5 @@ def test_a_routed_design_that_was_changed_gets_no_new_weights(tmp_path: Path, da
     (base / "report.json").write_text(json.dumps({"clock_mhz": 25.0}))
     (base / damaged).write_text("junk")
     with pytest.raises(HwflowError, match=rf"{damaged.split('/')[0]}' must be as `hwflow synth` left it, but files in"):
-        reweight(None, None, bytes(8), board, base, tmp_path / "out")
+        reweight(Design(graph=None, plan=None, board=board), base, tmp_path / "out", quantized="", keep=lambda: None)
     assert not (tmp_path / "out").exists()

@@ -1,0 +1,92 @@
+"""A design, and what every way to its bitstream ends with: `identity.json`, which names the design to a driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from hwflow_rtl.core import Core
+from hwflow_rtl.io import Ends
+
+from ..hls import Plan, lower
+from ..host.identity import DesignFacts, identity
+from ..layers.base import LayerGraph
+from .boards import Board
+from .flow import synthesize
+from .job import Progress
+from .report import SynthesisReport
+from .top import ends_of
+
+__all__ = ["Design", "SynthesisOptions", "finish_design", "synthesize_design"]
+
+
+@dataclass(frozen=True)
+class Design:
+    """A plan with its weights, for a board.
+
+    `graph` has the integers, which the identity is made of.  `structure` is the graph in the form of the hardware where
+    that is another one: with room for other weights.
+    """
+
+    graph: LayerGraph
+    plan: Plan
+    board: Board
+    structure: LayerGraph | None = None
+
+    def core(self) -> Core:
+        """The hardware, in the primitives of the board's family; made anew by every call."""
+        return lower(self.structure or self.graph, self.plan, self.board.technology())
+
+    def ends(self) -> Ends:
+        """The inputs and outputs of the core."""
+        return ends_of(self.plan)
+
+    def identity(self) -> bytes:
+        """What names the design to the host (docs/host-link.md)."""
+        return identity(self.graph, self.plan)
+
+
+@dataclass(frozen=True)
+class SynthesisOptions:
+    """How a design is placed and routed; `synthesize` says what each means."""
+
+    seed: int = 1
+    seeds: int = 1
+    jobs: int | None = None
+    clock: float | str | None = None
+
+
+class _Report(Protocol):
+    @property
+    def clock_mhz(self) -> float: ...
+
+
+Report = TypeVar("Report", bound=_Report)
+
+
+def finish_design(design: Design, folder: Path, make: Callable[[], Report], *, quantized: str,
+                  keep: Callable[[], object]) -> Report:
+    """The report of `make`, which puts the bitstream of `design` into `folder`.
+
+    `keep` saves what belongs to the bitstream; then `identity.json` says which design it is, and that its integer model
+    is in the folder `quantized`, a path from `folder`.  That file is the last one: what it names is there.
+    """
+    report = make()
+    keep()
+    DesignFacts.of(design.graph, design.plan, board=design.board.name, baud=design.board.baud,
+                   clock_mhz=report.clock_mhz, quantized=quantized).write(folder)
+    return report
+
+
+def synthesize_design(design: Design, folder: Path, options: SynthesisOptions, *, quantized: str,
+                      keep: Callable[[], object], progress: Progress = lambda text: None) -> SynthesisReport:
+    """The bitstream of `design` in `folder` by place and route; errors as of `synthesize`, the rest as `finish_design`.
+    """
+    def make() -> SynthesisReport:
+        return synthesize(design.core(), design.board, folder, seed=options.seed, seeds=options.seeds,
+                          jobs=options.jobs, clock=options.clock, ends=design.ends(), identity=design.identity(),
+                          plan=design.plan, progress=progress)
+
+    return finish_design(design, folder, make, quantized=quantized, keep=keep)
