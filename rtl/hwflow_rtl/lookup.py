@@ -14,6 +14,7 @@ from .stream.queue import Queue
 from .stream.streams import link, stream_of
 from .stream.times import StageTimes, Times
 from .vendor.base import Resources, Technology
+from .vendor.fitted import fitted
 
 __all__ = ["LookupStage"]
 
@@ -74,7 +75,7 @@ class LookupStage(wiring.Component):
         rom = technology.rom_cost(width=Shape.cast(shape_out).width, depth=1 << Shape.cast(shape_in).width)
         roms = sum((rom for _ in range(lanes)), Resources())
         queue = Queue.cost(width=Shape.cast(shape_out).width * lanes, depth=queue_depth(technology))
-        return roms + queue + Resources(lut=8, ff=4 + technology.timing.rom)
+        return roms + queue + fitted("LookupStage") + Resources(ff=technology.timing.rom)
 
     def model(self, beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """[beats, lanes] to [beats, lanes]."""

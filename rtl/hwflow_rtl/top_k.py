@@ -19,6 +19,7 @@ from .stream.queue import Queue
 from .stream.streams import stream_of
 from .stream.times import StageTimes, Times, in_turn
 from .vendor.base import Resources, Technology
+from .vendor.fitted import fitted
 
 __all__ = ["MOST", "TopKStage"]
 
@@ -106,9 +107,9 @@ class TopKStage(wiring.Component):
         matches, levels = lanes - 1, ceil_log2(lanes)
         index = adder_luts(base, technology) if lane else 0
         width = k * Shape.cast(output).width
-        return results_of(channels, lanes, technology).cost(width) + Resources(
+        return results_of(channels, lanes, technology).cost(width) + fitted("TopKStage") + Resources(
             lut=matches * (compare + bits + lane) + k * compare + (k - 1) * 2 * carried + k * index + base,
-            ff=matches * (bits + lane) + levels * (base + 3) + k * (carried + 1) + width + 2 * base + 4)
+            ff=matches * (bits + lane) + levels * (base + 3) + k * (carried + 1) + width + 2 * base)
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, k]; frames are [n, height, width, channels]."""

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from ..core import port_names
 from ..stream.streams import payload_of
 from ..vendor.base import Resources
+from ..vendor.fitted import fitted
 from .core_crossing import RESTART_CYCLES
 from .frame_bytes import End, Ends, checked_ends, streams_of
 from .uart import bytes_of
@@ -68,10 +69,10 @@ class AxiStreamTop(wiring.Component):
     @staticmethod
     def cost(ends: Ends) -> Resources:
         """Estimate of what stands around the core."""
-        total = Resources(lut=8, ff=9)  # the reset and the error
+        total = fitted("AxiCore")
         for end in (*ends.inputs, *ends.outputs):
             count = (end.elements // end.lanes).bit_length()
-            total += RegisterSlice.cost(width=end.lanes * end.width + 1) + Resources(lut=count + 2, ff=count)
+            total += RegisterSlice.cost(width=end.lanes * end.width + 1) + fitted("AxiCore end", count_bits=count)
         return total
 
     def elaborate(self, platform):
@@ -156,7 +157,7 @@ class RegisterSlice(wiring.Component):
     @staticmethod
     def cost(*, width: int) -> Resources:
         """Of words of `width` bits."""
-        return Resources(lut=width + 3, ff=2 * width + 2)
+        return fitted("RegisterSlice", word_bits=width)
 
     def elaborate(self, platform):
         m = Module()

@@ -13,6 +13,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..stream.streams import link
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .clocking import Clocking
 from .core_crossing import CoreCrossing
 from .frame_bytes import End, Ends, FrameBytes
@@ -74,8 +75,7 @@ class BoardTop(wiring.Component):
 
         Of a core with several inputs or outputs a whole frame of all but one input and one output waits in a queue.
         """
-        lines_and_leds = Resources(lut=111, ff=80)
-        around = HostLink.cost(technology) + CoreCrossing.cost() + Clocking.cost() + lines_and_leds
+        around = HostLink.cost(technology) + CoreCrossing.cost() + Clocking.cost() + fitted("BoardTop")
         return around if ends is None else around + FrameBytes.cost(ends, technology)
 
     @property

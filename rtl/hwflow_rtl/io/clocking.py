@@ -8,6 +8,7 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from ..vendor.pll import PllSettings, Wire, exact
 
 __all__ = ["RESET_CYCLES", "Clocking"]
@@ -71,7 +72,7 @@ class Clocking(wiring.Component):
     @staticmethod
     def cost() -> Resources:
         """The counter of the reset and the synchronizers."""
-        return Resources(lut=20, ff=RESET_CYCLES.bit_length() + 9)
+        return fitted("Clocking") + Resources(ff=RESET_CYCLES.bit_length())
 
     @property
     def sync_mhz(self) -> float:

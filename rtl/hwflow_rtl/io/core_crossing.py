@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..stream.streams import link, stream_of
 from ..vendor.base import Resources
+from ..vendor.fitted import fitted
 from .link_bytes import ByteCrossing
 from .uart import BYTE
 
@@ -53,7 +54,7 @@ class CoreCrossing(wiring.Component):
     @staticmethod
     def cost() -> Resources:
         """Both crossings, and the count of the cycles of a restart."""
-        return Resources(lut=24, ff=26)
+        return fitted("CoreCrossing")
 
     def elaborate(self, platform):
         m = Module()

@@ -14,6 +14,7 @@ from ..stream.gearbox import Gearbox
 from ..stream.queue_choice import QueueChoice, chosen_for_spram, make_queue
 from ..stream.streams import link, payload_of, stream_of
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .uart import BYTE, bytes_of
 
 __all__ = ["End", "Ends", "FrameBytes"]
@@ -104,7 +105,7 @@ class FrameBytes(wiring.Component):
         for end in (*ends.inputs, *ends.outputs):
             total += Gearbox.cost(width=8, lanes_in=1, lanes_out=end.lanes * bytes_of(unsigned(end.width)))
         for queue in ends.queues(technology):
-            total += queue.cost + Resources(lut=25, ff=8)  # whose turn it is
+            total += queue.cost + fitted("FrameBytes queue")
         return total
 
     @property

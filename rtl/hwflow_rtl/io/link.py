@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..stream.streams import link, stream_of
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .link_bytes import Deframer, Framer
 from .link_queues import ROOM, DataQueue, ResultQueue
 from .link_receiver import PacketReceiver
@@ -59,7 +60,7 @@ class HostLink(wiring.Component):
     def cost(technology: Technology) -> Resources:
         """LUT and FF as synthesized, RAM exact."""
         ram = technology.ram_cost(width=8, depth=ROOM).ram
-        return Resources(lut=500, ff=330, ram=2 * ram)
+        return fitted("HostLink") + Resources(ram=2 * ram)
 
     def elaborate(self, platform):
         m = Module()

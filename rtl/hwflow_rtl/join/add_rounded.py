@@ -17,6 +17,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from ..multiply.products import TABLE_INPUTS, Operand, table
 from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology, price
+from ..vendor.fitted import fitted
 from .tree import SumPlan, Term, holding, signed_digits, trailing_zeros
 
 __all__ = ["RoundedSum", "rounded_half_even"]
@@ -212,8 +213,8 @@ class RoundedSum:
         above, result = holding(low >> self.drop, high >> self.drop).width, self.output.width
         compare = 0 if is_mask(self.high - self.low) else adder_luts(above, technology)
         moves = result if self.low % (1 << (result - 1)) else 0
-        tail = Resources(lut=self.drop // 3 + above // 3 + compare + moves + result + 4,
-                         ff=above + -(-self.drop // OR_BITS) + 2 * result + 2)
+        tail = Resources(lut=compare + moves + result, ff=above + -(-self.drop // OR_BITS) + 2 * result)
+        tail += fitted("RoundedSum", dropped_bits=self.drop, result_bits=above)
         return tail + self.ways.cost([operand.width for operand in self.operands], technology)
 
     def build(self, m: Module, values: Sequence[Value], name: str) -> Value:

@@ -22,6 +22,7 @@ from ..stream.queue import Queue
 from ..stream.streams import link
 from ..stream.times import Times
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 
 __all__ = ["Feed", "Hold", "Replay"]
 
@@ -92,7 +93,7 @@ class Hold(wiring.Component):
     @staticmethod
     def cost(*, width: int, repeats: int) -> Resources:
         bits = (repeats - 1).bit_length() + 1
-        return Queue.cost(width=width, depth=2) + Resources(lut=2 * bits, ff=bits)
+        return Queue.cost(width=width, depth=2) + fitted("Hold", counter_bits=bits)
 
     def elaborate(self, platform):
         m = Module()
@@ -171,8 +172,8 @@ class Replay(wiring.Component):
         counters = (words - 1).bit_length() + (repeats - 1).bit_length() + 2
         memory = technology.ram_cost(width=width, depth=1 << address)
         queue = Queue.cost(width=width, depth=Replay.depth(technology))
-        return memory + queue + Resources(
-            lut=2 * counters + 8 * address + 16, ff=counters + 4 * address + 6 + technology.timing.ram)
+        return (memory + queue + fitted("Replay", counter_bits=counters, address_bits=address)
+                + Resources(ff=technology.timing.ram))
 
     def elaborate(self, platform):
         m = Module()

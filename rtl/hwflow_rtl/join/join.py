@@ -19,6 +19,7 @@ from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times, in_turn
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .feed import Feed
 
 __all__ = ["JoinFunction", "JoinShape", "JoinStage", "Tabled", "TabledFunction"]
@@ -185,7 +186,7 @@ class JoinStage(wiring.Component):
     @staticmethod
     def cost(*, shape: JoinShape, function: JoinFunction, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated."""
-        total = Resources(lut=8, ff=8)
+        total = fitted("JoinStage")
         feeds = shape.feeds(technology, function.begins_in_tables)
         for feed, lanes, operand in zip(feeds, shape.lanes_in, function.operands, strict=True):
             total += feed.cost(lanes * operand.width)
@@ -195,7 +196,7 @@ class JoinStage(wiring.Component):
         inner = lane_latency(function, technology)
         depth = queue_depth(inner)
         queue = Queue.cost(width=shape.lanes * function.output.width, depth=depth, technology=technology)
-        return total + queue + CreditCounter.cost(words=depth) + Resources(lut=2, ff=2 + inner)
+        return total + queue + CreditCounter.cost(words=depth) + Resources(ff=inner)
 
     def model(self, *inputs: IntArray) -> IntArray:
         """Codes of whole frames, [beats, lanes] of each input, to [beats, lanes] of the output."""

@@ -18,6 +18,7 @@ from ..stream.times import Times
 from ..stream.word_join import spaced
 from ..vendor.base import Resources, Technology
 from ..vendor.blocks import lut_ram_cost
+from ..vendor.fitted import fitted
 from ..window.shape import WindowShape
 
 __all__ = ["PatchTimes", "RowPatch"]
@@ -97,18 +98,18 @@ class RowPatch(wiring.Component):
         """For words of `width` bits: LUT and FF estimated; RAM exact."""
         masked = sum(bool(((taps < 0) | (taps >= shape.width)).any()) for taps in shape.columns_at().T)
         counters = 3 * shape.width.bit_length() + 3 * (shape.words - 1).bit_length()
-        total = Queue.cost(width=shape.kernel[1] * width, depth=RowPatch.WAITING) + Resources(
-            lut=counters + 3 * masked + 36, ff=counters + 8)
+        total = (Queue.cost(width=shape.kernel[1] * width, depth=RowPatch.WAITING)
+                 + fitted("RowPatch", counter_bits=counters, masked_taps=masked))
         places, bits = shape.dilation[1] * shape.words, (shape.kernel[1] - 1) * width
         if places <= RowPatch.shift_depth(technology) or not bits:
             return total + Resources(ff=places * bits)
-        address = ceil_log2(places)
+        total += fitted("RowPatch in memory", address_bits=ceil_log2(places))
         if not RowPatch.in_blocks(places, technology):
             tables = lut_ram_cost(bits, places, LUTS_OF_16X4).lut
-            return total + Resources(lut=5 * address + tables, ff=2 * address + 1 + bits)
+            return total + Resources(lut=tables, ff=bits)
         latency = technology.timing.ram
         return (total + technology.ram_cost(width=bits, depth=places - latency)
-                + Resources(lut=5 * address + latency * bits, ff=2 * address + 1 + (latency + 1) * bits))
+                + Resources(lut=latency * bits, ff=(latency + 1) * bits))
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """[n, height, width, words * lanes] to [n, height, out_width, words * kernel columns * lanes]."""

@@ -20,6 +20,7 @@ from ..stream.pipeline import adder_luts
 from ..stream.queue import Queue
 from ..stream.word_join import WordJoin
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from ..window.window import Window, WindowShape
 from .row_patch import RowPatch
 
@@ -370,9 +371,9 @@ class MatrixShape:
         per_row = Resources(lut=adders + (width if self.drain > 1 else 0), ff=registers)
         # Of the words of several groups each bank passes on what the next ones need: half of them, all in all.
         activations = self.word_lanes * self.element.width // (2 if self.parallel > 1 else 1)
-        per_hop = Resources(ff=activations + address + 3
-                            + (width if self.drain > 1 else self.output.width * banks // 2))
-        control = Resources(lut=2 * address + 20, ff=address + self.bank_latency(technology) * 3 + 12)
+        per_hop = fitted("MatrixArray hop") + Resources(
+            ff=activations + address + (width if self.drain > 1 else self.output.width * banks // 2))
+        control = fitted("MatrixArray", address_bits=address, latency=self.bank_latency(technology))
         return blocks + control + times(self.rows, per_row) + times(banks - 1, per_hop)
 
     def front_cost(self, technology: Technology) -> Resources:

@@ -19,6 +19,7 @@ from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times, in_turn
 from ..stream.word_join import WordJoin, spaced
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from ..window.window import Window
 from .array import MatrixArray
 from .row_patch import PatchTimes, RowPatch
@@ -105,7 +106,7 @@ class MatrixStage(wiring.Component):
         total = shape.front_cost(technology) + shape.array_cost(technology) + lanes.cost
         depth = max(2, shape.queue_depth(technology, MatrixStage.rescaling_latency(shape, rescaling, technology)))
         queue = Queue.cost(width=shape.output.width * shape.out_lanes, depth=depth, technology=technology)
-        return total + queue + Resources(lut=12, ff=depth.bit_length())
+        return total + queue + fitted("MatrixStage", level_bits=depth.bit_length())
 
     def model(self, frames: IntArray) -> IntArray:
         """[n, height, width, channels] as they are on `i` to the beats of `o`, [beats, out_lanes]."""

@@ -20,6 +20,7 @@ from ..rescale.numbers import shape_range
 from ..stream.pipeline import Nest, adder_luts, delay, flip_flops
 from ..stream.times import Times
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from ..window.shape import WindowShape
 
 __all__ = ["Combine", "Fold", "FoldShape", "Folds", "add", "larger"]
@@ -147,7 +148,8 @@ class Fold(wiring.Component):
              technology: Technology) -> Resources:
         """For words of `width` bits in `lanes`, made of words of `came` bits.  RAM exact, LUT and FF estimated."""
         counters = Nest.bits((period if count > 1 else 1, count))
-        control = Resources(lut=2 * width + lanes * adder_luts(0, technology) + 2 * counters, ff=width + counters + 2)
+        control = fitted("Fold", counter_bits=counters) + Resources(
+            lut=2 * width + lanes * adder_luts(0, technology), ff=width)
         if count == 1 or Fold.in_registers(width, period, technology):
             old = (period - 1) * width if count > 1 else 0
             return control + flip_flops(old, old, technology)
@@ -155,8 +157,8 @@ class Fold(wiring.Component):
         late = width + wait * (came + 3) + (wait + 1) * address + 1
         if sums:  # what does not count is 0 before it comes to the adder
             control = Resources(lut=control.lut - width, ff=control.ff)
-        return (control + technology.ram_cost(width=width, depth=period) + Resources(lut=2 * address, ff=address)
-                + flip_flops(late, late, technology))
+        return (control + technology.ram_cost(width=width, depth=period)
+                + fitted("Fold in memory", address_bits=address) + flip_flops(late, late, technology))
 
     def elaborate(self, platform):
         m = Module()
@@ -252,7 +254,7 @@ class Folds(wiring.Component):
         if shape.has_rests:
             counts += [window.width * window.words, window.height]
         frame = Nest.bits(counts)
-        total = Resources(lut=3 * frame + 8, ff=frame + came + 2 + shape.has_rests)
+        total = fitted("Folds", counter_bits=frame) + Resources(ff=came + shape.has_rests)
         sums = width > came  # other partial results are as wide as what they are made of
         for n, (period, count) in enumerate(shape.loops):
             total += Fold.cost(width=width, came=width if n else came, period=period, count=count, lanes=lanes,

@@ -23,6 +23,7 @@ from ..stream.queue import Queue
 from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times, in_turn
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from ..window.shape import WindowShape
 from .fold import Folds, FoldShape, add, larger
 from .results import Results, drain, parts_of, rescaled
@@ -254,10 +255,11 @@ class FoldAveragePoolStage(wiring.Component):
         schedule, results = planned(window, lanes, accumulator, rescaling, output, out_lanes, technology)
         resources = Folds.cost(schedule.shape, schedule.width, lanes * Shape.cast(element).width, lanes, technology)
         if schedule.parts > 1:
-            resources += Resources(lut=schedule.width + schedule.parts + 6, ff=schedule.width + schedule.parts + 6)
+            resources += Resources(lut=schedule.width, ff=schedule.width)
+            resources += fitted("AveragePoolStage", parts=schedule.parts)
         if not schedule.steady:
             resources += Queue.cost(width=schedule.width, depth=schedule.waiting, technology=technology)
-            resources += Resources(lut=3 * schedule.waiting.bit_length(), ff=schedule.waiting.bit_length() + 4)
+            resources += fitted("FoldAveragePoolStage waiting", level_bits=schedule.waiting.bit_length())
         for part in parts_of(rescaling, window, lanes, out_lanes):
             resources += part.cost(accumulator=Shape.cast(accumulator), output=Shape.cast(output),
                                    interval=schedule.step, technology=technology)

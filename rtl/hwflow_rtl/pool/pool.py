@@ -18,6 +18,7 @@ from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from ..window.window import Window, WindowShape
 from .results import Results, drain, parts_of, rescaled
 
@@ -199,7 +200,7 @@ class AveragePoolStage(wiring.Component):
         resources = Window.cost(shape=window, width=lanes * Shape.cast(element).width, technology=technology,
                                 interval=schedule.parts)
         resources += Resources(lut=total + (total if schedule.parts > 1 else 0), ff=total * (1 + (schedule.parts > 1)))
-        resources += Resources(lut=schedule.parts + 6, ff=schedule.parts + 6)
+        resources += fitted("AveragePoolStage", parts=schedule.parts)
         latency = 0
         arguments = {"accumulator": Shape.cast(accumulator), "output": Shape.cast(output), "interval": schedule.step,
                      "technology": technology}

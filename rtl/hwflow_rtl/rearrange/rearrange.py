@@ -15,6 +15,7 @@ from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from ..window.window import sum_with_carry
 from .shape import RearrangeShape
 from .walk import Walker
@@ -85,7 +86,7 @@ class RearrangeStage(wiring.Component):
         return (technology.ram_cost(width=width, depth=depth)
                 + Walker.cost(shape=shape, technology=technology)
                 + Queue.cost(width=width, depth=queue, technology=technology)
-                + Resources(lut=chains + masks + 22, ff=sum(counters) + 13))
+                + fitted("RearrangeStage") + Resources(lut=chains + masks, ff=sum(counters)))
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""

@@ -13,6 +13,7 @@ from ..stream.queue import Queue
 from ..stream.streams import link, payload_of, stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .shape import RearrangeShape
 from .walk import Walker
 
@@ -65,7 +66,7 @@ class SelectionStage(wiring.Component):
         """For words of `width` bits.  RAM exact, LUT and FF estimated."""
         bits = lack_of(shape).width
         return (Walker.cost(shape=shape, technology=technology) + Queue.cost(width=width, depth=DEPTH)
-                + Resources(lut=adder_luts(bits, technology) + 6, ff=bits + 6))
+                + fitted("SelectionStage") + Resources(lut=adder_luts(bits, technology), ff=bits))
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""

@@ -19,6 +19,7 @@ from amaranth.utils import ceil_log2
 
 from ..stream.pipeline import Nest, delay, prefetched
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .shape import Axis, RearrangeShape
 
 __all__ = ["AxisTable", "Walker"]
@@ -175,8 +176,7 @@ class Walker(wiring.Component):
         latency, bits = Walker.latency_of(tables, technology), Walker.distinct_bits(shape)
         counters = sum((count - 1).bit_length() for table in tables for count in table.counts if count > 1)
         runs = sum(len(table.ends) - 1 for table in tables)
-        total = Resources(lut=2 * counters + 6 * runs + (latency + 1) * bits * 4 // 3,
-                          ff=counters + (latency + 1) * bits)
+        total = fitted("Walker", counter_bits=counters, runs=runs, described_bits=(latency + 1) * bits)
         for table in tables:
             if table.in_rom:
                 total += technology.rom_cost(width=table.width, depth=table.size)

@@ -11,6 +11,7 @@ from amaranth.hdl import Shape, signed, unsigned
 from ..multiply.shift_add import ShiftAdd
 from ..multiply.shift_add_digits import DigitShiftAdd
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .numbers import RequantizerNumbers
 
 __all__ = [
@@ -169,17 +170,16 @@ class RequantizerPlan:
         factor = numbers.factor_bits if "factor" in numbers.stored else 0
         halves = numbers.halves_after(0).width
         resources = Resources(
-            lut=self.bias_adder + 3 * result // 2 + 2 * numbers.output.width
-            + (numbers.drop // 3 if numbers.rounding.needs_rest else 0) + 4,
-            ff=self.lead * numbers.accumulator.width + total + factor + extra + halves + result
-            + 2 * numbers.output.width + self.latency + 4)
+            lut=self.bias_adder,
+            ff=self.lead * numbers.accumulator.width + total + factor + extra + halves + result + self.latency)
+        resources += fitted("Requantizer", result_bits=result, output_bits=numbers.output.width,
+                            dropped_bits=numbers.drop if numbers.rounding.needs_rest else 0)
         if numbers.stored:
-            counter = (numbers.channels - 1).bit_length()
             resources += technology.rom_cost(width=numbers.word_bits, depth=numbers.channels)
-            resources += Resources(lut=2 * counter, ff=counter)
+            resources += fitted("Rescaling channel", counter_bits=(numbers.channels - 1).bit_length())
         for number in range(self.shifts):
             width = numbers.halves_after((number + 1) * SHIFT_BITS).width
-            resources += Resources(lut=2 * width + 4, ff=width + extra + 1)
+            resources += fitted("Requantizer shift", value_bits=width) + Resources(ff=width + extra)
         if isinstance(self.multiplier, ShiftAddArguments):
             resources += self.shift_add.cost(**self.multiplier)
         elif self.multiplier is not None:

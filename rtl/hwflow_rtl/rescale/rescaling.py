@@ -16,6 +16,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..stream.pipeline import Nest
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 
 __all__ = ["LaneUnits", "Order", "Rescaling", "RescalingUnit", "count_channels"]
 
@@ -57,7 +58,7 @@ class Order:
         place = (self.depth - 1).bit_length()
         counters = sum((size - 1).bit_length() + 1 for size in (self.channels, len(self.columns), len(self.rows)))
         edges = sum(len(classes) - max(Counter(classes).values()) for classes in (self.rows, self.columns))
-        return Resources(lut=3 * place + 2 * counters + edges, ff=2 * place + counters)
+        return fitted("ElementOrder", place_bits=place, counter_bits=counters, edges=edges)
 
     def count(self, m: Module, valid: Value) -> Value:
         """Place of the constants of the value that comes with `valid`: a register.

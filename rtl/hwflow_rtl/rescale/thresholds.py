@@ -12,6 +12,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology, price
+from ..vendor.fitted import fitted
 from .numbers import shape_range, union
 from .rescaling import Order, Rescaling, RescalingUnit, count_channels
 
@@ -265,7 +266,7 @@ class ThresholdPlan:
         technology, sum_bits, channel = self.technology, self.accumulator.width, (len(self.rows) - 1).bit_length()
         comparator = Resources(lut=adder_luts(max(sum_bits, self.shape.width) + 1, technology), ff=1)
         total = Resources(lut=self.output.width if self.low else 0, ff=self.output.width + self.latency)
-        total += Resources(lut=2 * channel, ff=channel)
+        total += fitted("Rescaling channel", counter_bits=channel)
         for table in self.tables:
             width = self.shape.width * len(self.stored(table))
             total += technology.rom_cost(width=width, depth=len(table)) if width else Resources()

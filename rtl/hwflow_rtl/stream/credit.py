@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources
+from ..vendor.fitted import fitted
 
 __all__ = ["CreditCounter"]
 
@@ -39,9 +40,8 @@ class CreditCounter(wiring.Component):
     def cost(*, words: int, take: int = 1, give: int = 1) -> Resources:
         """LUT and FF estimated."""
         if take == give == 1 and words <= CreditCounter.FEW:
-            return Resources(lut=words + 2, ff=words)
-        bits = words.bit_length() + 1
-        return Resources(lut=2 * bits, ff=bits)
+            return fitted("CreditCounter in one-hot bits", words=words)
+        return fitted("CreditCounter", bits=words.bit_length() + 1)
 
     def elaborate(self, platform):
         if self.take == self.give == 1 and self.words <= self.FEW:

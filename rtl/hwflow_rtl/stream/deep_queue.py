@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .credit import CreditCounter
 from .pipeline import delay
 from .queue import Queue
@@ -75,7 +76,7 @@ class DeepQueue(wiring.Component):
         front = DeepQueue.front_of(technology)
         count = ceil_log2(depth - front + 1)
         return (technology.ram_cost(width=width, depth=depth - front) + Queue.cost(width=width, depth=front)
-                + Resources(lut=8 * count + 16, ff=3 * count + technology.timing.ram + 8))
+                + fitted("DeepQueue", level_bits=count) + Resources(ff=technology.timing.ram))
 
     def elaborate(self, platform):
         m = Module()

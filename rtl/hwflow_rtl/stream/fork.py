@@ -9,6 +9,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .queue_choice import QueueChoice, make_queue
 from .streams import link
 from .times import Times
@@ -69,7 +70,7 @@ class Fork(wiring.Component):
         """Of words of `width` bits: LUT and FF estimated, RAM exact."""
         return sum((Fork.choice(width=width, depth=depth, technology=technology, spram=each).cost
                     for depth, each in zip(depths, spram or [False] * len(depths), strict=True)),
-                   Resources(lut=8 * len(depths)))
+                   fitted("Fork", readers=len(depths)))
 
     def elaborate(self, platform):
         m = Module()

@@ -11,6 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .pipeline import flip_flops
 from .queue import Queue
 from .streams import link, payload_of, stream_of
@@ -66,13 +67,15 @@ class Gearbox(wiring.Component):
             parts = lanes_out // lanes_in
             skid = Queue.cost(width=width * lanes_in, depth=Gearbox.SKID, technology=technology)
             word = width * lanes_out
-            return skid + Resources(lut=parts + 5) + flip_flops(word + parts + 1, word, technology)
+            control = fitted("Gearbox to wider words", parts=parts)
+            return skid + Resources(lut=control.lut) + flip_flops(word + control.ff, word, technology)
         if lanes_in % lanes_out == 0:
             parts = lanes_in // lanes_out
             skid = Queue.cost(width=width * lanes_out, depth=Gearbox.SKID, technology=technology)
             kept = width * lanes_out
-            return (skid + Resources(lut=width * (lanes_in - lanes_out) + parts + 2)
-                    + flip_flops(width * lanes_in + parts, kept, technology))
+            control = fitted("Gearbox to narrower words", parts=parts)
+            return (skid + Resources(lut=control.lut + width * (lanes_in - lanes_out))
+                    + flip_flops(control.ff + width * lanes_in, kept, technology))
         both = lcm(lanes_in, lanes_out)
         return (Gearbox.cost(width=width, lanes_in=lanes_in, lanes_out=both, technology=technology)
                 + Gearbox.cost(width=width, lanes_in=both, lanes_out=lanes_out, technology=technology))

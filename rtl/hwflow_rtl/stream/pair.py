@@ -7,6 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources
+from ..vendor.fitted import fitted
 from .queue import used_places
 
 __all__ = ["Pair"]
@@ -26,7 +27,7 @@ class Pair(wiring.Component):
     @staticmethod
     def cost(*, width: int) -> Resources:
         """Of words of `width` bits, estimated."""
-        return Resources(lut=width + 6, ff=2 * width + 4)
+        return fitted("Pair", word_bits=width)
 
     def elaborate(self, platform):
         m = Module()

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .credit import CreditCounter
 from .deep_queue import counted, pointer
 from .pipeline import delay
@@ -27,7 +28,7 @@ class Front(Queue):
     @staticmethod
     def cost(*, width: int, depth: int, technology: Technology | None = None) -> Resources:
         """Estimated."""
-        return Resources(lut=(depth - 1) * width + 2 * depth, ff=depth * (width + 1))
+        return fitted("PairedQueue front", words=depth) + Resources(lut=(depth - 1) * width, ff=depth * (width + 1))
 
 
 class PairedQueue(wiring.Component):
@@ -87,9 +88,9 @@ class PairedQueue(wiring.Component):
         """Of words of `width` bits: LUT and FF estimated, RAM exact; ValueError where the family has no such RAM."""
         rows = -(-depth // 2)
         places, count = ceil_log2(rows), ceil_log2(depth + 1)
-        control = Resources(lut=3 * places + 4 * count + 60, ff=2 * places + 3 * count + 45)
-        words = Resources(lut=9 * width // 2, ff=5 * width) + Front.cost(width=width, depth=PairedQueue.FRONT)
-        return technology.single_port_ram_cost(width=width, depth=rows) + control + words
+        return (technology.single_port_ram_cost(width=width, depth=rows)
+                + Front.cost(width=width, depth=PairedQueue.FRONT)
+                + fitted("PairedQueue", address_bits=places, level_bits=count, word_bits=width))
 
     def elaborate(self, platform):
         m = Module()

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .pipeline import adder_luts, flip_flops
 
 __all__ = ["Queue", "has_tables", "used_places"]
@@ -64,20 +65,22 @@ class Queue(wiring.Component):
     def cost(*, width: int, depth: int, technology: Technology | None = None) -> Resources:
         """Of words of `width` bits: LUT and FF estimated; RAM exact, and 0 without a technology."""
         if depth <= Queue.SHIFT_DEPTH:
-            return Resources(lut=(depth - 1) * width + 3 * depth) + flip_flops(depth * (width + 1), width, technology)
+            return (Resources(lut=(depth - 1) * width) + fitted("Queue in registers", words=depth)
+                    + flip_flops(depth * (width + 1), width, technology))
         count = ceil_log2(depth + 1)
         if technology is not None and not has_tables(technology):
             # The block gives a word late: what is written meanwhile is kept beside it.
             blocks = technology.ram_cost(width=width, depth=1 << ceil_log2(depth)).ram
-            return (Resources(lut=7 * count + width + 4, ram=blocks)
-                    + flip_flops(2 * width + 4 * count + 6, 2 * width + 8, technology))
+            control = fitted("Queue in blocks", level_bits=count)
+            return (Resources(lut=control.lut + width, ram=blocks)
+                    + flip_flops(control.ff + 2 * width, 2 * width + 8, technology))
         # Up to four bits are counted in tables, more in carry chains.
         chains = 4 * adder_luts(0, technology) if technology is not None and count > 4 else 0
         blocks = -(-(1 << ceil_log2(depth)) // 16)
         # A TRELLIS_DPR16X4 takes four tables and a write slice.
         table = 6 if technology is None else technology.ram_cost(width=4, depth=16).lut
-        return Resources(lut=7 * count + chains + blocks * -(-width // 4) * table + (blocks - 1) * width,
-                         ff=3 * count + 3 + width)
+        return fitted("Queue in tables", level_bits=count) + Resources(
+            lut=chains + blocks * -(-width // 4) * table + (blocks - 1) * width, ff=width)
 
     @staticmethod
     def model(beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

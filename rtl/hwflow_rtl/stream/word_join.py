@@ -9,6 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources
+from ..vendor.fitted import fitted
 from .pipeline import Nest
 from .queue import Queue
 from .streams import link, payload_of, stream_of
@@ -84,7 +85,7 @@ class WordJoin(wiring.Component):
         """Estimate for elements of `width` bits."""
         parts, count = lanes // lanes_in, (chunk // lanes_in).bit_length()
         skid = Queue.cost(width=lanes_in * width, depth=SKID)
-        return skid + Resources(lut=parts + count + 6, ff=lanes * width + parts + count + 1)
+        return skid + fitted("WordJoin", parts=parts, count_bits=count) + Resources(ff=lanes * width)
 
     @staticmethod
     def model(frames: IntArray, *, lanes: int, chunk: int) -> IntArray:

@@ -7,7 +7,6 @@ all primitives as yosys models them in techlibs/ice40/cells_sim.v, against which
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -29,6 +28,7 @@ from .blocks import (
     tile_rom,
     write_decoder_cost,
 )
+from .fitted import fitted
 from .pll import Pll, PllSettings
 from .pll_ice40 import ICE40Pll, ice40_pll_settings
 from .tables import ICE40LutRom
@@ -237,7 +237,7 @@ class ICE40(Technology):
 
         Seen: 4481 cells for a small network with 3526 tables and 3264 flip-flops.
         """
-        return replace(resources, lut=resources.lut + 3 * resources.ff // 10)
+        return resources + fitted("cells of flip-flops alone", flip_flops=resources.ff)
 
     def pll_settings(self, input_mhz: float | Fraction, output_mhz: float | Fraction) -> PllSettings | None:
         return ice40_pll_settings(input_mhz, output_mhz, at_pad=self.clock_at_pll_pad)

@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .address import BeatWalker, BlockWalker, block_steps
 from .shape import WindowShape
 
@@ -104,10 +105,9 @@ class Window(wiring.Component):
                      for size, all_taps in ((shape.width, shape.columns_at()), (shape.height, shape.rows_at()))
                      for taps in all_taps.T)
         chains = 6 * adder_luts(0, technology)
-        # Fitted to 49 shapes on three families: eight cells off on average, thirty at most.
-        control = Resources(lut=7 * address + 4 * counters + 3 * masked // 2 + 20 * wide + chains + 5,
-                            ff=5 * address + 2 * counters + sum(shape.kernel) + 10 * wide + 16)
-        return technology.ram_cost(width=width, depth=depth) + control + Resources(ff=width)
+        control = fitted("Window", address_bits=address, counter_bits=counters, masked_taps=masked,
+                         taps=sum(shape.kernel), is_wide=int(wide))
+        return technology.ram_cost(width=width, depth=depth) + control + Resources(lut=chains, ff=width)
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Words of all beats in order, [n * blocks, beats, lanes]; frames are [n, height, width, channels]."""

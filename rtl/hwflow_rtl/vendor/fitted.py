@@ -1,0 +1,64 @@
+"""Constants of costs that no formula knows: they were fitted to what synthesis made of units of many shapes.
+
+`fitted.json` has them, unit by unit: what is counted, the factor of each quantity, and the shapes to which they are
+fitted.  What a unit's structure gives, as its registers of so many bits, is in the unit's `cost`; so are its parts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .base import Resources
+
+__all__ = ["FILE", "Fit", "fits", "fitted"]
+
+FILE = Path(__file__).with_name("fitted.json")
+#: The quantity that is 1 for every shape.
+CONSTANT = "constant"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What is fitted of one unit: `lut` and `ff` have the factor of each quantity that it depends on."""
+
+    name: str
+    what: str
+    lut: Mapping[str, Fraction]
+    ff: Mapping[str, Fraction]
+    shapes: tuple[Mapping[str, Any], ...]
+
+    @property
+    def quantities(self) -> frozenset[str]:
+        """The names of what `resources` must be told."""
+        return frozenset({*self.lut, *self.ff} - {CONSTANT})
+
+    def resources(self, **quantities: int) -> Resources:
+        """Each product of a factor and its quantity is rounded down.  ValueError where quantities are not those."""
+        if quantities.keys() != self.quantities:
+            raise ValueError(f"quantities of {self.name} must be {', '.join(sorted(self.quantities))}, not "
+                             f"{', '.join(sorted(quantities))}")
+        given = {**quantities, CONSTANT: 1}
+        return Resources(lut=total(self.lut, given), ff=total(self.ff, given))
+
+
+def total(factors: Mapping[str, Fraction], quantities: Mapping[str, int]) -> int:
+    return sum(factor.numerator * quantities[name] // factor.denominator for name, factor in factors.items())
+
+
+@cache
+def fits() -> Mapping[str, Fit]:
+    """All of `fitted.json`, by name."""
+    return {name: Fit(name, entry["what"], *(
+        {quantity: Fraction(factor) for quantity, factor in entry.get(kind, {}).items()} for kind in ("lut", "ff")),
+        tuple(entry["shapes"])) for name, entry in json.loads(FILE.read_text(encoding="utf-8")).items()}
+
+
+def fitted(name: str, **quantities: int) -> Resources:
+    """What the unit `name` adds to the costs of its parts, by its fit."""
+    return fits()[name].resources(**quantities)
