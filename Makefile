@@ -113,7 +113,7 @@ test: ## run the tests but the slow ones [MODELS JOBS ARGS]
 
 test-all: ## run all tests: every board, wheel, whole models; after an interruption, continue [MODELS JOBS ARGS]
 	$(SETUP) --compiler --extras dev,synth
-	$(PYTEST) --resume build/test-all.txt $(ARGS)
+	$(PYTEST) --resume=build/test-all.txt $(ARGS)
 
 test-lowest: ## run the tests but the slow ones with the lowest versions that pyproject.toml allows [JOBS ARGS]
 	@command -v '$(PYTHON)' >/dev/null || { echo "error: $(PYTHON) must be on PATH; install Python 3.11 or newer" >&2; exit 2; }

@@ -1,4 +1,4 @@
-"""`--resume FILE`: a run of the tests that was ended continues where it ended.
+"""`--resume=FILE`: a run of the tests that was ended continues where it ended.
 
 Every test that passes is written to FILE at once, with the seconds it took.  The next run with the same FILE leaves
 these tests out.  Tests that failed, or were skipped, run again.  FILE begins with a digest of the project's files: when
@@ -6,6 +6,8 @@ one of them changed, the run starts anew.  FILE is removed when all tests passed
 
 With xdist the controller alone reads and writes FILE.  It hands the ids to the workers, so that all of them, also one
 that replaces another later, collect the same tests.
+
+The option has its `=`: before pytest has read tests/conftest.py, it takes a separate FILE for the folder of the tests.
 """
 
 from __future__ import annotations
