@@ -15,14 +15,14 @@ from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.matrix import check_padding, errors_of
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import Requantize, Rescale
-from hwflow.layers.rescale_planes import Rescaler
+from hwflow.layers.rescale_planes import PlanesRescaler
 from hwflow.layers.window import Window
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
     from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage
     from hwflow_rtl.pool.pool import AveragePoolStage
-    from hwflow_rtl.rescale.rescaling import Rescaling
+    from hwflow_rtl.rescale.rescaler import RescalerConstants
     from hwflow_rtl.vendor import Resources, Technology
 
 __all__ = ["AveragePool"]
@@ -100,13 +100,13 @@ class AveragePool(HardwareLayer):
         sums = self.window.reduce(x, padding, np.add)
         format = graph.tensors[self.output].format
         if not self.row_classes:
-            return Rescaler(self.requantize, self.accumulator, sums.dtype, format)(sums)
+            return PlanesRescaler(self.requantize, self.accumulator, sums.dtype, format)(sums)
         made = np.empty(sums.shape, compact(format))
         for row in set(self.row_classes):
             for column in set(self.column_classes):
                 place = np.ix_(
                     np.arange(len(sums)), np.equal(self.row_classes, row), np.equal(self.column_classes, column))
-                made[place] = Rescaler(
+                made[place] = PlanesRescaler(
                     self._of_class(row, column, len(sums)), self.accumulator, sums.dtype, format)(sums[place])
         return made
 
@@ -180,14 +180,14 @@ class AveragePool(HardwareLayer):
             "element": shape_of(self.input_format), "accumulator": shape_of(self.accumulator),
             "out_lanes": folding.lanes, "technology": technology,
             "output": shape_of(y.format),
-            "rescaling": self._rescaling(y, technology)}
+            "rescaler": self._rescaler(y, technology)}
 
-    def _rescaling(self, y: Tensor, technology: Technology) -> Rescaling:
-        from hwflow_rtl.rescale.rescaling import Order
+    def _rescaler(self, y: Tensor, technology: Technology) -> RescalerConstants:
+        from hwflow_rtl.rescale.rescaler import Order
 
-        from hwflow.layers.hardware import rescaling
+        from hwflow.layers.hardware import rescaler_constants
 
-        made = rescaling(self.requantize, self.accumulator, y.format, technology)
+        made = rescaler_constants(self.requantize, self.accumulator, y.format, technology)
         if self.classes > 1:
             order = Order(self.row_classes, self.column_classes, y.frame.channels)
             return replace(made, order=order)  # type: ignore[type-var]

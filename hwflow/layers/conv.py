@@ -91,7 +91,7 @@ class Conv(MatrixLayer):
         (x,) = inputs
         windows = self.window.windows(x, graph.tensors[self.inputs[0]].zero_point)
         rows, *ahead = windows.shape[3:]
-        rescale = self.product.rescaler(self.requantize, graph.tensors[self.output].format)
+        rescale = self.product.planes_rescaler(self.requantize, graph.tensors[self.output].format)
         y = np.empty((len(self.weights), rows, *ahead), rescale.dtype)
         step = self._rows_at_once(windows.shape)
         buffer = np.empty((*windows.shape[:3], step, *ahead), self.product.dtype)

@@ -68,7 +68,7 @@ class Dense(MatrixLayer):
         (x,) = inputs
         raster = x.transpose(1, 2, 0, 3).astype(self.product.dtype, order="C")
         sums = self.product.of(raster.reshape(1, self.weights.shape[1], x.shape[3]))
-        made = self.product.rescaler(self.requantize, graph.tensors[self.output].format)(sums)
+        made = self.product.planes_rescaler(self.requantize, graph.tensors[self.output].format)(sums)
         return made.reshape(len(made), 1, 1, x.shape[3])
 
     def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from hwflow_rtl.rescale.requantize import RequantizerForm
+from hwflow_rtl.rescale.requantizer import RequantizerForm
 
 from hwflow.layers.base import Layer, LayerGraph
 from hwflow.layers.conv import Conv

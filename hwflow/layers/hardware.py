@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Shape
-from hwflow_rtl.rescale.requantize import WIDEST_SUM, Requantization, RequantizerRounding, RequantizerStyle
-from hwflow_rtl.rescale.rescaling import Rescaling
-from hwflow_rtl.rescale.thresholds import MOST_LEVELS, Thresholding
+from hwflow_rtl.rescale.requantizer import WIDEST_SUM, RequantizerConstants, RequantizerRounding, RequantizerStyle
+from hwflow_rtl.rescale.rescaler import RescalerConstants
+from hwflow_rtl.rescale.thresholder import MOST_LEVELS, ThresholderConstants
 from hwflow_rtl.vendor import ECP5, Resources, Technology
 from hwflow_rtl.vendor import price as cells
 from hwflow_rtl.window.window import WindowShape
@@ -22,7 +22,7 @@ from hwflow.layers.window import Window
 
 __all__ = [
     "REFERENCE", "REFERENCE_INTERVAL", "codes_of", "pad_value", "pool_window", "price", "rescale_cost",
-    "rescale_problem", "rescaling", "shape_of", "values_of"]
+    "rescale_problem", "rescaler_constants", "shape_of", "values_of"]
 
 #: Stands for the boards where none is known.
 REFERENCE: Technology = ECP5()
@@ -58,8 +58,8 @@ def price(resources: Resources) -> float:
     return float(cells(resources))
 
 
-def rescaling(rescale: Rescale, accumulator: IntFormat, output: IntFormat, technology: Technology,
-              interval: int = 1) -> Rescaling:
+def rescaler_constants(rescale: Rescale, accumulator: IntFormat, output: IntFormat, technology: Technology,
+                       interval: int = 1) -> RescalerConstants:
     """What makes the hardware of `rescale` between sums of format `accumulator` and elements of format `output`.
 
     `interval`: least cycles from sum to sum; with time between them it may be cheaper to multiply in logic.
@@ -67,9 +67,9 @@ def rescaling(rescale: Rescale, accumulator: IntFormat, output: IntFormat, techn
     if isinstance(rescale, Thresholds):
         any_values = isinstance(rescale, RoomyThresholds)
         if output.bipolar:  # the bit says whether the step from -1 to +1 is made
-            return Thresholding(rescale.values[:, 1::2], 0, any_values=any_values)
-        return Thresholding(rescale.values, rescale.low, any_values=any_values)
-    logic = Requantization(
+            return ThresholderConstants(rescale.values[:, 1::2], 0, any_values=any_values)
+        return ThresholderConstants(rescale.values, rescale.low, any_values=any_values)
+    logic = RequantizerConstants(
         bias=rescale.bias, multiplier=rescale.multiplier, shift=rescale.shift, zero_point=rescale.zero_point,
         low=rescale.low, high=rescale.high, style=RequantizerStyle.FABRIC, fraction=rescale.fraction,
         rounding=RequantizerRounding(rescale.rounding.value), form=form_of(rescale))
@@ -113,7 +113,7 @@ def rescale_cost(rescale: Rescale, accumulator: IntFormat, output: IntFormat,
     problem = rescale_problem(rescale, output)
     if problem:
         raise ValueError(problem)
-    return rescaling(rescale, accumulator, output, technology, REFERENCE_INTERVAL).cost(
+    return rescaler_constants(rescale, accumulator, output, technology, REFERENCE_INTERVAL).cost(
         accumulator=shape_of(accumulator), output=shape_of(output), interval=REFERENCE_INTERVAL, technology=technology)
 
 

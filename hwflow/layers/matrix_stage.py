@@ -12,14 +12,14 @@ from amaranth.lib.wiring import Component
 from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage, paces, pairs_rows
 from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.rescale.rescaling import Rescaling
+from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import FAMILIES, Resources, Technology
 from hwflow_rtl.window.window import WindowShape
 
 from hwflow.layers.base import Folding, Schedule, divisors
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.hardware import pad_value, rescaling, shape_of
+from hwflow.layers.hardware import pad_value, rescaler_constants, shape_of
 from hwflow.layers.rescale import Rescale
 from hwflow.layers.window import Window
 
@@ -59,7 +59,7 @@ class MatrixHardware:
         self.weight_format = weight_format
         self.accumulator = accumulator
         self.requantize = requantize
-        self.rescalings: dict[tuple[Technology, int], Rescaling] = {}
+        self.rescalers: dict[tuple[Technology, int], RescalerConstants] = {}
         self.shapes: dict[Folding, MatrixShape] = {}
         #: For rows (1: of one group) and columns: beats, blocks, cycles of the feed, words, lanes of the input.
         self.words_of: dict[tuple[int, int], tuple[int, int, int, int, tuple[int]]] = {}
@@ -205,24 +205,24 @@ class MatrixHardware:
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
         shape = self.shape(folding)
-        return MatrixStage.cost(shape=shape, rescaling=self.rescaling(technology, shape.drain_interval),
+        return MatrixStage.cost(shape=shape, rescaler=self.rescaler(technology, shape.drain_interval),
                                 technology=technology)
 
     def times(self, folding: Folding, technology: Technology, arrivals: Times) -> StageTimes:
         shape = self.shape(folding)
-        return MatrixStage.times(arrivals, shape=shape, rescaling=self.rescaling(technology, shape.drain_interval),
+        return MatrixStage.times(arrivals, shape=shape, rescaler=self.rescaler(technology, shape.drain_interval),
                                  technology=technology)
 
     def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
         shape = self.shape(folding)
         return MatrixStage(
             shape=shape, weights=self.weights, pad_value=pad_value(self.x),
-            rescaling=self.rescaling(technology, shape.drain_interval), technology=technology, name=name)
+            rescaler=self.rescaler(technology, shape.drain_interval), technology=technology, name=name)
 
-    def rescaling(self, technology: Technology, interval: int) -> Rescaling:
+    def rescaler(self, technology: Technology, interval: int) -> RescalerConstants:
         """Of results that leave `interval` cycles apart."""
-        found = self.rescalings.get((technology, interval))
+        found = self.rescalers.get((technology, interval))
         if found is None:
-            found = self.rescalings[technology, interval] = rescaling(
+            found = self.rescalers[technology, interval] = rescaler_constants(
                 self.requantize, self.accumulator, self.y.format, technology, interval)
         return found

@@ -12,7 +12,7 @@ from hwflow.layers.bipolar import pack, xnor_popcount
 from hwflow.layers.formats import IntArray, IntFormat
 from hwflow.layers.matrix import exact_type, require
 from hwflow.layers.rescale import Rescale
-from hwflow.layers.rescale_planes import Rescaler
+from hwflow.layers.rescale_planes import PlanesRescaler
 
 __all__ = ["Product"]
 
@@ -36,9 +36,9 @@ class Product:
         if self.bipolar:
             self.words = [pack(matrix.T, rest=1) for matrix in self.matrices]
 
-    def rescaler(self, rescale: Rescale, output: IntFormat) -> Rescaler:
+    def planes_rescaler(self, rescale: Rescale, output: IntFormat) -> PlanesRescaler:
         """What makes elements of format `output` of the sums."""
-        return Rescaler(rescale, self.accumulator, np.int32 if self.bipolar else self.dtype, output)
+        return PlanesRescaler(rescale, self.accumulator, np.int32 if self.bipolar else self.dtype, output)
 
     def of(self, columns: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The exact sums [cout, p] of `columns`; ValueError where one leaves the accumulator."""

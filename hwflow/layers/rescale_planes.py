@@ -16,7 +16,7 @@ from hwflow.layers.formats import IntFormat
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import Requantize, Rescale, Rounding, Thresholds
 
-__all__ = ["Rescaler", "round_exactly"]
+__all__ = ["PlanesRescaler", "round_exactly"]
 
 #: Integers below are exact in float64.
 _EXACT = 1 << 53
@@ -33,7 +33,7 @@ _SMALL = 100
 Floats = npt.NDArray[np.float64]
 
 
-class Rescaler:
+class PlanesRescaler:
     """`rescale.apply` for sums [channels, ...] of type `sums`, which hold integers inside `accumulator`."""
 
     def __init__(self, rescale: Rescale, accumulator: IntFormat, sums: npt.DTypeLike, output: IntFormat):

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from hwflow.layers.rescale import Requantize, RoomyRequantize
 
 if TYPE_CHECKING:
-    from hwflow_rtl.rescale.requantize import RequantizerForm
+    from hwflow_rtl.rescale.requantizer import RequantizerForm
 
 __all__ = ["form_of"]
 
 
 def form_of(rescale: Requantize) -> RequantizerForm | None:
     """None of one that is made for its own constants."""
-    from hwflow_rtl.rescale.requantize import RequantizerForm
+    from hwflow_rtl.rescale.requantizer import RequantizerForm
 
     if not isinstance(rescale, RoomyRequantize):
         return None

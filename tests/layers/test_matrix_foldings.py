@@ -126,9 +126,9 @@ def test_solvers_do_not_wait() -> None:
     hardware = layer.hardware_of(graph)
     shapes = [hardware.shape(folding) for folding in foldings[::20]]
     for shape in shapes:
-        hardware.rescaling(technology, shape.drain_interval)
+        hardware.rescaler(technology, shape.drain_interval)
     start = time.process_time()
     for shape in shapes:
-        MatrixStage.cost(shape=shape, rescaling=hardware.rescaling(technology, shape.drain_interval),
+        MatrixStage.cost(shape=shape, rescaler=hardware.rescaler(technology, shape.drain_interval),
                          technology=technology)
     assert (time.process_time() - start) / len(shapes) < 50e-3

@@ -83,8 +83,8 @@ def of_a_folding(folding: Folding, t: int) -> Iterator[tuple[str, Question]]:
 
 def of_matrix_hardware(folding: Folding, t: int) -> Iterator[tuple[str, Question]]:
     """The parts of a stage: its shape and what makes elements of its sums."""
-    def rescaling(a: Asked) -> Any:
-        return hardware(a).rescaling(a.technologies[t], shape(a).drain_interval)
+    def rescaler(a: Asked) -> Any:
+        return hardware(a).rescaler(a.technologies[t], shape(a).drain_interval)
 
     def hardware(a: Asked) -> Any:
         return a.layer.hardware_of(a.graph)
@@ -101,13 +101,13 @@ def of_matrix_hardware(folding: Folding, t: int) -> Iterator[tuple[str, Question
     yield "bank_rows", lambda a: shape(a).bank_rows(a.technologies[t])
     yield "queue_depth", lambda a: shape(a).queue_depth(a.technologies[t], 7)
     yield "array_cost", lambda a: shape(a).array_cost(a.technologies[t])
-    yield "rescaling", rescaling
-    yield "constants", lambda a: rescaling(a).constants() if hasattr(rescaling(a), "constants") else None
-    yield "of_lane", lambda a: rescaling(a).of_lane(0, folding.lanes)
-    yield "lane_units", lambda a: rescaling(a).lane_units(folding.lanes, **arguments(a))
-    yield "rescaling's cost", lambda a: rescaling(a).cost(**arguments(a))
-    yield "rescaling's latency", lambda a: rescaling(a).latency(**arguments(a))
-    yield "rescaling's unit", lambda a: rescaling(a).unit(**arguments(a), name="unit").model(np.arange(-50, 50))
+    yield "rescaler", rescaler
+    yield "constants", lambda a: rescaler(a).constants() if hasattr(rescaler(a), "constants") else None
+    yield "of_lane", lambda a: rescaler(a).of_lane(0, folding.lanes)
+    yield "lane_units", lambda a: rescaler(a).lane_units(folding.lanes, **arguments(a))
+    yield "rescaler's cost", lambda a: rescaler(a).cost(**arguments(a))
+    yield "rescaler's latency", lambda a: rescaler(a).latency(**arguments(a))
+    yield "rescaler's unit", lambda a: rescaler(a).unit(**arguments(a), name="unit").model(np.arange(-50, 50))
 
 
 def inputs_of(asked: Asked) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hwflow.layers import IntFormat, Requantize
 from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.rescale import MAX_SHIFT, Rounding, Thresholds
-from hwflow.layers.rescale_planes import Rescaler
+from hwflow.layers.rescale_planes import PlanesRescaler
 from tests.layers import reference
 
 INT8, WIDE = IntFormat(8, True), IntFormat(32, True)
@@ -25,7 +25,7 @@ def both_ways(rescale, sums: np.ndarray, accumulator: IntFormat, output: IntForm
     """`apply` of sums [p, channels], checked to be what the planes give."""
     rescale.check(sums.shape[1], accumulator, output)
     plain = rescale.apply(sums)
-    planes = Rescaler(rescale, accumulator, dtype, output)(np.ascontiguousarray(sums.T).astype(dtype))
+    planes = PlanesRescaler(rescale, accumulator, dtype, output)(np.ascontiguousarray(sums.T).astype(dtype))
     np.testing.assert_array_equal(planes.T, plain)
     return plain
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from amaranth.hdl import Fragment, Instance
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
+from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Resources
 
 from hwflow.layers import Conv, Dense, Frame, IntFormat, LayerGraph
 from hwflow.layers.base import Folding
 from hwflow.layers.formats import BIPOLAR
-from hwflow.layers.hardware import rescaling
+from hwflow.layers.hardware import rescaler_constants
 from hwflow.layers.rescale import Rounding
 from tests.layers.test_stages import any_of, beats_of, bits, frames_of, graph_of, made_of, prove, requantize
 from tests.rtl.test_join import arrivals_of, play
@@ -150,8 +150,8 @@ def test_results_that_leave_slowly_are_requantized_in_logic() -> None:
     layer, graph = dense()
     made = {}
     for interval in (1, 4, 24):
-        found = rescaling(layer.requantize, layer.accumulator, bits(8), ECP5(), interval)
-        assert isinstance(found, Requantization)
+        found = rescaler_constants(layer.requantize, layer.accumulator, bits(8), ECP5(), interval)
+        assert isinstance(found, RequantizerConstants)
         made[interval] = found.style
     assert made == {1: RequantizerStyle.DSP, 4: RequantizerStyle.DSP, 24: RequantizerStyle.FABRIC}
     slow, fast = (layer.cost(graph, folding, ECP5()) for folding in (Folding(4, 2), Folding(4, 24)))

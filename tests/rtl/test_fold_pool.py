@@ -6,7 +6,7 @@ from amaranth.hdl import Shape, signed
 from hwflow_rtl.pool.fold import FoldShape
 from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
 from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
-from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
+from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.harness import simulate
@@ -37,12 +37,12 @@ def average(shape, lanes: int, out_lanes: int) -> FoldAveragePoolStage:
     channels = shape.words * lanes
     source = np.random.default_rng(channels)
     return FoldAveragePoolStage(
-        window=shape, lanes=lanes, element=signed(8), accumulator=signed(14), rescaling=constants(source, channels),
+        window=shape, lanes=lanes, element=signed(8), accumulator=signed(14), rescaler=constants(source, channels),
         output=signed(8), out_lanes=out_lanes, technology=Generic(timing=Timing(multiply=4)), name="average")
 
 
-def constants(source, channels: int) -> Requantization:
-    return Requantization(
+def constants(source, channels: int) -> RequantizerConstants:
+    return RequantizerConstants(
         bias=source.integers(-50, 50, channels), multiplier=source.integers(1 << 13, 1 << 15, channels),
         shift=source.integers(16, 18, channels), zero_point=-3, low=-128, high=127, style=RequantizerStyle.DSP)
 
@@ -116,7 +116,7 @@ def test_no_frame_of_memory():
     """Of a mean over 64 x 64 pixels: a sum for each channel, where a ring is a frame and more."""
     shape, element, accumulator = window(64, 64, 16, (64, 64)), Shape.cast(signed(8)), Shape.cast(signed(20))
     q = constants(np.random.default_rng(0), 64)
-    arguments = {"window": shape, "lanes": 4, "element": element, "accumulator": accumulator, "rescaling": q,
+    arguments = {"window": shape, "lanes": 4, "element": element, "accumulator": accumulator, "rescaler": q,
                  "output": signed(8), "out_lanes": 1, "technology": ECP5()}
     ring, folded = AveragePoolStage.cost(**arguments), FoldAveragePoolStage.cost(**arguments)
     assert folded.ram <= 4

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed
 from hwflow_rtl.emit import emit_rtlil
-from hwflow_rtl.rescale.requantize import Requantization, RequantizerForm, RequantizerStyle
-from hwflow_rtl.rescale.thresholds import Thresholding
+from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerForm, RequantizerStyle
+from hwflow_rtl.rescale.thresholder import ThresholderConstants
 from hwflow_rtl.vendor import Generic, Timing
 
 from tests.rtl.harness import play
@@ -24,10 +24,10 @@ def technology() -> Generic:
     return Generic(timing=Timing(multiply=4), hex_roms=True)
 
 
-def requantization(constants, style=RequantizerStyle.DSP, form=FORM) -> Requantization:
+def requantization(constants, style=RequantizerStyle.DSP, form=FORM) -> RequantizerConstants:
     bias, multiplier, shift = (np.array(each) for each in constants)
-    return Requantization(bias=bias, multiplier=multiplier, shift=shift, zero_point=3, low=-8, high=7, style=style,
-                          form=form)
+    return RequantizerConstants(bias=bias, multiplier=multiplier, shift=shift, zero_point=3, low=-8, high=7,
+                                style=style, form=form)
 
 
 def unit(made, interval, technology):
@@ -88,7 +88,7 @@ def test_thresholds_of_any_values(levels, interval) -> None:
     values = [*range(-64, 64)]
     texts = set()
     for table in tables:
-        made = Thresholding(table, -8, any_values=True)
+        made = ThresholderConstants(table, -8, any_values=True)
         arguments = {"accumulator": signed(7), "output": signed(7), "interval": interval, "name": "t"}
         results, _ = play(made.unit(technology=Generic(timing=Timing(multiply=4)), **arguments), values, interval, None)
         expected = [-8 + int((table[k % 3] <= value).sum()) for k, value in enumerate(values)]

@@ -6,7 +6,7 @@ from amaranth.hdl import Fragment, Instance, MemoryInstance, Shape, signed, unsi
 from hwflow_rtl.matrix.row_patch import RowPatch
 from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
+from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.ecp5 import ECP5
 from hwflow_rtl.vendor.generic import Generic
@@ -186,11 +186,11 @@ class Case:
         zero_point = 0 if layer.output.signed else 1 << (layer.output.width - 2)
         requantize = {"bias": bias, "multiplier": multiplier, "shift": shift, "zero_point": zero_point,
                       "low": low, "high": high - 1}
-        self.rescaling = Requantization(**requantize, style=style)
+        self.rescaler = RequantizerConstants(**requantize, style=style)
         self.expected = requantized(sums, **requantize)
         self.stage = MatrixStage(
             shape=layer.shape(signed(bound.bit_length() + 1)), weights=weights, pad_value=pad_value,
-            technology=self.technology, rescaling=self.rescaling, name="stage")
+            technology=self.technology, rescaler=self.rescaler, name="stage")
         self.beats_in = self.frames.reshape(-1, self.stage.shape.lanes_in)
         self.beats_out = self.expected.reshape(-1, layer.out_lanes)
 
@@ -243,7 +243,7 @@ def test_weights_of_a_deep_rom_pass_a_register_and_take_no_longer(timing):
     traces = case.run()
     ends = traces["o"].cycles.reshape(3, -1)[:, -1]
     assert (np.diff(ends[1:]) == shape.cycles()).all()
-    expected = MatrixStage.times(np.arange(3 * layer.frame[2] // 2), shape=shape, rescaling=case.rescaling,
+    expected = MatrixStage.times(np.arange(3 * layer.frame[2] // 2), shape=shape, rescaler=case.rescaler,
                                  technology=case.technology)
     assert ends[0] - traces["i"].cycles[0] == expected.departures[3] - expected.taken[0][0]
 
@@ -301,7 +301,7 @@ def test_cost_in_blocks_is_exact(name, family):
              "patch of many words": Layer((4, 4, 80), 2, 2, 1, patch=True, kernel=(1, 3))}
     case = Case((LAYERS | large)[name], 1, technology=family(), style=RequantizerStyle.FABRIC)
     parts = list(parts_of(Fragment.get(case.stage, None)))
-    cost = MatrixStage.cost(shape=case.stage.shape, technology=case.technology, rescaling=case.rescaling)
+    cost = MatrixStage.cost(shape=case.stage.shape, technology=case.technology, rescaler=case.rescaler)
     kinds = [part.type for _, part in parts if isinstance(part, Instance)]
     # The output queue and the lines of patches are no instances: where the family has no small memories, or the memory
     # is deep, synthesis makes one block of it.
@@ -351,8 +351,8 @@ def test_refuses_shapes(name, change, message):
 ])
 def test_refuses_weights(weights, message):
     zeros = np.zeros(4, dtype=np.int64)
-    rescaling = Requantization(bias=zeros, multiplier=zeros + 1, shift=zeros, zero_point=0, low=-128, high=127,
-                               style=RequantizerStyle.DSP)
+    rescaler = RequantizerConstants(bias=zeros, multiplier=zeros + 1, shift=zeros, zero_point=0, low=-128, high=127,
+                                    style=RequantizerStyle.DSP)
     with pytest.raises(ValueError, match=message):
-        MatrixStage(shape=LAYERS["3x3 pad 1"].shape(signed(24)), weights=weights, rescaling=rescaling, pad_value=0,
+        MatrixStage(shape=LAYERS["3x3 pad 1"].shape(signed(24)), weights=weights, rescaler=rescaler, pad_value=0,
                     technology=Generic(), name="stage")

@@ -28,7 +28,7 @@ def check(layer: Layer, timing: Timing, arrivals: Callable[[int, int], np.ndarra
     case = Case(layer, FRAMES, technology=technology, seed=seed)
     shape = case.stage.shape
     cycles = arrivals(len(case.beats_in), shape.cycles())
-    said = MatrixStage.times(cycles, shape=shape, rescaling=case.rescaling, technology=technology)
+    said = MatrixStage.times(cycles, shape=shape, rescaler=case.rescaler, technology=technology)
     seen = play(case.stage, [case.beats_in], [cycles], len(case.beats_out))
     assert np.array_equal(seen.output.beats, case.beats_out)
     assert np.array_equal(said.taken[0], seen.taken[0])
@@ -57,7 +57,7 @@ def test_a_producer_that_comes_evenly_never_waits(name: str) -> None:
     case = Case(LAYERS[name], 1)
     shape = case.stage.shape
     cycles = evenly(FRAMES * len(case.beats_in), shape.cycles())
-    said = MatrixStage.times(cycles, shape=shape, rescaling=case.rescaling, technology=case.technology)
+    said = MatrixStage.times(cycles, shape=shape, rescaler=case.rescaler, technology=case.technology)
     assert np.array_equal(said.taken[0], cycles)
 
 

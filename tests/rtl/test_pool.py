@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
-from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
-from hwflow_rtl.rescale.rescaling import Order
-from hwflow_rtl.rescale.thresholds import Thresholding, ThresholdStyle
+from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
+from hwflow_rtl.rescale.rescaler import Order
+from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 from hwflow_rtl.window.window import WindowShape
 
@@ -100,7 +100,7 @@ def average(shape: WindowShape, lanes: int, out_lanes: int, style: RequantizerSt
     spread = source.integers(0, 3, channels) if mixed else np.zeros(channels, dtype=np.int64)
     return AveragePoolStage(
         window=shape, lanes=lanes, element=signed(8), pad_value=5, accumulator=signed(8 + (count - 1).bit_length()),
-        rescaling=Requantization(
+        rescaler=RequantizerConstants(
             bias=-5 * count + spread, multiplier=round(2**20 / count / 4) % 2**18 + spread, shift=18 + spread,
             zero_point=-3, low=-128, high=127, style=style),
         output=signed(8), out_lanes=out_lanes, technology=Generic(timing=TECHNOLOGY), name="average")
@@ -164,7 +164,7 @@ def average_cost(stage: AveragePoolStage, technology, style):
     arrays = [np.full(schedule.window.words * schedule.lanes, values[0]) for values in unit.constants]
     return AveragePoolStage.cost(
         window=schedule.window, lanes=schedule.lanes, element=stage.element, accumulator=stage.accumulator,
-        rescaling=Requantization(*arrays, zero_point=-3, low=-128, high=127, style=style), output=signed(8),
+        rescaler=RequantizerConstants(*arrays, zero_point=-3, low=-128, high=127, style=style), output=signed(8),
         out_lanes=schedule.out_lanes, technology=technology)
 
 
@@ -195,11 +195,11 @@ def test_refuses_lanes_that_do_not_divide():
 
 
 def test_refuses_constants_of_another_length():
-    constants = Requantization(*np.ones((3, 3), dtype=np.int64), zero_point=0, low=-128, high=127, style=DSP)
+    constants = RequantizerConstants(*np.ones((3, 3), dtype=np.int64), zero_point=0, low=-128, high=127, style=DSP)
     with pytest.raises(ValueError, match="constants of an average pool must be those of its 4 channels, not of 3"):
         AveragePoolStage(
             window=window(4, 4, 2, (2, 2)), lanes=2, element=signed(8), pad_value=0, accumulator=signed(10),
-            rescaling=constants, output=signed(8), out_lanes=1, technology=Generic(timing=TECHNOLOGY), name="average")
+            rescaler=constants, output=signed(8), out_lanes=1, technology=Generic(timing=TECHNOLOGY), name="average")
 
 
 #: Windows over frames, and the classes of their rows and columns.
@@ -213,25 +213,25 @@ CLASSES = {
 }
 
 
-def classed(name: str, lanes: int, out_lanes: int, rescaling) -> AveragePoolStage:
+def classed(name: str, lanes: int, out_lanes: int, rescaler) -> AveragePoolStage:
     shape, rows, columns = CLASSES[name]
     order = Order(rows, columns, shape.words * lanes)
     return AveragePoolStage(
         window=shape, lanes=lanes, element=signed(8), pad_value=0, accumulator=signed(12),
-        rescaling=rescaling(order), output=signed(8), out_lanes=out_lanes, technology=Generic(timing=TECHNOLOGY),
+        rescaler=rescaler(order), output=signed(8), out_lanes=out_lanes, technology=Generic(timing=TECHNOLOGY),
         name="average")
 
 
-def requantized(order: Order, style=DSP) -> Requantization:
+def requantized(order: Order, style=DSP) -> RequantizerConstants:
     source = np.random.default_rng(order.depth)
-    return Requantization(
+    return RequantizerConstants(
         bias=source.integers(-100, 100, order.depth), multiplier=source.integers(1 << 14, 1 << 16, order.depth),
         shift=source.integers(16, 19, order.depth), zero_point=-3, low=-128, high=127, style=style, order=order)
 
 
-def thresholds_of(order: Order) -> Thresholding:
+def thresholds_of(order: Order) -> ThresholderConstants:
     source = np.random.default_rng(order.depth)
-    return Thresholding(np.sort(source.integers(-300, 300, (order.depth, 7)), axis=1), -3, order=order)
+    return ThresholderConstants(np.sort(source.integers(-300, 300, (order.depth, 7)), axis=1), -3, order=order)
 
 
 def constants_at(name: str, lanes: int) -> np.ndarray:
@@ -273,7 +273,7 @@ def test_classes_of_pixels_have_their_own_constants(name, stall_in, stall_out, s
     pytest.param(name, marks=pytest.mark.slow) for name in CLASSES if name != "hanging over")])
 def test_classes_of_pixels_have_their_own_thresholds(name):
     shape = CLASSES[name][0]
-    for style in ThresholdStyle:
+    for style in ThresholderStyle:
         stage = classed(name, 2, 1, lambda order, style=style: replace(thresholds_of(order), style=style))
         frames = frames_for(shape, 2, 2)
         sums, places = taps(frames, shape, 0).sum(axis=3), constants_at(name, 2)

@@ -6,8 +6,8 @@ from amaranth.hdl import Value, signed
 from hwflow_rtl.lookup import LookupStage
 from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage, FoldMaxPoolStage
 from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
-from hwflow_rtl.rescale.requantize import Requantization, RequantizerStyle
-from hwflow_rtl.rescale.thresholds import Thresholding
+from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
+from hwflow_rtl.rescale.thresholder import ThresholderConstants
 from hwflow_rtl.vendor import Generic, Timing
 
 from tests.rtl import test_fold_pool, test_pool
@@ -90,21 +90,21 @@ def test_folded_max_pool(name):
           frames_for(shape, lanes, 3), lanes)
 
 
-def rescalings(channels: int):
+def rescalers(channels: int):
     source = np.random.default_rng(channels)
-    yield Requantization(
+    yield RequantizerConstants(
         bias=source.integers(-50, 50, channels), multiplier=source.integers(1 << 13, 1 << 15, channels),
         shift=source.integers(16, 18, channels), zero_point=-3, low=-128, high=127, style=RequantizerStyle.DSP)
-    yield Thresholding(np.sort(source.integers(-300, 300, (channels, 15)), axis=1), -3)
+    yield ThresholderConstants(np.sort(source.integers(-300, 300, (channels, 15)), axis=1), -3)
 
 
 def check_average(kind, shape, lanes: int, others: dict) -> None:
     for out_lanes in sorted({1, lanes}):
         if kind is FoldAveragePoolStage and not kind.fits(shape, lanes, out_lanes):
             continue
-        for rescaling in rescalings(shape.words * lanes):
+        for rescaler in rescalers(shape.words * lanes):
             sizes = {"window": shape, "lanes": lanes, "element": signed(8), "accumulator": signed(14),
-                     "rescaling": rescaling, "output": signed(8), "out_lanes": out_lanes}
+                     "rescaler": rescaler, "output": signed(8), "out_lanes": out_lanes}
             check(lambda sizes=sizes: kind(**sizes, technology=technology(), name="mean", **others),
                   lambda arrivals, sizes=sizes: kind.times(arrivals, **sizes, technology=technology()),
                   frames_for(shape, lanes, 3), lanes)

@@ -14,7 +14,7 @@ from hwflow_rtl.emit import emit
 from hwflow_rtl.multiply.shift_add import ShiftAdd
 from hwflow_rtl.multiply.shift_add_digits import DigitShiftAdd
 from hwflow_rtl.rescale.numbers import shape_range
-from hwflow_rtl.rescale.requantize import Requantization, Requantizer, RequantizerRounding, RequantizerStyle
+from hwflow_rtl.rescale.requantizer import Requantizer, RequantizerConstants, RequantizerRounding, RequantizerStyle
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology, Timing
 
 from tests.rtl.harness import play
@@ -196,7 +196,7 @@ def test_multiplier_blocks():
 def cost(unit: Requantizer, technology):
     bias, multiplier, shift = unit.constants
     numbers = unit.plan.numbers
-    constants = Requantization(
+    constants = RequantizerConstants(
         bias=bias, multiplier=multiplier, shift=shift, zero_point=numbers.zero_point, low=numbers.low,
         high=numbers.high, style=unit.plan.style, fraction=numbers.fraction, rounding=numbers.rounding)
     return constants.cost(accumulator=numbers.accumulator, output=numbers.output, interval=unit.plan.interval,

@@ -8,12 +8,12 @@ import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.rescale.numbers import shape_range
-from hwflow_rtl.rescale.thresholds import Thresholder, Thresholding, ThresholdStyle
+from hwflow_rtl.rescale.thresholder import Thresholder, ThresholderConstants, ThresholderStyle
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin, Timing
 
 from tests.rtl.harness import play
 
-COMPARATORS, SEARCH = ThresholdStyle.COMPARATORS, ThresholdStyle.SEARCH
+COMPARATORS, SEARCH = ThresholderStyle.COMPARATORS, ThresholderStyle.SEARCH
 FAR = 1 << 40
 INT6, INT16, UINT8 = signed(6), signed(16), unsigned(8)
 TIMING = Timing(multiply=4)
@@ -21,7 +21,7 @@ TIMING = Timing(multiply=4)
 
 def make(values, *, style, low: int = 0, interval: int = 1, accumulator=INT6, output=UINT8,
          timing=TIMING) -> Thresholder:
-    return Thresholding(np.array(values), low, style).unit(
+    return ThresholderConstants(np.array(values), low, style).unit(
         accumulator=accumulator, output=output, interval=interval, technology=Generic(timing=timing), name="levels")
 
 
@@ -54,7 +54,7 @@ THRESHOLDS = {
 
 
 @pytest.mark.parametrize("interval", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 7))])
-@pytest.mark.parametrize("style", ThresholdStyle)
+@pytest.mark.parametrize("style", ThresholderStyle)
 @pytest.mark.parametrize("name", THRESHOLDS)
 def test_every_sum_and_every_channel(name, style, interval):
     thresholds = THRESHOLDS[name]
@@ -62,7 +62,7 @@ def test_every_sum_and_every_channel(name, style, interval):
 
 
 @pytest.mark.parametrize(("rom", "interval"), [(1, 1), (1, 2), (2, 2), (2, 4), (3, 1), (3, 3), (3, 4)])
-@pytest.mark.parametrize("style", ThresholdStyle)
+@pytest.mark.parametrize("style", ThresholderStyle)
 def test_gaps_and_latencies_of_memories(style, interval, rom):
     thresholds = THRESHOLDS["five levels"]
     unit = make(thresholds, style=style, interval=interval, timing=Timing(multiply=4, rom=rom))
@@ -72,7 +72,7 @@ def test_gaps_and_latencies_of_memories(style, interval, rom):
 
 @pytest.mark.parametrize(("low", "output"), [(-8, signed(4)), (-3, signed(6)), (0, unsigned(4)), (240, unsigned(8)),
                                              (1, unsigned(5)), (-128, signed(8))])
-@pytest.mark.parametrize("style", ThresholdStyle)
+@pytest.mark.parametrize("style", ThresholderStyle)
 def test_lowest_results(style, low, output):
     thresholds = THRESHOLDS["fifteen"]
     unit = make(thresholds, style=style, low=low, output=output, interval=2)
@@ -80,7 +80,7 @@ def test_lowest_results(style, low, output):
 
 
 @pytest.mark.parametrize("accumulator", [unsigned(6), signed(7), unsigned(1), signed(1)])
-@pytest.mark.parametrize("style", ThresholdStyle)
+@pytest.mark.parametrize("style", ThresholderStyle)
 def test_shapes_of_sums(style, accumulator):
     thresholds = [[-1, 0, 1], [0, 0, 7], [1, 2, 63], [-9, 64, 300]]
     unit = make(thresholds, style=style, accumulator=accumulator)
@@ -99,7 +99,7 @@ def test_many_levels(levels, interval):
 
 
 def cost(thresholds, technology, *, style=None, interval=1, accumulator=INT16):
-    return Thresholding(np.array(thresholds), 0, style).cost(
+    return ThresholderConstants(np.array(thresholds), 0, style).cost(
         accumulator=accumulator, output=unsigned(8), interval=interval, technology=technology)
 
 
@@ -116,11 +116,11 @@ BLOCKS = {ECP5: "DP16KD", ICE40: "SB_RAM40_4K", Gowin: "pROM"}
 
 
 @pytest.mark.parametrize("family", BLOCKS, ids=lambda family: family.__name__)
-@pytest.mark.parametrize("style", ThresholdStyle)
+@pytest.mark.parametrize("style", ThresholderStyle)
 @pytest.mark.parametrize(("channels", "levels"), [(3, 3), (100, 7), (600, 15)])
 def test_memory_blocks_are_counted(channels, levels, style, family):
     source = np.random.default_rng(channels)
-    constants = Thresholding(np.sort(source.integers(-9999, 9999, (channels, levels)), axis=1), 0, style)
+    constants = ThresholderConstants(np.sort(source.integers(-9999, 9999, (channels, levels)), axis=1), 0, style)
     arguments = {"accumulator": signed(16), "output": unsigned(8), "interval": 2, "technology": family()}
     text = rtlil.convert(constants.unit(**arguments, name="levels"))
     kinds = re.findall(r"^ *cell \\(\w+) ", text, re.MULTILINE)

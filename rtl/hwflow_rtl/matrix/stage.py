@@ -11,7 +11,7 @@ from amaranth.hdl import Cat, Module, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..rescale.rescaling import LaneUnits, Rescaling
+from ..rescale.rescaler import LaneUnits, RescalerConstants
 from ..stream.credit import CreditCounter
 from ..stream.pipeline import delay
 from ..stream.queue import Queue
@@ -40,8 +40,8 @@ class MatrixStage(wiring.Component):
     weights
         int[cout, kernel height, kernel width, cin / groups], each a `weight`, or -1 or +1.  A dense layer is a 1 x 1
         kernel on a 1 x 1 frame.
-    rescaling
-        What makes outputs of the sums: `Requantization` or `Thresholding`, of all output channels.
+    rescaler
+        What makes outputs of the sums: `RequantizerConstants` or `ThresholderConstants`, of all output channels.
     pad_value
         The activation that padding is made of.
     technology, name
@@ -53,7 +53,7 @@ class MatrixStage(wiring.Component):
     Interval: `MatrixShape.cycles()`, exactly, frame after frame, when `i` is always there and `o` always taken.
     """
 
-    def __init__(self, *, shape: MatrixShape, weights: IntArray, rescaling: Rescaling, pad_value: int,
+    def __init__(self, *, shape: MatrixShape, weights: IntArray, rescaler: RescalerConstants, pad_value: int,
                  technology: Technology, name: str):
         self.shape = shape
         check_weights(shape, weights, name)
@@ -69,7 +69,7 @@ class MatrixStage(wiring.Component):
             technology=technology) if shape.patch else None
         self.array = MatrixArray(shape=shape, weights=weights, technology=technology, name=name)
         self.rescalers = [
-            rescaling.of_lane(q, shape.out_lanes).unit(
+            rescaler.of_lane(q, shape.out_lanes).unit(
                 accumulator=shape.accumulator, output=shape.output, interval=shape.drain_interval,
                 technology=technology, name=f"{name}_requantizer{q}")
             for q in range(shape.out_lanes)]
@@ -80,10 +80,11 @@ class MatrixStage(wiring.Component):
         })
 
     @staticmethod
-    def times(arrivals: Times, *, shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> StageTimes:
+    def times(arrivals: Times, *, shape: MatrixShape, rescaler: RescalerConstants,
+              technology: Technology) -> StageTimes:
         """When words are taken and results given, for words that come as `arrivals` says."""
         starts, taken = front_times(arrivals, shape)
-        latency = MatrixStage.rescaling_latency(shape, rescaling, technology)
+        latency = MatrixStage.rescaler_latency(shape, rescaler, technology)
         depth = max(2, shape.queue_depth(technology, latency))
         first = (1 + technology.timing.ram + 1 + shape.played.beats - 1 + shape.word_delay(technology)
                  + shape.bank_latency(technology) + shape.rows // shape.bank_rows(technology) + latency
@@ -93,18 +94,18 @@ class MatrixStage(wiring.Component):
         return StageTimes((taken,), spans.reshape(-1))
 
     @staticmethod
-    def rescaling_latency(shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> int:
+    def rescaler_latency(shape: MatrixShape, rescaler: RescalerConstants, technology: Technology) -> int:
         """Cycles from lane 0's sum to the word of results: that of the slowest lane."""
         bank = shape.bank_rows(technology)
-        latencies = lane_units(shape, rescaling, technology).latencies
+        latencies = lane_units(shape, rescaler, technology).latencies
         return max(latency - q // bank for q, latency in enumerate(latencies))
 
     @staticmethod
-    def cost(*, shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> Resources:
+    def cost(*, shape: MatrixShape, rescaler: RescalerConstants, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
-        lanes = lane_units(shape, rescaling, technology)
+        lanes = lane_units(shape, rescaler, technology)
         total = shape.front_cost(technology) + shape.array_cost(technology) + lanes.cost
-        depth = max(2, shape.queue_depth(technology, MatrixStage.rescaling_latency(shape, rescaling, technology)))
+        depth = max(2, shape.queue_depth(technology, MatrixStage.rescaler_latency(shape, rescaler, technology)))
         queue = Queue.cost(width=shape.output.width * shape.out_lanes, depth=depth, technology=technology)
         return total + queue + fitted("MatrixStage", level_bits=depth.bit_length())
 
@@ -156,10 +157,10 @@ class MatrixStage(wiring.Component):
         return m
 
 
-def lane_units(shape: MatrixShape, rescaling: Rescaling, technology: Technology) -> LaneUnits:
+def lane_units(shape: MatrixShape, rescaler: RescalerConstants, technology: Technology) -> LaneUnits:
     """The units that rescale the sums of the stage."""
-    return rescaling.lane_units(shape.out_lanes, accumulator=shape.accumulator, output=shape.output,
-                                interval=shape.drain_interval, technology=technology)
+    return rescaler.lane_units(shape.out_lanes, accumulator=shape.accumulator, output=shape.output,
+                               interval=shape.drain_interval, technology=technology)
 
 
 def front_times(arrivals: Times, shape: MatrixShape) -> tuple[Times, Times]:

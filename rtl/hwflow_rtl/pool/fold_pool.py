@@ -17,7 +17,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..multiply.products import Operand
-from ..rescale.rescaling import Rescaling
+from ..rescale.rescaler import RescalerConstants
 from ..stream.credit import CreditCounter
 from ..stream.queue import Queue
 from ..stream.streams import stream_of
@@ -196,15 +196,16 @@ class FoldAveragePoolStage(wiring.Component):
 
     Parameters
     ----------
-    window, lanes, element, accumulator, rescaling, output, out_lanes, technology, name, bipolar
+    window, lanes, element, accumulator, rescaler, output, out_lanes, technology, name, bipolar
         As of an `AveragePoolStage`.
 
     Initiation interval 1 word.  While the output waits, words that complete no result are taken.  `busy` says that a
     word goes in.
     """
 
-    def __init__(self, *, window: WindowShape, lanes: int, element: Shape, accumulator: Shape, rescaling: Rescaling,
-                 output: Shape, out_lanes: int, technology: Technology, name: str, bipolar: bool = False):
+    def __init__(self, *, window: WindowShape, lanes: int, element: Shape, accumulator: Shape,
+                 rescaler: RescalerConstants, output: Shape, out_lanes: int, technology: Technology, name: str,
+                 bipolar: bool = False):
         self.element = Shape.cast(element)
         self.operand = Operand(self.element, bipolar)
         self.accumulator = Shape.cast(accumulator)
@@ -214,7 +215,7 @@ class FoldAveragePoolStage(wiring.Component):
         self.rescalers = [
             part.unit(accumulator=self.accumulator, output=self.output, interval=self.schedule.step,
                       technology=technology, name=f"{name}_{k}")
-            for k, part in enumerate(parts_of(rescaling, window, lanes, out_lanes))]
+            for k, part in enumerate(parts_of(rescaler, window, lanes, out_lanes))]
         self.results = self.schedule.results(max(unit.latency for unit in self.rescalers))
         super().__init__({
             "i": In(stream_of(element, lanes)), "o": Out(stream_of(output, out_lanes)), "busy": Out(1)})
@@ -226,9 +227,9 @@ class FoldAveragePoolStage(wiring.Component):
 
     @staticmethod
     def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape, accumulator: Shape,
-              rescaling: Rescaling, output: Shape, out_lanes: int, technology: Technology) -> StageTimes:
+              rescaler: RescalerConstants, output: Shape, out_lanes: int, technology: Technology) -> StageTimes:
         """When words are taken and results given, for words that come as `arrivals` says."""
-        schedule, results = planned(window, lanes, accumulator, rescaling, output, out_lanes, technology)
+        schedule, results = planned(window, lanes, accumulator, rescaler, output, out_lanes, technology)
         taken = in_turn(arrivals)
         starts = schedule.shape.complete(taken)
         if not schedule.steady:
@@ -249,10 +250,10 @@ class FoldAveragePoolStage(wiring.Component):
         return window.input_words
 
     @staticmethod
-    def cost(*, window: WindowShape, lanes: int, element: Shape, accumulator: Shape, rescaling: Rescaling,
+    def cost(*, window: WindowShape, lanes: int, element: Shape, accumulator: Shape, rescaler: RescalerConstants,
              output: Shape, out_lanes: int, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated."""
-        schedule, results = planned(window, lanes, accumulator, rescaling, output, out_lanes, technology)
+        schedule, results = planned(window, lanes, accumulator, rescaler, output, out_lanes, technology)
         resources = Folds.cost(schedule.shape, schedule.width, lanes * Shape.cast(element).width, lanes, technology)
         if schedule.parts > 1:
             resources += Resources(lut=schedule.width, ff=schedule.width)
@@ -260,7 +261,7 @@ class FoldAveragePoolStage(wiring.Component):
         if not schedule.steady:
             resources += Queue.cost(width=schedule.width, depth=schedule.waiting, technology=technology)
             resources += fitted("FoldAveragePoolStage waiting", level_bits=schedule.waiting.bit_length())
-        for part in parts_of(rescaling, window, lanes, out_lanes):
+        for part in parts_of(rescaler, window, lanes, out_lanes):
             resources += part.cost(accumulator=Shape.cast(accumulator), output=Shape.cast(output),
                                    interval=schedule.step, technology=technology)
         return resources + results.cost(out_lanes * Shape.cast(output).width)
@@ -312,11 +313,11 @@ class FoldAveragePoolStage(wiring.Component):
         return m
 
 
-def planned(window: WindowShape, lanes: int, accumulator: Shape, rescaling: Rescaling, output: Shape, out_lanes: int,
-            technology: Technology) -> tuple[AverageSchedule, Results]:
+def planned(window: WindowShape, lanes: int, accumulator: Shape, rescaler: RescalerConstants, output: Shape,
+            out_lanes: int, technology: Technology) -> tuple[AverageSchedule, Results]:
     """Schedule and results of a stage that is not built."""
     accumulator = Shape.cast(accumulator)
     schedule = AverageSchedule(FoldShape(window), lanes, out_lanes, lanes * accumulator.width, technology)
     slowest = max(part.latency(accumulator=accumulator, output=Shape.cast(output), interval=schedule.step,
-                               technology=technology) for part in parts_of(rescaling, window, lanes, out_lanes))
+                               technology=technology) for part in parts_of(rescaler, window, lanes, out_lanes))
     return schedule, schedule.results(slowest)

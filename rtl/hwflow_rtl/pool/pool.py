@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..multiply.products import Operand
 from ..rescale.numbers import shape_range
-from ..rescale.rescaling import Rescaling
+from ..rescale.rescaler import RescalerConstants
 from ..stream.pipeline import delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
@@ -130,9 +130,9 @@ class AveragePoolStage(wiring.Component):
         What a tap in the padding counts as.
     accumulator
         Shape that holds every sum of a window.
-    rescaling
-        What makes outputs of the sums: `Requantization` or `Thresholding`, of all channels; with an `order` where
-        windows at the edges count fewer elements than others.
+    rescaler
+        What makes outputs of the sums: `RequantizerConstants` or `ThresholderConstants`, of all channels; with an
+        `order` where windows at the edges count fewer elements than others.
     output
         Shape of an output.
     out_lanes
@@ -145,7 +145,7 @@ class AveragePoolStage(wiring.Component):
     """
 
     def __init__(self, *, window: WindowShape, lanes: int, element: Shape, pad_value: int, accumulator: Shape,
-                 rescaling: Rescaling, output: Shape, out_lanes: int, technology: Technology, name: str,
+                 rescaler: RescalerConstants, output: Shape, out_lanes: int, technology: Technology, name: str,
                  bipolar: bool = False):
         schedule = _Schedule(window, lanes, out_lanes)
         self.schedule = schedule
@@ -158,7 +158,7 @@ class AveragePoolStage(wiring.Component):
         self.rescalers = [
             part.unit(accumulator=self.accumulator, output=self.output, interval=schedule.step, technology=technology,
                       name=f"{name}_{k}")
-            for k, part in enumerate(parts_of(rescaling, window, lanes, out_lanes))]
+            for k, part in enumerate(parts_of(rescaler, window, lanes, out_lanes))]
         self.results = results_of(schedule, technology, max(unit.latency for unit in self.rescalers))
         super().__init__({
             "i": In(stream_of(element, lanes)), "o": Out(stream_of(output, out_lanes)), "busy": Out(1)})
@@ -169,13 +169,13 @@ class AveragePoolStage(wiring.Component):
 
     @staticmethod
     def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape, accumulator: Shape,
-              rescaling: Rescaling, output: Shape, out_lanes: int, technology: Technology) -> StageTimes:
+              rescaler: RescalerConstants, output: Shape, out_lanes: int, technology: Technology) -> StageTimes:
         """When words are taken and results given, for words that come as `arrivals` says."""
         schedule = _Schedule(window, lanes, out_lanes)
         starts, taken = window.times(arrivals, schedule.parts)
         slowest = max(part.latency(accumulator=Shape.cast(accumulator), output=Shape.cast(output),
                                    interval=schedule.step, technology=technology)
-                      for part in parts_of(rescaling, window, lanes, out_lanes))
+                      for part in parts_of(rescaler, window, lanes, out_lanes))
         results = results_of(schedule, technology, slowest)
         last = starts + results.latency + Queue.latency_of(results.depth)
         before = np.arange(1 - schedule.parts, 1) * schedule.step
@@ -192,7 +192,7 @@ class AveragePoolStage(wiring.Component):
         return window.blocks * window.beats
 
     @staticmethod
-    def cost(*, window: WindowShape, lanes: int, element: Shape, accumulator: Shape, rescaling: Rescaling,
+    def cost(*, window: WindowShape, lanes: int, element: Shape, accumulator: Shape, rescaler: RescalerConstants,
              output: Shape, out_lanes: int, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated."""
         schedule = _Schedule(window, lanes, out_lanes)
@@ -204,7 +204,7 @@ class AveragePoolStage(wiring.Component):
         latency = 0
         arguments = {"accumulator": Shape.cast(accumulator), "output": Shape.cast(output), "interval": schedule.step,
                      "technology": technology}
-        for part in parts_of(rescaling, window, lanes, out_lanes):
+        for part in parts_of(rescaler, window, lanes, out_lanes):
             resources += part.cost(**arguments)
             latency = max(latency, part.latency(**arguments))
         width = out_lanes * Shape.cast(output).width

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data
 
-from ..rescale.rescaling import Rescaling, RescalingUnit
+from ..rescale.rescaler import Rescaler, RescalerConstants
 from ..stream.credit import CreditCounter
 from ..stream.pipeline import delay
 from ..stream.queue import Queue
@@ -91,7 +91,7 @@ def drain(m: Module, ready: Value, sums: Sequence[Value], parts: int, step: int)
     return valid, rest[:lanes]
 
 
-def rescaled(m: Module, units: Sequence[RescalingUnit], valid: Value, values: Sequence[Value]) -> tuple[Value, Value]:
+def rescaled(m: Module, units: Sequence[Rescaler], valid: Value, values: Sequence[Value]) -> tuple[Value, Value]:
     """One unit for each of `values`; a word of their results leaves when the slowest is done."""
     slowest = max(unit.latency for unit in units)
     words = []
@@ -102,14 +102,14 @@ def rescaled(m: Module, units: Sequence[RescalingUnit], valid: Value, values: Se
     return next(unit.o_valid for unit in units if unit.latency == slowest), Cat(*words)
 
 
-def parts_of(rescaling: Rescaling, window: WindowShape, lanes: int, out_lanes: int) -> list[Rescaling]:
+def parts_of(rescaler: RescalerConstants, window: WindowShape, lanes: int, out_lanes: int) -> list[RescalerConstants]:
     """The constants of each unit: number k has the channels k, k + out_lanes, ..."""
     channels = window.words * lanes
-    if rescaling.channels != channels:
+    if rescaler.channels != channels:
         raise ValueError(f"constants of an average pool must be those of its {channels} channels, not of "
-                         f"{rescaling.channels}")
-    order, pixels = rescaling.order, (window.out_height, window.out_width)
+                         f"{rescaler.channels}")
+    order, pixels = rescaler.order, (window.out_height, window.out_width)
     if order is not None and (len(order.rows), len(order.columns)) != pixels:
         raise ValueError(f"classes of the pixels of an average pool must be those of {pixels[0]} rows and {pixels[1]} "
                          f"columns, not {len(order.rows)} and {len(order.columns)}")
-    return [rescaling.of_lane(k, out_lanes) for k in range(out_lanes)]
+    return [rescaler.of_lane(k, out_lanes) for k in range(out_lanes)]

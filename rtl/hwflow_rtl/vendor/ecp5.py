@@ -43,7 +43,7 @@ SHAPES = (BlockShape(512, 36), BlockShape(1024, 18), BlockShape(2048, 9), BlockS
 #: to every bit: a dense stage of 64 multipliers kept nextpnr routing for more than 20 minutes, without an end.
 LUTS_FOR_A_BLOCK = 32
 #: Tables for the last bits of words that need a column of blocks for themselves, and the deepest ROM with such bits.  A
-#: rescaling's constants have about 41 bits, five more than a block; so few bits are no burden for their address.
+#: requantizer's constants have about 41 bits, five more than a block; so few bits are no burden for their address.
 LUTS_FOR_A_COLUMN, DEEPEST_COLUMN = 96, 128
 #: A TRELLIS_DPR16X4 takes four tables and the two of a third slice for its write port.
 LUTS_OF_16X4 = 6

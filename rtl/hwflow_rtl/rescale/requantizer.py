@@ -13,14 +13,15 @@ from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
 from .numbers import RequantizerForm, RequantizerRounding
 from .plan import LOW_PART, SHIFT_BITS, WIDEST_SUM, RequantizerPlan, RequantizerStyle, ShiftAddArguments
-from .rescaling import Order, Rescaling, RescalingUnit, count_channels
+from .rescaler import Order, Rescaler, RescalerConstants, count_channels
 
-__all__ = ["WIDEST_SUM", "Requantization", "Requantizer", "RequantizerForm", "RequantizerRounding", "RequantizerStyle"]
+__all__ = [
+    "WIDEST_SUM", "Requantizer", "RequantizerConstants", "RequantizerForm", "RequantizerRounding", "RequantizerStyle"]
 
 IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
-class Requantization(Rescaling):
+class RequantizerConstants(RescalerConstants):
     """y = clamp(round((a * 2**fraction + bias) * multiplier / 2**shift) + zero_point, low, high), exactly.
 
     bias, multiplier, shift
@@ -54,7 +55,7 @@ class Requantization(Rescaling):
     def constants_count(self) -> int:
         return len(np.atleast_1d(self.bias))
 
-    def of_lane(self, lane: int, lanes: int) -> Requantization:
+    def of_lane(self, lane: int, lanes: int) -> RequantizerConstants:
         return replace(self, order=self.order and self.order.of_lane(lanes), **{
             name: np.asarray(getattr(self, name))[lane::lanes] for name in ("bias", "multiplier", "shift")})
 
@@ -79,7 +80,7 @@ class Requantization(Rescaling):
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "order"}
 
 
-class Requantizer(RescalingUnit):
+class Requantizer(Rescaler):
     """o_value = clamp(round((i_value * 2**fraction + bias) * multiplier / 2**shift) + zero_point, low, high), exactly.
 
     Parameters
@@ -87,7 +88,7 @@ class Requantizer(RescalingUnit):
     accumulator, output
         Shapes of `i_value` and `o_value`.
     bias, multiplier, shift, zero_point, low, high, style, fraction, rounding, order, form
-        See `Requantization`.
+        See `RequantizerConstants`.
     interval
         Least cycles from one `i_valid` to the next.  With 2 or more one multiplier block takes a sum of up to 35 bits
         in two parts; in the fabric it decides how many bits of the multiplier are taken in a cycle.

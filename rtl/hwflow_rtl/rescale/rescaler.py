@@ -18,7 +18,7 @@ from ..stream.pipeline import Nest
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 
-__all__ = ["LaneUnits", "Order", "Rescaling", "RescalingUnit", "count_channels"]
+__all__ = ["LaneUnits", "Order", "Rescaler", "RescalerConstants", "count_channels"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def by_class(nest: Nest, loop: int, classes: Sequence[int], value) -> Value:
     return chosen
 
 
-class RescalingUnit(wiring.Component):
+class Rescaler(wiring.Component):
     """Takes sums, gives elements, a constant number of cycles later; no back-pressure.
 
     The values of the channels come in order, channel 0 first, and begin again after the last; the unit counts them.
@@ -122,7 +122,7 @@ class LaneUnits:
     cost: Resources
 
 
-class Rescaling(ABC):
+class RescalerConstants(ABC):
     """The constants of all channels of a layer; with an `order` those of all classes of pixels, class by class.
 
     The arguments of `unit`, `cost` and `latency`: the shapes of the sums and of the elements, the least cycles from
@@ -147,12 +147,12 @@ class Rescaling(ABC):
         return self.order.channels
 
     @abstractmethod
-    def of_lane(self, lane: int, lanes: int) -> Rescaling:
+    def of_lane(self, lane: int, lanes: int) -> RescalerConstants:
         """The channels `lane`, `lane + lanes`, ...: those of one of `lanes` units side by side."""
 
     @abstractmethod
     def unit(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology,
-             name: str) -> RescalingUnit: ...
+             name: str) -> Rescaler: ...
 
     @abstractmethod
     def cost(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> Resources:

@@ -14,9 +14,9 @@ from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology, price
 from ..vendor.fitted import fitted
 from .numbers import shape_range, union
-from .rescaling import Order, Rescaling, RescalingUnit, count_channels
+from .rescaler import Order, Rescaler, RescalerConstants, count_channels
 
-__all__ = ["MOST_LEVELS", "ThresholdStyle", "Thresholder", "Thresholding"]
+__all__ = ["MOST_LEVELS", "Thresholder", "ThresholderConstants", "ThresholderStyle"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -26,7 +26,7 @@ MOST_LEVELS = 255
 MOST_COMPARATORS = 15
 
 
-class ThresholdStyle(enum.Enum):
+class ThresholderStyle(enum.Enum):
     """A comparator for each threshold, or a binary search with a comparator for each bit of the result."""
 
     COMPARATORS = "comparators"
@@ -34,7 +34,7 @@ class ThresholdStyle(enum.Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Thresholding(Rescaling):
+class ThresholderConstants(RescalerConstants):
     """y = low + how many of the channel's thresholds are <= a.
 
     `values` is int64[channels, levels], 1 to 255 levels, ascending.  Without a `style` it is the cheaper one.  Where
@@ -44,7 +44,7 @@ class Thresholding(Rescaling):
 
     values: IntArray
     low: int
-    style: ThresholdStyle | None = None
+    style: ThresholderStyle | None = None
     order: Order | None = None
     any_values: bool = False
 
@@ -52,7 +52,7 @@ class Thresholding(Rescaling):
     def constants_count(self) -> int:
         return len(self.values)
 
-    def of_lane(self, lane: int, lanes: int) -> Thresholding:
+    def of_lane(self, lane: int, lanes: int) -> ThresholderConstants:
         return replace(self, values=self.values[lane::lanes], order=self.order and self.order.of_lane(lanes))
 
     def unit(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology,
@@ -66,7 +66,7 @@ class Thresholding(Rescaling):
     def latency(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> int:
         return self.plan(accumulator, output, interval, technology).latency
 
-    def plan(self, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> ThresholdPlan:
+    def plan(self, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> ThresholderPlan:
         """Raises ValueError for thresholds that are no thresholds."""
         values = np.asarray(self.values, dtype=np.int64)
         if values.ndim != 2 or not len(values) or not 1 <= values.shape[1] <= MOST_LEVELS:
@@ -84,16 +84,16 @@ class Thresholding(Rescaling):
         # What no sum reaches is one above the highest; what all sums reach is the lowest.
         lowest, highest = shape_range(accumulator)
         values = np.clip(values, lowest, highest + 1)
-        plans = [ThresholdPlan(accumulator, output, values, self.low, interval, technology, style, self.any_values)
-                 for style in ([self.style] if self.style else ThresholdStyle)
-                 if self.style or style is ThresholdStyle.SEARCH or values.shape[1] <= MOST_COMPARATORS]
+        plans = [ThresholderPlan(accumulator, output, values, self.low, interval, technology, style, self.any_values)
+                 for style in ([self.style] if self.style else ThresholderStyle)
+                 if self.style or style is ThresholderStyle.SEARCH or values.shape[1] <= MOST_COMPARATORS]
         return min(plans, key=lambda plan: price(plan.cost()))
 
 
-class Thresholder(RescalingUnit):
+class Thresholder(Rescaler):
     """o_value = low + how many of the channel's thresholds are <= i_value.
 
-    Made by `Thresholding.unit()`.  Two styles:
+    Made by `ThresholderConstants.unit()`.  Two styles:
 
     COMPARATORS
         The thresholds of a channel are one word of a ROM, or constants; all are compared in one cycle.
@@ -106,7 +106,7 @@ class Thresholder(RescalingUnit):
     than `technology.timing.rom` cycles after reset.
     """
 
-    def __init__(self, plan: ThresholdPlan, *, name: str, order: Order | None = None):
+    def __init__(self, plan: ThresholderPlan, *, name: str, order: Order | None = None):
         self.plan = plan
         self.name = name
         self.order = order
@@ -125,7 +125,7 @@ class Thresholder(RescalingUnit):
         m = Module()
         plan = self.plan
         channel = count_channels(m, self.i_valid, len(plan.rows), self.order if len(plan.rows) > 1 else None)
-        if plan.style is ThresholdStyle.COMPARATORS:
+        if plan.style is ThresholderStyle.COMPARATORS:
             valid, count = self.compare(m, channel)
         else:
             valid, count = self.search(m, channel)
@@ -179,7 +179,7 @@ class Thresholder(RescalingUnit):
 
 
 @dataclass(frozen=True, eq=False)
-class ThresholdPlan:
+class ThresholderPlan:
     """How the comparisons are made: shared by the unit, its latency and its cost.  `values` are in reach of a sum."""
 
     accumulator: Shape
@@ -188,7 +188,7 @@ class ThresholdPlan:
     low: int
     interval: int
     technology: Technology
-    style: ThresholdStyle
+    style: ThresholderStyle
     any_values: bool = False
 
     @property
@@ -214,7 +214,7 @@ class ThresholdPlan:
         that make the number of them a power of two are never reached.
         """
         rows = self.rows
-        if self.style is ThresholdStyle.COMPARATORS:
+        if self.style is ThresholderStyle.COMPARATORS:
             return [rows]
         never = shape_range(self.accumulator)[1] + 1
         full = np.pad(rows, ((0, 0), (0, (1 << self.bits) - 1 - self.levels)), constant_values=never)
@@ -230,7 +230,7 @@ class ThresholdPlan:
         low, high = (int(end) for end in (self.values.min(), self.values.max()))
         if self.any_values:
             low, high = shape_range(self.accumulator)[0], shape_range(self.accumulator)[1] + 1
-        if self.style is ThresholdStyle.SEARCH and self.levels + 1 < 1 << self.bits:
+        if self.style is ThresholderStyle.SEARCH and self.levels + 1 < 1 << self.bits:
             high = shape_range(self.accumulator)[1] + 1
         return union([(low, high)]) if low < 0 else Shape(max(high.bit_length(), 1))
 
@@ -270,7 +270,7 @@ class ThresholdPlan:
         for table in self.tables:
             width = self.shape.width * len(self.stored(table))
             total += technology.rom_cost(width=width, depth=len(table)) if width else Resources()
-        if self.style is ThresholdStyle.COMPARATORS:
+        if self.style is ThresholderStyle.COMPARATORS:
             return sum((comparator for _ in range(self.levels)), total) + Resources(
                 lut=self.levels - 1, ff=self.lead * sum_bits)
         for step, wait in enumerate(self.waits):
