@@ -17,9 +17,9 @@ from bench.sections import Bench, Subject, table
 from hwflow import golden, hls, onnx
 from hwflow.commands import build
 from hwflow.flow import Flow, Settings
-from hwflow.generation import twin
 from hwflow.host.identity import DesignFacts, identity
 from hwflow.report.console import Console
+from hwflow.steps.generation import twin
 from hwflow.synth import ends_of
 
 #: One board of each family.

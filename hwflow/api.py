@@ -19,7 +19,6 @@ from .data.dataset import Dataset, described, load_dataset
 from .data.given import dataset_of
 from .data.shapes import shapes_of_data
 from .flow import budget_of, settings_of_bits
-from .generation import write_rtl
 from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
@@ -27,7 +26,8 @@ from .onnx.rewrite.passes import remove_unused
 from .quantize import Quantized, quantize, save_quantized
 from .quantize.settings import QuantizationSettings
 from .quantize.settings_file import settings_from_yaml
-from .simulation import compile_plan, run_plan
+from .steps.generation import write_rtl
+from .steps.simulation import compile_plan, run_plan
 from .synth import Board, SynthesisReport, load_board
 from .synth.design import Design, SynthesisOptions, synthesize_design
 

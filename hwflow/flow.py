@@ -24,12 +24,10 @@ from hwflow_base.files.sources import read_text
 from hwflow_base.files.target import same_file, write_atomically
 from hwflow_rtl.io.board_top import BoardTop
 
-from . import golden, hls, measurements, onnx
+from . import golden, hls, onnx
 from .accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
 from .data.dataset import Dataset, load_dataset
 from .data.shapes import Shapes, given_shapes
-from .folders import board_folder, held
-from .generation import generate, generate_axi_stream
 from .layers.base import LayerGraph
 from .layers.formats import Tensor
 from .layers.forms import with_room
@@ -45,6 +43,9 @@ from .report.mapping import mapped
 from .report.warned import Warned
 from .request import Settings
 from .reweight.routed import keep_design
+from .steps import measurements
+from .steps.folders import board_folder, held
+from .steps.generation import generate, generate_axi_stream
 from .synth import Board, SynthesisReport, ends_before_plan, load_board
 from .synth.design import Design, SynthesisOptions, synthesize_design
 from .synth.netlist import make_netlist_of
@@ -52,7 +53,7 @@ from .synth.netlist import make_netlist_of
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
 
-    from .proof import NetlistProof
+    from .steps.proof import NetlistProof
 
 __all__ = ["Flow", "Settings", "budget_of"]
 
@@ -285,7 +286,7 @@ class Flow:
         """Both runs, by name: at full speed, and with random stalls on both ends."""
         from hwflow_sim import StallPattern
 
-        from .simulation import compile_plan, run_plan
+        from .steps.simulation import compile_plan, run_plan
         settings = self.settings
         folder = self.board_folder / "sim"
         self.generate()
@@ -315,7 +316,7 @@ class Flow:
 
     def prove(self) -> NetlistProof:
         """The netlist, cell by cell, against the golden model."""
-        from .proof import prove_netlist
+        from .steps.proof import prove_netlist
 
         settings, netlist = self.settings, self.netlist()
         with self.console.step(f"simulate {settings.frames} frames through the pins of the netlist"):

@@ -13,7 +13,6 @@ from hwflow_base.files.cache import locked
 from .. import golden
 from ..accuracy import compare, float_outputs, question
 from ..flow import Flow, Settings
-from ..folders import other_model
 from ..host.board import Board, open_board
 from ..host.design import find_designs
 from ..host.pace import Patience
@@ -21,6 +20,7 @@ from ..host.port import ports_text
 from ..layers.formats import IntArray
 from ..report.board import BoardRun, differences, show_run
 from ..report.console import Console
+from ..steps.folders import other_model
 from ..synth import load_board
 
 __all__ = ["LineSettings", "run"]

@@ -10,9 +10,9 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import is_whole
 
 from ..flow import Settings
-from ..folders import other_model
 from ..host.design import find_designs
 from ..report.console import Console
+from ..steps.folders import other_model
 from ..synth import load_board
 from ..synth.families import FAMILIES
 from ..synth.program import program as put

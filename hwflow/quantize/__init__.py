@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hwflow.lazy_names import lazy_names
+from hwflow_base.lazy_names import lazy_names
+
 from hwflow.quantize.quantized import Quantized
 from hwflow.quantize.store import load_quantized, save_quantized
 

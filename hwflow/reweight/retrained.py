@@ -22,7 +22,7 @@ from ..layers.rescale import Requantize, Thresholds
 from ..quantize import Quantized, comes_quantized, save_quantized
 from ..quantize.settings import OutputStage, QuantizationSettings
 from ..quantize.settings_file import UnknownName, settings_from_yaml
-from ..synth.reweight import REMEDY, ReweightReport, reweight
+from .patching import REMEDY, ReweightReport, reweight
 from .routed import DESIGN, SETTINGS, RoutedDesign
 
 __all__ = ["Retrained"]

@@ -10,8 +10,8 @@ import pytest
 from hwflow import onnx
 from hwflow.flow import Flow, Settings
 from hwflow.host.identity import identity
-from hwflow.proof import prove_netlist
 from hwflow.report.console import Console
+from hwflow.steps.proof import prove_netlist
 from tests.e2e.command import Cli
 from tests.e2e.conftest import SIM
 from tests.e2e.networks import gated, write_data

@@ -15,7 +15,7 @@ from hwflow.accuracy import signal_to_noise
 from hwflow.api import make_plan
 from hwflow.layers.base import Folding, LayerGraph
 from hwflow.quantize import Quantized, quantize
-from hwflow.simulation import compile_plan, run_plan
+from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.synth import Board, list_boards, load_board
 from tests.e2e.networks import random_network, rows_for
 

@@ -13,9 +13,9 @@ from hwflow_rtl.stream.queue_choice import QueueMemory
 from hwflow_rtl.vendor import ICE40, Resources, Technology
 
 from hwflow import hls
-from hwflow.generation import twin
 from hwflow.hls.links import in_spram
 from hwflow.layers import Add, Frame, LayerGraph, Multiply
+from hwflow.steps.generation import twin
 from hwflow.synth import load_board
 from tests.hls.test_timeline import BYTE, Branches
 from tests.networks.grow import Taste

@@ -13,11 +13,11 @@ from hwflow_sim.board import CompiledBoard, LinePort, SimulatedBoard, compile_bo
 
 import hwflow.host
 from hwflow import golden, hls, onnx
-from hwflow.generation import twin
 from hwflow.host import LinkFailed, Patience
 from hwflow.host.identity import identity
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
+from hwflow.steps.generation import twin
 from hwflow.synth import ends_of, load_board
 from tests.e2e.networks import rows_for, small_network, two_by_two
 from tests.host.models import leave_design

@@ -11,13 +11,13 @@ from hwflow_rtl.vendor import ECP5, Generic
 
 from hwflow import hls
 from hwflow.flow import budget_of
-from hwflow.generation import twin
 from hwflow.golden import run
 from hwflow.layers import Conv, Dense, MaxPool
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.forms import fitted, with_rescaling_of, with_room
 from hwflow.layers.rescale import Requantize, RoomyRequantize, Thresholds
+from hwflow.steps.generation import twin
 from hwflow.synth import load_board
 
 INT8 = IntFormat(8, signed=True)

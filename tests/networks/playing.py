@@ -16,10 +16,10 @@ from hwflow_rtl.stream.streams import lanes_of, payload_of
 from hwflow_rtl.vendor import Generic
 
 from hwflow import golden, hls
-from hwflow.generation import FAMILIES
 from hwflow.layers import LayerGraph
 from hwflow.layers.formats import IntArray
 from hwflow.layers.hardware import codes_of
+from hwflow.steps.generation import FAMILIES
 from tests.rtl.harness import pack, simulator, unpack
 
 __all__ = ["Played", "Stalls", "play_plan"]
@@ -80,7 +80,7 @@ def play_plan(graph: LayerGraph, plan: hls.Plan, frames: Mapping[str, IntArray],
 
 
 def portable(plan: hls.Plan) -> Generic:
-    """As `hwflow.generation.twin`, with ROMs inside of the design."""
+    """As `hwflow.steps.generation.twin`, with ROMs inside of the design."""
     family = FAMILIES.get(plan.technology)
     return Generic(timing=plan.timing, like=family() if family else None)
 

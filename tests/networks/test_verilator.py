@@ -15,7 +15,7 @@ from hwflow_sim import RunResult, StallPattern
 
 from hwflow import hls
 from hwflow.layers import LayerGraph
-from hwflow.simulation import compile_plan, run_plan
+from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.synth import list_boards, load_board
 from tests.networks.generate import TINY, USUAL, Taste, any_foldings, describe, frames_for, network
 from tests.networks.test_rtl import check_cycles as compare_cycles

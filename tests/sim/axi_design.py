@@ -15,9 +15,9 @@ from hwflow_sim.run import environment
 from hwflow_sim.tools import find_tools, run_tool
 
 from hwflow import golden, hls
-from hwflow.generation import AXI_STREAM, twin
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray
+from hwflow.steps.generation import AXI_STREAM, twin
 from hwflow.synth import ends_of
 from tests.host.models import element_bytes
 

@@ -13,9 +13,9 @@ from hwflow_rtl.stream.fork import Fork
 from hwflow_sim import StallPattern
 
 from hwflow import hls
-from hwflow.generation import twin
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Lookup, MaxPool, Requantize, Tensor
-from hwflow.simulation import compile_plan, run_plan
+from hwflow.steps.generation import twin
+from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.synth import ends_before_plan, ends_of, load_board
 
 INT8, INT4 = IntFormat(8, True), IntFormat(4, True)

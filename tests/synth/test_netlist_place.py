@@ -9,6 +9,7 @@ import pytest
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import cached_step
 
+from hwflow.reweight.patching import reweight
 from hwflow.synth import load_board
 from hwflow.synth import netlist as module
 from hwflow.synth.boards import Board
@@ -16,7 +17,6 @@ from hwflow.synth.clock import ON_BOARD
 from hwflow.synth.design import Design
 from hwflow.synth.job import Job
 from hwflow.synth.netlist import TEXT, make_netlist_of
-from hwflow.synth.reweight import reweight
 from hwflow.synth.toolchain import Tool
 from hwflow.synth.top import clocked_top, design_text
 from tests.synth.small_core import SmallCore

@@ -18,8 +18,8 @@ from hwflow import hls
 from hwflow.flow import Flow, Settings
 from hwflow.layers.base import LayerGraph
 from hwflow.report.console import Console
+from hwflow.reweight import patching as module
 from hwflow.synth import ends_of, load_board
-from hwflow.synth import reweight as module
 from hwflow.synth.boards import Board
 from hwflow.synth.clock import ON_BOARD
 from hwflow.synth.contents import filled, separated

@@ -17,9 +17,9 @@ from hwflow_rtl.io import AxiStreamTop
 from hwflow_rtl.vendor import FAMILIES, Generic
 from hwflow_sim.rom import ROM_MODULE, write_roms
 
-from . import hls
-from .layers.base import LayerGraph
-from .synth import ends_of
+from .. import hls
+from ..layers.base import LayerGraph
+from ..synth import ends_of
 
 __all__ = ["AXI_STREAM", "generate", "generate_axi_stream", "twin", "write_axi_stream", "write_rtl"]
 

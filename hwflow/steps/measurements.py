@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hwflow_base.files.cache import cached_step, content, digest
 
-from . import golden, onnx
-from .accuracy import Accuracy, LayerNoise, compare, float_outputs, layer_noise, layer_warnings, question
-from .onnx.model import Array
+from .. import golden, onnx
+from ..accuracy import Accuracy, LayerNoise, compare, float_outputs, layer_noise, layer_warnings, question
+from ..onnx.model import Array
 
 if TYPE_CHECKING:
-    from .data.dataset import Dataset
-    from .flow import Flow
+    from ..data.dataset import Dataset
+    from ..flow import Flow
 
 __all__ = ["accuracy", "layer_noises"]
 

@@ -17,13 +17,13 @@ import numpy.typing as npt
 from hwflow_base.errors import HwflowError
 from hwflow_sim.board import LinePort, SimulatedBoard, compile_board, netlist_design, read_netlist
 
-from . import golden
-from .host import LinkFailed, Patience
-from .host.elements import bytes_in, bytes_out, from_bytes, pack, to_bytes
-from .host.identity import element_bytes
-from .host.link import Link
-from .layers.base import LayerGraph
-from .synth import Board
+from .. import golden
+from ..host import LinkFailed, Patience
+from ..host.elements import bytes_in, bytes_out, from_bytes, pack, to_bytes
+from ..host.identity import element_bytes
+from ..host.link import Link
+from ..layers.base import LayerGraph
+from ..synth import Board
 
 __all__ = ["NetlistProof", "prove_netlist"]
 

@@ -18,7 +18,7 @@ from hwflow_base.files.cache import locked
 from hwflow_base.files.sources import open_plain
 from hwflow_base.files.target import same_file, write_atomically
 
-from .synth import Board
+from ..synth import Board
 
 __all__ = ["board_folder", "held", "other_model"]
 

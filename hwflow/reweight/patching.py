@@ -19,17 +19,17 @@ from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_base.files.cache import MANIFEST, cached_step, digest, is_whole
 from hwflow_base.files.target import write_atomically
 
-from .clock import ON_BOARD, has_pll
-from .contents import Contents, Place, filled, replaced, separated
-from .design import Design, finish_design
-from .families import FAMILIES
-from .families.base import ROUTED
-from .flow import bitstream_path, make_bitstream
-from .job import Job, Progress
-from .spots import Spot, kept_spots
-from .structure import kept_structure, structure_of
-from .toolchain import tools_of_family, versions
-from .top import clocked_top, design_text, pll_of
+from ..synth.clock import ON_BOARD, has_pll
+from ..synth.contents import Contents, Place, filled, replaced, separated
+from ..synth.design import Design, finish_design
+from ..synth.families import FAMILIES
+from ..synth.families.base import ROUTED
+from ..synth.flow import bitstream_path, make_bitstream
+from ..synth.job import Job, Progress
+from ..synth.spots import Spot, kept_spots
+from ..synth.structure import kept_structure, structure_of
+from ..synth.toolchain import tools_of_family, versions
+from ..synth.top import clocked_top, design_text, pll_of
 
 __all__ = ["ReweightReport", "reweight"]
 

@@ -13,11 +13,11 @@ from hwflow_sim import compile as compile_simulation
 from hwflow_sim import run as run_simulation
 from hwflow_sim.results import Values
 
-from . import golden, hls
+from .. import golden, hls
+from ..layers.base import LayerGraph
+from ..layers.formats import IntFormat, Tensor
+from ..layers.hardware import codes_of, shape_of, values_of
 from .generation import twin
-from .layers.base import LayerGraph
-from .layers.formats import IntFormat, Tensor
-from .layers.hardware import codes_of, shape_of, values_of
 
 __all__ = ["boundaries", "compile_plan", "run_plan"]
 
