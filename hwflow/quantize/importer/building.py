@@ -15,7 +15,7 @@ from hwflow.layers.rearrange import Offsets, Rearrange, picked
 from hwflow.onnx.model import Graph, Model, Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import Names, label_of, producers
-from hwflow.quantize.importer.cores import identity
+from hwflow.quantize.importer.anchors import identity
 from hwflow.quantize.importer.finish import average_layer, matrix_layer, product_layer, sum_layer, table_layer
 from hwflow.quantize.importer.moving import is_whole, offsets, places
 from hwflow.quantize.importer.states import (
@@ -114,12 +114,12 @@ class Building:
 
     def _make(self, rounded: Rounded) -> str:
         pending, p = rounded.pending, rounded.parameters
-        core = pending.core
-        own = is_whole(pending.index, core.frame)  # else ONNX sees elements of it behind the nodes that move them
+        anchor = pending.anchor
+        own = is_whole(pending.index, anchor.frame)  # else ONNX sees elements of it behind the nodes that move them
         name = self.tensor_name(rounded.output) if own else self._names.new(f"{rounded.output}.before")
-        y = Tensor(name, core.frame, p.narrow, p.scale, p.zero_point)
-        if isinstance(core, Joined):
-            layer: Layer = self._concat(rounded, core, name)
+        y = Tensor(name, anchor.frame, p.narrow, p.scale, p.zero_point)
+        if isinstance(anchor, Joined):
+            layer: Layer = self._concat(rounded, anchor, name)
         else:
             layer = self._layer(rounded, y)
         layer.check(LayerGraph("", {**self.tensors, name: y}, (), (), ()))
@@ -130,56 +130,56 @@ class Building:
 
     def _layer(self, rounded: Rounded, y: Tensor) -> Layer:
         pending, p = rounded.pending, rounded.parameters
-        core = pending.core
-        if isinstance(core, Kept):
-            x = self.tensors[core.source.tensor]
+        anchor = pending.anchor
+        if isinstance(anchor, Kept):
+            x = self.tensors[anchor.source.tensor]
             node = pending.steps[0].node if pending.steps else rounded.node
             if x.format.bits <= _TABLE_BITS and not varies(pending):
                 return table_layer(pending, x, y, self.name_of(node), p, self._opsets)
             try:
-                core = identity(node, core.key, core.source, core.frame)
-                return matrix_layer(pending, core, x, y, self.name_of(node), p, self._stage(node), self._opsets)
+                anchor = identity(node, anchor.key, anchor.source, anchor.frame)
+                return matrix_layer(pending, anchor, x, y, self.name_of(node), p, self._stage(node), self._opsets)
             except ValueError as error:
                 raise _wide(x, error) if x.format.bits > _TABLE_BITS else error from None
-        name, stage = self.name_of(core.node), self._stage(core.node)
-        if isinstance(core, Matrix):
-            x = self.tensors[core.source.tensor]
-            return matrix_layer(pending, core, x, y, name, p, stage, self._opsets)
-        if isinstance(core, Average):
-            x = self.tensors[core.source.tensor]
-            return average_layer(pending, core, x, y, name, p, stage, self._opsets)
-        assert isinstance(core, (Sum, Product))
-        a, b = (self.tensors[held.tensor] for held in core.sources)
-        if isinstance(core, Sum):
-            return sum_layer(pending, core, (a, b), y, name, p)
-        return product_layer(pending, core, (a, b), y, name, p)
+        name, stage = self.name_of(anchor.node), self._stage(anchor.node)
+        if isinstance(anchor, Matrix):
+            x = self.tensors[anchor.source.tensor]
+            return matrix_layer(pending, anchor, x, y, name, p, stage, self._opsets)
+        if isinstance(anchor, Average):
+            x = self.tensors[anchor.source.tensor]
+            return average_layer(pending, anchor, x, y, name, p, stage, self._opsets)
+        assert isinstance(anchor, (Sum, Product))
+        a, b = (self.tensors[held.tensor] for held in anchor.sources)
+        if isinstance(anchor, Sum):
+            return sum_layer(pending, anchor, (a, b), y, name, p)
+        return product_layer(pending, anchor, (a, b), y, name, p)
 
-    def _concat(self, rounded: Rounded, core: Joined, name: str) -> Concat:
+    def _concat(self, rounded: Rounded, anchor: Joined, name: str) -> Concat:
         """A Concat that makes `name`.  Where a part is a tensor of its own, the meaning of all is fixed."""
         before = {*self.tensors}
-        parts = tuple(self._part(rounded, core, k) for k in range(len(core.parts)))
+        parts = tuple(self._part(rounded, anchor, k) for k in range(len(anchor.parts)))
         self._parts[name] = parts
         if (before | self._read_as_real).intersection(parts):
             self._read_as_real.add(name)
-        return Concat(self.name_of(core.node), parts, name)
+        return Concat(self.name_of(anchor.node), parts, name)
 
-    def _part(self, rounded: Rounded, core: Joined, number: int) -> str:
+    def _part(self, rounded: Rounded, anchor: Joined, number: int) -> str:
         """The tensor of one part of a Concat, with the functions behind the Concat applied and quantized as it is."""
-        part, p = core.parts[number], rounded.parameters
-        start = sum(other.core.frame.channels for other in core.parts[:number])
+        part, p = anchor.parts[number], rounded.parameters
+        start = sum(other.anchor.frame.channels for other in anchor.parts[:number])
         pending = part
         for step in rounded.pending.steps:
-            pending = pending.then(_sliced(step, core.key, part.result, start, part.core.frame.channels))
-        if isinstance(part.core, Kept) and not pending.steps:
-            x = self.tensors[part.core.source.tensor]
+            pending = pending.then(_sliced(step, anchor.key, part.result, start, part.anchor.frame.channels))
+        if isinstance(part.anchor, Kept) and not pending.steps:
+            x = self.tensors[part.anchor.source.tensor]
             inside = p.low <= x.format.low and x.format.high <= p.high
             if inside and (x.format, x.scale, x.zero_point) == (p.narrow, p.scale, p.zero_point):
                 return x.name
         output = f"{rounded.output}.part{number}"
         made = Rounded(pending, rounded.node, output, p, pending.index)
         name = self.held(made).tensor
-        plain = isinstance(part.core, Kept) and not part.steps
-        source = self.sources.get(part.core.key) if plain else (part.result, part.index)
+        plain = isinstance(part.anchor, Kept) and not part.steps
+        source = self.sources.get(part.anchor.key) if plain else (part.result, part.index)
         if source is not None and not rounded.pending.steps:
             self.sources[name] = source
         else:  # a row of elements in place is no tensor of ONNX's; or a second attempt, after one of another reader
@@ -188,23 +188,23 @@ class Building:
 
     def joined(self, pending: Pending) -> Held:
         """A Concat of tensors of one scale, as reals.  Unsupported where they differ."""
-        core = pending.core
-        assert isinstance(core, Joined)
-        if core.key not in self._made:
-            tensors = [self._plain(part) for part in core.parts]
+        anchor = pending.anchor
+        assert isinstance(anchor, Joined)
+        if anchor.key not in self._made:
+            tensors = [self._plain(part) for part in anchor.parts]
             kinds = {(x.format, x.scale, x.zero_point) for x in tensors}
             if len(kinds) > 1:
                 raise Unsupported(
                     f"joins tensors of different scales ({', '.join(f'{x.name!r}: {x.scale}' for x in tensors)})",
                     "put a QuantizeLinear and DequantizeLinear behind it",
                 )
-            name = self.tensor_name(core.key)
-            layer = Concat(self.name_of(core.node), tuple(x.name for x in tensors), name)
-            self.add(layer, replace(tensors[0], name=name, frame=core.frame))
-            self.sources[name] = (core.key, core.index)
+            name = self.tensor_name(anchor.key)
+            layer = Concat(self.name_of(anchor.node), tuple(x.name for x in tensors), name)
+            self.add(layer, replace(tensors[0], name=name, frame=anchor.frame))
+            self.sources[name] = (anchor.key, anchor.index)
             self._read_as_real.add(name)
-            self._made[core.key] = name
-        return Held(self._made[core.key], pending.index, True, pending.moved)
+            self._made[anchor.key] = name
+        return Held(self._made[anchor.key], pending.index, True, pending.moved)
 
     def arranged(self, held: Held, by: Moved, flat: bool = False) -> Held:
         """The elements of `held` as a frame of their own, that of the image that ONNX sees; `flat`: as one row.
@@ -261,12 +261,12 @@ class Building:
         return int(steps)
 
     def _plain(self, part: Pending) -> Tensor:
-        if not isinstance(part.core, Kept) or part.steps:
+        if not isinstance(part.anchor, Kept) or part.steps:
             raise Unsupported(
-                f"joins the result of {part.core.node.label}, which no QuantizeLinear made integer",
+                f"joins the result of {part.anchor.node.label}, which no QuantizeLinear made integer",
                 "put a QuantizeLinear and DequantizeLinear behind it",
             )
-        return self.tensors[part.core.source.tensor]
+        return self.tensors[part.anchor.source.tensor]
 
 
 def _wide(x: Tensor, error: ValueError) -> Refusal:

@@ -43,23 +43,23 @@ def weight_format(weights: IntArray) -> IntFormat:
     return IntFormat(unsigned_or_signed.bits + (not unsigned_or_signed.signed and bool(weights.any())), signed=True)
 
 
-def matrix_form(core: Matrix, x: Tensor) -> Form:
+def matrix_form(anchor: Matrix, x: Tensor) -> Form:
     """The sums of products in reals, bias included."""
-    form = Form.linear(tuple(Fraction(x.scale) * Fraction(float(s)) for s in core.scales))
-    if core.bias is None:
+    form = Form.linear(tuple(Fraction(x.scale) * Fraction(float(s)) for s in anchor.scales))
+    if anchor.bias is None:
         return form
-    biased = form.plus(core.bias)
+    biased = form.plus(anchor.bias)
     assert biased is not None, "a form without rounding takes a bias"
     return biased
 
 
 def matrix_layer(
-    pending: Pending, core: Matrix, x: Tensor, y: Tensor, name: str, p: Parameters, stage: OutputStage,
+    pending: Pending, anchor: Matrix, x: Tensor, y: Tensor, name: str, p: Parameters, stage: OutputStage,
     opsets: Mapping[str, int],
 ) -> Layer:  # fmt: skip
     """A Conv or Dense with its rescaling to `y`.  ValueError where the scales are out of reach."""
-    sums = _sums(core.weights, x)
-    start = matrix_form(core, x)
+    sums = _sums(anchor.weights, x)
+    start = matrix_form(anchor, x)
     form = _affine_form(pending, start, p)
     made: Rescale
     if form is None:
@@ -68,8 +68,8 @@ def matrix_layer(
         sign = signed(form)
         turned = sums.turned(sign)
         made = rescale(affine(form, turned, p), turned, y.format, stage)
-    weights = core.weights * sign.reshape(-1, *[1] * (core.weights.ndim - 1))
-    return _matrix(replace(core, weights=weights), x, y.name, name, made)
+    weights = anchor.weights * sign.reshape(-1, *[1] * (anchor.weights.ndim - 1))
+    return _matrix(replace(anchor, weights=weights), x, y.name, name, made)
 
 
 def _affine_form(pending: Pending, start: Form, p: Parameters) -> Form | None:
@@ -87,52 +87,52 @@ def _sums(weights: IntArray, x: Tensor) -> Accumulator:
     )
 
 
-def raw_layer(core: Matrix, x: Tensor, name: str, output: str) -> tuple[Layer, Tensor, npt.NDArray[np.float64]]:
+def raw_layer(anchor: Matrix, x: Tensor, name: str, output: str) -> tuple[Layer, Tensor, npt.NDArray[np.float64]]:
     """A Conv or Dense whose output is its accumulator, exactly; its tensor; and the scale of each channel."""
-    form = matrix_form(core, x)
+    form = matrix_form(anchor, x)
     bias = np.array(
         [int(w) + round(o / u) for w, o, u in zip(form.whole, form.offset, form.unit, strict=True)], np.int64
     )
-    bias = bias - _sums(core.weights, x).zero
-    format = accumulator_format(core.weights, (bias, bias), x.format)
+    bias = bias - _sums(anchor.weights, x).zero
+    format = accumulator_format(anchor.weights, (bias, bias), x.format)
     if not format.signed:
         format = IntFormat(format.bits + 1, signed=True)
-    y = Tensor(output, core.frame, format, 1.0, 0)
+    y = Tensor(output, anchor.frame, format, 1.0, 0)
     one, zero = np.ones(len(bias), np.int64), np.zeros(len(bias), np.int64)
-    layer = _matrix(core, x, output, name, Requantize(bias, one, zero, 0, format.low, format.high))
-    return layer, y, x.scale * core.scales
+    layer = _matrix(anchor, x, output, name, Requantize(bias, one, zero, 0, format.low, format.high))
+    return layer, y, x.scale * anchor.scales
 
 
-def _matrix(core: Matrix, x: Tensor, output: str, name: str, made: Rescale) -> Layer:
-    format, window = weight_format(core.weights), core.window
+def _matrix(anchor: Matrix, x: Tensor, output: str, name: str, made: Rescale) -> Layer:
+    format, window = weight_format(anchor.weights), anchor.window
     if window is None:
-        return Dense(name, (x.name,), output, core.weights, format, x.format, made)
+        return Dense(name, (x.name,), output, anchor.weights, format, x.format, made)
     return Conv(
         name,
         (x.name,),
         output,
-        core.weights,
+        anchor.weights,
         format,
         x.format,
         made,
         strides=window.strides,
         dilations=window.dilations,
         pads=window.pads,
-        groups=core.groups,
+        groups=anchor.groups,
     )
 
 
 def average_layer(
-    pending: Pending, core: Average, x: Tensor, y: Tensor, name: str, p: Parameters, stage: OutputStage,
+    pending: Pending, anchor: Average, x: Tensor, y: Tensor, name: str, p: Parameters, stage: OutputStage,
     opsets: Mapping[str, int],
 ) -> Layer:  # fmt: skip
     """An average pool with its rescaling to `y`.
 
     Windows with as many elements and the same divisor are a class; a class has constants of its own.
     """
-    window, channels = core.window, core.frame.channels
+    window, channels = anchor.window, anchor.frame.channels
     kinds = [list(dict.fromkeys(axis)) or [(size, size)] for axis, size in
-             zip((core.rows, core.columns), window.kernel, strict=True)]  # fmt: skip
+             zip((anchor.rows, anchor.columns), window.kernel, strict=True)]  # fmt: skip
     whole = [(a[0] * b[0], a[1] * b[1]) for a in kinds[0] for b in kinds[1]]
     sums = [_sums_of(x, elements, channels) for elements, _ in whole]
     starts = [Form.linear((Fraction(x.scale) / divisor,) * channels) for _, divisor in whole]
@@ -142,7 +142,8 @@ def average_layer(
     if made is None or not all(np.all(sign > 0) for sign in signs):
         raise ValueError("an average must not be negated or made constant before its QuantizeLinear")
     rows, columns = (
-        tuple(kind.index(entry) for entry in axis) for kind, axis in zip(kinds, (core.rows, core.columns), strict=True)
+        tuple(kind.index(entry) for entry in axis)
+        for kind, axis in zip(kinds, (anchor.rows, anchor.columns), strict=True)
     )
     return AveragePool(
         name, (x.name,), y.name, x.format, made, window.kernel, window.strides, window.pads, window.dilations,
@@ -200,10 +201,10 @@ def table_layer(pending: Pending, x: Tensor, y: Tensor, name: str, p: Parameters
     return Lookup(name, (x.name,), y.name, x.format, table)
 
 
-def sum_layer(pending: Pending, core: Sum, xs: tuple[Tensor, Tensor], y: Tensor, name: str, p: Parameters) -> Layer:
+def sum_layer(pending: Pending, anchor: Sum, xs: tuple[Tensor, Tensor], y: Tensor, name: str, p: Parameters) -> Layer:
     """An Add: both ratios over one power of two."""
     factor, zero_point, (low, high) = _scalar(pending, p)
-    ratios = [factor * f * Fraction(x.scale) / Fraction(p.scale) for f, x in zip(core.factors, xs, strict=True)]
+    ratios = [factor * f * Fraction(x.scale) / Fraction(p.scale) for f, x in zip(anchor.factors, xs, strict=True)]
     pair, shift = _common(ratios, max(x.format.bits for x in xs))
     names = (xs[0].name, xs[1].name)
     return Add(name, names, y.name, (pair[0], pair[1]), shift, zero_point, low, high)
@@ -239,11 +240,11 @@ def _nearest(ratio: Fraction, shift: int) -> int:
 
 
 def product_layer(
-    pending: Pending, core: Product, xs: tuple[Tensor, Tensor], y: Tensor, name: str, p: Parameters
+    pending: Pending, anchor: Product, xs: tuple[Tensor, Tensor], y: Tensor, name: str, p: Parameters
 ) -> Layer:
     """A Multiply, whose ratio is the product of both scales over the output's."""
     factor, zero_point, (low, high) = _scalar(pending, p)
-    ratio = factor * core.factor * Fraction(xs[0].scale) * Fraction(xs[1].scale) / Fraction(p.scale)
+    ratio = factor * anchor.factor * Fraction(xs[0].scale) * Fraction(xs[1].scale) / Fraction(p.scale)
     multiplier, shift = fixed_point(abs(ratio))
     sign = 1 if ratio > 0 else -1
     return Multiply(name, (xs[0].name, xs[1].name), y.name, sign * multiplier, shift, zero_point, low, high)
@@ -253,22 +254,22 @@ def _scalar(pending: Pending, p: Parameters) -> tuple[Fraction, int, tuple[int, 
     """What follows a sum or product of two tensors: a factor, the zero point with a constant in it, and the limits."""
     if p.format.bipolar:
         raise Refusal(
-            f"the result of {pending.core.node.label} must have more than one symmetric bit, because only products are "
-            "compared with thresholds", "take 2 bits, or an unsigned one"
+            f"the result of {pending.anchor.node.label} must have more than one symmetric bit, because only products "
+            "are compared with thresholds", "take 2 bits, or an unsigned one"
         )
     form = form_of(pending, Form.linear((Fraction(1),)))
     if form is None or form.rounding is not None:
         raise Refusal(
-            f"what follows {pending.core.node.label} must be constants, Relu and Clip up to its QuantizeLinear",
+            f"what follows {pending.anchor.node.label} must be constants, Relu and Clip up to its QuantizeLinear",
             "quantize its result first"
         )
     if form.unit[0] == 0:
-        raise ValueError(f"{pending.core.node.label} must not be multiplied by 0")
+        raise ValueError(f"{pending.anchor.node.label} must not be multiplied by 0")
     sums = Accumulator(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
     a = affine(form, sums, p)
     steps = form.offset[0] / Fraction(p.scale)
     if steps.denominator != 1:
         raise ValueError(
-            f"a constant added to {pending.core.node.label} must be a multiple of the scale of the result, {p.scale}"
+            f"a constant added to {pending.anchor.node.label} must be a multiple of the scale of the result, {p.scale}"
         )
     return form.unit[0], p.zero_point + int(steps), (a.low[0], a.high[0])

@@ -1,4 +1,4 @@
-"""What affine nodes and limits behind a core amount to, exactly: clamp(unit * (a + whole) + offset, low, high)."""
+"""What affine nodes and limits behind an anchor amount to, exactly: clamp(unit * (a + whole) + offset, low, high)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HALF = Fraction(1, 2)
 
 @dataclass(frozen=True)
 class Form:
-    """clamp(unit * (a + whole) + offset, low, high) for a core's integer a, per channel (or one for all).
+    """clamp(unit * (a + whole) + offset, low, high) for an anchor's integer a, per channel (or one for all).
 
     With a `rounding` the affine part is rounded to an integer, and `behind` is added, before it is limited.
     """
@@ -133,8 +133,8 @@ def _fractions(value: Quantity, count: int) -> tuple[Fraction, ...]:
 
 
 def form_of(pending: Pending, start: Form) -> Form | None:
-    """The result of `pending`, whose core has the form `start`; None where it has no such form."""
-    forms: dict[str, Form | None] = {pending.core.key: start}
+    """The result of `pending`, whose anchor has the form `start`; None where it has no such form."""
+    forms: dict[str, Form | None] = {pending.anchor.key: start}
     try:
         for made in pending.steps:
             forms[made.result] = _TRANSITIONS[made.node.op_type](made, forms) if _simple(made) else None

@@ -139,8 +139,8 @@ class _Epilogue:
             if (state.index < 0).any():
                 return False  # the host pads
             self._held(name, state.tensor, state.index, state.real)
-        elif isinstance(state, Pending) and isinstance(state.core, Matrix) and name == state.core.key:
-            self._accumulator(name, state, state.core)
+        elif isinstance(state, Pending) and isinstance(state.anchor, Matrix) and name == state.anchor.key:
+            self._accumulator(name, state, state.anchor)
         else:
             return isinstance(state, Broken)
         return True
@@ -187,17 +187,17 @@ class _Epilogue:
         shape = self.added.constant(f"{name}.shape", np.array(index.shape, np.int64))
         self.nodes.append(Node("Reshape", (source, shape), (name,), name=f"{name}.reshape"))
 
-    def _accumulator(self, name: str, state: Pending, core: Matrix) -> None:
+    def _accumulator(self, name: str, state: Pending, anchor: Matrix) -> None:
         """The exact accumulator as int32, then the scale of each channel."""
         building = self.importer.building
-        x = building.tensors[core.source.tensor]
-        layer, y, scales = raw_layer(core, x, building.name_of(core.node), self.added.new(f"{name}.accumulator"))
+        x = building.tensors[anchor.source.tensor]
+        layer, y, scales = raw_layer(anchor, x, building.name_of(anchor.node), self.added.new(f"{name}.accumulator"))
         if y.format.bits > 32:
             raise Unsupported(f"its accumulator must fit int32, not {y.format}", "quantize its output")
         building.add(layer, replace(y, format=IntFormat(y.format.bits, signed=True)))
         integers, real = self.added.new(f"{name}.integers"), self.added.new(f"{name}.real")
         self._place(y.name, state.index, integers)
         self.nodes.append(Node("Cast", (integers,), (real,), {"to": 1}, real))
-        factor = scales[state.index % core.frame.channels].astype(np.float32)
+        factor = scales[state.index % anchor.frame.channels].astype(np.float32)
         scale = self.added.constant(f"{name}.scale", factor)
         self.nodes.append(Node("Mul", (real, scale), (name,), name=f"{name}.multiply"))

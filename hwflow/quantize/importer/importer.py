@@ -21,9 +21,9 @@ from hwflow.quantize.graphs import (
     moves,
     producers,
 )
+from hwflow.quantize.importer.anchors import average, matrix
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.channels import channel_order
-from hwflow.quantize.importer.cores import average, matrix
 from hwflow.quantize.importer.geometry import frame_of, window_of
 from hwflow.quantize.importer.inputs import Inputs
 from hwflow.quantize.importer.joins import Misplaced, concat, element_wise
@@ -252,8 +252,8 @@ class Importer:
                 Cause.NEIGHBOUR,
             )
         if isinstance(state, Pending):
-            if not isinstance(state.core, Joined) or state.steps:
-                where = state.steps[-1].node if state.steps else state.core.node
+            if not isinstance(state.anchor, Joined) or state.steps:
+                where = state.steps[-1].node if state.steps else state.anchor.node
                 why = f"reads the result of {where.label}, which no QuantizeLinear made integer"
                 raise Unsupported(why, QUANTIZE_ALL)
             state = self.building.joined(state)

@@ -13,7 +13,7 @@ from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute
 from hwflow.quantize.importer.forms import Form, form_of
-from hwflow.quantize.importer.states import QUANTIZE_ALL, Core, Held, Joined, Kept, Pending, Product, Sum, Unsupported
+from hwflow.quantize.importer.states import QUANTIZE_ALL, Anchor, Held, Joined, Kept, Pending, Product, Sum, Unsupported
 from hwflow.quantize.importer.steps import combined, step
 
 __all__ = ["Misplaced", "concat", "element_wise"]
@@ -29,7 +29,7 @@ class Misplaced(Unsupported):
 def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping[str, Quantity]) -> Pending:
     """`node` on its computed inputs `pendings`, in the order of its inputs."""
     first, *others = pendings.values()
-    if all(first.core.key == other.core.key and np.array_equal(first.index, other.index) for other in others):
+    if all(first.anchor.key == other.anchor.key and np.array_equal(first.index, other.index) for other in others):
         merged = first
         for other in others:
             merged = combined(merged, other)
@@ -50,24 +50,24 @@ def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping
 def _joined(node: Node, a: Pending, b: Pending) -> Pending:
     frame, index = _broadcast(a, b)
     (x, f), (y, g) = _operand(a), _operand(b)
-    core: Core
+    anchor: Anchor
     if node.op_type == "Mul":
-        core = Product(node, node.outputs[0], frame, (x, y), f * g)
+        anchor = Product(node, node.outputs[0], frame, (x, y), f * g)
     else:
-        core = Sum(node, node.outputs[0], frame, (x, y), (f, g if node.op_type == "Add" else -g))
-    return Pending.of(core, index)
+        anchor = Sum(node, node.outputs[0], frame, (x, y), (f, g if node.op_type == "Add" else -g))
+    return Pending.of(anchor, index)
 
 
 def _operand(pending: Pending) -> tuple[Held, Fraction]:
     """A tensor and the constant that it is multiplied with."""
-    core = pending.core
-    form = form_of(pending, Form.linear((Fraction(1),))) if isinstance(core, Kept) else None
+    anchor = pending.anchor
+    form = form_of(pending, Form.linear((Fraction(1),))) if isinstance(anchor, Kept) else None
     plain = form is not None and not form.limited and form.rounding is None and not form.offset[0]
     if form is None or not plain or form.unit[0] == 0:
-        where = pending.steps[-1].node if pending.steps else core.node
+        where = pending.steps[-1].node if pending.steps else anchor.node
         raise Unsupported(f"reads the result of {where.label}, which no QuantizeLinear made integer", QUANTIZE_ALL)
-    assert isinstance(core, Kept)
-    return core.source, form.unit[0]
+    assert isinstance(anchor, Kept)
+    return anchor.source, form.unit[0]
 
 
 def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
@@ -80,7 +80,7 @@ def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
             index = np.broadcast_to(part.index, whole.index.shape)
         except ValueError:
             continue
-        frame, other = whole.core.frame, part.core.frame
+        frame, other = whole.anchor.frame, part.anchor.frame
         fits = {
             frame: whole.index,
             Frame(1, 1, frame.channels): whole.index % frame.channels,
@@ -88,7 +88,7 @@ def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
         }
         if other in fits and np.array_equal(index, fits[other]):
             return frame, whole.index
-    shapes = f"{list(a.index.shape)} (frame {a.core.frame}) and {list(b.index.shape)} (frame {b.core.frame})"
+    shapes = f"{list(a.index.shape)} (frame {a.anchor.frame}) and {list(b.index.shape)} (frame {b.anchor.frame})"
     raise Misplaced(
         f"joins tensors of shapes {shapes}; they must be equal and in the same order, or one of them [1, C, 1, 1] or "
         "a single element",
@@ -101,10 +101,10 @@ def concat(node: Node, parts: list[Pending]) -> Pending:
 
     Misplaced where the parts differ in height or width, Unsupported where Concats are nested too deep.
     """
-    depth = 1 + max(part.core.depth if isinstance(part.core, Joined) else 0 for part in parts)
+    depth = 1 + max(part.anchor.depth if isinstance(part.anchor, Joined) else 0 for part in parts)
     if depth > _DEEPEST:
         raise Unsupported(f"joins results of Concat more than {_DEEPEST} deep", "quantize the result of some of them")
-    frames = [part.core.frame for part in parts]
+    frames = [part.anchor.frame for part in parts]
     if len({(frame.height, frame.width) for frame in frames}) > 1:
         raise Misplaced(
             f"joins frames of different height or width ({', '.join(map(str, frames))})",

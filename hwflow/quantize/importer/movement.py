@@ -62,7 +62,7 @@ class Movement:
         fill = padding_of(node, self.graph)
         if pads and isinstance(state, Pending):
             raise Unsupported(
-                f"pads the result of {state.core.node.label}, which no QuantizeLinear made integer",
+                f"pads the result of {state.anchor.node.label}, which no QuantizeLinear made integer",
                 "put a QuantizeLinear and DequantizeLinear in front of it",
             )
         mixed = pads and bool((state.index < 0).any()) and padding != fill
@@ -99,20 +99,20 @@ class Movement:
 
     def pending_in_place(self, pending: Pending, name: str, flat: bool = False) -> Pending:
         """Functions of a tensor behind those of the same tensor in place; others as they are."""
-        core = pending.core
-        if not isinstance(core, Kept) or varies(pending):
+        anchor = pending.anchor
+        if not isinstance(anchor, Kept) or varies(pending):
             return pending
-        source = replace(core.source, index=pending.index, real=True, moved=pending.moved)
+        source = replace(anchor.source, index=pending.index, real=True, moved=pending.moved)
         held = self.in_place(source, name, flat)
-        if held.tensor == core.source.tensor:
+        if held.tensor == anchor.source.tensor:
             return replace(pending, index=held.index, moved=None)
         frame = self.building.tensors[held.tensor].frame
-        own = Kept(core.node, held.tensor, frame, held)
+        own = Kept(anchor.node, held.tensor, frame, held)
 
         def behind(step: Step) -> Step:
-            return Step(step.node, tuple(own.key if source == core.key else source for source in step.inputs))
+            return Step(step.node, tuple(own.key if source == anchor.key else source for source in step.inputs))
 
-        result = own.key if pending.result == core.key else pending.result
+        result = own.key if pending.result == anchor.key else pending.result
         return Pending(own, held.index, tuple(map(behind, pending.steps)), result)
 
 

@@ -98,17 +98,17 @@ def _integers(importer: Importer, node: Node, name: str, sums: str) -> tuple[Hel
     state, building = importer.states[name], importer.building
     if isinstance(state, Rounded):
         state = building.held(state)
-    if isinstance(state, Pending) and isinstance(state.core, Kept) and not state.steps:
-        state = Held(state.core.source.tensor, state.index, real=True)
+    if isinstance(state, Pending) and isinstance(state.anchor, Kept) and not state.steps:
+        state = Held(state.anchor.source.tensor, state.index, real=True)
     if isinstance(state, Held):
         return state, building.tensors[state.tensor]
-    if not isinstance(state, Pending) or not isinstance(state.core, Matrix) or state.steps:
+    if not isinstance(state, Pending) or not isinstance(state.anchor, Matrix) or state.steps:
         raise Unsupported(f"reads '{name}', which no QuantizeLinear made integer", "quantize it, or " + _REMEDY)
-    core = state.core
-    layer, y, scales = raw_layer(core, building.tensors[core.source.tensor], building.name_of(core.node), sums)
+    anchor = state.anchor
+    layer, y, scales = raw_layer(anchor, building.tensors[anchor.source.tensor], building.name_of(anchor.node), sums)
     if np.ptp(scales) != 0 or y.format.bits > _SUM_BITS:
         raise Unsupported(
-            f"reads the sums of '{label_of(core.node)}', which must have one scale for all channels and at most "
+            f"reads the sums of '{label_of(anchor.node)}', which must have one scale for all channels and at most "
             f"{_SUM_BITS} bits to be compared as integers",
             "put a QuantizeLinear and DequantizeLinear behind that layer, or " + _REMEDY,
         )

@@ -16,9 +16,9 @@ from hwflow.quantize.problems import Cause
 
 __all__ = [
     "QUANTIZE_ALL",
+    "Anchor",
     "Average",
     "Broken",
-    "Core",
     "Entry",
     "Held",
     "Joined",
@@ -116,8 +116,11 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Core:
-    """What accumulates, of `frame`: the result of `node`, whose ONNX name is `key`, before functions of one element."""
+class Anchor:
+    """The node that a layer is made around, mostly one that accumulates.
+
+    Element by element nodes after it are its steps.  Its result before them has the ONNX name `key` and is of `frame`.
+    """
 
     node: Node
     key: str
@@ -125,14 +128,14 @@ class Core:
 
 
 @dataclass(frozen=True)
-class Kept(Core):
+class Kept(Anchor):
     """A tensor of the layer graph as it is."""
 
     source: Held
 
 
 @dataclass(frozen=True)
-class Matrix(Core):
+class Matrix(Anchor):
     """Of a Conv (`window` and `groups` set, weights [cout, kh, kw, cin / groups]) or a dense layer ([cout, cin]).
 
     `weights` are integers without zero point, `scales` [cout] theirs; `bias` [cout] is added.
@@ -147,7 +150,7 @@ class Matrix(Core):
 
 
 @dataclass(frozen=True)
-class Average(Core):
+class Average(Anchor):
     """Of an average pool.
 
     Where the windows at the edges count fewer elements than others, `rows` and `columns` give the elements of each row
@@ -161,7 +164,7 @@ class Average(Core):
 
 
 @dataclass(frozen=True)
-class Sum(Core):
+class Sum(Anchor):
     """factors[0] * a + factors[1] * b of two tensors; a 1x1xC or 1x1x1 frame counts for every pixel (and channel)."""
 
     sources: tuple[Held, Held]
@@ -169,7 +172,7 @@ class Sum(Core):
 
 
 @dataclass(frozen=True)
-class Product(Core):
+class Product(Anchor):
     """factor * a * b of two tensors, which broadcast as those of a Sum."""
 
     sources: tuple[Held, Held]
@@ -180,8 +183,8 @@ class Product(Core):
 class Step:
     """A node that works element by element.
 
-    An entry of `inputs` is the name of an earlier value (the core's key or a step's output), a constant of shape [] or
-    [channels], or None where the input is left out.
+    An entry of `inputs` is the name of an earlier value (the anchor's key or a step's output), a constant of shape []
+    or [channels], or None where the input is left out.
     """
 
     node: Node
@@ -194,27 +197,27 @@ class Step:
 
 @dataclass(frozen=True)
 class Pending:
-    """A result that is not integer yet: the value `result` of `steps` applied to `core`.
+    """A result that is not integer yet: the value `result` of `steps` applied to `anchor`.
 
-    It waits for its QuantizeLinear.  `index` is as in `Held`, into the core's frame, but without padding.
+    It waits for its QuantizeLinear.  `index` is as in `Held`, into the anchor's frame, but without padding.
     """
 
-    core: Core
+    anchor: Anchor
     index: IntArray
     steps: tuple[Step, ...]
     result: str
     moved: Moved | None = None
 
     @staticmethod
-    def of(core: Core, index: IntArray) -> Pending:
-        return Pending(core, index, (), core.key)
+    def of(anchor: Anchor, index: IntArray) -> Pending:
+        return Pending(anchor, index, (), anchor.key)
 
     def then(self, step: Step) -> Pending:
         return replace(self, steps=(*self.steps, step), result=step.result)
 
 
 @dataclass(frozen=True)
-class Joined(Core):
+class Joined(Anchor):
     """Tensors or pending results behind one another along the channels; what follows happens to each of them.
 
     `index` is the index of the ONNX result.  `depth` counts this one and those inside of its parts.

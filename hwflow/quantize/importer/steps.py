@@ -1,4 +1,4 @@
-"""Nodes that work element by element, behind a core: their constants per channel, and their values as ONNX says."""
+"""Nodes that work element by element, behind an anchor: their constants per channel, and their values as ONNX says."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def step(node: Node, pending: Pending, values: Mapping[str, str], constants: Map
 
     ValueError where a constant differs inside a channel or does not broadcast.
     """
-    channels = pending.core.frame.channels
+    channels = pending.anchor.frame.channels
     inputs: list[str | Quantity | None] = []
     for name in node.inputs:
         if not name or name in values:
@@ -60,9 +60,9 @@ def per_channel(value: Quantity, index: IntArray, channels: int, name: str) -> Q
 
 
 def combined(a: Pending, b: Pending) -> Pending:
-    """The steps of two values of one core, those of both once."""
+    """The steps of two values of one anchor, those of both once."""
     known = {made.result for made in a.steps}
-    return Pending(a.core, a.index, (*a.steps, *(s for s in b.steps if s.result not in known)), a.result)
+    return Pending(a.anchor, a.index, (*a.steps, *(s for s in b.steps if s.result not in known)), a.result)
 
 
 def varies(pending: Pending) -> bool:
@@ -85,7 +85,7 @@ def _differs(value: Quantity) -> bool:
 
 
 class Function:
-    """The steps of a pending result as a program: from values of the core to values of the result."""
+    """The steps of a pending result as a program: from values of the anchor to values of the result."""
 
     def __init__(self, pending: Pending, opsets: Mapping[str, int]) -> None:
         constants: dict[str, Array] = {}
@@ -101,7 +101,7 @@ class Function:
                     constants[name] = source.real.astype(dtype)
                 names.append(name)
             nodes.append(Node(made.node.op_type, tuple(names), made.node.outputs[:1], made.node.attributes))
-        start = Value(pending.core.key, TensorType(np.dtype(np.float32), None))
+        start = Value(pending.anchor.key, TensorType(np.dtype(np.float32), None))
         graph = Graph("function", tuple(nodes), (start,), (Value(pending.result, None),), constants)
         self.pending, self.model = pending, Model(graph, 10, opsets)
 
@@ -110,5 +110,5 @@ class Function:
         if not self.pending.steps:
             return values.astype(np.float64)
         with np.errstate(all="ignore"):
-            result = evaluate(self.model, {self.pending.core.key: values})[self.pending.result]
+            result = evaluate(self.model, {self.pending.anchor.key: values})[self.pending.result]
         return np.broadcast_to(np.asarray(result, np.float64), values.shape)

@@ -38,11 +38,11 @@ def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, 
             f"its weights '{node.inputs[1]}' must be integers behind a DequantizeLinear, as the rest is", "take the "
             "float model, or one whose quantizer wrote QuantizeLinear and DequantizeLinear around every layer"
         )
-    core, index = _conv(node, held, frame, weights) if frame is not None else _dense(node, held, weights)
-    places = index.reshape(core.frame.channels, -1)[:, 0] % core.frame.channels
+    anchor, index = _conv(node, held, frame, weights) if frame is not None else _dense(node, held, weights)
+    places = index.reshape(anchor.frame.channels, -1)[:, 0] % anchor.frame.channels
     if len(node.inputs) > 2 and node.inputs[2]:
         bias = constants[node.inputs[2]]
-        if bias.real.size not in (1, core.frame.channels):
+        if bias.real.size not in (1, anchor.frame.channels):
             raise ValueError(f"its bias '{node.inputs[2]}' must have one entry per output channel")
 
         def in_place(array: Array) -> Array:
@@ -50,8 +50,8 @@ def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, 
             moved[places] = array.reshape(-1)
             return moved
 
-        core = replace(core, bias=bias.moved(in_place))
-    return Pending.of(core, index)
+        anchor = replace(anchor, bias=bias.moved(in_place))
+    return Pending.of(anchor, index)
 
 
 def identity(node: Node, key: str, held: Held, frame: Frame) -> Matrix:
@@ -83,8 +83,8 @@ def _conv(node: Node, held: Held, frame: Frame, weights: Quantity) -> tuple[Matr
     moved, groups, places = ordered_weights(channels_last, groups, channel_order(frame, held.index))
     scales = np.empty(cout)
     scales[places] = _scales(weights, 0)
-    core = Matrix(node, node.outputs[0], made, held, moved, scales, window, groups)
-    return core, image_index(made, rank)[:, places]
+    anchor = Matrix(node, node.outputs[0], made, held, moved, scales, window, groups)
+    return anchor, image_index(made, rank)[:, places]
 
 
 def _require_row(node: Node, held: Held, weights: Quantity) -> None:
