@@ -81,11 +81,15 @@ class Bench(wiring.Component):
                 "hwflow_sink", p_WIDTH=len(payload), p_ID=number, i_valid=stream.valid, i_payload=payload,
                 i_stall=self.stall(m, len(core.input_names) + k, common), o_ready=stream.ready,
                 o_activity=activity[number], o_complete=complete[number], **timed)
+        self.watch_links(m, timed)
+        return m
+
+    def watch_links(self, m: Module, timed: dict[str, Any]) -> None:
+        """Record how full the queue of each link is."""
         for e in range(len(self.streams.edges)):
             m.submodules[f"link{e}"] = Instance(
-                "hwflow_link", p_ID=e, i_full=getattr(core, f"full{e}"), i_empty=getattr(core, f"empty{e}"),
-                i_level=Cat(getattr(core, f"level{e}"), Const(0, 32))[:32], **timed)
-        return m
+                "hwflow_link", p_ID=e, i_full=getattr(self.core, f"full{e}"), i_empty=getattr(self.core, f"empty{e}"),
+                i_level=Cat(getattr(self.core, f"level{e}"), Const(0, 32))[:32], **timed)
 
     def stall(self, m: Module, number: int, common: dict[str, Any]) -> Signal:
         stall = Signal(name=f"stall{number}")

@@ -23,7 +23,7 @@ from .cache import cached_folder
 from .results import Boundary
 from .rom import write_roms
 from .streams import Streams, streams_of
-from .tools import find_tools
+from .tools import Tools, find_tools
 
 __all__ = ["Simulation", "compile"]
 
@@ -71,37 +71,22 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
             cache: Path, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None, waves: bool = False,
             sources: Sequence[Path] = (), jobs: int | None = None,
             say: Callable[[str], None] = warn) -> Simulation:
-    """Make the executable simulation of `core`, or find it in `cache`.
+    """Make the executable simulation of `core`, or find it in `cache`, which has those of all designs.
 
-    Parameters
-    ----------
-    core
-        A `hwflow_rtl.core.Core`, or a component with its ports and its `links`, `input_names`, `output_names` and
-        `capacity`.
-    boundaries
-        The output of each stage, in the order of the probes.
-    roms
-        Contents of each `hwflow_rom` by the name of its file without `.hex`: uint8[depth, bytes], little endian words.
-        Read after the core was elaborated, so it may be a `Generic.roms` that still fills.
-    folder
-        Of the runs: receives the ROM files and the logs.
-    cache
-        Where executables are kept, for all designs.
-    inputs, outputs
-        What messages call the core's inputs and outputs, where it has several.
-    waves
-        Compile in the tracing of all signals (slower; see `run()`).
-    sources
-        More Verilog files, for a core that instantiates them.
-    jobs
-        Compilers at once; as many as processors if None.
-    say
-        Is told that another run compiles the same thing and this one waits.
+    `core` is a `hwflow_rtl.core.Core`, or a component with its ports and its `links`, `input_names`, `output_names` and
+    `capacity`.  `boundaries` are the outputs of its stages, in the order of the probes.  Where it has
+    several inputs or outputs, `inputs` and `outputs` are what messages call them.
+
+    `roms` has the contents of each `hwflow_rom` by the name of its file without `.hex`: uint8[depth, bytes], little
+    endian words.  It is read after the core was elaborated, so it may be a `Generic.roms` that still fills.  `folder`,
+    that of the runs, receives the ROM files and the logs.
+
+    `waves` compiles in the tracing of all signals (slower; see `run()`).  `sources` are more Verilog files, for a core
+    that instantiates them.  `jobs` compilers run at once; as many as processors if None.  `say` is told that another
+    run compiles the same thing and this one waits.
 
     Raises MissingTool, and ToolFailed with the path of the log.
     """
-    from hwflow_rtl.emit import to_verilog
-
     began = time.monotonic()
     folder, cache = folder.resolve(), cache.resolve()
     create_folder(folder)
@@ -111,7 +96,15 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
     tools = find_tools()
     write_roms(roms, folder)  # not before: a unit may ask for its ROM when it is elaborated
     log = folder / "compile.log"
-    key = digest(text, *VERILOG, CONTROL, *sources, *fingerprint(tools, waves))
+    made, compiled = executable(text, sources, tools, cache, waves=waves, log=log, jobs=jobs, say=say)
+    return Simulation(executable=made, folder=folder, streams=streams, waves=waves, compiled=compiled,
+                      seconds=time.monotonic() - began)
+
+
+def executable(text: str, sources: Sequence[Path], tools: Tools, cache: Path, *, waves: bool, log: Path,
+               jobs: int | None, say: Callable[[str], None]) -> tuple[Path, bool]:
+    """The executable of the bench `text` (RTLIL) in `cache`, and whether it was made now."""
+    from hwflow_rtl.emit import to_verilog
 
     def make(target: Path) -> None:
         log.unlink(missing_ok=True)
@@ -123,7 +116,6 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
         build.compile()
         build.link(runtime / "runtime.a")
 
+    key = digest(text, *VERILOG, CONTROL, *sources, *fingerprint(tools, waves))
     made, compiled = cached_folder(cache, key, make, say)
-    return Simulation(
-        executable=made / "bench", folder=folder, streams=streams, waves=waves, compiled=compiled,
-        seconds=time.monotonic() - began)
+    return made / "bench", compiled

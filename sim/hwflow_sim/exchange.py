@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from hwflow_rtl.stream.endpoint import Endpoint
 
 from .diagnosis import Deadlock, LinkState, Waiting
 from .results import Boundary, Difference, ElementShape, OutputResult, RunResult, StageResult, StallPattern
 from .streams import Edge, Output
 
-__all__ = ["EXPECTED", "FRAMES", "RESULT", "SETTINGS", "Settings", "load_result", "save_result"]
+__all__ = ["EXPECTED", "FRAMES", "RESULT", "SETTINGS", "Settings", "load_result", "save_result", "save_run"]
 
 SETTINGS, RESULT = "settings.json", "result.json"
 FRAMES, EXPECTED, OUTPUT, STAGE = "frames{}.npy", "expected{}.npy", "output{}.npy", "stage{}.npy"
@@ -58,6 +59,15 @@ class Settings:
 def facts(boundary: Boundary) -> dict[str, Any]:
     """A boundary for JSON; its shape may be any object with a width and a sign."""
     return {**vars(boundary), "shape": [boundary.shape.width, boundary.shape.signed]}
+
+
+def save_run(place: Path, settings: Settings, frames: Sequence[npt.NDArray[np.int64]],
+             expected: Sequence[npt.NDArray[np.int64]]) -> None:
+    """Write what the simulating process reads into the folder of the run."""
+    settings.save(place / SETTINGS)
+    for pattern, group in ((FRAMES, frames), (EXPECTED, expected)):
+        for k, array in enumerate(group):
+            np.save(place / pattern.format(k), array.astype(np.int64, copy=False))
 
 
 def save_result(place: Path, result: RunResult) -> None:

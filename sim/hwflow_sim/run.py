@@ -16,7 +16,7 @@ from hwflow_base.errors import ToolFailed
 from hwflow_base.files.target import create_folder
 
 from .compile import Simulation
-from .exchange import EXPECTED, FRAMES, RESULT, SETTINGS, Settings, load_result
+from .exchange import RESULT, Settings, load_result, save_run
 from .results import Boundary, RunResult, StallPattern
 from .tools import end_of, libpython, run_tool
 
@@ -34,21 +34,15 @@ def run(simulation: Simulation, *, frames: Frames | Sequence[Frames], expected: 
         stop_cycle: int | None = None) -> RunResult:
     """Play `frames` back to back and compare the output of every stage, and every output of the core.
 
-    Parameters
-    ----------
-    frames
-        For each input int64[n, elements]: the raster of each frame, in the core's input format.  The array alone for a
-        core with one input.
-    expected
-        For each boundary int64[n, elements_per_frame].  An output must be equal to the stage or input it comes from.
-    stalls
-        Random stalls, independent of each other, at every input and output; none if None.
-    waves
-        File for the waves of all signals, in FST format; needs a simulation compiled with `waves=True`.
-    timeout_cycles
-        The run ends as a deadlock when no due beat moved anywhere for so many cycles; 200 000 if None.
-    stop_cycle
-        The run ends in this cycle, wherever it is: `RunResult.links` then says how full every link is.
+    `frames` has for each input int64[n, elements], the raster of each frame in the core's input format; the array alone
+    for a core with one input.  `expected` has for each boundary int64[n, elements_per_frame]; an output must be equal
+    to the stage or input it comes from.
+
+    `stalls` are random stalls, independent of each other, at every input and output; none if None.  `waves` is a file
+    for the waves of all signals, in FST format; it needs a simulation compiled with `waves=True`.
+
+    The run ends as a deadlock when no due beat moved anywhere for `timeout_cycles`, 200 000 if None.  It ends in
+    `stop_cycle`, wherever it is, if that is not None: `RunResult.links` then says how full every link is.
 
     A difference, a deadlock or a broken stream rule is part of the result, not an exception.  Raises ToolFailed with
     the path of the log if the simulation itself breaks down.
@@ -59,25 +53,27 @@ def run(simulation: Simulation, *, frames: Frames | Sequence[Frames], expected: 
         raise ValueError("waves need a simulation that was compiled with waves=True")
     remove_leftovers(simulation.folder)
     streams = simulation.streams
+    settings = Settings(
+        inputs=tuple(Boundary(each.name, each.lanes, each.shape, array.shape[1])
+                     for each, array in zip(streams.inputs, arrays, strict=True)),
+        boundaries=streams.boundaries, outputs=streams.outputs, edges=streams.edges,
+        stalls=stalls or StallPattern(0.0, 0.0, 0), idle_limit=timeout_cycles or IDLE_LIMIT, stop_cycle=stop_cycle)
     with tempfile.TemporaryDirectory(prefix=f"run-{os.getpid()}-", dir=simulation.folder) as name:
         place = Path(name)
-        settings = Settings(
-            inputs=tuple(Boundary(each.name, each.lanes, each.shape, array.shape[1])
-                         for each, array in zip(streams.inputs, arrays, strict=True)),
-            boundaries=streams.boundaries, outputs=streams.outputs, edges=streams.edges,
-            stalls=stalls or StallPattern(0.0, 0.0, 0), idle_limit=timeout_cycles or IDLE_LIMIT, stop_cycle=stop_cycle)
-        settings.save(place / SETTINGS)
-        for pattern, group in ((FRAMES, arrays), (EXPECTED, expected)):
-            for k, array in enumerate(group):
-                np.save(place / pattern.format(k), array.astype(np.int64, copy=False))
-        log = simulation.folder / LOG
-        log.unlink(missing_ok=True)
-        with whole_file(waves) as growing:
-            run_tool([simulation.executable], what="the simulation", cwd=simulation.folder, log=log,
-                     env=environment(place, growing))
-        if not (place / RESULT).is_file():
-            raise ToolFailed(f"the simulation ended without a result; {end_of(log)}")
+        save_run(place, settings, arrays, expected)
+        execute(simulation, place, waves)
         return load_result(place, waves)
+
+
+def execute(simulation: Simulation, place: Path, waves: Path | None) -> None:
+    """Run the executable on what is in `place`; it leaves its result there."""
+    log = simulation.folder / LOG
+    log.unlink(missing_ok=True)
+    with whole_file(waves) as growing:
+        run_tool([simulation.executable], what="the simulation", cwd=simulation.folder, log=log,
+                 env=environment(place, growing))
+    if not (place / RESULT).is_file():
+        raise ToolFailed(f"the simulation ended without a result; {end_of(log)}")
 
 
 def check_frames(simulation: Simulation, frames: Sequence[Frames], expected: Sequence[Frames]) -> None:
