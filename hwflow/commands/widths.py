@@ -25,7 +25,7 @@ from ..report.frontier import frontier_facts, frontier_svg, show_frontier
 
 __all__ = ["quantize_within"]
 
-PLAN = "plan.yaml"
+SETTINGS, PLAN, FRONTIER = "settings.yaml", "plan.yaml", "frontier.json"
 
 
 def quantize_within(console: Console, settings: Settings) -> tuple[dict[str, Any], Settings]:
@@ -42,13 +42,13 @@ def quantize_within(console: Console, settings: Settings) -> tuple[dict[str, Any
         )
     flow = Flow(console, settings)
     folder = flow.board_folder / "precision"
-    made = folder / "settings.yaml"
+    made = folder / SETTINGS
     if settings.settings is not None and same_file(made, settings.settings):
         raise HwflowError(f"--settings must not be {made}, which --accuracy-drop writes; copy it to another place")
     _ = flow.board, flow.choices
     with flow.locked():
         outcome = _search(console, flow, folder)
-        write_atomically(folder / "frontier.json", json.dumps(frontier_facts(outcome), indent=1))
+        write_atomically(folder / FRONTIER, json.dumps(frontier_facts(outcome), indent=1))
         plot = _plot(console, outcome, folder / "frontier.svg", settings.model.stem)
         show_frontier(console, outcome)
         for note in outcome.notes:
@@ -57,11 +57,7 @@ def quantize_within(console: Console, settings: Settings) -> tuple[dict[str, Any
             file.unlink(missing_ok=True)
         chosen = _chosen(outcome)
         plan = _write_design(outcome, made, folder / PLAN)
-    console.say(f"  chosen: {_text(outcome, chosen)}")
-    console.say(
-        f"  settings: {made}; points: {folder / 'frontier.json'}{f'; plot: {plot}' if plot else ''}"
-        f"{f'; plan at this pace, for --plan: {folder / PLAN}' if plan else ''}"
-    )
+    _show_chosen(console, f"chosen: {_text(outcome, chosen)}", folder, plot, plan)
     facts = {
         **frontier_facts(outcome),
         "settings": str(made),
@@ -110,6 +106,15 @@ def _search(console: Console, flow: Flow, folder: Path) -> Outcome:
             store=answers,
             progress=progress,
         )
+
+
+def _show_chosen(console: Console, chosen: str, folder: Path, plot: Path | None, has_plan: bool) -> None:
+    """The chosen design, and the files of the search."""
+    console.say(f"  {chosen}")
+    console.say(
+        f"  settings: {folder / SETTINGS}; points: {folder / FRONTIER}{f'; plot: {plot}' if plot else ''}"
+        f"{f'; plan at this pace, for --plan: {folder / PLAN}' if has_plan else ''}"
+    )
 
 
 def _plot(console: Console, outcome: Outcome, path: Path, title: str) -> Path | None:

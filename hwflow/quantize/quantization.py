@@ -16,6 +16,7 @@ from hwflow.layers.base import LayerGraph
 from hwflow.onnx import infer, simplify
 from hwflow.onnx.model import Array, Model, Node
 from hwflow.onnx.rewrite.passes import PASSES, Pass
+from hwflow.outcome import OutcomeWarning
 from hwflow.quantize import operators
 from hwflow.quantize.calibration.equal import equal_rows
 from hwflow.quantize.calibration.ranges import Progress
@@ -97,16 +98,9 @@ def quantize(
         _require_no_widths(settings)
         form = _of_quantized(trail, meaning)
     else:
-        made = to_qdq(model, calibration, settings, notes, progress, meaning, trail)
-        form = _of_floats(made, Meaning.of(made.qdq, calibration))
-    graph, before, after, tensors = _import(form.model, settings)
-    require_layers(form.meaning, form.model, graph, before, tensors)
-    notes.append(_host_note(form.model, before, after))
-    source, warnings = original or inferred, equal_rows(calibration) if form.settings and calibration else ()
-    return Quantized(
-        graph, before, after, tuple(notes), form.qdq, form.twin, views(tensors, form.sources, form.twin), form.settings,
-        source, originals(tensors, form.sources, form.model, source), warnings,
-    )  # fmt: skip
+        form = _of_floats(to_qdq(model, calibration, settings, notes, progress, meaning, trail), calibration)
+    warnings = equal_rows(calibration) if form.settings and calibration else ()
+    return _integers(form, settings, original or inferred, notes, warnings)
 
 
 @dataclass(frozen=True)
@@ -132,13 +126,31 @@ def _of_quantized(trail: Trail, meaning: Meaning) -> _Form:
     return _Form(trail.end, model, meaning, *twin(model))
 
 
-def _of_floats(made: PostTraining, meaning: Meaning) -> _Form:
-    """Of a model that was calibrated; `meaning` is that of its QDQ model."""
+def _of_floats(made: PostTraining, calibration: Mapping[str, Array] | None) -> _Form:
+    """Of a model that was calibrated, with `calibration`."""
+    meaning = Meaning.of(made.qdq, calibration)
     trail = Trail(made.qdq).run(QDQ_PASSES)
     meaning.require(trail)
     model = _known(trail.end)
     sources = renamed_sources(model, made.sources)
     return _Form(made.qdq, model, meaning, made.twin, sources, made.settings_text)
+
+
+def _integers(
+    form: _Form,
+    settings: QuantizationSettings,
+    source: Model,
+    notes: list[str],
+    warnings: tuple[OutcomeWarning, ...],
+) -> Quantized:
+    """Import `form`, which was made of `source`, and compare its layers with what they stand for."""
+    graph, before, after, tensors = _import(form.model, settings)
+    require_layers(form.meaning, form.model, graph, before, tensors)
+    notes.append(_host_note(form.model, before, after))
+    return Quantized(
+        graph, before, after, tuple(notes), form.qdq, form.twin, views(tensors, form.sources, form.twin), form.settings,
+        source, originals(tensors, form.sources, form.model, source), warnings,
+    )  # fmt: skip
 
 
 def _known(model: Model) -> Model:

@@ -107,6 +107,7 @@ def _dequantized_constants(graph: Graph) -> set[str]:
 
 
 def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Iterator[Problem]:
+    """Of a node that computes: its operator has no hardware, or not in this form."""
     graph = model.graph
     if (node.domain or node.op_type not in KNOWN) and host.intersection(node.outputs):
         return
@@ -123,6 +124,18 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
     if node.op_type == "Dropout" and not is_identity(node, model):
         yield Problem.of(node, "drops elements at random, as in training", FOR_INFERENCE)
         return
+    computed = list(_of_inputs(node, graph, weights))
+    yield from computed
+    if not computed and node.op_type in HOST_ONLY and not host.intersection(node.outputs):
+        yield Problem.of(
+            node,
+            f"{node.op_type} runs on the host, but layers behind it need hardware",
+            "remove it, or end the model with it and run the rest as a model of its own",
+        )
+
+
+def _of_inputs(node: Node, graph: Graph, weights: set[str]) -> Iterator[Problem]:
+    """Of a node that computes what must be constant: weights, scales, limits."""
     dynamic = [name for name in dynamic_inputs(node, graph) if name not in weights]
     if node.op_type in MATRIX:
         late = [name for name in node.inputs[1:] if name and name not in weights]
@@ -143,12 +156,6 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
             node,
             f"all inputs but the first must be constants, not computed ('{dynamic[1]}')",
             "export the model with constant parameters (fixed shapes, fixed limits)",
-        )
-    elif node.op_type in HOST_ONLY and not host.intersection(node.outputs):
-        yield Problem.of(
-            node,
-            f"{node.op_type} runs on the host, but layers behind it need hardware",
-            "remove it, or end the model with it and run the rest as a model of its own",
         )
 
 

@@ -196,6 +196,7 @@ def _ensemble_shapes(call: Call, x: Known) -> Known:
 
 
 def _modern(call: Call, targets: int) -> Forest:
+    """The trees of a TreeEnsemble: its nodes, then its leaves, each with one vote."""
     features = integers(call, "nodes_featureids")
     inner, leaf_targets = len(features), integers(call, "leaf_targetids")
     leaves = len(leaf_targets)
@@ -204,14 +205,6 @@ def _modern(call: Call, targets: int) -> Forest:
     modes = _of_length(call, "nodes_modes", call.tensor("nodes_modes").reshape(-1), inner).astype(np.int64)
     if modes.size and not (modes.min() >= 0 and modes.max() <= MEMBER):
         raise call.error(f"'nodes_modes' must be 0 to {MEMBER}, not {modes.min()} to {modes.max()}")
-
-    def child(side: str) -> _Ints:
-        ids = _of_length(call, f"nodes_{side}nodeids", integers(call, f"nodes_{side}nodeids"), inner)
-        is_leaf = _of_length(call, f"nodes_{side}leafs", integers(call, f"nodes_{side}leafs"), inner) != 0
-        if ((ids < 0) | (ids >= np.where(is_leaf, leaves, inner))).any():
-            raise call.error(f"'nodes_{side}nodeids' must be nodes below {inner} or leaves below {leaves}")
-        return np.concatenate((np.where(is_leaf, inner + ids, ids), np.zeros(leaves, np.int64)))
-
     roots = integers(call, "tree_roots")
     if not roots.size or roots.min() < 0 or roots.max() >= inner:
         raise call.error(
@@ -225,8 +218,8 @@ def _modern(call: Call, targets: int) -> Forest:
         features=np.concatenate((features, none)),
         thresholds=np.concatenate((splits, none)),
         modes=np.concatenate((modes, none)),
-        true=child("true"),
-        false=child("false"),
+        true=_children(call, "true", inner, leaves),
+        false=_children(call, "false", inner, leaves),
         missing_is_true=np.concatenate((missing, none)) != 0,
         leaf=np.arange(inner + leaves) >= inner,
         roots=roots,
@@ -236,6 +229,15 @@ def _modern(call: Call, targets: int) -> Forest:
         targets=targets,
         members=_members(call, modes),
     )
+
+
+def _children(call: Call, side: str, inner: int, leaves: int) -> _Ints:
+    """Where each of the `inner` nodes goes on the side `true` or `false`: a node, or a leaf, which come after them."""
+    ids = _of_length(call, f"nodes_{side}nodeids", integers(call, f"nodes_{side}nodeids"), inner)
+    is_leaf = _of_length(call, f"nodes_{side}leafs", integers(call, f"nodes_{side}leafs"), inner) != 0
+    if ((ids < 0) | (ids >= np.where(is_leaf, leaves, inner))).any():
+        raise call.error(f"'nodes_{side}nodeids' must be nodes below {inner} or leaves below {leaves}")
+    return np.concatenate((np.where(is_leaf, inner + ids, ids), np.zeros(leaves, np.int64)))
 
 
 def _members(call: Call, modes: _Ints) -> dict[int, Floats]:
