@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from amaranth.back import rtlil
+from hwflow_rtl.matrix.array import MatrixArray
 from hwflow_rtl.vendor import ECP5, ICE40, Technology
 
 from hwflow.layers import KINDS, LayerGraph
@@ -100,7 +101,7 @@ def of_matrix_hardware(folding: Folding, t: int) -> Iterator[tuple[str, Question
     yield "shape", shape
     yield "bank_rows", lambda a: shape(a).bank_rows(a.technologies[t])
     yield "queue_depth", lambda a: shape(a).queue_depth(a.technologies[t], 7)
-    yield "array_cost", lambda a: shape(a).array_cost(a.technologies[t])
+    yield "array_cost", lambda a: MatrixArray.cost(shape(a), a.technologies[t])
     yield "rescaler", rescaler
     yield "constants", lambda a: rescaler(a).constants() if hasattr(rescaler(a), "constants") else None
     yield "of_lane", lambda a: rescaler(a).of_lane(0, folding.lanes)

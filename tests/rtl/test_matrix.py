@@ -5,6 +5,7 @@ import pytest
 from amaranth.hdl import Fragment, Instance, MemoryInstance, Shape, signed, unsigned
 from hwflow_rtl.matrix.row_patch import RowPatch
 from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage
+from hwflow_rtl.matrix.weights import ROMS
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
 from hwflow_rtl.vendor.base import Timing
@@ -167,7 +168,7 @@ class Case:
     """A layer with weights, a stage for it, and what the stage must give for its frames."""
 
     def __init__(self, layer: Layer, frames: int, *, technology=None, style=RequantizerStyle.DSP,
-                 seed: int = 0):
+                 source=ROMS, seed: int = 0):
         random = np.random.default_rng(seed)
         self.technology = technology or Generic()
         self.frames = random.integers(*limits(layer.element), (frames, *layer.frame))
@@ -189,8 +190,8 @@ class Case:
         self.rescaler = RequantizerConstants(**requantize, style=style)
         self.expected = requantized(sums, **requantize)
         self.stage = MatrixStage(
-            shape=layer.shape(signed(bound.bit_length() + 1)), weights=weights, pad_value=pad_value,
-            technology=self.technology, rescaler=self.rescaler, name="stage")
+            shape=replace(layer.shape(signed(bound.bit_length() + 1)), source=source), weights=weights,
+            pad_value=pad_value, technology=self.technology, rescaler=self.rescaler, name="stage")
         self.beats_in = self.frames.reshape(-1, self.stage.shape.lanes_in)
         self.beats_out = self.expected.reshape(-1, layer.out_lanes)
 

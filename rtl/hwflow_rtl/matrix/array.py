@@ -1,28 +1,32 @@
 """The multipliers of a matrix stage: banks of rows, their weights, adder trees, accumulators and the drain chain.
 
-Bank b works b cycles after bank 0: words, ROM addresses and flags hop from bank to bank.  The rows stand in reverse
-order, so that the sums, which drain from bank to bank too, come out with channel 0 first: by the time bank b passes a
-sum on, bank b + 1 is one cycle later and takes it through one more register.
+Bank b works b cycles after bank 0: words, addresses of weights and flags hop from bank to bank.  The rows stand in
+reverse order, so that the sums, which drain from bank to bank too, come out with channel 0 first: by the time bank b
+passes a sum on, bank b + 1 is one cycle later and takes it through one more register.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
+from amaranth.hdl import Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
-from ..multiply.products import TABLE_INPUTS, table
-from ..stream.pipeline import Nest, delay
-from ..vendor.base import Technology
+from ..multiply.products import TABLE_INPUTS
+from ..stream.pipeline import Nest, adder_luts, delay
+from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
+from .bank import MatrixBank
 from .shape import MatrixShape
+from .weights import packed
 
 __all__ = ["MatrixArray", "weight_words"]
 
 
 def weight_words(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """[cout, kernel height, kernel width, cin / groups] in the order of the beats: [rom_depth, rows, cols].
+    """[cout, kernel height, kernel width, cin / groups] in the order of the beats: [weight_depth, rows, cols].
 
     0 for rows without an output, and for columns without an input.
     """
@@ -33,111 +37,7 @@ def weight_words(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDAr
     full[:, :shape.span, ..., :shape.depth] = by_span
     # [span, block, row, kernel row, kernel column, tap, word, lane]
     blocks = full.reshape(len(full), shape.period, shape.rows, height, width // taps, taps, words, deep)
-    return blocks.transpose(0, 1, 3, 4, 6, 2, 5, 7).reshape(shape.rom_depth, shape.rows, shape.cols)
-
-
-def packed(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
-    """[depth, count] integers of `width` bits to [depth, bytes], the first in the lowest bits."""
-    bits = (values[:, :, None] >> np.arange(width)) & 1
-    return np.packbits(bits.reshape(len(values), -1).astype(np.uint8), axis=1, bitorder="little")
-
-
-class MatrixBank(wiring.Component):
-    """`rows` rows: one word meets `rows` words of weights; sums of blocks are left in `held`.
-
-    Row k meets the lanes `columns[k]` of the word.
-
-    Ports
-    -----
-    addr, word
-        The ROM's address comes `timing.rom` cycles before the word, one more with `MatrixShape.weights_wait`.
-    more
-        With the word: it is not the first of a sum.  Only where the products are accumulated as they are made.
-    clear, load, move
-        `bank_latency` cycles after the word: begin a new sum after this one; put the sum, this one included, into
-        `held`; change `held`, with `load` to the sums and else to `shifted`.  Rows from `linked` on have no `shifted`.
-    """
-
-    def __init__(self, *, shape: MatrixShape, columns: npt.NDArray[np.int64], linked: int,
-                 contents: npt.NDArray[np.uint8], technology: Technology, name: str):
-        self.shape = shape
-        self.columns = columns
-        self.rows = rows = len(columns)
-        self.linked = linked
-        self.contents = contents
-        self.technology = technology
-        self.name = name
-        sums = data.ArrayLayout(signed(shape.accumulator.width), rows)
-        super().__init__({
-            **({"more": In(1)} if shape.products.accumulates else {}),
-            "addr": In(range(shape.rom_depth)),
-            "word": In(data.ArrayLayout(shape.element, shape.word_lanes)),
-            "clear": In(1), "load": In(1), "move": In(1),
-            "shifted": In(data.ArrayLayout(signed(shape.accumulator.width), linked)), "held": Out(sums),
-        })
-
-    def elaborate(self, platform):
-        m = Module()
-        shape, cols = self.shape, self.shape.cols
-        m.submodules.weights = weights = self.technology.rom(
-            width=self.rows * cols * shape.weight.width, contents=self.contents, name=self.name)
-        if shape.products.accumulates:
-            m.submodules.products = products = shape.products.sums_unit(
-                self.rows * shape.terms, signed(shape.accumulator.width), self.technology)
-            m.d.comb += products.more.eq(self.more)
-            results = products.t
-        else:
-            m.submodules.products = products = shape.products.unit(self.rows * cols, self.technology)
-            results = products.p
-        m.d.comb += weights.addr.eq(self.addr)
-        words = delay(m, weights.data, shape.weights_wait(self.rows, self.technology), "weights_late")
-        width, sharing = shape.accumulator.width, shape.products.sharing
-        for row in range(self.rows):
-            # Rows that share their elements stand beside each other.
-            places = [(row // sharing * cols + col) * sharing + row % sharing for col in range(cols)]
-            for col, (place, lane) in enumerate(zip(places, self.columns[row], strict=True)):
-                m.d.comb += Value.cast(products.b[place]).eq(
-                    words.word_select(row * cols + col, shape.weight.width))
-                if row % sharing == 0:
-                    m.d.comb += products.a[place // sharing].eq(self.word[int(lane)])
-            terms = range(row * shape.terms, (row + 1) * shape.terms) if shape.products.accumulates else places
-            total = self.tree(m, [results[term] for term in terms], f"row{row}")
-            if not shape.products.accumulates:
-                total = self.accumulated(m, total, row)
-            held = Signal(signed(width), name=f"held{row}", reset_less=True)
-            with m.If(self.move):
-                m.d.sync += held.eq(Mux(self.load, total, self.shifted[row]) if row < self.linked else total)
-            m.d.comb += self.held[row].eq(held)
-        return m
-
-    def accumulated(self, m: Module, total: Value, row: int) -> Value:
-        """The sum of a block so far, this cycle's `total` of a row included."""
-        shape, start = self.shape, 0
-        if shape.products.counts:  # the sum of n products is twice the count less n
-            total, start = total << 1, -shape.cols * shape.played.beats
-        if shape.played.beats == 1:
-            return total + start if start else total
-        accumulator = Signal(signed(shape.accumulator.width), name=f"accumulator{row}", reset_less=True, init=start)
-        total = accumulator + total
-        m.d.sync += accumulator.eq(Mux(self.clear, start, total))
-        return total
-
-    def tree(self, m: Module, terms: list[Value], name: str) -> Value:
-        """The sum of `terms`, one level of adders a cycle; kept only as wide as the accumulator."""
-        for level, count in enumerate(self.shape.tree):
-            groups = [terms[k:k + count] for k in range(0, len(terms), count)]
-            if count == TABLE_INPUTS:
-                sums = [population(m, group, f"{name}_count{k}") for k, group in enumerate(groups)]
-            else:
-                sums = [sum(group) for group in groups]
-            terms = []
-            for k, value in enumerate(sums):
-                limit = self.shape.accumulator.width
-                shape = value.shape() if value.shape().width <= limit else Shape(limit, value.shape().signed)
-                register = Signal(shape, name=f"{name}_sum{level}_{k}", reset_less=True)
-                m.d.sync += register.eq(value)
-                terms.append(register)
-        return terms[0]
+    return blocks.transpose(0, 1, 3, 4, 6, 2, 5, 7).reshape(shape.weight_depth, shape.rows, shape.cols)
 
 
 class MatrixArray(wiring.Component):
@@ -160,9 +60,10 @@ class MatrixArray(wiring.Component):
         self.shape = shape
         self.words = weight_words(shape, weights)
         self.technology = technology
-        self.name = name
         self.bank = shape.bank_rows(technology)
         self.banks = shape.rows // self.bank
+        self.weights = shape.source.weights(
+            width=self.bank * shape.cols * shape.weight.width, contents=self.contents, technology=technology, name=name)
         word = data.ArrayLayout(shape.element, shape.word_lanes)
         super().__init__({
             "busy": In(1),
@@ -183,6 +84,36 @@ class MatrixArray(wiring.Component):
     def bank_of(self, row: int) -> int:
         return self.banks - 1 - row // self.bank
 
+    @staticmethod
+    def cost(shape: MatrixShape, technology: Technology) -> Resources:
+        """Multipliers and RAM exact; LUT and FF estimated: adders, accumulators, drain chain, hops."""
+        bank = shape.bank_rows(technology)
+        banks = shape.rows // bank
+        blocks = times(banks, shape.bank_cost(bank, technology))
+        width, product = shape.accumulator.width, shape.products.shape.width
+        if shape.products.accumulates:
+            product = width
+        adders, registers, count = 0, width, shape.terms
+        for level, terms in enumerate(shape.tree):
+            if terms == TABLE_INPUTS:
+                sums, adders, product = -(-count // terms), adders + 3 * (count // terms) + 2, 2
+                count, registers = sums, registers + 3 * sums
+                continue
+            sum_width = min(width, product + level + 1)
+            adders += count // 2 * adder_luts(sum_width, technology)
+            count -= count // 2
+            registers += count * sum_width
+        if shape.played.beats > 1 and not shape.products.accumulates:
+            adders, registers = adders + adder_luts(width, technology), registers + width
+        address = ceil_log2(shape.weight_depth)
+        per_row = Resources(lut=adders + (width if shape.drain > 1 else 0), ff=registers)
+        # Of the words of several groups each bank passes on what the next ones need: half of them, all in all.
+        activations = shape.word_lanes * shape.element.width // (2 if shape.parallel > 1 else 1)
+        per_hop = fitted("MatrixArray hop") + Resources(
+            ff=activations + address + (width if shape.drain > 1 else shape.output.width * banks // 2))
+        control = fitted("MatrixArray", address_bits=address, latency=shape.bank_latency(technology))
+        return blocks + control + times(shape.rows, per_row) + times(banks - 1, per_hop)
+
     def model(self, words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Words of whole pixels, [blocks, beats, word_lanes], to sums, [pixels * channels / out_lanes, out_lanes]."""
         shape = self.shape
@@ -199,10 +130,10 @@ class MatrixArray(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        shape, timing = self.shape, self.technology.timing
+        shape, ram = self.shape, self.technology.timing.ram
         late = shape.word_delay(self.technology)
-        # Cycles from `busy` to the ROM's address.
-        lead = late + timing.ram + 1 - timing.rom - shape.weights_wait(self.bank, self.technology)
+        # Cycles from `busy` to the address of the weights.
+        lead = late + ram + 1 - shape.source.latency(self.technology) - shape.weights_wait(self.bank, self.technology)
         addr = self.address(m, delay(m, self.busy, lead, "playing", reset_less=False))
         word = delay(m, Value.cast(self.beat.word), late, "late_word")
         more = delay(m, ~self.beat.first, late, "more") if shape.products.accumulates else None
@@ -243,17 +174,19 @@ class MatrixArray(wiring.Component):
 
     def make_bank(self, b: int) -> MatrixBank:
         rows = self.rows_of(b)
-        words = self.words[:, rows.start:rows.stop].reshape(self.shape.rom_depth, -1)
-        words = self.shape.products.weight.encoded(words)
         linked = min(self.bank, max(0, self.shape.rows - self.shape.out_lanes - rows.start))
-        return MatrixBank(
-            shape=self.shape, columns=self.shape.columns[rows.start:rows.stop], linked=linked,
-            contents=packed(words, self.shape.weight.width), technology=self.technology,
-            name=f"{self.name}_weights{b}")
+        return MatrixBank(shape=self.shape, columns=self.shape.columns[rows.start:rows.stop], linked=linked,
+                          weights=self.weights.bank(b), technology=self.technology)
+
+    def contents(self, b: int) -> npt.NDArray[np.uint8]:
+        """The words of weights that bank b reads, as `StageWeights` wants them."""
+        rows = self.rows_of(b)
+        words = self.words[:, rows.start:rows.stop].reshape(self.shape.weight_depth, -1)
+        return packed(self.shape.products.weight.encoded(words), self.shape.weight.width)
 
     def address(self, m: Module, playing: Value) -> Value:
-        """Counts through the ROM, once for every output pixel."""
-        depth = self.shape.rom_depth
+        """Counts through the words of weights, once for every output pixel."""
+        depth = self.shape.weight_depth
         addr, at_end = Signal(range(depth)), Signal(init=depth == 1)
         if depth > 1:
             with m.If(playing):
@@ -320,7 +253,5 @@ class MatrixArray(wiring.Component):
             m.d.comb += self.dropped.eq(delay(m, move & ~keep, 1, "dropped", reset_less=False))
 
 
-def population(m: Module, bits: list[Value], name: str) -> Value:
-    """How many of up to four bits are set."""
-    counts = [k.bit_count() for k in range(1 << len(bits))]
-    return table(m, Cat(*bits), counts, Shape(len(bits).bit_length()), name)
+def times(count: int, cost: Resources) -> Resources:
+    return Resources(count * cost.lut, count * cost.ff, count * cost.dsp, count * cost.ram)

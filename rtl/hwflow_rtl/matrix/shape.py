@@ -1,7 +1,7 @@
 """The numbers that follow from the folding of a matrix stage: blocks, banks, intervals, buffer depths, in plain Python.
 
-A matrix stage has `rows` x `cols` multipliers.  Its rows stand in *banks*: the rows of a bank share one weight ROM and
-one register of activations, and the banks follow each other one cycle apart.
+A matrix stage has `rows` x `cols` multipliers.  Its rows stand in *banks*: the rows of a bank share their words of
+weights and one register of activations, and the banks follow each other one cycle apart.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ from math import gcd
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Shape, signed
-from amaranth.utils import ceil_log2
 
 from ..multiply.products import TABLE_INPUTS, MultiplierStyle, Operand, ProductShape
-from ..stream.pipeline import adder_luts
 from ..stream.queue import Queue
-from ..stream.word_join import WordJoin
 from ..vendor.base import Resources, Technology
-from ..vendor.fitted import fitted
-from ..window.window import Window, WindowShape
+from ..window.window import WindowShape
 from .row_patch import RowPatch
+from .weights import ROMS, WeightSource
 
 __all__ = ["MatrixShape", "paces", "pairs_rows"]
 
@@ -33,10 +30,6 @@ IntArray = npt.NDArray[np.int64]
 SLOWEST_DRAIN = 24
 #: The most rows of a bank: what one activation register drives without limiting the clock.
 BANK_ROWS = 8
-
-
-def times(count: int, cost: Resources) -> Resources:
-    return Resources(count * cost.lut, count * cost.ff, count * cost.dsp, count * cost.ram)
 
 
 def paces(beats: int, drain: int) -> tuple[int, int]:
@@ -87,6 +80,8 @@ class MatrixShape:
         accumulates takes two columns of a row.
     patch
         `RowPatch` gathers the columns of the kernel, so that one word holds `lanes` channels of a whole row of taps.
+    source
+        Where the weights come from.
     """
 
     frame: WindowShape
@@ -104,6 +99,7 @@ class MatrixShape:
     bipolar_element: bool = False
     bipolar_weight: bool = False
     style: MultiplierStyle = MultiplierStyle.BLOCKS
+    source: WeightSource = ROMS
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.lanes < 1:
@@ -256,7 +252,8 @@ class MatrixShape:
         return max(self.played.cycles(self.block_interval), self.feed)
 
     @property
-    def rom_depth(self) -> int:
+    def weight_depth(self) -> int:
+        """Words of weights that a bank reads for an output pixel."""
         return self.tiles * self.played.beats
 
     @property
@@ -277,25 +274,29 @@ class MatrixShape:
         return tuple(levels)
 
     def bank_cost(self, bank: int, technology: Technology) -> Resources:
-        """Multipliers and weight ROM of one bank of `bank` rows."""
+        """Multipliers and weights of one bank of `bank` rows."""
         count = bank * self.cols
         registers = count * self.weight.width if self.weights_wait(bank, technology) else 0
         products = (self.products.sums_cost(count // 2, signed(self.accumulator.width), technology)
                     if self.products.accumulates else self.products.cost(count, technology))
-        return (products + Resources(ff=registers)
-                + technology.rom_cost(width=count * self.weight.width, depth=self.rom_depth))
+        return products + Resources(ff=registers) + self.weights_cost(bank, technology)
+
+    def weights_cost(self, bank: int, technology: Technology) -> Resources:
+        """What a bank of `bank` rows has its weights from."""
+        width = bank * self.cols * self.weight.width
+        return self.source.cost(width=width, depth=self.weight_depth, technology=technology)
 
     def weights_wait(self, bank: int, technology: Technology) -> bool:
-        """Whether weights pass a register between ROM and multipliers, and the ROM's address comes a cycle earlier.
+        """Whether weights pass a register between source and multipliers, and their address comes a cycle earlier.
 
         They do where `Technology.has_distant_blocks`.  Multipliers in logic have this register, pairs one behind a
         table.
         """
-        late = self.word_delay(technology) + technology.timing.ram < technology.timing.rom
+        late = self.word_delay(technology) + technology.timing.ram < self.source.latency(technology)
         if not technology.has_distant_blocks or late or self.style is MultiplierStyle.LOGIC:
             return False
-        rom = technology.rom_cost(width=bank * self.cols * self.weight.width, depth=self.rom_depth)
-        return rom.ram > 0 and (rom.lut > 0 or self.style is not MultiplierStyle.PAIRS)
+        cost = self.weights_cost(bank, technology)
+        return cost.ram > 0 and (cost.lut > 0 or self.style is not MultiplierStyle.PAIRS)
 
     @cached_property
     def _bank_rows(self) -> dict[Technology, int]:
@@ -324,8 +325,8 @@ class MatrixShape:
         return self.products.latency(technology) + len(self.tree)
 
     def word_delay(self, technology: Technology) -> int:
-        """Cycles that words wait for weights from a ROM slower than the window."""
-        return max(0, technology.timing.rom - technology.timing.ram - 1)
+        """Cycles that words wait for weights from a source slower than the window."""
+        return max(0, self.source.latency(technology) - technology.timing.ram - 1)
 
     def queue_depth(self, technology: Technology, requantizer_latency: int) -> int:
         """Words of the output queue with which the window never waits for a credit while at most two wait to be taken.
@@ -346,43 +347,3 @@ class MatrixShape:
             age += self.block_interval
         taken += 1
         return max(2, taken) if taken <= Queue.SHIFT_DEPTH else -(-taken // 16) * 16
-
-    def array_cost(self, technology: Technology) -> Resources:
-        """Multipliers and RAM exact; LUT and FF estimated: adders, accumulators, drain chain, hops."""
-        bank = self.bank_rows(technology)
-        banks = self.rows // bank
-        blocks = times(banks, self.bank_cost(bank, technology))
-        width, product = self.accumulator.width, self.products.shape.width
-        if self.products.accumulates:
-            product = width
-        adders, registers, count = 0, width, self.terms
-        for level, terms in enumerate(self.tree):
-            if terms == TABLE_INPUTS:
-                sums, adders, product = -(-count // terms), adders + 3 * (count // terms) + 2, 2
-                count, registers = sums, registers + 3 * sums
-                continue
-            sum_width = min(width, product + level + 1)
-            adders += count // 2 * adder_luts(sum_width, technology)
-            count -= count // 2
-            registers += count * sum_width
-        if self.played.beats > 1 and not self.products.accumulates:
-            adders, registers = adders + adder_luts(width, technology), registers + width
-        address = ceil_log2(self.rom_depth)
-        per_row = Resources(lut=adders + (width if self.drain > 1 else 0), ff=registers)
-        # Of the words of several groups each bank passes on what the next ones need: half of them, all in all.
-        activations = self.word_lanes * self.element.width // (2 if self.parallel > 1 else 1)
-        per_hop = fitted("MatrixArray hop") + Resources(
-            ff=activations + address + (width if self.drain > 1 else self.output.width * banks // 2))
-        control = fitted("MatrixArray", address_bits=address, latency=self.bank_latency(technology))
-        return blocks + control + times(self.rows, per_row) + times(banks - 1, per_hop)
-
-    def front_cost(self, technology: Technology) -> Resources:
-        """What makes words, the patch and the window.  RAM exact, LUT and FF estimated."""
-        element = self.element.width
-        total = Window.cost(shape=self.played, width=self.word_lanes * element, technology=technology,
-                            interval=self.block_interval, feed=self.feed)
-        if self.joins:
-            total += WordJoin.cost(width=element, lanes_in=self.lanes_in, lanes=self.lanes, chunk=self.chunk)
-        if self.patch:
-            total += RowPatch.cost(shape=self.window, width=self.lanes * element, technology=technology)
-        return total

@@ -104,7 +104,7 @@ class MatrixStage(wiring.Component):
     def cost(*, shape: MatrixShape, rescaler: RescalerConstants, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
         lanes = lane_units(shape, rescaler, technology)
-        total = shape.front_cost(technology) + shape.array_cost(technology) + lanes.cost
+        total = front_cost(shape, technology) + MatrixArray.cost(shape, technology) + lanes.cost
         depth = max(2, shape.queue_depth(technology, MatrixStage.rescaler_latency(shape, rescaler, technology)))
         queue = Queue.cost(width=shape.output.width * shape.out_lanes, depth=depth, technology=technology)
         return total + queue + fitted("MatrixStage", level_bits=depth.bit_length())
@@ -142,7 +142,8 @@ class MatrixStage(wiring.Component):
         link(m, queue.o, wiring.flipped(self.o))
         m.d.comb += [
             array.busy.eq(window.busy), array.beat.eq(window.beat), self.busy.eq(window.busy),
-            window.credit.eq(credits.credit), credits.taken.eq(window.start),
+            window.credit.eq(array.weights.gated(m, credit=credits.credit, start=window.start)),
+            credits.taken.eq(window.start),
             credits.given.eq(left + array.dropped if drops else left),
         ]
 
@@ -161,6 +162,18 @@ def lane_units(shape: MatrixShape, rescaler: RescalerConstants, technology: Tech
     """The units that rescale the sums of the stage."""
     return rescaler.lane_units(shape.out_lanes, accumulator=shape.accumulator, output=shape.output,
                                interval=shape.drain_interval, technology=technology)
+
+
+def front_cost(shape: MatrixShape, technology: Technology) -> Resources:
+    """What makes words, the patch and the window.  RAM exact, LUT and FF estimated."""
+    element = shape.element.width
+    total = Window.cost(shape=shape.played, width=shape.word_lanes * element, technology=technology,
+                        interval=shape.block_interval, feed=shape.feed)
+    if shape.joins:
+        total += WordJoin.cost(width=element, lanes_in=shape.lanes_in, lanes=shape.lanes, chunk=shape.chunk)
+    if shape.patch:
+        total += RowPatch.cost(shape=shape.window, width=shape.lanes * element, technology=technology)
+    return total
 
 
 def front_times(arrivals: Times, shape: MatrixShape) -> tuple[Times, Times]:
