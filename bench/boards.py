@@ -16,9 +16,10 @@ import hwflow.host
 from bench.sections import Bench, Subject, table
 from hwflow import golden, hls, onnx
 from hwflow.commands import build
-from hwflow.flow import Flow, Settings
+from hwflow.flow import Flow
 from hwflow.host.identity import DesignFacts, identity
 from hwflow.report.console import Console
+from hwflow.request import BuildRequest, HardwareOptions, Project
 from hwflow.steps.generation import twin
 from hwflow.synth import ends_of
 
@@ -111,9 +112,9 @@ def link(bench: Bench) -> str:
 
 def simulated_board(subject: Subject, folder: Path) -> tuple[CompiledBoard, Flow, Path]:
     """The RTL of the subject's board, compiled; its steps; and the folder that says what the design is."""
-    settings = Settings(model=subject.model, data=subject.data, build=folder, interval=2200)
-    flow = Flow(Console(quiet=True), settings)
-    build(Console(quiet=True), settings)
+    project, hardware = Project(subject.model, data=subject.data, build=folder), HardwareOptions(interval=2200)
+    flow = Flow(Console(quiet=True), project, hardware=hardware)
+    build(Console(quiet=True), BuildRequest(project, hardware=hardware))
     technology = twin(flow.plan)
     top = BoardTop(core=hls.lower(flow.graph, flow.plan, technology), ends=ends_of(flow.plan), technology=technology,
                    clocking=Clocking(technology=technology, board_mhz=25.0, has_reset=True), divider=DIVIDER,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bench.sections import Bench, table
-from hwflow.flow import Flow, Settings
+from hwflow.flow import Flow
 from hwflow.report.console import Console
+from hwflow.request import HardwareOptions, Project
 from tests.synth.estimates import Comparison, compare
 
 #: Models, and the boards that each is planned for.
@@ -23,8 +24,8 @@ def estimates(bench: Bench) -> str:
     for subject in bench.subjects([name for name in MODELS if "shipped" not in name]):
         for board in MODELS[subject.name]:
             folder = bench.folder / "estimates" / subject.name.partition(" ")[0]
-            settings = Settings(model=subject.model, data=subject.data, board=board, build=folder)
-            flow = Flow(Console(quiet=True), settings)
+            project = Project(subject.model, data=subject.data, build=folder)
+            flow = Flow(Console(quiet=True), project, hardware=HardwareOptions(board))
             whole, parts = compare(flow.graph, flow.plan, flow.board, folder / board)
             totals.append([subject.name, board, *cells(whole)])
             stages += [[subject.name, board, part.name, part.kind, *cells(part)] for part in parts if part.used.ff]

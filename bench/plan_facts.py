@@ -17,8 +17,9 @@ from hwflow_rtl.window.window import Window
 
 from hwflow import hls
 from hwflow.cli.options import input_shape
-from hwflow.flow import Flow, Settings
+from hwflow.flow import Flow
 from hwflow.report.console import Console
+from hwflow.request import Project
 
 
 def components(thing: Any) -> Iterator[Component]:
@@ -52,5 +53,5 @@ def facts(flow: Flow) -> dict[str, Any]:
 
 if __name__ == "__main__":
     shapes = tuple(input_shape(text) for text in sys.argv[4:])
-    print(json.dumps(facts(Flow(Console(quiet=True), Settings(
-        model=Path(sys.argv[1]), data=Path(sys.argv[2]), build=Path(sys.argv[3]), input_shapes=shapes)))))
+    print(json.dumps(facts(Flow(Console(quiet=True), Project(
+        Path(sys.argv[1]), data=Path(sys.argv[2]), build=Path(sys.argv[3]), input_shapes=shapes)))))

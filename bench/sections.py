@@ -25,10 +25,11 @@ GENERATE = """
 import sys, time
 from pathlib import Path
 from hwflow.commands import build
-from hwflow.flow import Settings
 from hwflow.report.console import Console
+from hwflow.request import BuildRequest, Project
 began = time.perf_counter()
-build(Console(quiet=True), Settings(model=Path(sys.argv[1]), data=Path(sys.argv[2]), build=Path(sys.argv[3])))
+project = Project(Path(sys.argv[1]), data=Path(sys.argv[2]), build=Path(sys.argv[3]))
+build(Console(quiet=True), BuildRequest(project))
 print(time.perf_counter() - began)
 """
 

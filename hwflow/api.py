@@ -18,13 +18,13 @@ from .data.arguments import boolean, instance, megahertz, path_of, shapes_of, wh
 from .data.dataset import Dataset, described, load_dataset
 from .data.given import dataset_of
 from .data.shapes import shapes_of_data
-from .flow import budget_of, settings_of_bits
+from .flow import budget_of
 from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
 from .onnx.rewrite.passes import remove_unused
 from .quantize import Quantized, quantize, save_quantized
-from .quantize.settings import QuantizationSettings
+from .quantize.settings import QuantizationSettings, settings_of_bits
 from .quantize.settings_file import settings_from_yaml
 from .steps.generation import write_rtl
 from .steps.simulation import compile_plan, run_plan

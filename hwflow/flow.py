@@ -16,36 +16,34 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import cached_step, digest
 from hwflow_base.files.sources import read_text
 from hwflow_base.files.target import same_file, write_atomically
 from hwflow_rtl.io.board_top import BoardTop
 
-from . import golden, hls, onnx
+from . import hls, onnx
 from .accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
 from .data.dataset import Dataset, load_dataset
 from .data.shapes import Shapes, given_shapes
 from .layers.base import LayerGraph
-from .layers.formats import Tensor
 from .layers.forms import with_room
 from .onnx.errors import LimitError
 from .onnx.inference.static_inputs import sizes_given
 from .quantize import Quantized, load_quantized, quantize, save_quantized
 from .quantize.problems import Cause, NoHardware, with_cuts
-from .quantize.settings import ActivationSettings, LayerSettings, QuantizationSettings, WeightSettings
+from .quantize.settings import QuantizationSettings, settings_of_bits
 from .quantize.settings_file import settings_from_yaml
 from .quantize.support import operators_without_hardware, require_small_frames
 from .report.console import Console
 from .report.mapping import mapped
 from .report.warned import Warned
-from .request import Settings
+from .request import GoldenRequest, HardwareOptions, Project, QuantizationOptions
 from .reweight.routed import keep_design
 from .steps import measurements
 from .steps.folders import board_folder, held
 from .steps.generation import generate, generate_axi_stream
+from .steps.stimuli import Frames, stimuli
 from .synth import Board, SynthesisReport, ends_before_plan, load_board
 from .synth.design import Design, SynthesisOptions, synthesize_design
 from .synth.netlist import make_netlist_of
@@ -55,9 +53,7 @@ if TYPE_CHECKING:
 
     from .steps.proof import NetlistProof
 
-__all__ = ["Flow", "Settings", "budget_of"]
-
-Frames = npt.NDArray[np.int64]
+__all__ = ["Flow", "budget_of"]
 
 #: What is larger has no hardware on any board, and finding out why layer by layer would take long.
 MAX_NODES, MAX_PARAMETERS = 5_000, 50_000_000
@@ -65,29 +61,35 @@ MAX_NODES, MAX_PARAMETERS = 5_000, 50_000_000
 
 @dataclass
 class Flow:
-    """The steps for one model and its settings; `console` hears of progress and notes."""
+    """The steps for one model; `console` hears of progress and notes.
+
+    The noise of layers is measured on the first `layer_rows` rows of the data.
+    """
 
     console: Console
-    settings: Settings
+    project: Project
+    quantization: QuantizationOptions = field(default_factory=QuantizationOptions)
+    hardware: HardwareOptions = field(default_factory=HardwareOptions)
+    layer_rows: int = GoldenRequest.layer_rows
     folder: Path = field(init=False)
     warned: Warned = field(init=False)
 
     def __post_init__(self) -> None:
         self.warned = Warned(self.console)
-        self.folder = self.settings.build / self.settings.model.stem
+        self.folder = self.project.build / self.project.model.stem
 
     @cached_property
     def source(self) -> onnx.Model:
         """The model as the file has it.  Raises HwflowError for --input-shape that does not fit it."""
-        model = onnx.load(self.settings.model, limits=self.settings.limits)
-        sizes_given(model.graph, dict(self.settings.input_shapes))
+        model = onnx.load(self.project.model, limits=self.project.limits)
+        sizes_given(model.graph, dict(self.project.input_shapes))
         return model
 
     @cached_property
     def shapes(self) -> Shapes:
         """Shapes of inputs that the file leaves open: those of --input-shape, and what the rows of the data decide."""
-        settings, say = self.settings, self.console.progress
-        return given_shapes(settings.data, self.source, dict(settings.input_shapes), settings.limits, say)
+        project, say = self.project, self.console.progress
+        return given_shapes(project.data, self.source, dict(project.input_shapes), project.limits, say)
 
     @cached_property
     def model(self) -> onnx.Model:
@@ -95,7 +97,7 @@ class Flow:
         self.require_small_enough()
         shapes = self.shapes
         try:
-            inferred = onnx.infer(self.source, shapes, self.settings.limits)
+            inferred = onnx.infer(self.source, shapes, self.project.limits)
         except HwflowError as error:
             kind = type(error) if isinstance(error, LimitError) else HwflowError
             raise kind(str(error) + self.without_hardware()) from None
@@ -126,8 +128,8 @@ class Flow:
         try:
             yield
         except NoHardware as error:
-            settings = self.settings
-            found = mapped(self.source, dict(settings.input_shapes), settings.limits, self.require_small_enough)
+            project = self.project
+            found = mapped(self.source, dict(project.input_shapes), project.limits, self.require_small_enough)
             if found.possible:  # the settings are what it is about
                 raise
             tensors = {problem.why: problem.where for problem in error.problems if problem.cause is Cause.TENSOR}
@@ -137,19 +139,19 @@ class Flow:
     @cached_property
     def dataset(self) -> Dataset | None:
         """The user's data, None where there is none."""
-        return load_dataset(self.settings.data, self.model, self.settings.limits) if self.settings.data else None
+        return load_dataset(self.project.data, self.model, self.project.limits) if self.project.data else None
 
     @cached_property
     def choices(self) -> QuantizationSettings:
         """What the user decides about the quantization: the settings file, or widths for all layers, or nothing."""
-        settings = self.settings
-        if settings.settings is None:
-            choices = QuantizationSettings() if settings.bits is None else settings_of_bits(*settings.bits)
-        elif settings.bits is not None:
+        given = self.quantization
+        if given.settings is None:
+            choices = QuantizationSettings() if given.bits is None else settings_of_bits(*given.bits)
+        elif given.bits is not None:
             raise HwflowError("--bits and --settings must not be given together", "write the widths into the file")
         else:
-            choices = settings_from_yaml(read_text(settings.settings), str(settings.settings), self.model)
-        return replace(choices, hardware_argmax=True) if settings.hardware_argmax else choices
+            choices = settings_from_yaml(read_text(given.settings), str(given.settings), self.model)
+        return replace(choices, hardware_argmax=True) if given.hardware_argmax else choices
 
     @cached_property
     def quantize_key(self) -> str:
@@ -192,7 +194,7 @@ class Flow:
         path, text = self.folder / "quantize.yaml", self.quantized.settings
         if not text:
             return None
-        if self.settings.settings is None or not same_file(path, self.settings.settings):
+        if self.quantization.settings is None or not same_file(path, self.quantization.settings):
             write_atomically(path, text)
         return path
 
@@ -203,11 +205,11 @@ class Flow:
     @cached_property
     def structure(self) -> LayerGraph:
         """The graph as hardware is made of it: of `reweightable` hardware with room for other weights."""
-        return with_room(self.graph) if self.settings.reweightable else self.graph
+        return with_room(self.graph) if self.hardware.reweightable else self.graph
 
     @cached_property
     def board(self) -> Board:
-        return load_board(self.settings.board)
+        return load_board(self.hardware.board)
 
     @property
     def board_folder(self) -> Path:
@@ -221,16 +223,16 @@ class Flow:
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the folder for this run."""
-        return held(self.folder, self.settings.model, self.console.progress)
+        return held(self.folder, self.project.model, self.console.progress)
 
     @cached_property
     def plan_text(self) -> str | None:
         """The user's plan as it stands in the file, None where there is none."""
-        settings = self.settings
-        if settings.plan and (settings.interval or settings.logic_multipliers):
+        given = self.hardware
+        if given.plan and (given.interval or given.logic_multipliers):
             raise HwflowError("--plan must not be given together with --interval or --logic-multipliers", "the plan's "
                               "file says all of that")
-        return read_text(self.settings.plan) if self.settings.plan else None
+        return read_text(given.plan) if given.plan else None
 
     def prepare(self, *needs: Callable[[], object]) -> None:
         """Fail at once over what would fail late: the board, the plan's file, the programs that `needs` look for."""
@@ -244,10 +246,10 @@ class Flow:
         technology = self.board.technology()
         if self.plan_text is None:
             budget = budget_of(self.board, self.graph)
-            plan = hls.solve(self.structure, technology, budget, interval=self.settings.interval,
-                             logic=self.settings.logic_multipliers)
+            plan = hls.solve(self.structure, technology, budget, interval=self.hardware.interval,
+                             logic=self.hardware.logic_multipliers)
         else:
-            plan = hls.plan_from_yaml(self.plan_text, self.structure, technology, source=str(self.settings.plan))
+            plan = hls.plan_from_yaml(self.plan_text, self.structure, technology, source=str(self.hardware.plan))
         write_atomically(self.board_folder / "plan.yaml", hls.plan_to_yaml(plan))
         return plan
 
@@ -260,46 +262,37 @@ class Flow:
         except MemoryError:  # a valid model may be larger than any hardware
             raise HwflowError("the model needs more memory than this machine has") from None
 
-    @cached_property
-    def frames(self) -> dict[str, Frames]:
-        """Integer frames [n, height, width, channels] of each input to simulate: the first rows of the data, else
-        random ones."""
-        count = self.settings.frames
-        if self.dataset is not None:
-            rows = golden.before(self.quantized, self.dataset.first(count).inputs)
-            there = min(map(len, rows.values()))
-            if there < count:
-                self.console.progress(f"the data has {there} of the {count} frames to simulate; they are repeated")
-            return {name: array[np.arange(count) % there] for name, array in rows.items()}
-        self.console.progress(f"no data: {count} frames of random integers are simulated; give real ones with --data")
-        random = np.random.default_rng(self.settings.seed)
-        return {name: noise(self.graph.tensors[name], count, random) for name in self.graph.inputs}
+    def frames(self, count: int, seed: int = 1) -> dict[str, Frames]:
+        """Integer frames [n, height, width, channels] of each input to simulate."""
+        return stimuli(self.quantized, self.dataset, count, seed, self.console.progress)
 
     def generate(self, *, axi_stream: bool = False) -> Path:
         """The Verilog, the contents of its ROMs and the ROM module, in build/<model>/<board>/rtl; or a top beside
         them."""
         make = generate_axi_stream if axi_stream else generate
-        key = digest(self.quantize_key, str(self.settings.reweightable))
+        key = digest(self.quantize_key, str(self.hardware.reweightable))
         return make(self.structure, self.plan, self.board_folder, key, self.console.step)
 
-    def simulate(self) -> dict[str, RunResult]:
-        """Both runs, by name: at full speed, and with random stalls on both ends."""
+    @property
+    def compiled(self) -> Path:
+        """The folder of simulations that are compiled already, of all models."""
+        return self.project.build / ".cache" / "sim"
+
+    def simulate(self, count: int, *, stalls: float, seed: int, waves: bool) -> dict[str, RunResult]:
+        """Both runs of `count` frames, by name: at full speed, and with random stalls on both ends."""
         from hwflow_sim import StallPattern
 
         from .steps.simulation import compile_plan, run_plan
-        settings = self.settings
         folder = self.board_folder / "sim"
         self.generate()
         with self.console.step("compile the simulation"):
             simulation = compile_plan(
-                self.structure, self.plan, folder, settings.build / ".cache" / "sim", waves=settings.waves,
-                say=self.console.progress)
-        runs = {}
-        stalls = StallPattern(settings.stalls, settings.stalls, settings.seed)
-        for name, pattern in (("full speed", None), ("random stalls", stalls)):
-            waves = folder / f"{name.replace(' ', '_')}.fst" if settings.waves else None
-            with self.console.step(f"simulate {settings.frames} frames, {name}"):
-                runs[name] = run_plan(simulation, self.graph, self.frames, stalls=pattern, waves=waves)
+                self.structure, self.plan, folder, self.compiled, waves=waves, say=self.console.progress)
+        runs, frames = {}, self.frames(count, seed)
+        for name, pattern in (("full speed", None), ("random stalls", StallPattern(stalls, stalls, seed))):
+            place = folder / f"{name.replace(' ', '_')}.fst" if waves else None
+            with self.console.step(f"simulate {count} frames, {name}"):
+                runs[name] = run_plan(simulation, self.graph, frames, stalls=pattern, waves=place)
         return runs
 
     @cached_property
@@ -307,31 +300,30 @@ class Flow:
         """What becomes a netlist and a bitstream."""
         return Design(self.graph, self.plan, self.board, self.structure)
 
-    def netlist(self) -> Path:
+    def netlist(self, clock: float | str | None = None) -> Path:
         """The netlist in build/<model>/<board>/synth, made where it is not there."""
         design = self.design
         return make_netlist_of(design.core(), self.board, self.synthesis, apart=self.board_folder / "proof",
-                               ends=design.ends(), identity=design.identity(), clock=self.settings.clock,
+                               ends=design.ends(), identity=design.identity(), clock=clock,
                                progress=self.console.progress)
 
-    def prove(self) -> NetlistProof:
-        """The netlist, cell by cell, against the golden model."""
+    def prove(self, count: int, *, seed: int = 1, clock: float | str | None = None) -> NetlistProof:
+        """`count` frames through the netlist, cell by cell, against the golden model."""
         from .steps.proof import prove_netlist
 
-        settings, netlist = self.settings, self.netlist()
-        with self.console.step(f"simulate {settings.frames} frames through the pins of the netlist"):
+        netlist = self.netlist(clock)
+        with self.console.step(f"simulate {count} frames through the pins of the netlist"):
             return prove_netlist(
-                netlist, self.board, self.graph, self.frames, identity=self.design.identity(),
-                interval=self.plan.interval, folder=self.board_folder / "netlist",
-                cache=settings.build / ".cache" / "sim", say=self.console.progress)
+                netlist, self.board, self.graph, self.frames(count, seed), identity=self.design.identity(),
+                interval=self.plan.interval, folder=self.board_folder / "netlist", cache=self.compiled,
+                say=self.console.progress)
 
-    def synthesize(self) -> SynthesisReport:
+    def synthesize(self, options: SynthesisOptions) -> SynthesisReport:
         """The bitstream, its report and what a driver must know, in build/<model>/<board>/synth."""
-        settings, folder = self.settings, self.synthesis
-        options = SynthesisOptions(settings.seed, settings.seeds, settings.jobs, settings.clock)
+        folder, reweightable = self.synthesis, self.hardware.reweightable
         return synthesize_design(
             self.design, folder, options, quantized="../../quantized", progress=self.console.progress,
-            keep=lambda: keep_design(self.quantized, self.plan, folder, reweightable=settings.reweightable))
+            keep=lambda: keep_design(self.quantized, self.plan, folder, reweightable=reweightable))
 
     def accuracy(self) -> Accuracy | None:
         """Float against integer model over all rows of the data, with its warnings; None without data."""
@@ -346,21 +338,6 @@ class Flow:
     def layer_noise(self) -> tuple[LayerNoise, ...]:
         """The noise of every layer on the first rows of the data; nothing without data, or where no rows are asked."""
         return measurements.layer_noises(self)
-
-
-def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings:
-    """The same widths for every layer and input.  HwflowError outside 1 to 8."""
-    for width in (weights, activations):
-        if not 1 <= width <= 8:
-            raise HwflowError(f"bits must be from 1 to 8, not {width}")
-    return QuantizationSettings(LayerSettings(WeightSettings(weights), ActivationSettings(activations)))
-
-
-def noise(tensor: Tensor, count: int, random: np.random.Generator) -> Frames:
-    """Integers of the tensor's format."""
-    shape, step = (count, tensor.frame.height, tensor.frame.width, tensor.frame.channels), tensor.format.step
-    codes = random.integers(0, (tensor.format.high - tensor.format.low) // step, shape, dtype=np.int64, endpoint=True)
-    return codes * step + tensor.format.low
 
 
 def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:

@@ -1,48 +1,163 @@
-"""What the user asked for: the options of the command line as one object."""
+"""What a user asks of each command: a frozen request, with exactly the options that the command takes.
+
+Options that several commands share are parts of their requests.  The help of the command line says what each option
+means; `hwflow.cli.requests` makes a request of the command line's options, and the tests compare both.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from .host.pace import Patience
 from .onnx.limits import DEFAULT_LIMITS, Limits
+from .synth.design import SynthesisOptions
 
-__all__ = ["Settings"]
+__all__ = ["BOARD", "BUILD", "PARTS", "BuildRequest", "CheckRequest", "GoldenRequest", "HardwareOptions", "InfoRequest",
+           "ProgramRequest", "Project", "QuantizationOptions", "QuantizeRequest", "ReweightRequest", "RunRequest",
+           "SimRequest", "SynthRequest"]
+
+#: The board where none is named, and where every intermediate result is written.
+BOARD, BUILD = "ulx3s_85f", Path("build")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the user asked for; the command line's help says what each means."""
+class Project:
+    """A model, its data, and the folder of its results."""
 
-    model: Path = Path()
+    model: Path
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     data: Path | None = None
-    board: str = "ulx3s_85f"
+    build: Path = BUILD
+    limits: Limits = DEFAULT_LIMITS
+
+
+@dataclass(frozen=True)
+class QuantizationOptions:
+    """How a model becomes integers."""
+
+    bits: tuple[int, int] | None = None
+    settings: Path | None = None
+    hardware_argmax: bool = False
+
+
+@dataclass(frozen=True)
+class HardwareOptions:
+    """For which board, and with which plan, integers become hardware."""
+
+    board: str = BOARD
     plan: Path | None = None
     interval: int | None = None
     logic_multipliers: bool = False
-    settings: Path | None = None
-    bits: tuple[int, int] | None = None
-    hardware_argmax: bool = False
+    reweightable: bool = False
+
+
+#: The fields of requests whose own fields are options.
+PARTS = (Project, QuantizationOptions, HardwareOptions, SynthesisOptions)
+
+
+@dataclass(frozen=True)
+class CheckRequest:
+    """`hwflow check`."""
+
+    project: Project
+    strict: bool = False
+    hardware: bool = False
+    board: str | None = None
+
+
+@dataclass(frozen=True)
+class InfoRequest:
+    """`hwflow info`."""
+
+    project: Project
+    svg: Path | None = None
+
+
+@dataclass(frozen=True)
+class QuantizeRequest:
+    """`hwflow quantize`."""
+
+    project: Project
+    quantization: QuantizationOptions = QuantizationOptions()
     export: Path | None = None
     accuracy_drop: float | None = None
     search_evaluations: int = 200
+    board: str = BOARD
+
+
+@dataclass(frozen=True)
+class GoldenRequest:
+    """`hwflow golden`."""
+
+    project: Project
+    quantization: QuantizationOptions = QuantizationOptions()
     layer_rows: int = 100
-    input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    build: Path = Path("build")
-    frames: int = 10
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """`hwflow build`."""
+
+    project: Project
+    quantization: QuantizationOptions = QuantizationOptions()
+    hardware: HardwareOptions = HardwareOptions()
+    axi_stream: bool = False
+
+
+@dataclass(frozen=True)
+class SimRequest:
+    """`hwflow sim`; `frames` is None for 10, or 3 with `netlist`."""
+
+    project: Project
+    quantization: QuantizationOptions = QuantizationOptions()
+    hardware: HardwareOptions = HardwareOptions()
+    frames: int | None = None
     stalls: float = 0.4
     seed: int = 1
-    seeds: int = 1
-    clock: float | str | None = None
-    flash: bool = False
-    jobs: int | None = None
-    reweightable: bool = False
-    axi_stream: bool = False
-    base: Path | None = None
     waves: bool = False
     netlist: bool = False
-    strict: bool = False
-    hardware: bool = False
-    fits: str | None = None
-    svg: Path | None = None
-    limits: Limits = DEFAULT_LIMITS
+    clock: float | str | None = None
+
+
+@dataclass(frozen=True)
+class SynthRequest:
+    """`hwflow synth`."""
+
+    project: Project
+    quantization: QuantizationOptions = QuantizationOptions()
+    hardware: HardwareOptions = HardwareOptions()
+    synthesis: SynthesisOptions = field(default_factory=SynthesisOptions)
+
+
+@dataclass(frozen=True)
+class ProgramRequest:
+    """`hwflow program`."""
+
+    model: Path
+    board: str = BOARD
+    flash: bool = False
+    build: Path = BUILD
+
+
+@dataclass(frozen=True)
+class ReweightRequest:
+    """`hwflow reweight`; `base` is the first model, or its build folder."""
+
+    project: Project
+    base: Path
+    board: str = BOARD
+    netlist: bool = False
+    frames: int = 3
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """`hwflow run`."""
+
+    project: Project
+    port: str | None = None
+    baud: int | None = None
+    board: str | None = None
+    rows: int | None = None
+    patience: float = Patience().silence

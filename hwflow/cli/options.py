@@ -12,6 +12,7 @@ from hwflow_base.errors import HwflowError
 
 from ..onnx.limits import parse_limits
 from ..onnx.schemas import canonical_domain
+from ..request import BOARD, BUILD
 from ..synth.clock import ON_BOARD
 
 __all__ = ["LAST_SEED", "MOST_SEEDS", "board_option", "clock", "clock_option", "data_option", "input_shape",
@@ -125,7 +126,7 @@ def model_options(command: F) -> F:
         click.option("--input-shape", "input_shapes", type=input_shape, multiple=True, metavar="NAME=D,D,...",
                      callback=lambda _context, _parameter, shapes: once(shapes),
                      help="Fix the shape of an input whose sizes the model leaves open."),
-        click.option("--build", "build", type=click.Path(path_type=Path), default=Path("build"), show_default=True,
+        click.option("--build", type=click.Path(path_type=Path), default=BUILD, show_default=True,
                      help="Where every intermediate result is written."),
         limit_option,
         json_option,
@@ -155,7 +156,7 @@ def quantization_options(command: F) -> F:
     return command
 
 
-board_option = click.option("--board", default="ulx3s_85f", show_default=True,
+board_option = click.option("--board", default=BOARD, show_default=True,
                             help="A board's name (see `hwflow boards`) or a board YAML file.")
 
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, TypeAlias
 
 import click
 from click.core import ParameterSource
 
 from .. import commands
-from ..commands.board import LineSettings
-from ..flow import Settings
+from ..onnx.limits import Limits
 from ..report.console import Console
+from ..request import (
+    BUILD,
+    BuildRequest,
+    CheckRequest,
+    GoldenRequest,
+    InfoRequest,
+    ProgramRequest,
+    QuantizeRequest,
+    ReweightRequest,
+    RunRequest,
+    SimRequest,
+    SynthRequest,
+)
 from .help import Group
 from .options import (
     LAST_SEED,
@@ -34,8 +43,12 @@ from .options import (
     reweightable_option,
     seconds,
 )
+from .requests import finish, takes
 
 __all__ = ["cli"]
+
+Result: TypeAlias = Mapping[str, Any]
+
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="hwflow")
@@ -49,23 +62,25 @@ def cli() -> None:
 @click.option("--strict", is_flag=True, help="Follow the word of the specification, also where exporters do not.")
 @click.option("--hardware", is_flag=True, help="Say of every node whether it maps to hardware, why not, and what "
                                                "to do; the exit code is 1 where one does not.")
-@click.option("--board", "fits", metavar="BOARD", help="With --hardware: whether the weights alone fit this board.")
-def check(**options: Any) -> None:
+@click.option("--board", metavar="BOARD", help="With --hardware: whether the weights alone fit this board.")
+@takes(CheckRequest)
+def check(console: Console, request: CheckRequest) -> Result:
     """Check MODEL against the ONNX rules and say what hwflow cannot run.
 
     The exit code is 0 for a valid ONNX file, with or without hardware for it, 1 for errors, 2 for what is no ONNX file.
     With --hardware it is 0 for a model that can become hardware, and 1 for any other.
     """
-    run(commands.check, options)
+    return commands.check(console, request)
 
 
 @cli.command()
 @model_options
 @data_option
 @click.option("--svg", type=click.Path(path_type=Path), help="Write a picture of the graph to this file.")
-def info(**options: Any) -> None:
+@takes(InfoRequest)
+def info(console: Console, request: InfoRequest) -> Result:
     """Say what is in MODEL: inputs, operators, parameters, multiplications, and where each node runs."""
-    run(commands.info, options)
+    return commands.info(console, request)
 
 
 @cli.command()
@@ -78,12 +93,13 @@ def info(**options: Any) -> None:
 @click.option("--search-evaluations", type=click.IntRange(min=1), default=200, show_default=True,
               help="How many designs that search may try.")
 @board_option
-def quantize(**options: Any) -> None:
+@takes(QuantizeRequest)
+def quantize(console: Console, request: QuantizeRequest) -> Result:
     """Make the integer graph of MODEL, calibrated on the data; with labels, report the accuracy of both.
 
     Exit codes: 0 fine; 1 where no widths keep --accuracy-drop; 2 for a model, data or settings that do not fit.
     """
-    run(commands.quantize, options)
+    return commands.quantize(console, request)
 
 
 @cli.command()
@@ -91,12 +107,13 @@ def quantize(**options: Any) -> None:
 @quantization_options
 @click.option("--layer-rows", type=click.IntRange(min=0), default=100, show_default=True,
               help="Rows for the table of layers; 0 leaves it out.")
-def golden(**options: Any) -> None:
+@takes(GoldenRequest)
+def golden(console: Console, request: GoldenRequest) -> Result:
     """Run the integer golden model on every row of the data: accuracy, confusion of classes, noise of each layer.
 
     The exit code is 0 whatever the accuracy, 2 for a model, data or settings that do not fit.
     """
-    run(commands.golden, options)
+    return commands.golden(console, request)
 
 
 @cli.command()
@@ -107,9 +124,10 @@ def golden(**options: Any) -> None:
 @reweightable_option
 @click.option("--axi-stream", is_flag=True,
               help="Also write hwflow_axi_stream.v, the design with AXI4-Stream ports (docs/embedding.md).")
-def build(**options: Any) -> None:
+@takes(BuildRequest)
+def build(console: Console, request: BuildRequest) -> Result:
     """Plan the stages of MODEL for a board and generate the Verilog."""
-    run(commands.build, options)
+    return commands.build(console, request)
 
 
 @cli.command()
@@ -126,14 +144,15 @@ def build(**options: Any) -> None:
 @click.option("--netlist", is_flag=True,
               help="Simulate what yosys made for the board, cell by cell, and compare what comes out of its pins.")
 @clock_option
-def sim(frames: int | None, netlist: bool, **options: Any) -> None:
+@takes(SimRequest)
+def sim(console: Console, request: SimRequest) -> Result:
     """Simulate the RTL of MODEL and compare every stage with the golden model, bit for bit."""
     context = click.get_current_context()
-    if netlist and context.get_parameter_source("stalls") is ParameterSource.COMMANDLINE:
+    if request.netlist and context.get_parameter_source("stalls") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--stalls must not stand with --netlist, where the line alone makes stalls", context)
-    if options["clock"] is not None and not netlist:
+    if request.clock is not None and not request.netlist:
         raise click.UsageError("--clock must stand with --netlist, whose cells have a PLL or none", context)
-    run(commands.sim, {**options, "netlist": netlist, "frames": frames or (3 if netlist else 10)})
+    return commands.sim(console, request)
 
 
 @cli.command()
@@ -149,28 +168,30 @@ def sim(frames: int | None, netlist: bool, **options: Any) -> None:
 @click.option("--jobs", type=click.IntRange(min=1),
               help="How many of them at a time; else as many as cores and free memory allow (2 GB each).")
 @clock_option
-def synth(**options: Any) -> None:
+@takes(SynthRequest)
+def synth(console: Console, request: SynthRequest) -> Result:
     """Make the bitstream of MODEL for a board with yosys and nextpnr.
 
     Interrupted and started again, it goes on with what is not done; the same seed gives the same bitstream.  The exit
     code is 1 where the design does not fit or a tool fails.
     """
-    run(commands.synth, options)
+    return commands.synth(console, request)
 
 
 @cli.command()
 @model_argument
 @board_option
 @click.option("--flash", is_flag=True, help="Into the memory that the board starts from; else until the power goes.")
-@click.option("--build", "build", type=click.Path(path_type=Path), default=Path("build"), show_default=True,
+@click.option("--build", type=click.Path(path_type=Path), default=BUILD, show_default=True,
               help="Where `hwflow synth` wrote its results.")
 @json_option
-def program(**options: Any) -> None:
+@takes(ProgramRequest)
+def program(console: Console, request: ProgramRequest) -> Result:
     """Put the bitstream that `hwflow synth` made of MODEL onto a board.
 
     Exit codes: 0 written; 1 where the programmer fails, in its own words; 2 where it, or the bitstream, is missing.
     """
-    run(commands.program, options)
+    return commands.program(console, request)
 
 
 @cli.command()
@@ -181,16 +202,17 @@ def program(**options: Any) -> None:
               help="The first model, which was synthesized, or its build folder.")
 @click.option("--netlist", is_flag=True, help="Prove the result: its cells give the golden model's bytes.")
 @click.option("--frames", type=click.IntRange(min=2), default=3, show_default=True, help="Frames of that proof.")
-def reweight(**options: Any) -> None:
+@takes(ReweightRequest)
+def reweight(console: Console, request: ReweightRequest) -> Result:
     """Put the retrained MODEL into the routed design of the first one: seconds, without place and route.
 
     Exit codes: 0 done; 1 where the model does not fit the routed hardware, the proof fails, or a tool does; 2 without a
     routed design.
     """
-    run(commands.reweight, options)
+    return commands.reweight(console, request)
 
 
-@cli.command("run")
+@cli.command()
 @model_options
 @click.option("--port", metavar="PORT",
               help="The board's serial port, like /dev/ttyUSB0, or socket://HOST:PORT; without it the ports of this "
@@ -200,30 +222,30 @@ def reweight(**options: Any) -> None:
 @click.option("--board", help="The board whose design must be the one; without it, whichever design of MODEL the board "
                               "holds.")
 @click.option("--rows", type=click.IntRange(min=1), help="Run the first rows of the data alone.")
-@click.option("--patience", type=seconds, default=LineSettings.patience, show_default=True,
+@click.option("--patience", type=seconds, default=RunRequest.patience, show_default=True,
               metavar="SECONDS", help="How long the board may be silent; simulated boards need more.")
-def run_on_board(as_json: bool, **options: Any) -> None:
+@takes(RunRequest)
+def run(console: Console, request: RunRequest) -> Result:
     """Run MODEL on a board that holds its bitstream: every row of the data, against the golden model, bit for bit.
 
     The design is the one that `hwflow synth` left in the build folder.  Exit codes: 0 equal; 1 where a number differs;
     2 where no board answers, where it holds another design, or where the link to it is lost.
     """
-    line = LineSettings(**{field.name: options.pop(field.name) for field in dataclasses.fields(LineSettings)})
-    finish(commands.run(Console(quiet=as_json), Settings(**options), line), as_json)
+    return commands.run(console, request)
 
 
 @cli.command()
 @json_option
-def boards(**options: Any) -> None:
+def boards(as_json: bool) -> None:
     """List the boards."""
-    run(commands.boards, options)
+    finish(commands.boards(Console(quiet=as_json)), as_json)
 
 
 @cli.command()
 @json_option
-def doctor(**options: Any) -> None:
+def doctor(as_json: bool) -> None:
     """Say what is installed, what is missing, and how to get it."""
-    run(commands.doctor, options)
+    finish(commands.doctor(Console(quiet=as_json)), as_json)
 
 
 @cli.group("onnx")
@@ -236,12 +258,12 @@ def onnx_group() -> None:
 @click.argument("new", type=click.Path(path_type=Path))
 @limit_option
 @json_option
-def diff(as_json: bool, **options: Any) -> None:
+def diff(old: Path, new: Path, limits: Limits, as_json: bool) -> None:
     """Say what changed from the model (or operator set) OLD to NEW, and which part of its version must grow.
 
     The exit code is 0 where callers of OLD can go on with NEW, 1 for a breaking change.
     """
-    finish(commands.diff(Console(quiet=as_json), **options), as_json)
+    finish(commands.diff(Console(quiet=as_json), old, new, limits), as_json)
 
 
 @onnx_group.command()
@@ -253,9 +275,10 @@ def diff(as_json: bool, **options: Any) -> None:
 @click.option("--external-data", is_flag=True, help="Put large weights into a file beside the model.")
 @limit_option
 @json_option
-def convert(as_json: bool, **options: Any) -> None:
+def convert(source: Path, target: Path, opsets: dict[str, int], external_data: bool, limits: Limits,
+            as_json: bool) -> None:
     """Write the model SOURCE to TARGET: as text where it ends in .textproto, else binary."""
-    finish(commands.convert(Console(quiet=as_json), **options), as_json)
+    finish(commands.convert(Console(quiet=as_json), source, target, external_data, opsets, limits), as_json)
 
 
 @onnx_group.command()
@@ -267,31 +290,18 @@ def convert(as_json: bool, **options: Any) -> None:
               help="A tensor that becomes an output, once for each; else the outputs of MODEL.")
 @limit_option
 @json_option
-def extract(as_json: bool, **options: Any) -> None:
+def extract(source: Path, target: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], limits: Limits,
+            as_json: bool) -> None:
     """Write the part of MODEL between some tensors and some others to OUT, as a model of its own.
 
     Exit codes: 0 written; 2 for a tensor that MODEL does not have, or inputs that are not enough for the outputs.
     """
-    finish(commands.extract(Console(quiet=as_json), **options), as_json)
+    finish(commands.extract(Console(quiet=as_json), source, target, inputs, outputs, limits), as_json)
 
 
 @onnx_group.command()
 @click.argument("rule", required=False)
 @json_option
-def rules(as_json: bool, **options: Any) -> None:
+def rules(rule: str | None, as_json: bool) -> None:
     """List the rules of ONNX and where they are enforced, or say what RULE is."""
-    finish(commands.rules(Console(quiet=as_json), **options), as_json)
-
-
-def run(command: Callable[[Console, Settings], Mapping[str, Any]], options: Mapping[str, Any]) -> None:
-    """Call `command` with the options as `Settings`, and finish with its result."""
-    known = {field.name for field in dataclasses.fields(Settings)}
-    settings = Settings(**{name: value for name, value in options.items() if name in known})
-    finish(command(Console(quiet=options["as_json"]), settings), options["as_json"])
-
-
-def finish(result: Mapping[str, Any], as_json: bool) -> NoReturn:
-    """Print a result as JSON where asked, and exit with its code."""
-    if as_json:
-        click.echo(json.dumps(result, indent=1))
-    sys.exit(int(result.get("exit_code", 0)))
+    finish(commands.rules(Console(quiet=as_json), rule), as_json)

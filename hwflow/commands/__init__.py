@@ -6,7 +6,9 @@ A result with "exit_code" sets the exit code of the process.
 from __future__ import annotations
 
 from .board import run
-from .hardware import boards, build, check, doctor, golden, info, quantize, sim, synth
+from .checking import check, info
+from .hardware import boards, build, doctor, sim, synth
+from .integers import golden, quantize
 from .onnx_files import convert, diff, extract, rules
 from .programming import program
 from .retraining import reweight

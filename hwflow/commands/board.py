@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from hwflow_base.errors import HwflowError
@@ -12,7 +11,7 @@ from hwflow_base.files.cache import locked
 
 from .. import golden
 from ..accuracy import compare, float_outputs, question
-from ..flow import Flow, Settings
+from ..flow import Flow
 from ..host.board import Board, open_board
 from ..host.design import find_designs
 from ..host.pace import Patience
@@ -20,35 +19,25 @@ from ..host.port import ports_text
 from ..layers.formats import IntArray
 from ..report.board import BoardRun, differences, show_run
 from ..report.console import Console
+from ..request import RunRequest
 from ..steps.folders import other_model
 from ..synth import load_board
 
-__all__ = ["LineSettings", "run"]
+__all__ = ["run"]
 
 
-@dataclass(frozen=True)
-class LineSettings:
-    """Where the board is, and what runs on it; the command line's help says what each means."""
-
-    port: str | None = None
-    baud: int | None = None
-    board: str | None = None
-    rows: int | None = None
-    patience: float = Patience().silence
-
-
-def run(console: Console, settings: Settings, line: LineSettings) -> Mapping[str, Any]:
+def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
     """All rows of the data on the board, against the golden model; exit code 1 where an integer differs."""
-    if line.port is None:
+    if request.port is None:
         raise HwflowError(f"the board's serial port must be named with --port; {ports_text()}")
-    if settings.data is None:
+    if request.project.data is None:
         raise HwflowError("run must have inputs to run on; give an NPZ file with --data (docs/data-files.md)")
-    flow = Flow(console, settings)
+    flow = Flow(console, request.project)
     whole = flow.dataset
     assert whole is not None, "there is data"
-    dataset = whole if line.rows is None else whole.first(line.rows)
+    dataset = whole if request.rows is None else whole.first(request.rows)
     asked = question(flow.model, dataset)  # labels that do not fit are refused before anything runs
-    with locked(flow.folder, console.progress), opened(flow, line, line.port) as board:
+    with locked(flow.folder, console.progress), opened(flow, request, request.port) as board:
         frames = golden.before(board.design.quantized, dataset.inputs)
         made, seconds = measured(console, board, frames)
         with console.rows("golden model") as progress:
@@ -58,29 +47,29 @@ def run(console: Console, settings: Settings, line: LineSettings) -> Mapping[str
         accuracy = flow.judged(compare(asked, dataset, reference, golden.behind(board.design.quantized, made)),
                                board.design.quantized, dataset)
         found = differences(board.design.quantized.graph, expected, made)
-        result = BoardRun(board.design.facts, line.port, board.baud, dataset.rows, seconds, board.statistics, found,
+        result = BoardRun(board.design.facts, request.port, board.baud, dataset.rows, seconds, board.statistics, found,
                           accuracy)
     show_run(console, result)
     return {"exit_code": 0 if result.equal else 1, **result.facts(), "warnings": flow.warned.facts()}
 
 
-def opened(flow: Flow, line: LineSettings, port: str) -> Board:
+def opened(flow: Flow, request: RunRequest, port: str) -> Board:
     """The board, with the design of the model that it names; of that alone where the user named the board, too."""
-    patience = Patience(silence=line.patience, stall=max(Patience().stall, 10 * line.patience))
-    build, model = flow.settings.build, flow.folder.name
-    board = None if line.board is None else load_board(line.board).name
+    patience = Patience(silence=request.patience, stall=max(Patience().stall, 10 * request.patience))
+    build, model = flow.project.build, flow.folder.name
+    board = None if request.board is None else load_board(request.board).name
     found = find_designs(build, model, board)
     if not found:
         what, which = (f" for {board}", board) if board else ("", "BOARD")
-        raise HwflowError(f"there must be a design of '{flow.settings.model}'{what} below '{build}', but there is "
-                          f"none; make its bitstream with `hwflow synth {flow.settings.model} --board {which}` first")
-    other = other_model(found[0][0].parent.parent, flow.settings.model)
+        raise HwflowError(f"there must be a design of '{flow.project.model}'{what} below '{build}', but there is "
+                          f"none; make its bitstream with `hwflow synth {flow.project.model} --board {which}` first")
+    other = other_model(found[0][0].parent.parent, flow.project.model)
     if other is not None:
-        raise HwflowError(f"'{found[0][0]}' must hold the design of '{flow.settings.model}', but is that of another "
+        raise HwflowError(f"'{found[0][0]}' must hold the design of '{flow.project.model}', but is that of another "
                           f"model of the same name, '{other}'; run `hwflow synth` for this one first, or name the "
                           "folder of its results with --build")
     design = found[0][0] if board is not None and len(found) == 1 else None
-    return open_board(port, design=design, build=build, model=model, board=board, baud=line.baud, patience=patience)
+    return open_board(port, design=design, build=build, model=model, board=board, baud=request.baud, patience=patience)
 
 
 def measured(console: Console, board: Board, frames: Mapping[str, IntArray]) -> tuple[dict[str, IntArray], float]:

@@ -9,9 +9,9 @@ from typing import Any
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import is_whole
 
-from ..flow import Settings
 from ..host.design import find_designs
 from ..report.console import Console
+from ..request import ProgramRequest
 from ..steps.folders import other_model
 from ..synth import load_board
 from ..synth.families import FAMILIES
@@ -23,32 +23,32 @@ __all__ = ["program"]
 LASTS = {"sram": "until the power goes; --flash keeps it", "flash": "for good"}
 
 
-def program(console: Console, settings: Settings) -> Mapping[str, Any]:
+def program(console: Console, request: ProgramRequest) -> Mapping[str, Any]:
     """The bitstream that `hwflow synth` or `reweight` left for the model, into the board's SRAM or flash."""
-    board = load_board(settings.board)
-    folder = design_folder(console, settings, board.name)
+    board = load_board(request.board)
+    folder = design_folder(console, request, board.name)
     bitstream = folder / "bitstream" / f"top.{FAMILIES[board.family].bitstream_suffix}"
     if bitstream.is_file() and not is_whole(bitstream.parent):
         raise HwflowError(f"'{bitstream}' must be as `hwflow synth` left it, but it was changed or cut since; run "
                           f"`hwflow synth` for {board.name} again")
-    done = put(board, bitstream, flash=settings.flash, progress=console.progress)
-    if done.memory == "flash" and not settings.flash:
+    done = put(board, bitstream, flash=request.flash, progress=console.progress)
+    if done.memory == "flash" and not request.flash:
         console.say(f"{board.name} takes bitstreams into its flash only")
     console.say(f"{board.name} runs {bitstream}: in its {done.memory}, {LASTS[done.memory]}")
     return {"board": board.name, "bitstream": str(bitstream), "memory": done.memory, "tool": done.tool,
             "version": done.version, "command": list(done.command)}
 
 
-def design_folder(console: Console, settings: Settings, board: str) -> Path:
+def design_folder(console: Console, request: ProgramRequest, board: str) -> Path:
     """build/<model>/<board>/synth, or where `hwflow reweight` put the model; of both the newer one."""
-    name = settings.model.stem
-    found = [folder for folder, _ in find_designs(settings.build, name, board)]
+    name = request.model.stem
+    found = [folder for folder, _ in find_designs(request.build, name, board)]
     if len(found) > 1:
         console.say(f"{name} has {len(found)} designs for {board}; the newest one is taken")
-    folder = found[0] if found else settings.build / name / board / "synth"
-    other = other_model(folder.parent.parent, settings.model)
+    folder = found[0] if found else request.build / name / board / "synth"
+    other = other_model(folder.parent.parent, request.model)
     if other is not None:
-        raise HwflowError(f"'{folder}' must hold the design of '{settings.model}', but is that of another model of the "
-                          f"same name, '{other}'; run `hwflow synth {settings.model} --board {board}` first, or name "
+        raise HwflowError(f"'{folder}' must hold the design of '{request.model}', but is that of another model of the "
+                          f"same name, '{other}'; run `hwflow synth {request.model} --board {board}` first, or name "
                           "the folder of its results with --build")
     return folder

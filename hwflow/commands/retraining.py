@@ -10,26 +10,26 @@ from typing import Any
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import locked
 
-from ..flow import Settings
 from ..report.accuracy import say_accuracy
 from ..report.console import Console
+from ..request import HardwareOptions, ReweightRequest
 from ..reweight.retrained import Retrained
 from ..synth.toolchain import tools_of_family
 
 __all__ = ["reweight"]
 
 
-def reweight(console: Console, settings: Settings) -> Mapping[str, Any]:
+def reweight(console: Console, request: ReweightRequest) -> Mapping[str, Any]:
     """The bitstream below <base>/reweighted/<model>; exit code 1 where the model does not fit the routed design."""
     started = time.monotonic()
-    base = base_folder(settings)
-    flow = Retrained(console, settings, base)
+    base = base_folder(request)
+    flow = Retrained(console, request.project, hardware=HardwareOptions(board=request.board), base=base)
     flow.prepare(lambda: tools_of_family(flow.board.family), lambda: flow.routed)
     with locked(base, console.progress), flow.locked():
         report = flow.reweight()
         seconds = time.monotonic() - started
         accuracy = flow.accuracy()
-        proof = flow.prove() if settings.netlist else None
+        proof = flow.prove(request.frames) if request.netlist else None
     say_accuracy(console, accuracy)
     console.say(f"bitstream: {report.bitstream}; {report.changed} of {report.parts} parts of ROMs are new, all else is "
                 f"the routed design in {report.base}, its clock of {report.clock_mhz:g} MHz included; {seconds:.1f} s")
@@ -42,14 +42,12 @@ def reweight(console: Console, settings: Settings) -> Mapping[str, Any]:
             "proof": proof.facts() if proof else None}
 
 
-def base_folder(settings: Settings) -> Path:
+def base_folder(request: ReweightRequest) -> Path:
     """The build folder of the first model, which --base names, or which is that of a model file."""
-    base = settings.base
-    if base is None:
-        raise HwflowError("--base must name the first model, or its build folder")
+    base = request.base
     if base.is_dir():
         return base
-    folder = settings.build / base.stem
+    folder = request.project.build / base.stem
     if not folder.is_dir():
         raise HwflowError(f"--base '{base}' must be a model that was synthesized, or its build folder: there is no "
                           f"'{folder}'; run `hwflow synth` for it first")

@@ -17,39 +17,41 @@ from hwflow_base.files.cache import code_fingerprint, content, digest
 from hwflow_base.files.target import same_file, write_atomically
 
 from .. import onnx
-from ..flow import Flow, Settings, budget_of
+from ..flow import Flow, budget_of
 from ..hls import plan_to_yaml
 from ..precision import Answers, Outcome, Point, bits_text, choose_widths, require_drop
 from ..report.console import Console
 from ..report.frontier import frontier_facts, frontier_svg, show_frontier
+from ..request import HardwareOptions, QuantizationOptions, QuantizeRequest
 
 __all__ = ["quantize_within"]
 
 SETTINGS, PLAN, FRONTIER = "settings.yaml", "plan.yaml", "frontier.json"
 
 
-def quantize_within(console: Console, settings: Settings) -> tuple[dict[str, Any], Settings]:
-    """Search the widths; gives the facts and settings of the command that make the chosen design.
+def quantize_within(console: Console, request: QuantizeRequest) -> tuple[dict[str, Any], QuantizationOptions]:
+    """Search the widths; gives the facts, and the options that make the chosen design.
 
     HwflowError for a question that has no answer; AnswerIsNo where no design keeps the accuracy.
     """
-    assert settings.accuracy_drop is not None
-    require_drop(settings.accuracy_drop)
-    if settings.data is None:
+    assert request.accuracy_drop is not None
+    require_drop(request.accuracy_drop)
+    given = request.quantization.settings
+    if request.project.data is None:
         raise HwflowError(
             "--accuracy-drop must have data to measure the accuracy on; give an NPZ file with --data "
             "(docs/data-files.md)"
         )
-    flow = Flow(console, settings)
+    flow = Flow(console, request.project, request.quantization, HardwareOptions(board=request.board))
     folder = flow.board_folder / "precision"
     made = folder / SETTINGS
-    if settings.settings is not None and same_file(made, settings.settings):
+    if given is not None and same_file(made, given):
         raise HwflowError(f"--settings must not be {made}, which --accuracy-drop writes; copy it to another place")
     _ = flow.board, flow.choices
     with flow.locked():
-        outcome = _search(console, flow, folder)
+        outcome = _search(console, flow, folder, request.accuracy_drop, request.search_evaluations)
         write_atomically(folder / FRONTIER, json.dumps(frontier_facts(outcome), indent=1))
-        plot = _plot(console, outcome, folder / "frontier.svg", settings.model.stem)
+        plot = _plot(console, outcome, folder / "frontier.svg", request.project.model.stem)
         show_frontier(console, outcome)
         for note in outcome.notes:
             console.say(f"  note: {note}")
@@ -64,7 +66,7 @@ def quantize_within(console: Console, settings: Settings) -> tuple[dict[str, Any
         "plot": plot and str(plot),
         "plan": str(folder / PLAN) if plan else None,
     }
-    return facts, replace(settings, settings=made, bits=None)
+    return facts, replace(request.quantization, settings=made, bits=None)
 
 
 def _write_design(outcome: Outcome, settings: Path, plan: Path) -> bool:
@@ -77,12 +79,10 @@ def _write_design(outcome: Outcome, settings: Path, plan: Path) -> bool:
     return made is not None
 
 
-def _search(console: Console, flow: Flow, folder: Path) -> Outcome:
+def _search(console: Console, flow: Flow, folder: Path, limit: float, evaluations: int) -> Outcome:
     """The search with the model, data and board of `flow`."""
     model, dataset, choices, board = flow.model, flow.dataset, flow.choices, flow.board
     assert dataset is not None
-    limit = flow.settings.accuracy_drop
-    assert limit is not None
     budget, technology = budget_of(board), board.technology()
 
     arrays = [*dict(sorted(dataset.inputs.items())).values(), *([] if dataset.labels is None else [dataset.labels])]
@@ -102,7 +102,7 @@ def _search(console: Console, flow: Flow, folder: Path) -> Outcome:
             technology,
             budget,
             limit=limit,
-            evaluations=flow.settings.search_evaluations,
+            evaluations=evaluations,
             store=answers,
             progress=progress,
         )

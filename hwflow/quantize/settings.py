@@ -19,6 +19,7 @@ __all__ = [
     "WeightRounding",
     "WeightSettings",
     "choices_of_widths",
+    "settings_of_bits",
 ]
 
 
@@ -125,6 +126,14 @@ class QuantizationSettings:
     def input(self, name: str) -> ActivationSettings:
         """Of the input `name`."""
         return self.inputs.get(name, self.default.output)
+
+
+def settings_of_bits(weights: int, activations: int = 8) -> QuantizationSettings:
+    """The same widths for every layer and input.  HwflowError outside 1 to 8."""
+    for width in (weights, activations):
+        if not 1 <= width <= 8:
+            raise HwflowError(f"bits must be from 1 to 8, not {width}")
+    return QuantizationSettings(LayerSettings(WeightSettings(weights), ActivationSettings(activations)))
 
 
 def choices_of_widths(settings: QuantizationSettings) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["number", "percent"]
+__all__ = ["counted", "number", "percent"]
 
 
 def number(value: int) -> str:
@@ -12,3 +12,8 @@ def number(value: int) -> str:
 
 def percent(value: float | None, digits: int = 1) -> str:
     return "" if value is None else f"{100 * value:.{digits}f} %"
+
+
+def counted(count: int, thing: str) -> str:
+    """"1 layer", "2 layers", "no layer"."""
+    return f"{count or 'no'} {thing}{'s' if count > 1 else ''}"

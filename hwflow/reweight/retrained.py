@@ -6,11 +6,11 @@ design.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from hwflow_base.errors import AnswerIsNo, HwflowError
+from hwflow_base.errors import AnswerIsNo
 from hwflow_base.files.cache import cached_step, digest
 
 from .. import hls
@@ -22,6 +22,7 @@ from ..layers.rescale import Requantize, Thresholds
 from ..quantize import Quantized, comes_quantized, save_quantized
 from ..quantize.settings import OutputStage, QuantizationSettings
 from ..quantize.settings_file import UnknownName, settings_from_yaml
+from ..request import QuantizationOptions
 from .patching import REMEDY, ReweightReport, reweight
 from .routed import DESIGN, SETTINGS, RoutedDesign
 
@@ -35,14 +36,12 @@ class Retrained(Flow):
     It has a folder of its own inside `base`, and the choices with which the first model was quantized.
     """
 
-    base: Path
+    base: Path = field(kw_only=True)
+    quantization: QuantizationOptions = field(default=QuantizationOptions(), init=False)
 
     def __post_init__(self) -> None:
-        if self.settings.settings is not None or self.settings.bits is not None:
-            raise HwflowError("--settings and --bits must not be given to reweight: the retrained model is quantized "
-                              "as the first one was")
         super().__post_init__()
-        self.folder = self.base / "reweighted" / self.settings.model.stem
+        self.folder = self.base / "reweighted" / self.project.model.stem
 
     @cached_property
     def routed(self) -> RoutedDesign:
@@ -63,7 +62,7 @@ class Retrained(Flow):
         try:
             choices = settings_from_yaml(routed.settings, str(source), self.model)
         except UnknownName as error:
-            raise AnswerIsNo(f"'{self.settings.model}' must have the layers of the first model: {error}; {REMEDY}"
+            raise AnswerIsNo(f"'{self.project.model}' must have the layers of the first model: {error}; {REMEDY}"
                              ) from None
         stages = {layer.name: OutputStage.THRESHOLDS if isinstance(found, Thresholds) else OutputStage.MULTIPLY
                   for layer in routed.graph.layers
@@ -81,7 +80,7 @@ class Retrained(Flow):
         wanted, comes = not routed.settings, comes_quantized(self.model)
         if wanted != comes:
             came = {True: "quantized", False: "with real numbers"}
-            raise AnswerIsNo(f"'{self.settings.model}' must come {came[wanted]}, as the first model did, not "
+            raise AnswerIsNo(f"'{self.project.model}' must come {came[wanted]}, as the first model did, not "
                              f"{came[comes]}; {REMEDY}")
         quantized = self.quantize()
         graph, problems = fitted(quantized.graph, routed.graph)
@@ -113,6 +112,6 @@ class Retrained(Flow):
         cached_step(folder, key, lambda place: save_quantized(self.quantized, place))
         return folder
 
-    def netlist(self) -> Path:
-        """That of the routed design with the new contents."""
+    def netlist(self, clock: float | str | None = None) -> Path:
+        """That of the routed design with the new contents; its clock is the routed one."""
         return self.synthesis / "netlist" / "netlist.json"

@@ -67,9 +67,9 @@ def _float_outputs(flow: Flow, dataset: Dataset) -> Mapping[str, Array]:
 
 def layer_noises(flow: Flow) -> tuple[LayerNoise, ...]:
     """The noise of every layer on the first rows of the data; nothing without data, or where no rows are asked."""
-    if flow.dataset is None or not flow.settings.layer_rows:
+    if flow.dataset is None or not flow.layer_rows:
         return ()
-    dataset, quantized = flow.dataset.first(flow.settings.layer_rows), flow.quantized
+    dataset, quantized = flow.dataset.first(flow.layer_rows), flow.quantized
     folder = flow.folder / "layers"
     key = digest(flow.quantize_key, *(content(array) for _, array in sorted(dataset.inputs.items())))
 

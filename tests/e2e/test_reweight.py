@@ -12,9 +12,10 @@ from hwflow_base.errors import AnswerIsNo, HwflowError, MissingTool
 
 from hwflow import golden, onnx
 from hwflow.commands import reweight, synth
-from hwflow.flow import Flow, Settings
+from hwflow.flow import Flow
 from hwflow.quantize import load_quantized
 from hwflow.report.console import Console
+from hwflow.request import HardwareOptions, Project, ReweightRequest, SynthRequest
 from hwflow.reweight.retrained import Retrained
 from hwflow.reweight.routed import RoutedDesign, keep_design
 from hwflow.synth.toolchain import tools_of_family
@@ -32,26 +33,33 @@ def retrained(path: Path, spread: float = 0.05, seed: int = 1) -> Path:
     return path
 
 
-def settings_of(model: Path, build: Path, **more: object) -> Settings:
-    return Settings(**{"model": model, "data": DATA, "board": "icebreaker", "interval": 2200, "build": build,
-                       "reweightable": True, **more})
+HARDWARE = HardwareOptions("icebreaker", interval=2200, reweightable=True)
+
+
+def project(model: Path, build: Path) -> Project:
+    return Project(model, data=DATA, build=build)
+
+
+def first_flow(build: Path) -> Flow:
+    return Flow(Console(quiet=True), project(FIRST, build), hardware=HARDWARE)
 
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build folder with what a routed design was made of, but without the design."""
     build = tmp_path_factory.mktemp("build")
-    flow = Flow(Console(quiet=True), settings_of(FIRST, build))
+    flow = first_flow(build)
     keep_design(flow.quantized, flow.plan, flow.folder / "icebreaker" / "synth", reweightable=True)
     return build
 
 
 def of(model: Path, build: Path) -> Retrained:
-    return Retrained(Console(quiet=True), settings_of(model, build, reweightable=False), build / FIRST.stem)
+    return Retrained(Console(quiet=True), project(model, build), hardware=HardwareOptions("icebreaker"),
+                     base=build / FIRST.stem)
 
 
 def test_what_was_kept_is_the_same_plan(first: Path) -> None:
-    flow = Flow(Console(quiet=True), settings_of(FIRST, first))
+    flow = first_flow(first)
     design = RoutedDesign.of(flow.folder / "icebreaker" / "synth", flow.board)
     assert design.reweightable
     assert design.plan == flow.plan
@@ -108,7 +116,7 @@ def test_another_architecture_is_the_answer_no(first: Path) -> None:
 
 def test_a_quantized_model_for_a_design_of_real_numbers(first: Path, tmp_path: Path) -> None:
     path = tmp_path / "integers.onnx"
-    flow = Flow(Console(quiet=True), settings_of(FIRST, first))
+    flow = first_flow(first)
     onnx.save(flow.quantized.qdq, path)
     with pytest.raises(AnswerIsNo, match=r"must come with real numbers, as the first model did, not quantized; place"):
         _ = of(path, first).fitted
@@ -116,10 +124,10 @@ def test_a_quantized_model_for_a_design_of_real_numbers(first: Path, tmp_path: P
 
 def test_without_a_routed_design_nothing_starts(tmp_path: Path) -> None:
     with pytest.raises(HwflowError, match=r"--base '.*digits_mlp\.onnx' must be a model that was synthesized"):
-        reweight(Console(quiet=True), settings_of(FIRST, tmp_path, base=FIRST))
+        reweight(Console(quiet=True), ReweightRequest(project(FIRST, tmp_path), FIRST, "icebreaker"))
     (tmp_path / FIRST.stem).mkdir()
     with pytest.raises(HwflowError, match="must hold a routed design and what it was made of; run `hwflow synth"):
-        reweight(Console(quiet=True), settings_of(FIRST, tmp_path, base=FIRST))
+        reweight(Console(quiet=True), ReweightRequest(project(FIRST, tmp_path), FIRST, "icebreaker"))
 
 
 @pytest.mark.slow
@@ -130,9 +138,10 @@ def test_the_whole_way(tmp_path: Path) -> None:
     except MissingTool as error:
         pytest.skip(str(error))
     build = tmp_path / "build"
-    synth(Console(quiet=True), settings_of(FIRST, build))
+    synth(Console(quiet=True), SynthRequest(project(FIRST, build), hardware=HARDWARE))
     model = retrained(tmp_path / "retrained.onnx")
-    result = reweight(Console(quiet=True), settings_of(model, build, base=FIRST, netlist=True, frames=2))
+    result = reweight(Console(quiet=True), ReweightRequest(project(model, build), FIRST, "icebreaker", netlist=True,
+                                                           frames=2))
     assert result["exit_code"] == 0
     assert result["proof"]["equal"]
     assert result["changed"] > 20

@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from hwflow import onnx
-from hwflow.flow import Flow, Settings
+from hwflow.flow import Flow
 from hwflow.onnx.build import Builder
 from hwflow.report.console import Console
+from hwflow.request import Project
 from hwflow.synth import list_boards, load_board
 from tests.e2e.command import Cli
 from tests.e2e.networks import small_network
@@ -78,7 +79,7 @@ def plan_text(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The plan that hwflow makes for the small model, as the file has it."""
     folder = tmp_path_factory.mktemp("plan")
     onnx.save(small_network(), folder / "small.onnx")
-    flow = Flow(Console(quiet=True), Settings(model=folder / "small.onnx", build=folder))
+    flow = Flow(Console(quiet=True), Project(folder / "small.onnx", build=folder))
     assert flow.plan.stages
     return (flow.board_folder / "plan.yaml").read_text()
 

@@ -12,11 +12,12 @@ from hwflow_rtl.vendor import Resources, Technology
 
 from bench.synthetic import write
 from hwflow import hls
-from hwflow.flow import Flow, Settings
+from hwflow.flow import Flow
 from hwflow.hls import Budget
 from hwflow.layers.base import LayerGraph
 from hwflow.quantize import quantize
 from hwflow.report.console import Console
+from hwflow.request import HardwareOptions, Project
 from hwflow.synth import load_board
 from tests.boards import BOARDS
 from tests.e2e.networks import random_network, rows_for, small_network
@@ -149,7 +150,8 @@ def test_the_same_question_has_the_same_answer(graph: LayerGraph, technology: Te
 
 def test_a_small_board_has_all_its_multipliers_at_work(tmp_path: Path) -> None:
     model, data = write("colors_cnn", tmp_path)
-    flow = Flow(Console(quiet=True), Settings(model=model, data=data, board="icebreaker", build=tmp_path / "build"))
+    flow = Flow(Console(quiet=True), Project(model, data=data, build=tmp_path / "build"),
+                hardware=HardwareOptions("icebreaker"))
     plan = flow.plan
     assert plan.resources.dsp == flow.board.resources.dsp == 8
     assert sum(stage.folding.rows * stage.folding.cols for stage in plan.stages if stage.resources.dsp) == 16

@@ -18,11 +18,14 @@ import pytest
 import serial.tools.list_ports
 
 import hwflow.host
-from hwflow import flow, golden, onnx
+from hwflow import golden, onnx
+from hwflow.flow import Flow
 from hwflow.host.design import load_design
 from hwflow.quantize import Quantized, quantize
 from hwflow.report.console import Console
+from hwflow.request import HardwareOptions, Project
 from hwflow.synth import design, load_board
+from hwflow.synth.design import SynthesisOptions
 from tests.e2e.command import Cli, environment
 from tests.e2e.networks import rows_for, small_network, write_data
 from tests.host.board import Line
@@ -169,8 +172,8 @@ def test_synthesis_leaves_what_run_needs(cli, tmp_path, monkeypatch):
         return SimpleNamespace(clock_mhz=62.5)
 
     monkeypatch.setattr(design, "synthesize", synthesize)
-    settings = flow.Settings(model=Path("small.onnx"), data=Path("small.npz"), board="icebreaker")
-    flow.Flow(Console(quiet=True), settings).synthesize()
+    project = Project(Path("small.onnx"), data=Path("small.npz"))
+    Flow(Console(quiet=True), project, hardware=HardwareOptions("icebreaker")).synthesize(SynthesisOptions())
     folder = Path("build/small/icebreaker/synth")
     left = load_design(folder)
     assert left.facts.identity == made["identity"]

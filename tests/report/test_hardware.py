@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
 
-from hwflow.flow import Flow, Settings
+from hwflow.flow import Flow
 from hwflow.hls.support import hardware_problems
 from hwflow.onnx import Model, dumps, load, save
 from hwflow.onnx.build import Builder, make_node
@@ -20,6 +20,7 @@ from hwflow.quantize.problems import NoHardware
 from hwflow.report.console import Console
 from hwflow.report.fates import Fate, Mapped
 from hwflow.report.mapping import mapped
+from hwflow.request import Project
 from tests.e2e.command import Cli
 from tests.e2e.networks import small_network
 
@@ -211,7 +212,7 @@ def test_it_says_what_the_commands_do(models_dir: Path) -> None:
 
 
 def assert_like_the_commands(path: Path, found: Mapped) -> None:
-    flow = Flow(Console(quiet=True), Settings(model=path))
+    flow = Flow(Console(quiet=True), Project(path))
     lost = {node.label for node in found.of(Fate.NONE)}
     try:
         quantized = quantize(flow.model)

@@ -12,13 +12,14 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.paired_queue import PairedQueue
 from hwflow_rtl.vendor import Resources
 
-from hwflow.flow import Flow, Settings, budget_of
+from hwflow.flow import Flow, budget_of
 from hwflow.hls import make_plan, solve
 from hwflow.hls.support import hardware_layers
 from hwflow.layers import LayerGraph
 from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.quantize import quantize
 from hwflow.report.console import Console
+from hwflow.request import HardwareOptions, Project
 from hwflow.synth import load_board
 from hwflow.synth.job import Job
 from hwflow.synth.netlist import make_netlist
@@ -84,9 +85,8 @@ def test_sums_of_products_in_blocks(tmp_path: Path) -> None:
     """In every stage that can have them: as many blocks, less logic, as much of it as estimated."""
     need("ecp5")
     board = load_board("ulx3s_85f")
-    settings = Settings(model=ROOT / "models" / "digits_cnn.onnx", data=ROOT / "models" / "digits_cnn.npz",
-                        board=board.name, build=tmp_path)
-    flow = Flow(Console(quiet=True), settings)
+    project = Project(ROOT / "models" / "digits_cnn.onnx", data=ROOT / "models" / "digits_cnn.npz", build=tmp_path)
+    flow = Flow(Console(quiet=True), project, hardware=HardwareOptions(board.name))
     foldings = [with_macs(flow.graph, layer, stage.folding)
                 for layer, stage in zip(hardware_layers(flow.graph), flow.plan.stages, strict=True)]
     plan = make_plan(flow.graph, foldings, board.technology())
@@ -113,5 +113,5 @@ def test_whole_networks(models_dir: Path, name: str, tmp_path: Path) -> None:
 
 def compare_model(model: Path, data: Path, board: str, folder: Path) -> None:
     need(load_board(board).family)
-    flow = Flow(Console(quiet=True), Settings(model=model, data=data, board=board, build=folder))
+    flow = Flow(Console(quiet=True), Project(model, data=data, build=folder), hardware=HardwareOptions(board))
     judge(*compare(flow.graph, flow.plan, flow.board, folder / "core"))

@@ -15,14 +15,16 @@ from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import Technology
 
 from hwflow import hls
-from hwflow.flow import Flow, Settings
+from hwflow.flow import Flow
 from hwflow.layers.base import LayerGraph
 from hwflow.report.console import Console
+from hwflow.request import HardwareOptions, Project
 from hwflow.reweight import patching as module
 from hwflow.synth import ends_of, load_board
 from hwflow.synth.boards import Board
 from hwflow.synth.clock import ON_BOARD
 from hwflow.synth.contents import filled, separated
+from hwflow.synth.design import Design
 from hwflow.synth.structure import FOLDER, NOTE, Structure, Walk, keep_structure, kept_structure, structure_of
 from hwflow.synth.top import clocked_top, design_text, pll_of
 
@@ -31,9 +33,10 @@ MODELS = Path(__file__).parents[2] / "models"
 
 @pytest.fixture(scope="module")
 def flow(tmp_path_factory: pytest.TempPathFactory) -> Flow:
-    return Flow(Console(quiet=True), Settings(
-        model=MODELS / "digits_mlp.onnx", data=MODELS / "digits_mlp.npz", board="icebreaker", interval=2200,
-        build=tmp_path_factory.mktemp("build"), reweightable=True))
+    project = Project(MODELS / "digits_mlp.onnx", data=MODELS / "digits_mlp.npz",
+                      build=tmp_path_factory.mktemp("build"))
+    return Flow(Console(quiet=True), project,
+                hardware=HardwareOptions("icebreaker", interval=2200, reweightable=True))
 
 
 def other_weights(graph: LayerGraph) -> LayerGraph:
@@ -79,8 +82,8 @@ def test_contents_are_those_of_the_text(flow: Flow, name: str) -> None:
 
 def test_what_makes_another_design_makes_another_digest(flow: Flow) -> None:
     graph, plan, board = flow.structure, flow.plan, flow.board
-    tighter = Flow(Console(quiet=True), replace(flow.settings, reweightable=False))
-    faster = Flow(Console(quiet=True), replace(flow.settings, interval=1100))
+    tighter = Flow(Console(quiet=True), flow.project, hardware=replace(flow.hardware, reweightable=False))
+    faster = Flow(Console(quiet=True), flow.project, hardware=replace(flow.hardware, interval=1100))
     found = [structure(graph, plan, board).digest, structure(graph, plan, board, clock=ON_BOARD).digest,
              structure(graph, plan, replace(board, baud=board.baud // 2)).digest,
              structure(tighter.structure, tighter.plan, board).digest, structure(graph, faster.plan, board).digest]
@@ -136,8 +139,11 @@ def test_a_kept_digest_is_that_of_its_text_or_none(tmp_path: Path) -> None:
 def test_new_contents_come_from_the_structure_where_it_is_kept(flow: Flow, tmp_path: Path,
                                                                monkeypatch: pytest.MonkeyPatch) -> None:
     """The same as from the text; where nothing is kept, or other than contents differ, that is written."""
-    board, plan, ends = flow.board, flow.plan, ends_of(flow.plan)
+    board, plan = flow.board, flow.plan
     old_text = text(flow.structure, plan, board)
+    for base in (tmp_path, tmp_path / "nothing"):
+        (base / module.TEXT).parent.mkdir(parents=True)
+        (base / module.TEXT).write_text(old_text)
     keep_structure(tmp_path, old_text, structure(flow.structure, plan, board))
     calls: list[str] = []
 
@@ -147,8 +153,7 @@ def test_new_contents_come_from_the_structure_where_it_is_kept(flow: Flow, tmp_p
 
     def made(base: Path, graph: LayerGraph, plan: hls.Plan) -> tuple[Any, ...]:
         calls.clear()
-        core = hls.lower(graph, plan, board.technology())
-        return module.with_new_contents(base, old_text, core, board, ends, b"other id", print)
+        return module.with_new_contents(base, Design(graph, plan, board), print)
 
     monkeypatch.setattr(module, "design_text", counted)
     short = made(tmp_path, other_weights(flow.structure), plan)
@@ -156,7 +161,7 @@ def test_new_contents_come_from_the_structure_where_it_is_kept(flow: Flow, tmp_p
     long = made(tmp_path / "nothing", other_weights(flow.structure), plan)
     assert calls
     assert short == long
-    tighter = Flow(Console(quiet=True), replace(flow.settings, reweightable=False))
+    tighter = Flow(Console(quiet=True), flow.project, hardware=replace(flow.hardware, reweightable=False))
     with pytest.raises(AnswerIsNo, match="these parts of it differ: "):
         made(tmp_path, tighter.structure, tighter.plan)
     assert calls

@@ -1,0 +1,150 @@
+"""The commands that read a model and say what is in it and what becomes of it: `check` and `info`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+from hwflow_base.errors import HwflowError
+from hwflow_base.files.target import require_folder, require_plain_target, same_file, write_atomically
+
+from .. import onnx
+from ..flow import Flow
+from ..onnx import Finding, Severity
+from ..onnx.container.files import read
+from ..onnx.errors import LimitError, ShapeLimitError
+from ..report.console import Console
+from ..report.hardware import hardware_facts, show_hardware, show_weights, weights_facts
+from ..report.info import describe_model
+from ..report.mapping import mapped
+from ..report.model import show_model
+from ..report.numbers import counted
+from ..report.picture import svg
+from ..report.places import without_hardware
+from ..request import CheckRequest, InfoRequest
+from ..synth import load_board
+
+__all__ = ["check", "info"]
+
+Result = Mapping[str, Any]
+
+#: Rules whose errors name files that must not be read.
+UNSAFE = ("EX-02", "EX-09")
+SEE_HARDWARE = "`hwflow check --hardware` says what becomes of every node"
+
+
+def check(console: Console, request: CheckRequest) -> Result:
+    """Findings about the file, then whether every node can become hardware.
+
+    The exit code judges the file alone: 0 valid, 1 with errors, 2 where it points at what must not be read.
+    """
+    if request.board is not None and not request.hardware:
+        raise HwflowError("--board of check must stand with --hardware")
+    findings = onnx.check(read(request.project.model, limits=request.project.limits), strict=request.strict)
+    errors, warnings = ([f for f in findings if f.severity is kind] for kind in (Severity.ERROR, Severity.WARNING))
+    for finding in (*errors, *(() if request.hardware else warnings)):
+        console.say(f"{finding.severity.value}: {finding}")
+    summary = f"{request.project.model}: {counted(len(errors), 'error')}, {counted(len(warnings), 'warning')}"
+    facts = {
+        "findings": [{**asdict(finding), "severity": finding.severity.value} for finding in findings],
+        "valid": not errors, "errors": len(errors), "warnings": len(warnings),
+    }  # fmt: skip
+    flow = Flow(console, request.project)
+    if request.hardware:
+        return {**facts, **_check_hardware(console, flow, request.board, summary, errors)}
+    about = _check_errors(console, flow, summary, errors) if errors else _check_valid(console, flow, summary)
+    return {"exit_code": 0, **facts, **about}
+
+
+def _check_errors(console: Console, flow: Flow, summary: str, errors: Sequence[Finding]) -> Result:
+    """What else is to be said of a file with errors: which operators have no hardware."""
+    console.say(summary)
+    besides = _without_hardware(flow)
+    if besides:
+        console.say(besides)
+    return {"exit_code": 2 if _unsafe(errors) else 1, "besides": besides}
+
+
+def _check_valid(console: Console, flow: Flow, summary: str) -> Result:
+    """Whether a file that breaks no rule becomes hardware as a whole, and where not, why."""
+    nodes = counted(len(flow.source.graph.nodes), "node")
+    _ = flow.shapes  # data that contradict the file are no word about the file
+    try:
+        _, graph = flow.model, flow.trial().graph
+    except ShapeLimitError as error:
+        console.say(f"error: {error}")
+        return {"exit_code": 1, "valid": False, "errors": 1, "problem": str(error)}
+    except LimitError as error:
+        console.say(f"warning: {error}")
+        console.say(f"{summary}; a valid ONNX file, and beyond a limit of this run")
+        return {"layers": None, "golden": False, "problem": str(error)}
+    except HwflowError as error:
+        console.say(f"{summary}; a valid ONNX file, but no hardware for it: {error}")
+        console.say(SEE_HARDWARE)
+        return {"layers": None, "golden": False, "problem": str(error)}
+    if problem := without_hardware(graph):
+        console.say(f"{summary}; a valid ONNX file, and {problem}")
+        console.say(SEE_HARDWARE)
+        return {"layers": None, "golden": True, "problem": problem}
+    _ = flow.dataset
+    console.say(f"{summary}; {nodes}, all map to hardware: {counted(len(graph.layers), 'layer')}")
+    return {"layers": [layer.name for layer in graph.layers]}
+
+
+def _check_hardware(console: Console, flow: Flow, board_name: str | None, summary: str,
+                    errors: Sequence[Finding]) -> Result:
+    """What becomes of every node; the exit code says whether the model can become hardware."""
+    board = None if board_name is None else load_board(board_name)
+    console.say(summary)
+    if _unsafe(errors):
+        return {"exit_code": 2}
+    try:
+        source = flow.source
+    except HwflowError:
+        if not errors:
+            raise
+        return {"exit_code": 1}
+    found = mapped(source, flow.shapes, flow.project.limits, flow.require_small_enough)
+    show_hardware(console, str(flow.project.model), found)
+    facts = hardware_facts(found)
+    possible = found.possible and not errors
+    if possible:
+        _ = flow.dataset
+    if board is not None and found.graph is not None:
+        facts["weights"] = weights_facts(found.graph, board)
+        show_weights(console, facts["weights"])
+        possible = possible and facts["weights"]["fits"]
+    return {"exit_code": 0 if possible else 1, **facts}
+
+
+def _unsafe(errors: Sequence[Finding]) -> bool:
+    return any(finding.rule in UNSAFE for finding in errors)
+
+
+def _without_hardware(flow: Flow) -> str:
+    """Operators without hardware in a model with errors; nothing where the errors keep it from being read at all."""
+    try:
+        return flow.without_hardware().strip()
+    except HwflowError:
+        return ""
+
+
+def info(console: Console, request: InfoRequest) -> Result:
+    """What is in a model and where its nodes run, whatever becomes of it; with --svg also as a picture."""
+    if request.svg is not None:
+        require_plain_target(request.svg)
+        require_folder(request.svg, "--svg")
+        if same_file(request.svg, request.project.model):
+            raise HwflowError(f"{request.svg}: must not be the model itself; choose another name with --svg")
+    flow = Flow(console, request.project)
+    annotations = len(read(request.project.model, limits=request.project.limits).proto.graph.quantization_annotation)
+    source, trial = flow.source, cache(flow.trial)
+    facts, types, found = describe_model(source, lambda: flow.model, trial, annotations, flow.shapes)
+    show_model(console, str(request.project.model), facts)
+    if request.svg is not None:
+        write_atomically(request.svg, svg(source.graph, types.values, found.nodes, request.project.model.name), "--svg")
+        console.say(f"picture: {request.svg}")
+    facts["layers_in_hardware"] = None if found.problem else [layer.name for layer in trial().graph.layers]
+    return {**facts, "svg": None if request.svg is None else str(request.svg)}
