@@ -27,7 +27,7 @@ from .accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
 from .data.dataset import Dataset, load_dataset
 from .data.shapes import Shapes, given_shapes
 from .layers.base import LayerGraph
-from .layers.forms import with_room
+from .layers.room import with_room
 from .onnx.errors import LimitError
 from .onnx.inference.static_inputs import sizes_given
 from .quantize import Quantized, load_quantized, quantize, save_quantized

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Shape
-from hwflow_rtl.rescale.requantizer import WIDEST_SUM, RequantizerConstants, RequantizerRounding, RequantizerStyle
+from hwflow_rtl.rescale.requantizer import (
+    WIDEST_SUM,
+    RequantizerConstants,
+    RequantizerRoom,
+    RequantizerRounding,
+    RequantizerStyle,
+)
 from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import MOST_LEVELS, ThresholderConstants
 from hwflow_rtl.vendor import ECP5, Resources, Technology
@@ -16,13 +22,12 @@ from hwflow_rtl.vendor import price as cells
 from hwflow_rtl.window.window import WindowShape
 
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.rescale import Requantize, Rescale, RoomyThresholds, Thresholds
-from hwflow.layers.room import form_of
+from hwflow.layers.rescale import Requantize, Rescale, RoomyRequantize, RoomyThresholds, Thresholds
 from hwflow.layers.window import Window
 
 __all__ = [
     "REFERENCE", "REFERENCE_INTERVAL", "codes_of", "pad_value", "pool_window", "price", "rescale_cost",
-    "rescale_problem", "rescaler_constants", "shape_of", "values_of"]
+    "rescale_problem", "rescaler_constants", "room_of", "shape_of", "values_of"]
 
 #: Stands for the boards where none is known.
 REFERENCE: Technology = ECP5()
@@ -72,7 +77,7 @@ def rescaler_constants(rescale: Rescale, accumulator: IntFormat, output: IntForm
     logic = RequantizerConstants(
         bias=rescale.bias, multiplier=rescale.multiplier, shift=rescale.shift, zero_point=rescale.zero_point,
         low=rescale.low, high=rescale.high, style=RequantizerStyle.FABRIC, fraction=rescale.fraction,
-        rounding=RequantizerRounding(rescale.rounding.value), form=form_of(rescale))
+        rounding=RequantizerRounding(rescale.rounding.value), room=room_of(rescale))
     if technology.prefers_fabric_requantizer or too_wide_for_blocks(rescale, accumulator):
         return logic
     blocks = replace(logic, style=RequantizerStyle.DSP)
@@ -80,6 +85,13 @@ def rescaler_constants(rescale: Rescale, accumulator: IntFormat, output: IntForm
                        technology=technology) for made in (logic, blocks)]
     in_logic, in_blocks = (cells(replace(cost, dsp=0)) + technology.cells_for_a_multiplier * cost.dsp for cost in costs)
     return logic if in_logic <= in_blocks else blocks
+
+
+def room_of(rescale: Requantize) -> RequantizerRoom | None:
+    """What the hardware of `rescale` has room for; None of hardware that is made for its own constants."""
+    if not isinstance(rescale, RoomyRequantize):
+        return None
+    return RequantizerRoom(rescale.room.bits + rescale.fraction, rescale.factor_bits, rescale.base, rescale.extra)
 
 
 def too_wide_for_blocks(rescale: Requantize, accumulator: IntFormat) -> bool:

@@ -144,7 +144,7 @@ class RoomyRequantize(Requantize):
     """A Requantize whose hardware has room for other constants, in sums of the format `room`.
 
     `factor_bits`, `base` and `extra` are those of the hardware's form
-    (`hwflow_rtl.rescale.requantizer.RequantizerForm`); biases have the bits of `room` and `fraction`.
+    (`hwflow_rtl.rescale.requantizer.RequantizerRoom`); biases have the bits of `room` and `fraction`.
     """
 
     room: IntFormat = field(kw_only=True)

@@ -17,8 +17,8 @@ from .. import hls
 from ..flow import Flow
 from ..host.identity import identity
 from ..layers.base import LayerGraph
-from ..layers.forms import fitted, with_rescaling_of
 from ..layers.rescale import Requantize, Thresholds
+from ..layers.room import fitted, with_rescale_of
 from ..quantize import Quantized, comes_quantized, save_quantized
 from ..quantize.settings import OutputStage, QuantizationSettings
 from ..quantize.settings_file import UnknownName, settings_from_yaml
@@ -87,7 +87,7 @@ class Retrained(Flow):
         if problems:
             lines = "".join(f"\n  {problem}" for problem in problems)
             raise AnswerIsNo(f"the retrained model must fit the routed design in '{routed.folder}':{lines}\n{REMEDY}")
-        return graph, replace(quantized, graph=with_rescaling_of(graph, quantized.graph))
+        return graph, replace(quantized, graph=with_rescale_of(graph, quantized.graph))
 
     @cached_property
     def quantized(self) -> Quantized:

@@ -13,7 +13,7 @@ from hwflow_base.files.sources import read_text
 from .. import hls
 from ..host.identity import identity
 from ..layers.base import LayerGraph
-from ..layers.forms import with_room
+from ..layers.room import with_room
 from ..layers.store import load_graph, save_graph
 from ..quantize import Quantized
 from ..synth import Board

@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from .pool.results import Results
-from .rescale.numbers import shape_range
+from .rescale.ranges import shape_range
 from .stream.pipeline import Nest, adder_luts, delay
 from .stream.queue import Queue
 from .stream.streams import stream_of

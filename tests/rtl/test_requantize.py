@@ -13,7 +13,7 @@ from amaranth.sim import Simulator
 from hwflow_rtl.emit import emit
 from hwflow_rtl.multiply.shift_add import ShiftAdd
 from hwflow_rtl.multiply.shift_add_digits import DigitShiftAdd
-from hwflow_rtl.rescale.numbers import shape_range
+from hwflow_rtl.rescale.ranges import shape_range
 from hwflow_rtl.rescale.requantizer import Requantizer, RequantizerConstants, RequantizerRounding, RequantizerStyle
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology, Timing
 
@@ -35,9 +35,9 @@ ROUNDED = {
 }
 
 
-def exact(value: int, bias: int, multiplier: int, shift: int, numbers) -> int:
-    ratio = Fraction(((value << numbers.fraction) + bias) * multiplier, 1 << shift)
-    return min(max(ROUNDED[numbers.rounding](ratio) + numbers.zero_point, numbers.low), numbers.high)
+def exact(value: int, bias: int, multiplier: int, shift: int, ranges) -> int:
+    ratio = Fraction(((value << ranges.fraction) + bias) * multiplier, 1 << shift)
+    return min(max(ROUNDED[ranges.rounding](ratio) + ranges.zero_point, ranges.low), ranges.high)
 
 
 def make(*, interval: int, style: RequantizerStyle, accumulator=INT6, bias=(0,), multiplier=(1,), shift=(0,),
@@ -51,9 +51,9 @@ def make(*, interval: int, style: RequantizerStyle, accumulator=INT6, bias=(0,),
 
 def check(unit: Requantizer, values: list[int], interval: int, seed: int | None = None) -> None:
     bias, multiplier, shift = unit.constants
-    numbers = unit.plan.numbers
+    ranges = unit.plan.ranges
     expected = [
-        exact(value, int(bias[c]), int(multiplier[c]), int(shift[c]), numbers)
+        exact(value, int(bias[c]), int(multiplier[c]), int(shift[c]), ranges)
         for value, c in zip(values, np.arange(len(values)) % len(bias), strict=True)]
     results, latencies = play(unit, values, interval, seed)
     assert results == expected
@@ -195,11 +195,11 @@ def test_multiplier_blocks():
 
 def cost(unit: Requantizer, technology):
     bias, multiplier, shift = unit.constants
-    numbers = unit.plan.numbers
+    ranges = unit.plan.ranges
     constants = RequantizerConstants(
-        bias=bias, multiplier=multiplier, shift=shift, zero_point=numbers.zero_point, low=numbers.low,
-        high=numbers.high, style=unit.plan.style, fraction=numbers.fraction, rounding=numbers.rounding)
-    return constants.cost(accumulator=numbers.accumulator, output=numbers.output, interval=unit.plan.interval,
+        bias=bias, multiplier=multiplier, shift=shift, zero_point=ranges.zero_point, low=ranges.low,
+        high=ranges.high, style=unit.plan.style, fraction=ranges.fraction, rounding=ranges.rounding)
+    return constants.cost(accumulator=ranges.accumulator, output=ranges.output, interval=unit.plan.interval,
                           technology=technology)
 
 

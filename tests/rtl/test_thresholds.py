@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import signed, unsigned
-from hwflow_rtl.rescale.numbers import shape_range
+from hwflow_rtl.rescale.ranges import shape_range
 from hwflow_rtl.rescale.thresholder import Thresholder, ThresholderConstants, ThresholderStyle
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin, Timing
 

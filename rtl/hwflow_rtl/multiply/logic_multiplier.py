@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Module, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..rescale.numbers import shape_range
+from ..rescale.ranges import shape_range
 from ..stream.pipeline import adder_luts
 from ..vendor.base import WIDEST_IN_LOGIC, Resources, Technology, gated, product_shape
 

@@ -11,7 +11,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..rescale.numbers import shape_range, union
+from ..rescale.ranges import shape_range, union
 from ..stream.pipeline import adder_luts
 from ..vendor import pairs
 from ..vendor.base import MultiplierStyle, MultiplyAccumulate, Resources, Technology, gated, product_shape

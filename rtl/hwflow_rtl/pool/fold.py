@@ -16,7 +16,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..rescale.numbers import shape_range
+from ..rescale.ranges import shape_range
 from ..stream.pipeline import Nest, adder_luts, delay, flip_flops
 from ..stream.times import Times
 from ..vendor.base import Resources, Technology

@@ -11,7 +11,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..multiply.products import Operand
-from ..rescale.numbers import shape_range
+from ..rescale.ranges import shape_range
 from ..rescale.rescaler import RescalerConstants
 from ..stream.pipeline import delay
 from ..stream.queue import Queue

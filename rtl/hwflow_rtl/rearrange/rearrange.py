@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..rescale.numbers import shape_range
+from ..rescale.ranges import shape_range
 from ..stream.credit import CreditCounter
 from ..stream.pipeline import adder_luts, delay
 from ..stream.queue import Queue

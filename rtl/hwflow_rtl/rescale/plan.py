@@ -12,7 +12,7 @@ from ..multiply.shift_add import ShiftAdd
 from ..multiply.shift_add_digits import DigitShiftAdd
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-from .numbers import RequantizerNumbers
+from .ranges import RequantizerRanges
 
 __all__ = [
     "LOW_PART", "OPERAND", "SHIFT_BITS", "WIDEST_SUM", "RequantizerPlan", "RequantizerStyle", "ShiftAddArguments"]
@@ -48,7 +48,7 @@ def shift_add_of(technology: Technology) -> type[ShiftAdd]:
 class RequantizerPlan:
     """What multiplies, in how many cycles, and the stages of the pipeline behind it."""
 
-    numbers: RequantizerNumbers
+    ranges: RequantizerRanges
     interval: int
     style: RequantizerStyle
     technology: Technology
@@ -57,26 +57,26 @@ class RequantizerPlan:
     def of(*, interval: int, style: RequantizerStyle, technology: Technology, **constants) -> RequantizerPlan:
         if interval < 1:
             raise ValueError(f"interval of a Requantizer must be at least 1 cycle, not {interval}")
-        numbers = RequantizerNumbers.of(**constants)
-        aligned = numbers.aligned()
+        ranges = RequantizerRanges.of(**constants)
+        aligned = ranges.aligned()
         if style is RequantizerStyle.DSP:
-            align = numbers.multiplies and aligned.factor_bits <= OPERAND
+            align = ranges.multiplies and aligned.factor_bits <= OPERAND
         else:
             split = shift_add_of(technology).split
-            align = numbers.multiplies and len(split(aligned.factor_bits, interval)) == len(
-                split(numbers.factor_bits, interval))
-        return RequantizerPlan(aligned if align else numbers, interval, style, technology)
+            align = ranges.multiplies and len(split(aligned.factor_bits, interval)) == len(
+                split(ranges.factor_bits, interval))
+        return RequantizerPlan(aligned if align else ranges, interval, style, technology)
 
     @property
     def lead(self) -> int:
         """Cycles that a value waits for its constants; with time between the values they are read ahead."""
         rom = self.technology.timing.rom
-        return rom if self.numbers.stored and self.interval <= rom else 0
+        return rom if self.ranges.stored and self.interval <= rom else 0
 
     @property
     def split(self) -> bool:
         """The sum is too wide for a multiplier block."""
-        return self.numbers.sum_shape.width > OPERAND
+        return self.ranges.sum_shape.width > OPERAND
 
     @property
     def passes(self) -> int:
@@ -85,23 +85,23 @@ class RequantizerPlan:
     @cached_property
     def multiplier(self) -> dict | None:
         """Arguments of what multiplies; None where nothing does."""
-        numbers = self.numbers
-        if not numbers.multiplies:
+        ranges = self.ranges
+        if not ranges.multiplies:
             return None
-        width = numbers.sum_shape.width
+        width = ranges.sum_shape.width
         if self.style is RequantizerStyle.DSP:
             if width > WIDEST_SUM:
                 raise ValueError(f"a + bias of a Requantizer must be at most {WIDEST_SUM} bits for two "
                                  f"multiplier operands, not {width}; multiply in the fabric")
             return {"count": 2 if self.split and self.passes == 1 else 1, "a": signed(OPERAND if self.split else width),
-                    "b": unsigned(numbers.factor_bits)}
-        mask = (1 << numbers.factor_bits) - 1
+                    "b": unsigned(ranges.factor_bits)}
+        mask = (1 << ranges.factor_bits) - 1
         ones, zeros = mask, mask
-        for factor in numbers.factor if numbers.form is None else (0, mask):
+        for factor in ranges.factor if ranges.room is None else (0, mask):
             ones, zeros = ones & factor, zeros & ~factor
         return ShiftAddArguments(
-            value=numbers.sum_shape, factor_bits=numbers.factor_bits, drop=numbers.drop, interval=self.interval,
-            tag_bits=numbers.fields["extra"][0].width if "extra" in numbers.stored else 0, ones=ones, zeros=zeros)
+            value=ranges.sum_shape, factor_bits=ranges.factor_bits, drop=ranges.drop, interval=self.interval,
+            tag_bits=ranges.fields["extra"][0].width if "extra" in ranges.stored else 0, ones=ones, zeros=zeros)
 
     @property
     def shift_add(self) -> type[ShiftAdd]:
@@ -120,29 +120,29 @@ class RequantizerPlan:
     def dropped(self) -> int:
         """Bits that the multiplier has dropped already."""
         if isinstance(self.multiplier, ShiftAddArguments):
-            return min(self.numbers.drop, self.numbers.factor_bits)
+            return min(self.ranges.drop, self.ranges.factor_bits)
         return 0
 
     @property
     def or_groups(self) -> list[tuple[int, int]]:
         """Slices of the product below the halves; at least one, be it empty."""
-        width = self.numbers.product_shape.width if self.multiplier is None or not self.dropped else (
-            self.numbers.sum_shape.width + self.numbers.factor_bits - self.dropped)
-        stop = min(self.numbers.drop - self.dropped, width)
+        width = self.ranges.product_shape.width if self.multiplier is None or not self.dropped else (
+            self.ranges.sum_shape.width + self.ranges.factor_bits - self.dropped)
+        stop = min(self.ranges.drop - self.dropped, width)
         return [(start, min(start + OR_BITS, stop)) for start in range(0, max(stop, 1), OR_BITS)]
 
     @property
     def shifts(self) -> int:
         """Cycles of the variable shift."""
-        return -(-self.numbers.most_extra.bit_length() // SHIFT_BITS)
+        return -(-self.ranges.most_extra.bit_length() // SHIFT_BITS)
 
     @property
     def above_shape(self) -> Shape:
         """Holds the result above `low`, and the operands of the addition that makes it."""
-        numbers = self.numbers
-        halves = numbers.halves_after(numbers.most_extra.bit_length()).width - 1
-        offset = (numbers.zero_point - numbers.low).bit_length() + 1
-        results = max(abs(bound) for bound in numbers.above_low).bit_length() + 1
+        ranges = self.ranges
+        halves = ranges.halves_after(ranges.most_extra.bit_length()).width - 1
+        offset = (ranges.zero_point - ranges.low).bit_length() + 1
+        results = max(abs(bound) for bound in ranges.above_low).bit_length() + 1
         return signed(max(halves, offset, results))
 
     @property
@@ -157,37 +157,37 @@ class RequantizerPlan:
     def bias_adder(self) -> int:
         """Bits that the addition of the bias changes: not those below the lowest of a constant that all channels share.
         """
-        if self.numbers.form is None and not any(self.numbers.bias):
+        if self.ranges.room is None and not any(self.ranges.bias):
             return 0
-        bias = self.numbers.bias[0]
-        passed = 0 if "bias" in self.numbers.stored else (bias & -bias).bit_length() - 1
-        return max(0, self.numbers.sum_shape.width - max(self.numbers.fraction, passed))
+        bias = self.ranges.bias[0]
+        passed = 0 if "bias" in self.ranges.stored else (bias & -bias).bit_length() - 1
+        return max(0, self.ranges.sum_shape.width - max(self.ranges.fraction, passed))
 
     def cost(self) -> Resources:
-        numbers, technology = self.numbers, self.technology
-        total, result = numbers.sum_shape.width, self.above_shape.width
-        extra = numbers.fields["extra"][0].width if "extra" in numbers.stored else 0
-        factor = numbers.factor_bits if "factor" in numbers.stored else 0
-        halves = numbers.halves_after(0).width
+        ranges, technology = self.ranges, self.technology
+        total, result = ranges.sum_shape.width, self.above_shape.width
+        extra = ranges.fields["extra"][0].width if "extra" in ranges.stored else 0
+        factor = ranges.factor_bits if "factor" in ranges.stored else 0
+        halves = ranges.halves_after(0).width
         resources = Resources(
             lut=self.bias_adder,
-            ff=self.lead * numbers.accumulator.width + total + factor + extra + halves + result + self.latency)
-        resources += fitted("Requantizer", result_bits=result, output_bits=numbers.output.width,
-                            dropped_bits=numbers.drop if numbers.rounding.needs_rest else 0)
-        if numbers.stored:
-            resources += technology.rom_cost(width=numbers.word_bits, depth=numbers.channels)
-            resources += fitted("Rescaling channel", counter_bits=(numbers.channels - 1).bit_length())
+            ff=self.lead * ranges.accumulator.width + total + factor + extra + halves + result + self.latency)
+        resources += fitted("Requantizer", result_bits=result, output_bits=ranges.output.width,
+                            dropped_bits=ranges.drop if ranges.rounding.needs_rest else 0)
+        if ranges.stored:
+            resources += technology.rom_cost(width=ranges.word_bits, depth=ranges.channels)
+            resources += fitted("Rescaling channel", counter_bits=(ranges.channels - 1).bit_length())
         for number in range(self.shifts):
-            width = numbers.halves_after((number + 1) * SHIFT_BITS).width
+            width = ranges.halves_after((number + 1) * SHIFT_BITS).width
             resources += fitted("Requantizer shift", value_bits=width) + Resources(ff=width + extra)
         if isinstance(self.multiplier, ShiftAddArguments):
             resources += self.shift_add.cost(**self.multiplier)
         elif self.multiplier is not None:
             resources += technology.multipliers_cost(**self.multiplier)
-            high = numbers.product_shape.width - LOW_PART
+            high = ranges.product_shape.width - LOW_PART
             if self.split:
-                resources += Resources(lut=high, ff=numbers.product_shape.width)
+                resources += Resources(lut=high, ff=ranges.product_shape.width)
             if self.passes == 2:
-                resources += Resources(lut=OPERAND, ff=factor + numbers.factor_bits + 2 * OPERAND)
+                resources += Resources(lut=OPERAND, ff=factor + ranges.factor_bits + 2 * OPERAND)
             resources += Resources(ff=extra * self.multiply_latency)
         return resources

@@ -11,12 +11,12 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 
 from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
-from .numbers import RequantizerForm, RequantizerRounding
 from .plan import LOW_PART, SHIFT_BITS, WIDEST_SUM, RequantizerPlan, RequantizerStyle, ShiftAddArguments
+from .ranges import RequantizerRoom, RequantizerRounding
 from .rescaler import Order, Rescaler, RescalerConstants, count_channels
 
 __all__ = [
-    "WIDEST_SUM", "Requantizer", "RequantizerConstants", "RequantizerForm", "RequantizerRounding", "RequantizerStyle"]
+    "WIDEST_SUM", "Requantizer", "RequantizerConstants", "RequantizerRoom", "RequantizerRounding", "RequantizerStyle"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -35,7 +35,7 @@ class RequantizerConstants(RescalerConstants):
         Bits of `bias` behind the binary point; what becomes of the bits that are shifted out.
     order
         Where pixels have classes: which constants come when.
-    form
+    room
         What the unit is made for instead of these constants alone, so that a routed one can be given others.
     """
 
@@ -49,7 +49,7 @@ class RequantizerConstants(RescalerConstants):
     fraction: int = 0
     rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN
     order: Order | None = None
-    form: RequantizerForm | None = None
+    room: RequantizerRoom | None = None
 
     @property
     def constants_count(self) -> int:
@@ -68,7 +68,7 @@ class RequantizerConstants(RescalerConstants):
     def cost(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> Resources:
         plan = RequantizerPlan.of(
             accumulator=accumulator, output=output, interval=interval, technology=technology, **self.constants())
-        return plan.cost() + (self.order.cost() if self.order and plan.numbers.stored else Resources())
+        return plan.cost() + (self.order.cost() if self.order and plan.ranges.stored else Resources())
 
     def latency(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> int:
         return RequantizerPlan.of(
@@ -87,7 +87,7 @@ class Requantizer(Rescaler):
     ----------
     accumulator, output
         Shapes of `i_value` and `o_value`.
-    bias, multiplier, shift, zero_point, low, high, style, fraction, rounding, order, form
+    bias, multiplier, shift, zero_point, low, high, style, fraction, rounding, order, room
         See `RequantizerConstants`.
     interval
         Least cycles from one `i_valid` to the next.  With 2 or more one multiplier block takes a sum of up to 35 bits
@@ -101,11 +101,11 @@ class Requantizer(Rescaler):
     def __init__(self, *, accumulator: Shape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int,
                  low: int, high: int, output: Shape, interval: int, style: RequantizerStyle, technology: Technology,
                  name: str, fraction: int = 0, rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN,
-                 order: Order | None = None, form: RequantizerForm | None = None):
+                 order: Order | None = None, room: RequantizerRoom | None = None):
         self.plan = RequantizerPlan.of(
             accumulator=accumulator, bias=bias, multiplier=multiplier, shift=shift, zero_point=zero_point, low=low,
             high=high, output=output, interval=interval, style=style, technology=technology, fraction=fraction,
-            rounding=rounding, form=form)
+            rounding=rounding, room=room)
         self.name = name
         self.order = order
         self.constants = (np.atleast_1d(bias), np.atleast_1d(multiplier), np.atleast_1d(shift))
@@ -117,37 +117,37 @@ class Requantizer(Rescaler):
 
     def model(self, values: IntArray) -> IntArray:
         """What comes out for the values [n] that come in after reset."""
-        numbers = self.plan.numbers
-        channel = self.order.places(len(values)) if self.order else np.arange(len(values)) % numbers.channels
+        ranges = self.plan.ranges
+        channel = self.order.places(len(values)) if self.order else np.arange(len(values)) % ranges.channels
         bias, multiplier, shift = (np.asarray(constant, dtype=np.int64)[channel] for constant in self.constants)
-        product = ((np.asarray(values, dtype=np.int64) << numbers.fraction) + bias) * multiplier
+        product = ((np.asarray(values, dtype=np.int64) << ranges.fraction) + bias) * multiplier
         unit = np.int64(1) << shift
         half = unit >> 1
         added = {RequantizerRounding.FLOOR: 0, RequantizerRounding.CEIL: unit - 1,
                  RequantizerRounding.HALF_DOWN: np.maximum(half - 1, 0)}
-        total = product + added.get(numbers.rounding, half)
+        total = product + added.get(ranges.rounding, half)
         rounded = total >> shift
-        if numbers.rounding is RequantizerRounding.HALF_EVEN:
+        if ranges.rounding is RequantizerRounding.HALF_EVEN:
             tie = (shift > 0) & ((total & (unit - 1)) == 0)
             rounded = np.where(tie, rounded & ~1, rounded)
-        return np.clip(rounded + numbers.zero_point, numbers.low, numbers.high)
+        return np.clip(rounded + ranges.zero_point, ranges.low, ranges.high)
 
     def elaborate(self, platform):
         m = Module()
-        plan, numbers = self.plan, self.plan.numbers
+        plan, ranges = self.plan, self.plan.ranges
         constants = self.read_constants(m)
         valid = delay(m, self.i_valid, plan.lead, "valid", reset_less=False)
         value = delay(m, self.i_value, plan.lead, "value")
-        total = Signal(numbers.sum_shape, name="sum", reset_less=True)
-        factor = Signal(unsigned(numbers.factor_bits), reset_less=True)
+        total = Signal(ranges.sum_shape, name="sum", reset_less=True)
+        factor = Signal(unsigned(ranges.factor_bits), reset_less=True)
         extra = Signal(constants["extra"].shape(), reset_less=True)
         with m.If(valid | (plan.passes == 1)):  # the second pass wants the same sum; else no enable: they part tiles
-            m.d.sync += [total.eq(biased(value, constants["bias"], numbers.fraction)), factor.eq(constants["factor"]),
+            m.d.sync += [total.eq(biased(value, constants["bias"], ranges.fraction)), factor.eq(constants["factor"]),
                          extra.eq(constants["extra"])]
         valid = delay(m, valid, 1, "sum_valid", reset_less=False)
-        if "factor" not in numbers.stored:
+        if "factor" not in ranges.stored:
             factor = constants["factor"]
-        if "extra" not in numbers.stored:
+        if "extra" not in ranges.stored:
             extra = constants["extra"]
         if plan.multiplier is None:
             product, sticky = total, Const(0, 1)
@@ -162,16 +162,16 @@ class Requantizer(Rescaler):
 
     def read_constants(self, m: Module) -> dict[str, Value]:
         """The constants of the channel whose value is `plan.lead` cycles old."""
-        numbers = self.plan.numbers
+        ranges = self.plan.ranges
         constants: dict[str, Value] = {
-            name: Const(values[0], shape) for name, (shape, values) in numbers.fields.items()}
-        if not numbers.stored:
+            name: Const(values[0], shape) for name, (shape, values) in ranges.fields.items()}
+        if not ranges.stored:
             return constants
         m.submodules.constants = rom = self.plan.technology.rom(
-            width=numbers.word_bits, contents=numbers.rom(), name=self.name)
-        m.d.comb += rom.addr.eq(count_channels(m, self.i_valid, numbers.channels, self.order))
+            width=ranges.word_bits, contents=ranges.rom(), name=self.name)
+        m.d.comb += rom.addr.eq(count_channels(m, self.i_valid, ranges.channels, self.order))
         place = 0
-        for name, shape in numbers.stored.items():
+        for name, shape in ranges.stored.items():
             bits = rom.data[place:place + shape.width]
             constants[name] = bits.as_signed() if shape.signed else bits
             place += shape.width
@@ -181,7 +181,7 @@ class Requantizer(Rescaler):
         """The product, `plan.multiply_latency` cycles later, in multiplier blocks."""
         plan = self.plan
         m.submodules.multiplier = block = plan.technology.multipliers(**plan.multiplier)
-        if plan.passes == 2 and "factor" in plan.numbers.stored:
+        if plan.passes == 2 and "factor" in plan.ranges.stored:
             factor = delay(m, factor, 1, "factor_late")
         for n in range(plan.multiplier["count"]):
             m.d.comb += block.b[n].eq(factor)
@@ -197,7 +197,7 @@ class Requantizer(Rescaler):
             m.d.sync += part.eq(Mux(valid, low, high))
             m.d.comb += block.a[0].eq(part)
             first, second = delay(m, block.p[0], 1, "low_product"), block.p[0]
-        product = Signal(plan.numbers.product_shape, reset_less=True)
+        product = Signal(plan.ranges.product_shape, reset_less=True)
         m.d.sync += product.eq(Cat(first[:LOW_PART], (first[LOW_PART:] + second)).as_signed())
         return product
 
@@ -209,25 +209,25 @@ class Requantizer(Rescaler):
 
     def round_and_clamp(self, m: Module, valid: Value, product: Value, sticky: Value, extra: Value) -> None:
         """Halves and whether anything was below them; the variable shift; one addition; the clamp."""
-        plan, numbers = self.plan, self.plan.numbers
-        drop = numbers.drop - plan.dropped
-        halves = Signal(numbers.halves_after(0), reset_less=True)
+        plan, ranges = self.plan, self.plan.ranges
+        drop = ranges.drop - plan.dropped
+        halves = Signal(ranges.halves_after(0), reset_less=True)
         below = Signal(len(plan.or_groups), reset_less=True)
-        m.d.sync += halves.eq(product << 1 if numbers.base == 0 else product >> drop)
+        m.d.sync += halves.eq(product << 1 if ranges.base == 0 else product >> drop)
         m.d.sync += below.eq(Cat(product[start:stop].any() for start, stop in plan.or_groups) | sticky)
         extra = delay(m, extra, 1, "extra0") if plan.shifts else extra
         for number in range(plan.shifts):
             halves, below, extra = self.shift(m, number, halves, below, extra)
 
-        up = numbers.rounding.up(halves[0], halves[1], below.any())
+        up = ranges.rounding.up(halves[0], halves[1], below.any())
         above = Signal(plan.above_shape, reset_less=True)
-        offset = numbers.zero_point - numbers.low
+        offset = ranges.zero_point - ranges.low
         # One carry chain: the lowest bit of both operands makes the carry.
         addend = Cat(up, Const(offset, plan.above_shape)).as_signed()
         m.d.sync += above.eq((Cat(1, halves[1:]).as_signed() + addend) >> 1)
 
-        least, most = numbers.above_low
-        reach = numbers.high - numbers.low
+        least, most = ranges.above_low
+        reach = ranges.high - ranges.low
         under, over = Signal(reset_less=True, name="under"), Signal(reset_less=True, name="over")
         rest = Signal(max(1, reach.bit_length()), reset_less=True)
         m.d.sync += rest.eq(above)
@@ -236,16 +236,16 @@ class Requantizer(Rescaler):
         if most > reach:
             power = reach & (reach + 1) == 0
             m.d.sync += over.eq(~above[-1] & (above[reach.bit_length():].any() if power else (reach - above)[-1]))
-        half_range = 1 << (numbers.output.width - 1)
-        result = rest + numbers.low if numbers.low % half_range else rest ^ (numbers.low % (2 * half_range))
-        m.d.sync += self.o_value.eq(Mux(over, numbers.high, Mux(under, numbers.low, result)))
+        half_range = 1 << (ranges.output.width - 1)
+        result = rest + ranges.low if ranges.low % half_range else rest ^ (ranges.low % (2 * half_range))
+        m.d.sync += self.o_value.eq(Mux(over, ranges.high, Mux(under, ranges.low, result)))
         m.d.comb += self.o_valid.eq(delay(m, valid, plan.tail_latency, "result_valid", reset_less=False))
 
     def shift(self, m: Module, number: int, halves: Value, below: Value, extra: Value):
         """Shift by the next two bits of `extra`; what falls out goes to `below`."""
-        numbers = self.plan.numbers
+        ranges = self.plan.ranges
         distance, step = extra[:SHIFT_BITS], 1 << (number * SHIFT_BITS)
-        shifted = Signal(numbers.halves_after((number + 1) * SHIFT_BITS), name=f"halves{number + 1}", reset_less=True)
+        shifted = Signal(ranges.halves_after((number + 1) * SHIFT_BITS), name=f"halves{number + 1}", reset_less=True)
         fallen = Signal(name=f"below{number + 1}", reset_less=True)
         with m.Switch(distance):
             for n in range(1 << len(distance)):

@@ -13,7 +13,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology, price
 from ..vendor.fitted import fitted
-from .numbers import shape_range, union
+from .ranges import shape_range, union
 from .rescaler import Order, Rescaler, RescalerConstants, count_channels
 
 __all__ = ["MOST_LEVELS", "Thresholder", "ThresholderConstants", "ThresholderStyle"]

@@ -15,8 +15,8 @@ from hwflow.golden import run
 from hwflow.layers import Conv, Dense, MaxPool
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntFormat, Tensor
-from hwflow.layers.forms import fitted, with_rescaling_of, with_room
 from hwflow.layers.rescale import Requantize, RoomyRequantize, Thresholds
+from hwflow.layers.room import fitted, with_rescale_of, with_room
 from hwflow.steps.generation import twin
 from hwflow.synth import load_board
 
@@ -73,7 +73,7 @@ def test_another_model_in_the_room_is_the_other_model(stage: str) -> None:
     assert problems == []
     assert np.array_equal(run(graph, frames())["y"], run(new, frames())["y"])
     assert [type(layer) for layer in graph.layers] == [Conv, MaxPool, Dense]
-    plain = with_rescaling_of(graph, new)
+    plain = with_rescale_of(graph, new)
     assert not isinstance(plain.layers[0].requantize, RoomyRequantize)
     assert np.array_equal(run(plain, frames())["y"], run(new, frames())["y"])
 

@@ -1,16 +1,16 @@
-"""Units that are made for any constants of a form: exact, and the same hardware for all of them."""
+"""Units that are made for any constants of a room: exact, and the same hardware for all of them."""
 
 import numpy as np
 import pytest
 from amaranth.hdl import signed
 from hwflow_rtl.emit import emit_rtlil
-from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerForm, RequantizerStyle
+from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerRoom, RequantizerStyle
 from hwflow_rtl.rescale.thresholder import ThresholderConstants
 from hwflow_rtl.vendor import Generic, Timing
 
 from tests.rtl.harness import play
 
-FORM = RequantizerForm(bias_bits=6, factor_bits=5, base=3, extra=5)
+ROOM = RequantizerRoom(bias_bits=6, factor_bits=5, base=3, extra=5)
 #: bias, multiplier, shift
 CONSTANTS = [
     ((0, 0, 0), (1, 1, 1), (3, 3, 3)),
@@ -24,10 +24,10 @@ def technology() -> Generic:
     return Generic(timing=Timing(multiply=4), hex_roms=True)
 
 
-def requantization(constants, style=RequantizerStyle.DSP, form=FORM) -> RequantizerConstants:
+def requantization(constants, style=RequantizerStyle.DSP, room=ROOM) -> RequantizerConstants:
     bias, multiplier, shift = (np.array(each) for each in constants)
     return RequantizerConstants(bias=bias, multiplier=multiplier, shift=shift, zero_point=3, low=-8, high=7,
-                                style=style, form=form)
+                                style=style, room=room)
 
 
 def unit(made, interval, technology):
@@ -70,14 +70,14 @@ def test_what_a_form_has_no_room_for_is_refused(constants, message) -> None:
 
 
 def test_powers_of_two_need_no_multiplier() -> None:
-    form = RequantizerForm(bias_bits=4, factor_bits=0, base=1, extra=3)
-    made = requantization(((1, 2), (1, 4), (1, 6)), form=form)
+    room = RequantizerRoom(bias_bits=4, factor_bits=0, base=1, extra=3)
+    made = requantization(((1, 2), (1, 4), (1, 6)), room=room)
     values = [*range(-64, 64)]
     results, _ = play(unit(made, 2, Generic(timing=Timing(multiply=4))), values, 2, None)
-    assert results == unit(requantization(((1, 2), (1, 4), (1, 6)), form=None), 2, technology()).model(
+    assert results == unit(requantization(((1, 2), (1, 4), (1, 6)), room=None), 2, technology()).model(
         np.array(values)).tolist()
     with pytest.raises(ValueError, match="a ratio of 3 / 2"):
-        unit(requantization(((0, 0), (3, 1), (2, 2)), form=form), 2, technology())
+        unit(requantization(((0, 0), (3, 1), (2, 2)), room=room), 2, technology())
 
 
 @pytest.mark.parametrize("levels", [3, 15, 40])

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Const, Shape, Value, signed, unsigned
 
-__all__ = ["RequantizerForm", "RequantizerNumbers", "RequantizerRounding", "shape_range", "union"]
+__all__ = ["RequantizerRanges", "RequantizerRoom", "RequantizerRounding", "shape_range", "union"]
 
 MULTIPLIER_BITS = 18
 LARGEST_SHIFT = 62
@@ -52,7 +52,7 @@ def signed_width(low: int, high: int) -> int:
 
 
 @dataclass(frozen=True)
-class RequantizerForm:
+class RequantizerRoom:
     """What a requantizer is made for instead of certain constants, so that others can take their places in its ROM.
 
     Biases of `bias_bits` bits with their sign; multipliers of up to `factor_bits` bits, or 0 for none at all; shifts
@@ -65,7 +65,7 @@ class RequantizerForm:
     extra: int
 
     def expressed(self, factor: int, shift: int) -> tuple[int, int]:
-        """The same ratio with a shift and a factor that the form has.  ValueError where there are none."""
+        """The same ratio with a shift and a factor that there is room for.  ValueError where there are none."""
         if not factor and self.factor_bits:
             return 0, self.base
         for k in range(self.base, self.base + self.extra + 1):
@@ -78,11 +78,11 @@ class RequantizerForm:
 
 
 @dataclass(frozen=True, eq=False)
-class RequantizerNumbers:
+class RequantizerRanges:
     """y = clamp(round((a * 2**fraction + bias) * factor / 2**(base + extra)) + zero_point, low, high), in lowest terms.
 
     Made by `of()`; ranges are Python integers and exact.  `factor` is 1 everywhere where there is nothing to multiply;
-    `extra` is at least 0, and 0 in some channel.  With a `form`, ranges and widths are those of any constants that it
+    `extra` is at least 0, and 0 in some channel.  With a `room`, ranges and widths are those of any constants that it
     has room for, and all constants are stored.
     """
 
@@ -97,13 +97,13 @@ class RequantizerNumbers:
     output: Shape
     fraction: int
     rounding: RequantizerRounding
-    form: RequantizerForm | None = None
+    room: RequantizerRoom | None = None
 
     @staticmethod
     def of(*, accumulator: Shape, bias: npt.NDArray[np.int64], multiplier: npt.NDArray[np.int64],
            shift: npt.NDArray[np.int64], zero_point: int, low: int, high: int, output: Shape, fraction: int = 0,
            rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN,
-           form: RequantizerForm | None = None) -> RequantizerNumbers:
+           room: RequantizerRoom | None = None) -> RequantizerRanges:
         """Raises ValueError for constants that are out of range."""
         biases, factors, shifts = ([int(v) for v in np.atleast_1d(values)] for values in (bias, multiplier, shift))
         if not len(biases) == len(factors) == len(shifts) > 0:
@@ -121,18 +121,18 @@ class RequantizerNumbers:
                              f"to {most}, not {low} and {high}")
         if fraction < 0:
             raise ValueError(f"fraction of a Requantizer must be at least 0 bits, not {fraction}")
-        if form is None:
+        if room is None:
             factors, shifts = lowest_terms(factors, shifts)
         else:
-            require_bits("bias of a Requantizer", biases, form.bias_bits)
-            factors, shifts = zip(*map(form.expressed, factors, shifts), strict=True)
-        base = min(shifts) if form is None else form.base
-        return RequantizerNumbers(accumulator, tuple(biases), tuple(factors), base, tuple(k - base for k in shifts),
-                                  zero_point, low, high, output, fraction, rounding, form)
+            require_bits("bias of a Requantizer", biases, room.bias_bits)
+            factors, shifts = zip(*map(room.expressed, factors, shifts), strict=True)
+        base = min(shifts) if room is None else room.base
+        return RequantizerRanges(accumulator, tuple(biases), tuple(factors), base, tuple(k - base for k in shifts),
+                                 zero_point, low, high, output, fraction, rounding, room)
 
-    def aligned(self) -> RequantizerNumbers:
-        """The same function with `extra` 0 everywhere: smaller shifts become larger factors.  A form stays as it is."""
-        if self.form is not None:
+    def aligned(self) -> RequantizerRanges:
+        """The same function with `extra` 0 everywhere: smaller shifts become larger factors.  With room, itself."""
+        if self.room is not None:
             return self
         most = max(self.extra)
         factor = tuple(m << (most - e) for m, e in zip(self.factor, self.extra, strict=True))
@@ -144,17 +144,17 @@ class RequantizerNumbers:
 
     @property
     def multiplies(self) -> bool:
-        return self.form.factor_bits > 0 if self.form else any(m != 1 for m in self.factor)
+        return self.room.factor_bits > 0 if self.room else any(m != 1 for m in self.factor)
 
     @property
     def most_extra(self) -> int:
         """The largest `extra` there can be."""
-        return self.form.extra if self.form else max(self.extra)
+        return self.room.extra if self.room else max(self.extra)
 
     @cached_property
     def factor_bits(self) -> int:
-        if self.form is not None:
-            return max(1, self.form.factor_bits)
+        if self.room is not None:
+            return max(1, self.room.factor_bits)
         return max(1, max(self.factor).bit_length())
 
     @property
@@ -164,16 +164,16 @@ class RequantizerNumbers:
 
     @cached_property
     def sums(self) -> list[tuple[int, int]]:
-        """Range of a * 2**fraction + bias, per channel; of a form one for all."""
+        """Range of a * 2**fraction + bias, per channel; with room for others one for all."""
         low, high = (end << self.fraction for end in shape_range(self.accumulator))
-        if self.form is not None:
-            reach = 1 << (self.form.bias_bits - 1)
+        if self.room is not None:
+            reach = 1 << (self.room.bias_bits - 1)
             return [(low - reach, high + reach - 1)]
         return [(low + b, high + b) for b in self.bias]
 
     @cached_property
     def products(self) -> list[tuple[int, int]]:
-        factors = self.factor if self.form is None else [max(1, (1 << self.form.factor_bits) - 1)]
+        factors = self.factor if self.room is None else [max(1, (1 << self.room.factor_bits) - 1)]
         return [(low * m, high * m) for (low, high), m in zip(self.sums, factors, strict=True)]
 
     @cached_property
@@ -192,7 +192,7 @@ class RequantizerNumbers:
     @property
     def least_extras(self) -> tuple[int, ...]:
         """The shift at which each of `halves` is largest."""
-        return self.extra if self.form is None else (0,)
+        return self.extra if self.room is None else (0,)
 
     @cached_property
     def sum_shape(self) -> Shape:
@@ -214,7 +214,7 @@ class RequantizerNumbers:
     def fields(self) -> dict[str, tuple[Shape, tuple[int, ...]]]:
         """Shape and values of each constant."""
         return {
-            "bias": (signed(self.form.bias_bits) if self.form else union([(b, b) for b in self.bias]), self.bias),
+            "bias": (signed(self.room.bias_bits) if self.room else union([(b, b) for b in self.bias]), self.bias),
             "factor": (unsigned(self.factor_bits), self.factor),
             "extra": (unsigned(self.most_extra.bit_length()), self.extra),
         }
@@ -222,8 +222,8 @@ class RequantizerNumbers:
     @cached_property
     def stored(self) -> dict[str, Shape]:
         """The constants that differ between channels, in the order of their bits in the ROM's word."""
-        if self.form is not None:
-            used = {"bias": True, "factor": self.multiplies, "extra": self.form.extra > 0}
+        if self.room is not None:
+            used = {"bias": True, "factor": self.multiplies, "extra": self.room.extra > 0}
             return {name: shape for name, (shape, _) in self.fields.items() if used[name]}
         return {name: shape for name, (shape, values) in self.fields.items() if len(set(values)) > 1}
 
