@@ -1,4 +1,4 @@
-"""What several commands of the command line have in common: their options, and how the text of an option is read."""
+"""Options that several commands of the command line share, and the functions that parse them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["LAST_SEED", "MOST_SEEDS", "board_option", "clock", "clock_option", "
            "json_option", "limit_option", "model_argument", "model_options", "one_version", "operator_set",
            "plan_options", "quantization_options", "reweightable_option", "seconds", "widths"]
 
-#: No FPGA here is faster.
+#: The highest clock that --clock accepts; no FPGA of hwflow is faster.
 MOST_MHZ = 1000.0
-#: A board cannot answer sooner, seconds.
+#: The smallest --patience, in seconds; no board answers sooner.
 SHORTEST = 0.01
-#: Seeds are 32 bits wide, and nobody waits for more of them.
+#: Seeds are 32 bits wide; the second is a sensible limit on their number.
 LAST_SEED, MOST_SEEDS = 2**32 - 1, 1000
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,7 +50,7 @@ def operator_set(text: str) -> tuple[str, int]:
 
 
 def one_version(sets: tuple[tuple[str, int], ...]) -> dict[str, int]:
-    """The versions by domain; one of two for the same domain would be passed over in silence."""
+    """The versions by domain.  Refuses two versions for one domain, because only one of them could have an effect."""
     domains = [domain for domain, _ in sets]
     twice = next((domain for domain in domains if domains.count(domain) > 1), None)
     if twice is not None:
@@ -59,7 +59,7 @@ def one_version(sets: tuple[tuple[str, int], ...]) -> dict[str, int]:
 
 
 def once(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """The shapes as they are; one of two for the same input would be passed over in silence."""
+    """The shapes, unchanged.  Refuses two shapes for one input, because only one of them could have an effect."""
     names = [name for name, _ in shapes]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -68,7 +68,7 @@ def once(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[tuple[str, tu
 
 
 def widths(text: str) -> tuple[int, int]:
-    """`4` or `4,8` as the widths of weights and activations, which have 8 bits where only weights are named."""
+    """`4` or `4,8` as the widths of weights and activations; `4` alone means 8 bits for activations."""
     try:
         bits = [int(width) for width in text.split(",")]
     except ValueError:
@@ -93,7 +93,7 @@ def clock(text: str) -> float | str:
 
 
 def seconds(text: str) -> float:
-    """A time above 0 that ends."""
+    """A finite number of seconds, at least `SHORTEST`."""
     try:
         value = float(text)
     except ValueError:
@@ -104,7 +104,7 @@ def seconds(text: str) -> float:
 
 
 def model_file(_context: click.Context, _parameter: click.Parameter, path: Path) -> Path:
-    """The model's file; its folder is refused before anything else that may be wrong."""
+    """The path of the model's file.  Refuses a folder first, before any other error is found."""
     if path.is_dir():
         raise HwflowError(f"{path}: must be an ONNX file, not a folder; name the .onnx file in it")
     return path
@@ -113,7 +113,7 @@ def model_file(_context: click.Context, _parameter: click.Parameter, path: Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 limit_option = click.option("--limit", "limits", multiple=True, metavar="NAME=NUMBER",
                             callback=lambda _context, _parameter, texts: parse_limits(texts),
-                            help="Let a model that you trust ask for more: tensor_bytes, total_bytes, seconds, ...")
+                            help="Raise a limit for a model that you trust: tensor_bytes, total_bytes, seconds, ...")
 
 
 model_argument = click.argument("model", type=click.Path(path_type=Path), callback=model_file)
@@ -125,9 +125,9 @@ def model_options(command: F) -> F:
         model_argument,
         click.option("--input-shape", "input_shapes", type=input_shape, multiple=True, metavar="NAME=D,D,...",
                      callback=lambda _context, _parameter, shapes: once(shapes),
-                     help="Fix the shape of an input whose sizes the model leaves open."),
+                     help="Set the shape of an input that has symbolic sizes in the model."),
         click.option("--build", type=click.Path(path_type=Path), default=BUILD, show_default=True,
-                     help="Where every intermediate result is written."),
+                     help="The folder for all results."),
         limit_option,
         json_option,
     ]
@@ -137,7 +137,7 @@ def model_options(command: F) -> F:
 
 
 data_option = click.option("--data", type=click.Path(path_type=Path),
-                           help="NPZ with in_<input>, and optionally labels and calib_<input>.")
+                           help="NPZ file with in_<input>, optionally labels and calib_<input> (docs/data-files.md).")
 
 
 def quantization_options(command: F) -> F:
@@ -145,11 +145,11 @@ def quantization_options(command: F) -> F:
     options = [
         data_option,
         click.option("--bits", type=widths, metavar="W[,A]",
-                     help="Bits of all weights and, where given, of all activations (else 8): 4 or 4,6."),
+                     help="Bits of all weights, and of all activations (default 8): 4 or 4,6."),
         click.option("--settings", type=click.Path(path_type=Path),
-                     help="A YAML file with choices for each layer (docs/quantization-guide.md)."),
+                     help="YAML file with settings for each layer (docs/quantization-guide.md)."),
         click.option("--hardware-argmax", is_flag=True,
-                     help="Compute the model's final ArgMax or TopK in hardware: indices leave it, not all scores."),
+                     help="Compute the final ArgMax or TopK in hardware, which then gives indices, not scores."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -164,12 +164,12 @@ def plan_options(command: F) -> F:
     """The options of every command that makes a plan."""
     options = [
         click.option("--plan", type=click.Path(path_type=Path),
-                     help="An edited plan.yaml instead of the one that hwflow makes."),
+                     help="Use this edited plan.yaml instead of a new plan."),
         click.option("--interval", type=click.IntRange(min=1), metavar="CYCLES",
-                     help="The smallest design with at most so many cycles a frame, not the fastest that fits."),
+                     help="Make the smallest design with at most CYCLES a frame; default: the fastest that fits."),
         click.option("--logic-multipliers", is_flag=True,
-                     help="Once the multiplier blocks are used up, multiply in logic: faster, but large designs take "
-                          "long to route."),
+                     help="Multiply in logic when all multiplier blocks are used: a faster design, but a large one "
+                          "takes long to route."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -178,7 +178,7 @@ def plan_options(command: F) -> F:
 
 clock_option = click.option(
     "--clock", type=clock, metavar="MHZ",
-    help="The core's clock, made by a PLL; without it the highest that the routed design bears.  \"board\": the "
-         "board's oscillator, without a PLL.")
+    help="The core's clock, made by a PLL; default: the highest that the routed design allows.  \"board\": the clock "
+         "of the board's oscillator, without a PLL.")
 reweightable_option = click.option("--reweightable", is_flag=True,
-                                   help="Make hardware that `hwflow reweight` can give a retrained model's weights.")
+                                   help="Make hardware whose weights `hwflow reweight` can replace.")

@@ -1,4 +1,4 @@
-"""The words of the command line: every command with its options, each as one call of `hwflow.commands`."""
+"""The commands of the command line and their options.  Each command calls one function of `hwflow.commands`."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ def cli() -> None:
 @cli.command()
 @model_options
 @data_option
-@click.option("--strict", is_flag=True, help="Follow the word of the specification, also where exporters do not.")
-@click.option("--hardware", is_flag=True, help="Say of every node whether it maps to hardware, why not, and what "
-                                               "to do; the exit code is 1 where one does not.")
-@click.option("--board", metavar="BOARD", help="With --hardware: whether the weights alone fit this board.")
+@click.option("--strict", is_flag=True, help="Also refuse what the specification forbids but exporters write.")
+@click.option("--hardware", is_flag=True, help="Show for every node whether it maps to hardware, if not why, and what "
+                                               "to do.  The exit code is 1 if a node does not map.")
+@click.option("--board", metavar="BOARD", help="With --hardware: check that the weights fit this board.")
 @takes(CheckRequest)
 def check(console: Console, request: CheckRequest) -> Result:
-    """Check MODEL against the ONNX rules and say what hwflow cannot run.
+    """Check MODEL against the ONNX rules, and list the operators that hwflow cannot run.
 
-    The exit code is 0 for a valid ONNX file, with or without hardware for it, 1 for errors, 2 for what is no ONNX file.
-    With --hardware it is 0 for a model that can become hardware, and 1 for any other.
+    Exit codes: 0 for a valid ONNX file; 1 if the file breaks a rule; 2 if it is not an ONNX file.  With --hardware: 0
+    if the model can become hardware; 1 if not.
     """
     return commands.check(console, request)
 
@@ -79,7 +79,7 @@ def check(console: Console, request: CheckRequest) -> Result:
 @click.option("--svg", type=click.Path(path_type=Path), help="Write a picture of the graph to this file.")
 @takes(InfoRequest)
 def info(console: Console, request: InfoRequest) -> Result:
-    """Say what is in MODEL: inputs, operators, parameters, multiplications, and where each node runs."""
+    """Show the inputs, operators, parameters and multiplications of MODEL, and where each node runs."""
     return commands.info(console, request)
 
 
@@ -89,15 +89,15 @@ def info(console: Console, request: InfoRequest) -> Result:
 @click.option("--export", type=click.Path(path_type=Path),
               help="Write the integers as an ONNX model with QuantizeLinear and DequantizeLinear.")
 @click.option("--accuracy-drop", type=float, metavar="POINTS",
-              help="Search the widths of each layer for the cheapest design that loses at most so much accuracy.")
+              help="Search widths for each layer: the cheapest design that loses at most POINTS of accuracy.")
 @click.option("--search-evaluations", type=click.IntRange(min=1), default=200, show_default=True,
-              help="How many designs that search may try.")
+              help="How many designs the search may try.")
 @board_option
 @takes(QuantizeRequest)
 def quantize(console: Console, request: QuantizeRequest) -> Result:
-    """Make the integer graph of MODEL, calibrated on the data; with labels, report the accuracy of both.
+    """Quantize MODEL to integers, calibrated on the data; with labels, report the accuracy before and after.
 
-    Exit codes: 0 fine; 1 where no widths keep --accuracy-drop; 2 for a model, data or settings that do not fit.
+    Exit codes: 0 success; 1 if no widths keep --accuracy-drop; 2 if the model, the data or the settings are invalid.
     """
     return commands.quantize(console, request)
 
@@ -106,12 +106,12 @@ def quantize(console: Console, request: QuantizeRequest) -> Result:
 @model_options
 @quantization_options
 @click.option("--layer-rows", type=click.IntRange(min=0), default=100, show_default=True,
-              help="Rows for the table of layers; 0 leaves it out.")
+              help="Rows of data for the table of layers; 0 omits the table.")
 @takes(GoldenRequest)
 def golden(console: Console, request: GoldenRequest) -> Result:
-    """Run the integer golden model on every row of the data: accuracy, confusion of classes, noise of each layer.
+    """Run the golden model, in integers, on every row of the data: accuracy, confusion matrix, noise of each layer.
 
-    The exit code is 0 whatever the accuracy, 2 for a model, data or settings that do not fit.
+    Exit codes: 0 for any accuracy; 2 if the model, the data or the settings are invalid.
     """
     return commands.golden(console, request)
 
@@ -142,7 +142,7 @@ def build(console: Console, request: BuildRequest) -> Result:
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the stalls.")
 @click.option("--waves", is_flag=True, help="Write an FST wave file of each run.")
 @click.option("--netlist", is_flag=True,
-              help="Simulate what yosys made for the board, cell by cell, and compare what comes out of its pins.")
+              help="Simulate the netlist from yosys instead, and compare the bytes at the board's pins.")
 @clock_option
 @takes(SimRequest)
 def sim(console: Console, request: SimRequest) -> Result:
@@ -164,16 +164,16 @@ def sim(console: Console, request: SimRequest) -> Result:
 @click.option("--seed", type=click.IntRange(0, LAST_SEED - MOST_SEEDS), default=1, show_default=True,
               help="Seed of place and route.")
 @click.option("--seeds", type=click.IntRange(1, MOST_SEEDS), default=1, show_default=True,
-              help="Place and route from so many seeds, --seed the first of them, and keep the fastest clock.")
+              help="Place and route with this many seeds, from --seed on, and keep the fastest result.")
 @click.option("--jobs", type=click.IntRange(min=1),
-              help="How many of them at a time; else as many as cores and free memory allow (2 GB each).")
+              help="How many seeds to route at a time; default: as cores and free memory allow (2 GB each).")
 @clock_option
 @takes(SynthRequest)
 def synth(console: Console, request: SynthRequest) -> Result:
     """Make the bitstream of MODEL for a board with yosys and nextpnr.
 
-    Interrupted and started again, it goes on with what is not done; the same seed gives the same bitstream.  The exit
-    code is 1 where the design does not fit or a tool fails.
+    After an interruption, the next call continues with the steps that are not done.  The same seed gives the same
+    bitstream.  The exit code is 1 if the design does not fit or a tool fails.
     """
     return commands.synth(console, request)
 
@@ -181,15 +181,15 @@ def synth(console: Console, request: SynthRequest) -> Result:
 @cli.command()
 @model_argument
 @board_option
-@click.option("--flash", is_flag=True, help="Into the memory that the board starts from; else until the power goes.")
+@click.option("--flash", is_flag=True, help="Write the flash from which the board starts, not only the FPGA itself.")
 @click.option("--build", type=click.Path(path_type=Path), default=BUILD, show_default=True,
               help="Where `hwflow synth` wrote its results.")
 @json_option
 @takes(ProgramRequest)
 def program(console: Console, request: ProgramRequest) -> Result:
-    """Put the bitstream that `hwflow synth` made of MODEL onto a board.
+    """Load the bitstream that `hwflow synth` made of MODEL into a board.
 
-    Exit codes: 0 written; 1 where the programmer fails, in its own words; 2 where it, or the bitstream, is missing.
+    Exit codes: 0 written; 1 if the programmer fails; 2 if the programmer or the bitstream is missing.
     """
     return commands.program(console, request)
 
@@ -199,15 +199,16 @@ def program(console: Console, request: ProgramRequest) -> Result:
 @data_option
 @board_option
 @click.option("--base", type=click.Path(path_type=Path), required=True,
-              help="The first model, which was synthesized, or its build folder.")
-@click.option("--netlist", is_flag=True, help="Prove the result: its cells give the golden model's bytes.")
-@click.option("--frames", type=click.IntRange(min=2), default=3, show_default=True, help="Frames of that proof.")
+              help="The model that was synthesized, or its build folder.")
+@click.option("--netlist", is_flag=True, help="Simulate the new netlist and compare it with the golden model.")
+@click.option("--frames", type=click.IntRange(min=2), default=3, show_default=True,
+              help="Frames to simulate with --netlist.")
 @takes(ReweightRequest)
 def reweight(console: Console, request: ReweightRequest) -> Result:
-    """Put the retrained MODEL into the routed design of the first one: seconds, without place and route.
+    """Put the weights of the retrained MODEL into the routed design of BASE, in seconds, without place and route.
 
-    Exit codes: 0 done; 1 where the model does not fit the routed hardware, the proof fails, or a tool does; 2 without a
-    routed design.
+    Exit codes: 0 done; 1 if the model does not fit the routed hardware, the simulation differs, or a tool fails; 2 if
+    there is no routed design.
     """
     return commands.reweight(console, request)
 
@@ -215,21 +216,20 @@ def reweight(console: Console, request: ReweightRequest) -> Result:
 @cli.command()
 @model_options
 @click.option("--port", metavar="PORT",
-              help="The board's serial port, like /dev/ttyUSB0, or socket://HOST:PORT; without it the ports of this "
-                   "machine are listed.")
-@click.option("--baud", type=click.IntRange(min=1), help="The line's rate, where not that of the design.")
+              help="The board's serial port, like /dev/ttyUSB0, or socket://HOST:PORT.  Without it, hwflow lists the "
+                   "ports of this machine.")
+@click.option("--baud", type=click.IntRange(min=1), help="The bit rate, if it is not that of the design.")
 @data_option
-@click.option("--board", help="The board whose design must be the one; without it, whichever design of MODEL the board "
-                              "holds.")
-@click.option("--rows", type=click.IntRange(min=1), help="Run the first rows of the data alone.")
+@click.option("--board", help="Accept only the design for this board; default: any design of MODEL.")
+@click.option("--rows", type=click.IntRange(min=1), help="Run only the first rows of the data.")
 @click.option("--patience", type=seconds, default=RunRequest.patience, show_default=True,
               metavar="SECONDS", help="How long the board may be silent; simulated boards need more.")
 @takes(RunRequest)
 def run(console: Console, request: RunRequest) -> Result:
-    """Run MODEL on a board that holds its bitstream: every row of the data, against the golden model, bit for bit.
+    """Run MODEL on a programmed board: compare every row of the data with the golden model, bit for bit.
 
-    The design is the one that `hwflow synth` left in the build folder.  Exit codes: 0 equal; 1 where a number differs;
-    2 where no board answers, where it holds another design, or where the link to it is lost.
+    The design is the one that `hwflow synth` left in the build folder.  Exit codes: 0 equal; 1 if a number differs; 2
+    if no board answers, the board holds another design, or the link to it is lost.
     """
     return commands.run(console, request)
 
@@ -244,13 +244,13 @@ def boards(as_json: bool) -> None:
 @cli.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Say what is installed, what is missing, and how to get it."""
+    """Show which tools are installed, which are missing, and how to install them."""
     finish(commands.doctor(Console(quiet=as_json)), as_json)
 
 
 @cli.group("onnx")
 def onnx_group() -> None:
-    """Work on ONNX files that has nothing to do with hardware."""
+    """Compare, convert and cut ONNX files, without hardware."""
 
 
 @onnx_group.command()
@@ -259,9 +259,9 @@ def onnx_group() -> None:
 @limit_option
 @json_option
 def diff(old: Path, new: Path, limits: Limits, as_json: bool) -> None:
-    """Say what changed from the model (or operator set) OLD to NEW, and which part of its version must grow.
+    """Show the changes from the model (or operator set) OLD to NEW, and which part of its version must grow.
 
-    The exit code is 0 where callers of OLD can go on with NEW, 1 for a breaking change.
+    Exit codes: 0 if callers of OLD can use NEW; 1 for a breaking change.
     """
     finish(commands.diff(Console(quiet=as_json), old, new, limits), as_json)
 
@@ -272,12 +272,12 @@ def diff(old: Path, new: Path, limits: Limits, as_json: bool) -> None:
 @click.option("--opset", "opsets", type=operator_set, multiple=True, metavar="[DOMAIN=]VERSION",
               callback=lambda _context, _parameter, sets: one_version(sets),
               help="Write it for another operator set, with the same meaning: 21, or ai.onnx.ml=3.")
-@click.option("--external-data", is_flag=True, help="Put large weights into a file beside the model.")
+@click.option("--external-data", is_flag=True, help="Write large weights into a separate file next to the model.")
 @limit_option
 @json_option
 def convert(source: Path, target: Path, opsets: dict[str, int], external_data: bool, limits: Limits,
             as_json: bool) -> None:
-    """Write the model SOURCE to TARGET: as text where it ends in .textproto, else binary."""
+    """Write the model SOURCE to TARGET: as text if its name ends in .textproto, else as binary."""
     finish(commands.convert(Console(quiet=as_json), source, target, external_data, opsets, limits), as_json)
 
 
@@ -285,16 +285,16 @@ def convert(source: Path, target: Path, opsets: dict[str, int], external_data: b
 @click.argument("source", metavar="MODEL", type=click.Path(path_type=Path))
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
 @click.option("--from", "inputs", multiple=True, metavar="TENSOR",
-              help="A tensor that becomes an input, once for each; else the inputs of MODEL that are needed.")
+              help="A tensor that becomes an input (repeatable); default: the inputs of MODEL that are needed.")
 @click.option("--to", "outputs", multiple=True, metavar="TENSOR",
-              help="A tensor that becomes an output, once for each; else the outputs of MODEL.")
+              help="A tensor that becomes an output (repeatable); default: the outputs of MODEL.")
 @limit_option
 @json_option
 def extract(source: Path, target: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], limits: Limits,
             as_json: bool) -> None:
-    """Write the part of MODEL between some tensors and some others to OUT, as a model of its own.
+    """Write the part of MODEL from some tensors to some other tensors into OUT, as a model.
 
-    Exit codes: 0 written; 2 for a tensor that MODEL does not have, or inputs that are not enough for the outputs.
+    Exit codes: 0 written; 2 if MODEL does not have a tensor, or the inputs do not determine the outputs.
     """
     finish(commands.extract(Console(quiet=as_json), source, target, inputs, outputs, limits), as_json)
 
@@ -303,5 +303,5 @@ def extract(source: Path, target: Path, inputs: tuple[str, ...], outputs: tuple[
 @click.argument("rule", required=False)
 @json_option
 def rules(rule: str | None, as_json: bool) -> None:
-    """List the rules of ONNX and where they are enforced, or say what RULE is."""
+    """List the rules of ONNX and where hwflow enforces them, or explain RULE."""
     finish(commands.rules(Console(quiet=as_json), rule), as_json)
