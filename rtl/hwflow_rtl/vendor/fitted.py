@@ -1,7 +1,8 @@
 """Constants of costs that no formula knows: they were fitted to what synthesis made of units of many shapes.
 
 `fitted.json` has them, unit by unit: what is counted, the factor of each quantity, and the shapes to which they are
-fitted.  What a unit's structure gives, as its registers of so many bits, is in the unit's `cost`; so are its parts.
+fitted.  `python -m bench.fit_costs` synthesizes them and fits the factors.  An entry without shapes is an estimate.
+What a unit's structure gives, as its registers of so many bits, is in the unit's `cost`; so are its parts.
 """
 
 from __future__ import annotations

@@ -1,0 +1,119 @@
+"""Units by name and sizes, with what they say they cost: the fit of costs and its test make them of the same words."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import signed, unsigned
+from amaranth.lib import wiring
+from hwflow_rtl.matrix.row_patch import RowPatch
+from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
+from hwflow_rtl.stream.credit import CreditCounter
+from hwflow_rtl.stream.deep_queue import DeepQueue
+from hwflow_rtl.stream.fork import Fork
+from hwflow_rtl.stream.gearbox import Gearbox
+from hwflow_rtl.stream.pair import Pair
+from hwflow_rtl.stream.paired_queue import PairedQueue
+from hwflow_rtl.stream.queue import Queue
+from hwflow_rtl.stream.word_join import WordJoin
+from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.window.window import Window, WindowShape
+
+__all__ = ["MAKERS", "Sample", "key_of", "sample_of"]
+
+Sizes = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Functions that make a unit and give its cost; the cost raises ValueError where a family has no such unit."""
+
+    unit: Callable[[], wiring.Component]
+    cost: Callable[[], Resources]
+
+
+def queue(technology: Technology, width: int, depth: int) -> Sample:
+    return Sample(lambda: Queue(shape=unsigned(width), depth=depth, technology=technology),
+                  lambda: Queue.cost(width=width, depth=depth, technology=technology))
+
+
+def credit_counter(technology: Technology, words: int, take: int = 1, give: int = 1) -> Sample:
+    return Sample(lambda: CreditCounter(words=words, take=take, give=give),
+                  lambda: CreditCounter.cost(words=words, take=take, give=give))
+
+
+def gearbox(technology: Technology, width: int, lanes_in: int, lanes_out: int) -> Sample:
+    return Sample(lambda: Gearbox(shape=signed(width), lanes_in=lanes_in, lanes_out=lanes_out), lambda: Gearbox.cost(
+        width=width, lanes_in=lanes_in, lanes_out=lanes_out, technology=technology))
+
+
+def fork(technology: Technology, width: int, depths: Sequence[int]) -> Sample:
+    return Sample(lambda: Fork(shape=unsigned(width), depths=depths, technology=technology),
+                  lambda: Fork.cost(width=width, depths=depths, technology=technology))
+
+
+def deep_queue(technology: Technology, width: int, depth: int) -> Sample:
+    return Sample(lambda: DeepQueue(shape=unsigned(width), depth=depth, technology=technology),
+                  lambda: DeepQueue.cost(width=width, depth=depth, technology=technology))
+
+
+def paired_queue(technology: Technology, width: int, depth: int) -> Sample:
+    return Sample(lambda: PairedQueue(shape=unsigned(width), depth=depth, technology=technology),
+                  lambda: PairedQueue.cost(width=width, depth=depth, technology=technology))
+
+
+def pair(technology: Technology, width: int) -> Sample:
+    return Sample(lambda: Pair(shape=unsigned(width)), lambda: Pair.cost(width=width))
+
+
+def word_join(technology: Technology, width: int, lanes_in: int, lanes: int, chunk: int) -> Sample:
+    return Sample(lambda: WordJoin(element=signed(width), lanes_in=lanes_in, lanes=lanes, chunk=chunk),
+                  lambda: WordJoin.cost(width=width, lanes_in=lanes_in, lanes=lanes, chunk=chunk))
+
+
+def window(technology: Technology, height: int, width: int, words: int, kernel: Sequence[int],
+           stride: Sequence[int] = (1, 1), dilation: Sequence[int] = (1, 1), pads: Sequence[int] = (0, 0, 0, 0),
+           groups: int = 1, tiles_per_group: int = 1, bits: int = 8, lanes: int = 2) -> Sample:
+    shape = WindowShape(height=height, width=width, words=words, kernel=tuple(kernel), stride=tuple(stride),
+                        dilation=tuple(dilation), pads=tuple(pads), groups=groups, tiles_per_group=tiles_per_group)
+    return Sample(lambda: Window(shape=shape, element=signed(bits), lanes=lanes, pad_value=-3, technology=technology),
+                  lambda: Window.cost(shape=shape, width=lanes * bits, technology=technology))
+
+
+def row_patch(technology: Technology, width: int, words: int, kernel: int, stride: int = 1, dilation: int = 1,
+              pads: Sequence[int] = (0, 0), height: int = 4, bits: int = 8, lanes: int = 2) -> Sample:
+    shape = WindowShape(height=height, width=width, words=words, kernel=(1, kernel), stride=(1, stride),
+                        dilation=(1, dilation), pads=(0, pads[0], 0, pads[1]))
+    return Sample(lambda: RowPatch(shape=shape, element=signed(bits), lanes=lanes, pad_value=-7, technology=technology),
+                  lambda: RowPatch.cost(shape=shape, width=lanes * bits, technology=technology))
+
+
+def fold_max_pool(technology: Technology, size: int, words: int, kernel: int, lanes: int, bits: int = 8) -> Sample:
+    shape = WindowShape(height=size, width=size, words=words, kernel=(kernel, kernel), stride=(kernel, kernel),
+                        groups=words)
+    arguments = {"window": shape, "lanes": lanes, "element": signed(bits), "technology": technology}
+    return Sample(lambda: FoldMaxPoolStage(**arguments), lambda: FoldMaxPoolStage.cost(**arguments))
+
+
+MAKERS: Mapping[str, Callable[..., Sample]] = {
+    "Queue": queue, "CreditCounter": credit_counter, "Gearbox": gearbox, "Fork": fork, "DeepQueue": deep_queue,
+    "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "Window": window, "RowPatch": row_patch,
+    "FoldMaxPoolStage": fold_max_pool}
+
+
+def sample_of(shape: Sizes, technology: Technology) -> Sample:
+    """The unit that `shape` names, of the sizes that it has besides."""
+    sizes = {name: value for name, value in shape.items() if name != "unit"}
+    return MAKERS[shape["unit"]](technology, **sizes)
+
+
+def key_of(shape: Sizes) -> str:
+    """Equal for shapes that mean the same unit of the same sizes."""
+    sizes = {name: value for name, value in shape.items() if name != "unit"}
+    bound = inspect.signature(MAKERS[shape["unit"]]).bind(None, **sizes)
+    bound.apply_defaults()
+    return json.dumps([shape["unit"], bound.arguments], sort_keys=True)
