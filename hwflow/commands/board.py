@@ -12,8 +12,8 @@ from hwflow_base.files.cache import locked
 from .. import golden
 from ..accuracy import compare, float_outputs, question
 from ..flow import Flow
-from ..host.board import Board, open_board
 from ..host.design import find_designs
+from ..host.open_board import OpenBoard, open_board
 from ..host.pace import Patience
 from ..host.port import ports_text
 from ..layers.formats import IntArray
@@ -53,7 +53,7 @@ def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
     return {"exit_code": 0 if result.equal else 1, **result.facts(), "warnings": flow.warned.facts()}
 
 
-def opened(flow: Flow, request: RunRequest, port: str) -> Board:
+def opened(flow: Flow, request: RunRequest, port: str) -> OpenBoard:
     """The board, with the design of the model that it names; of that alone where the user named the board, too."""
     patience = Patience(silence=request.patience, stall=max(Patience().stall, 10 * request.patience))
     build, model = flow.project.build, flow.folder.name
@@ -72,7 +72,7 @@ def opened(flow: Flow, request: RunRequest, port: str) -> Board:
     return open_board(port, design=design, build=build, model=model, board=board, baud=request.baud, patience=patience)
 
 
-def measured(console: Console, board: Board, frames: Mapping[str, IntArray]) -> tuple[dict[str, IntArray], float]:
+def measured(console: Console, board: OpenBoard, frames: Mapping[str, IntArray]) -> tuple[dict[str, IntArray], float]:
     """What the board makes of the frames, and how many seconds that takes, the line included."""
     with console.rows("run on the board") as progress:
         started = time.perf_counter()

@@ -8,10 +8,10 @@
 What `run` gives is what the golden model gives, or an exception: nothing that the line damaged is ever used.
 """
 
-from hwflow.host.board import Board
-from hwflow.host.board import open_board as open
+from hwflow.host.open_board import OpenBoard
+from hwflow.host.open_board import open_board as open
 from hwflow.host.pace import Patience
 from hwflow.host.port import PortInfo, found_ports
 from hwflow.host.wire import LinkFailed, Statistics
 
-__all__ = ["Board", "LinkFailed", "Patience", "PortInfo", "Statistics", "found_ports", "open"]
+__all__ = ["LinkFailed", "OpenBoard", "Patience", "PortInfo", "Statistics", "found_ports", "open"]

@@ -17,7 +17,7 @@ from hwflow_base.errors import HwflowError
 
 import hwflow.host
 from hwflow import golden
-from hwflow.host import Board, LinkFailed, Patience
+from hwflow.host import LinkFailed, OpenBoard, Patience
 from hwflow.host.design import load_design
 from hwflow.host.identity import DesignFacts
 from hwflow.host.port import SerialPort, why_not_opened
@@ -87,7 +87,7 @@ def test_numbers_that_the_inputs_type_does_not_hold_are_refused(quantized, desig
     (value,) = prologue.graph.inputs
     narrow = replace(value, type=replace(value.tensor, dtype=np.dtype(np.int8)))
     whole = replace(quantized, prologue=replace(prologue, graph=replace(prologue.graph, inputs=(narrow,))))
-    board = Board(board.link, replace(board.design, quantized=whole), board.baud)
+    board = OpenBoard(board.link, replace(board.design, quantized=whole), board.baud)
     with pytest.raises(HwflowError, match=r"x for the input 'x' must fit int8, not hold values from 0 to 300"):
         board.run(np.array([0, 300] * 16).reshape(1, 1, 2, 4, 4))
 
@@ -203,7 +203,7 @@ def test_what_another_session_left_is_not_believed(quantized, design):
     frames = golden.before(quantized, rows)
     with Terminal(board_with(quantized, design)) as terminal:
         first = SerialPort(terminal.port, BAUD)
-        link = hwflow.host.board.Link(first)
+        link = hwflow.host.open_board.Link(first)
         link.reset()
         link._session.outbox.offer(bytes(32 * 9))
         link._session.send()  # nine frames go out, their results stay in the port

@@ -63,7 +63,7 @@ def board(simulated: tuple[CompiledBoard, Path]) -> Iterator[SimulatedBoard]:
         yield board
 
 
-def require_golden(quantized: Quantized, driver: hwflow.host.Board, rows: int,
+def require_golden(quantized: Quantized, driver: hwflow.host.OpenBoard, rows: int,
                    network: Callable[[], Model] = small_network) -> None:
     inputs = rows_for(network(), rows)
     made = driver.run(inputs)

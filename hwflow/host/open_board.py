@@ -24,12 +24,12 @@ from hwflow.host.wire import BytePort, LinkFailed, Statistics
 from hwflow.layers.formats import IntArray
 from hwflow.onnx.model import Array
 
-__all__ = ["Board", "open_board"]
+__all__ = ["OpenBoard", "open_board"]
 
 Clock = Callable[[], float]
 
 
-class Board:
+class OpenBoard:
     """The model `design` on the board behind `link`, whose line has `baud` bits a second.
 
     A context manager; one call at a time.
@@ -120,7 +120,7 @@ def _fitting(name: str, array: Array, dtype: np.dtype[np.generic]) -> Array:
 
 def open_board(port: str | BytePort, *, design: str | Path | None = None, build: str | Path = "build",
                model: str | None = None, board: str | None = None, baud: int | None = None,
-               patience: Patience | None = None, clock: Clock = time.monotonic) -> Board:
+               patience: Patience | None = None, clock: Clock = time.monotonic) -> OpenBoard:
     """Open the board on `port` (a device, a `socket://` URL, or any `BytePort`) and see that it holds the design.
 
     `design` is a folder that `hwflow synth` filled, build/<model>/<board>/synth; without it the design that the board
@@ -139,7 +139,7 @@ def open_board(port: str | BytePort, *, design: str | Path | None = None, build:
         place = Path(build) if model is None else Path(build) / model
         found = wanted or _the_one(known, identity, place, link.port.name)
         _require(found, identity, link.port.name)
-        return Board(link, found, rate)
+        return OpenBoard(link, found, rate)
     except BaseException:
         link.close()
         raise
