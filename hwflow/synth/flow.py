@@ -81,12 +81,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     if clock_mhz is not None:
         require_reachable(board, text, clock_mhz)
     with locked(job.folder, progress):
-        sweep(job.folder / SEEDS)
-        make_netlist(job, text)
-        try:
-            attempts = make_layout(job, range(seed, seed + seeds), jobs, goal_mhz or family.goal_mhz, clock_mhz)
-        except ToolFailed as error:
-            raise ToolFailed(f"{error}{remedies(job)}") from None
+        attempts = make_routed(job, text, range(seed, seed + seeds), jobs, goal_mhz or family.goal_mhz, clock_mhz)
         make_bitstream(job)
         report = collect(job, attempts, plan)
         if core is not None:
@@ -94,6 +89,18 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
                                                       pll=pll_of(board, clock, goal_mhz)))
         write_atomically(job.folder / "report.json", json.dumps(report.to_dict(), indent=1))
     return report
+
+
+def make_routed(job: Job, text: str, seeds: Sequence[int], jobs: int | None, goal_mhz: float,
+                clock_mhz: float | None) -> tuple[Attempt, ...]:
+    """netlist/ and layout/ of a design's text.  ToolFailed says what the device has too little of, where that is why.
+    """
+    sweep(job.folder / SEEDS)
+    make_netlist(job, text)
+    try:
+        return make_layout(job, seeds, jobs, goal_mhz, clock_mhz)
+    except ToolFailed as error:
+        raise ToolFailed(f"{error}{remedies(job)}") from None
 
 
 def keep_for_reweight(job: Job, text: str, structure: Structure) -> None:
