@@ -77,7 +77,7 @@ def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[
     a_model(model)
     rows = None if data is None else dataset_of(data, model.graph.inputs, model.graph.outputs).calibration
     if bits is not None and settings is not None:
-        raise HwflowError("bits and settings must not be given together; write the widths into the settings")
+        raise HwflowError("bits and settings must not be given together", "write the widths into the settings")
     choices = settings
     if bits is not None:
         choices = settings_of_bits(*widths_of(bits))

@@ -83,8 +83,10 @@ def _require_classes(dataset: Dataset, labels: Array, value: Value) -> None:
         remedy = "they count from 1: store labels - 1" if (low, high) == (1, last + 1) else (
             "number the classes in the order of the scores")  # fmt: skip
         raise HwflowError(
-            f"{dataset.path}: labels must be from 0 to {last}, because output '{value.name}' has {last + 1} scores, "
-            f"not from {low} to {high}; {remedy}"
+            f"labels must be from 0 to {last}, because output '{value.name}' has {last + 1} scores, not from {low} to "
+            f"{high}",
+            remedy,
+            where=str(dataset.path),
         )
 
 

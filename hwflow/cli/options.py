@@ -106,7 +106,7 @@ def seconds(text: str) -> float:
 def model_file(_context: click.Context, _parameter: click.Parameter, path: Path) -> Path:
     """The path of the model's file.  Refuses a folder first, before any other error is found."""
     if path.is_dir():
-        raise HwflowError(f"{path}: must be an ONNX file, not a folder; name the .onnx file in it")
+        raise HwflowError("must be an ONNX file, not a folder", "name the .onnx file in it", where=str(path))
     return path
 
 

@@ -126,7 +126,9 @@ def extract(
 ) -> Result:  # fmt: skip
     """Write the part of a model between some tensors and some others as a model."""
     if same_file(source, target):
-        raise HwflowError(f"{target}: the part must not replace the model that it is cut of; choose another name")
+        raise HwflowError(
+            "the part must not replace the model that it is cut of", "choose another name", where=str(target)
+        )
     model = onnx.load(source, limits=limits)
     part = onnx.extract(model, inputs or None, outputs or None, limits)
     if target.exists():
@@ -154,7 +156,9 @@ def require_apart(source: Path, target: Path, limits: Limits) -> None:
     locations = {e.value for place in tensors(document) for e in place.proto.external_data if e.key == "location"}
     for path in (target, target.parent / f"{target.name}.data"):
         if any(same_file(path, source.parent / location) for location in locations):
-            raise HwflowError(f"{path}: must not be the file that has the weights of {source}; choose another name")
+            raise HwflowError(
+                f"must not be the file that has the weights of {source}", "choose another name", where=str(path)
+            )
 
 
 def rules(console: Console, rule: str | None) -> Result:

@@ -49,6 +49,8 @@ def base_folder(request: ReweightRequest) -> Path:
         return base
     folder = request.project.build / base.stem
     if not folder.is_dir():
-        raise HwflowError(f"--base '{base}' must be a model that was synthesized, or its build folder: there is no "
-                          f"'{folder}'; run `hwflow synth` for it first")
+        raise HwflowError(
+            f"--base '{base}' must be a model that was synthesized, or its build folder: there is no '{folder}'",
+            "run `hwflow synth` for it first",
+        )
     return folder

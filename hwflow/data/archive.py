@@ -55,7 +55,7 @@ def read_archive(file: Path, wanted: Collection[str], limits: Limits) -> Archive
         magic = stream.read(6)
         if magic == b"\x93NUMPY":
             raise HwflowError(
-                f"{file}: the data must be an NPZ file with named arrays, not a single array; use numpy.savez"
+                "the data must be an NPZ file with named arrays, not a single array", "use numpy.savez", where=str(file)
             )
         if not magic.startswith(b"PK"):
             raise _no_archive(file, "it is no zip archive")
@@ -72,7 +72,9 @@ def _open(file: Path) -> BinaryIO:
     try:
         return open_plain(file)
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        raise HwflowError(f"{file}: the data file must exist; give an NPZ file made with numpy.savez") from None
+        raise HwflowError(
+            "the data file must exist", "give an NPZ file made with numpy.savez", where=str(file)
+        ) from None
     except OSError as error:
         raise _no_archive(file, error.strerror or "it cannot be read") from None
 
@@ -84,18 +86,23 @@ def _arrays(file: Path, archive: zipfile.ZipFile, wanted: Collection[str], limit
     size = sum(members[name].file_size for name in there)  # zipfile unpacks no more than it says there
     if size > limits.total_bytes:
         raise HwflowError(
-            f"{file}: the arrays must have at most {limits.total_bytes:,} bytes in all, not {size:,}; give fewer rows, "
-            f"or if you trust the file, --limit total_bytes={size}"
+            f"the arrays must have at most {limits.total_bytes:,} bytes in all, not {size:,}",
+            f"give fewer rows, or if you trust the file, --limit total_bytes={size}",
+            where=str(file),
         )
     for name in there:
         try:
             with archive.open(members[name]) as stream:
                 arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
         except MemoryError:
-            raise HwflowError(f"{file}: array '{name}' must fit this machine's memory; give fewer rows") from None
+            raise HwflowError(
+                f"array '{name}' must fit this machine's memory", "give fewer rows", where=str(file)
+            ) from None
         except Exception as error:  # of hostile headers, for which numpy has no list of errors
             raise HwflowError(
-                f"{file}: array '{name}' must be a plain array of numbers ({_reason(error)}); save no objects"
+                f"array '{name}' must be a plain array of numbers ({_reason(error)})",
+                "save no objects",
+                where=str(file),
             ) from None
     return arrays
 

@@ -203,8 +203,9 @@ def _numbers(file: Path, name: str, array: Array, value: Value) -> Array:
         _require_finite(file, name, array)
         if dtype.kind in "iub":
             raise HwflowError(
-                f"{file}: array '{name}' must hold {dtype} like the model's input '{value.name}', not {array.dtype}; "
-                "quantize the values first"
+                f"array '{name}' must hold {dtype} like the model's input '{value.name}', not {array.dtype}",
+                "quantize the values first",
+                where=str(file),
             )
     with np.errstate(over="ignore"):  # looked for below
         converted = array.astype(dtype, copy=False)

@@ -94,7 +94,9 @@ def _require_given(file: Path, value: Value, shape: tuple[int, ...], found: tupl
     assert value.tensor is not None
     if found[1:] not in (shape, shape[1:] if shape[:1] == (1,) else shape):
         raise HwflowError(
-            f"{file}: the rows of input '{value.name}' must have the shape {list(shape)} that --input-shape gives, "
-            f"not {list(found[1:])}; leave --input-shape out, and the data decide"
+            f"the rows of input '{value.name}' must have the shape {list(shape)} that --input-shape gives, not "
+            f"{list(found[1:])}",
+            "leave --input-shape out, and the data decide",
+            where=str(file),
         )
 

@@ -25,8 +25,11 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
     """
     names, stages = stage_names(graph), [stage.name for stage in plan.stages]
     if list(names) != stages:
-        raise HwflowError(f"the plan must be of the model '{graph.name}' with the stages {', '.join(names)}, not of "
-                          f"'{plan.model}' with {', '.join(stages)}; {ANEW}")
+        raise HwflowError(
+            f"the plan must be of the model '{graph.name}' with the stages {', '.join(names)}, not of '{plan.model}' "
+            f"with {', '.join(stages)}",
+            ANEW,
+        )
     foldings = [stage.folding for stage in plan.stages]
     require_possible(plan.graph, plan.model, foldings, plan.device)
     stale = difference(plan, make_plan(plan.graph, foldings, plan.device))
@@ -34,15 +37,17 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
         raise HwflowError(f"the plan of '{plan.model}' must be what its foldings give: {stale}. Change a plan with "
                           "plan.with_folding(stage, rows=..., cols=..., lanes=..., style=...), which plans anew")
     if technology is not None and plan.technology != technology.name:
-        raise HwflowError(f"the plan must be made for the board's family, {technology.name}, not for "
-                          f"{plan.technology}; {ANEW}")
+        raise HwflowError(
+            f"the plan must be made for the board's family, {technology.name}, not for {plan.technology}", ANEW
+        )
     technology = technology or plan.device
     if graph is not plan.graph or technology is not plan.device:
         require_possible(graph, plan.model, foldings, technology)
         other = difference(plan, make_plan(graph, foldings, technology))
         if other:
-            raise HwflowError(f"the plan of '{plan.model}' must be made of this integer model and for this device: "
-                              f"{other}; {ANEW}")
+            raise HwflowError(
+                f"the plan of '{plan.model}' must be made of this integer model and for this device: {other}", ANEW
+            )
 
 
 def difference(plan: Plan, current: Plan) -> str:

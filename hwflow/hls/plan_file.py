@@ -87,8 +87,9 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
             raise HwflowError(f"plan {source}: {no_such_stage(name, names)}")
     missing = [name for name in names if name not in given]
     if missing:
-        raise HwflowError(f"plan {source}: stage '{missing[0]}' is missing; the plan must name every stage: "
-                          f"{', '.join(names)}")
+        raise HwflowError(
+            f"plan {source}: stage '{missing[0]}' is missing", f"the plan must name every stage: {', '.join(names)}"
+        )
     foldings = [folding_of(given[name]) for name in names]
     for name, layer, folding in zip(names, hardware_layers(graph), foldings, strict=True):
         problem = layer.folding_problem(graph, folding, technology)
@@ -112,7 +113,9 @@ def read_document(text: str, source: str) -> dict[str, Any]:
     errors = sorted(jsonschema.Draft202012Validator(SCHEMA).iter_errors(document), key=lambda e: list(map(str, e.path)))
     if errors:
         path = "/".join(short(str(part)) for part in errors[0].absolute_path) or "the top level"
-        raise HwflowError(f"plan {source}, {path}: {short(errors[0].message, 200)}; "
-                          "start from the plan.yaml that `hwflow build` writes")
+        raise HwflowError(
+            f"plan {source}, {path}: {short(errors[0].message, 200)}",
+            "start from the plan.yaml that `hwflow build` writes",
+        )
     assert isinstance(document, dict)  # SCHEMA
     return document

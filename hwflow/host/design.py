@@ -52,9 +52,15 @@ def load_design(folder: Path) -> Design:
     graph = quantized.graph
     made = identity_of(graph, facts.foldings)
     if made != facts.identity:
-        raise HwflowError(f"'{source}' must be the integer model of the bitstream in '{folder}' (design "
-                          f"{facts.identity.hex()}), but it was made anew since; run `hwflow synth` again")
+        raise HwflowError(
+            f"'{source}' must be the integer model of the bitstream in '{folder}' (design {facts.identity.hex()}), "
+            "but it was made anew since",
+            "run `hwflow synth` again",
+        )
     if (facts.bytes_in, facts.bytes_out) != (bytes_in(graph), bytes_out(graph)):
-        raise HwflowError(f"'{folder / IDENTITY_FILE}' must state {bytes_in(graph)} bytes in and {bytes_out(graph)} "
-                          f"out of a frame, not {facts.bytes_in} and {facts.bytes_out}; run `hwflow synth` again")
+        raise HwflowError(
+            f"'{folder / IDENTITY_FILE}' must state {bytes_in(graph)} bytes in and {bytes_out(graph)} out of a frame, "
+            f"not {facts.bytes_in} and {facts.bytes_out}",
+            "run `hwflow synth` again",
+        )
     return Design(folder, facts, quantized)

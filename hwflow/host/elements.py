@@ -48,8 +48,11 @@ def unpack(graph: LayerGraph, data: bytes) -> dict[str, IntArray]:
         end = start + _size(tensor)
         values = frames[name] = from_bytes(rows[:, start:end], tensor)
         if not tensor.format.contains(values):
-            raise HwflowError(f"output '{name}' of the board must be inside {tensor.format}, not from {values.min()} "
-                              f"to {values.max()}; load the bitstream again")
+            raise HwflowError(
+                f"output '{name}' of the board must be inside {tensor.format}, not from {values.min()} to "
+                f"{values.max()}",
+                "load the bitstream again",
+            )
         start = end
     return frames
 

@@ -165,12 +165,12 @@ class DesignFacts:
                 text = json.loads(file.read(LONGEST).decode("utf-8"), parse_constant=no_number)
             jsonschema.validate(text, SCHEMA, jsonschema.Draft202012Validator)
         except OSError as error:
-            raise HwflowError(f"'{path}' must describe the design on the board: {error.strerror}; {remedy}") from None
+            raise HwflowError(f"'{path}' must describe the design on the board: {error.strerror}", remedy) from None
         except (ValueError, RecursionError) as error:
-            raise HwflowError(f"'{path}' must be JSON, which it is not ({error}); {remedy}") from None
+            raise HwflowError(f"'{path}' must be JSON, which it is not ({error})", remedy) from None
         except jsonschema.ValidationError as error:
             place = "/".join(map(str, error.absolute_path)) or "the top level"
-            raise HwflowError(f"'{path}', {place}: {error.message[:200]}; {remedy}") from None
+            raise HwflowError(f"'{path}', {place}: {error.message[:200]}", remedy) from None
         foldings = tuple(Folding(int(row["rows"]), int(row["cols"]), int(row["lanes"]), MultiplierStyle(row["style"]))
                          for row in text["foldings"])
         counts = {name: int(text[name]) for name in ("baud", "interval", "bytes_in", "bytes_out")}

@@ -131,8 +131,10 @@ def open_board(port: str | BytePort, *, design: str | Path | None = None, build:
     wanted = load_design(Path(design)) if design is not None else None
     known = find_designs(Path(build), model, board) if wanted is None else ((wanted.folder, wanted.facts),)
     if not known:
-        raise HwflowError(f"there must be a design below '{build}', but there is none; make one with `hwflow synth`, "
-                          "or name the folder of one")
+        raise HwflowError(
+            f"there must be a design below '{build}', but there is none",
+            "make one with `hwflow synth`, or name the folder of one",
+        )
     rates = [baud] if baud is not None else list(dict.fromkeys(facts.baud for _, facts in known))
     link, identity, rate = _connect(port, rates, patience, clock)
     try:
@@ -171,17 +173,25 @@ def _the_one(known: tuple[tuple[Path, DesignFacts], ...], identity: Identity, pl
         if facts.identity == identity.design:
             return load_design(folder)
     there = ", ".join(f"{facts.identity.hex()} ({facts.model} for {facts.board})" for _, facts in known[:5]) or "none"
-    raise HwflowError(f"the board on {port} holds the design {identity.design.hex()}, which must be one of those below "
-                      f"'{place}' ({there}); load the bitstream of one of them, or name the folder of its design")
+    raise HwflowError(
+        f"the board on {port} holds the design {identity.design.hex()}, which must be one of those below '{place}' "
+        f"({there})",
+        "load the bitstream of one of them, or name the folder of its design",
+    )
 
 
 def _require(design: Design, identity: Identity, port: str) -> None:
     """Refuse a board that holds another design, or whose frames have other sizes."""
     facts = design.facts
     if identity.design != facts.identity:
-        raise HwflowError(f"the board on {port} must hold the design {facts.identity.hex()} ({facts.model}, "
-                          f"'{design.folder}'), not {identity.design.hex()}; load the bitstream of '{design.folder}'")
+        raise HwflowError(
+            f"the board on {port} must hold the design {facts.identity.hex()} ({facts.model}, '{design.folder}'), not "
+            f"{identity.design.hex()}",
+            f"load the bitstream of '{design.folder}'",
+        )
     if (identity.bytes_in, identity.bytes_out) != (facts.bytes_in, facts.bytes_out):
-        raise HwflowError(f"the board on {port} must take {facts.bytes_in} bytes and give {facts.bytes_out} for a "
-                          f"frame of '{facts.model}', not {identity.bytes_in} and {identity.bytes_out}; make its "
-                          "bitstream again with `hwflow synth`")
+        raise HwflowError(
+            f"the board on {port} must take {facts.bytes_in} bytes and give {facts.bytes_out} for a frame of "
+            f"'{facts.model}', not {identity.bytes_in} and {identity.bytes_out}",
+            "make its bitstream again with `hwflow synth`",
+        )

@@ -60,7 +60,7 @@ def require_drop(limit: float) -> None:
     """Raise HwflowError for a limit of the accuracy's drop that means nothing."""
     if not (math.isfinite(limit) and limit >= 0):
         raise HwflowError(
-            f"--accuracy-drop must be 0 or more points, not {limit:g}; 1.0 lets the model lose one of a hundred rows"
+            f"--accuracy-drop must be 0 or more points, not {limit:g}", "1.0 lets the model lose one of a hundred rows"
         )
 
 
@@ -86,8 +86,9 @@ def choose_widths(
     start = quantize(model, dataset.calibration, settings=base)
     if not start.settings:
         raise HwflowError(
-            "--accuracy-drop must have a float model, not one that is quantized already, whose widths "
-            "stand in the file; start from the float model"
+            "--accuracy-drop must have a float model, not one that is quantized already, whose widths stand in the "
+            "file",
+            "start from the float model",
         )
     metric = Metric.of(model, dataset, float_outputs(model, dataset.inputs))
     prepared = prepare(model, dataset.calibration, base, [])

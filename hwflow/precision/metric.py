@@ -74,20 +74,22 @@ class Metric:
         numbers = {name: values for name, values in reference.items() if values.dtype.kind in "biuf"}
         if not numbers:
             raise HwflowError(
-                "accuracy must be measured on an output of numbers, and the model has none; leave --accuracy-drop out"
+                "accuracy must be measured on an output of numbers, and the model has none", "leave --accuracy-drop out"
             )
         for name, values in numbers.items():
             if not np.isfinite(values.astype(np.float64)).all():
                 raise HwflowError(
-                    f"output '{name}' of the float model must be finite on {dataset.path}, or no "
-                    "accuracy can be compared with it; leave those rows out"
+                    f"output '{name}' of the float model must be finite on {dataset.path}, or no accuracy can be "
+                    "compared with it",
+                    "leave those rows out",
                 )
         if dataset.labels is not None and asked.task is not Task.VALUES:
             headline = compare(asked, dataset, reference, reference).headline
             if headline is None or headline.real is None:
                 raise HwflowError(
-                    f"{dataset.path}: the labels must make an accuracy, which takes rows of labels 0 "
-                    "and 1; add such rows, or leave the labels out"
+                    "the labels must make an accuracy, which takes rows of labels 0 and 1",
+                    "add such rows, or leave the labels out",
+                    where=str(dataset.path),
                 )
             return Metric(headline.name, "points", asked, dataset, reference, asked.output, Kind.HEADLINE)
         if dataset.labels is not None:

@@ -150,8 +150,9 @@ class Meaning:
             found = f"tensor '{difference.tensor}' of {difference.node} {difference.how}"
             if exact.values and exact.difference(floats_to_float64(model)) is None:
                 raise HwflowError(
-                    f"every tensor must keep its digits in float32, in which hwflow computes, and one does not: {found}"
-                    "; shift or scale the values in front of it before the export"
+                    "every tensor must keep its digits in float32, in which hwflow computes, and one does not: "
+                    f"{found}",
+                    "shift or scale the values in front of it before the export",
                 )
             raise MeaningChanged(
                 f"the pass '{name}' must keep what the model computes, and does not: {found}; nothing was made of this "

@@ -28,8 +28,8 @@ def plotting() -> tuple[Any, Any]:
         return importlib.import_module("matplotlib"), importlib.import_module("matplotlib.figure").Figure
     except ImportError:
         raise MissingTool(
-            "a plot must have matplotlib to draw it; install it with `pip install 'hwflow[plot]'` "
-            "(the table needs nothing)"
+            "a plot must have matplotlib to draw it",
+            "install it with `pip install 'hwflow[plot]'` (the table needs nothing)",
         ) from None
 
 

@@ -101,13 +101,16 @@ def routed_facts(base: Path, layout: Path) -> tuple[dict[str, Any], float]:
     report = base / "report.json"
     for path in (base / TEXT, base / "netlist/netlist.json", report, layout):
         if not path.is_file():
-            raise HwflowError(f"'{base}' must hold a routed design, and lacks {path.relative_to(base)}; "
-                              "run `hwflow synth` first")
+            raise HwflowError(
+                f"'{base}' must hold a routed design, and lacks {path.relative_to(base)}", "run `hwflow synth` first"
+            )
     facts = facts_of(report)
     for step in (base / "netlist", layout.parent):
         if not is_whole(step):
-            raise HwflowError(f"'{step}' must be as `hwflow synth` left it, but files in it were changed since; run "
-                              "`hwflow synth` again")
+            raise HwflowError(
+                f"'{step}' must be as `hwflow synth` left it, but files in it were changed since",
+                "run `hwflow synth` again",
+            )
     return facts
 
 
@@ -145,7 +148,7 @@ def facts_of(path: Path) -> tuple[dict[str, Any], float]:
         facts = json.loads(path.read_text(encoding="utf-8"))
         return facts, float(facts["clock_mhz"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise HwflowError(f"'{path}' must be the report of a routed design; run `hwflow synth` again") from None
+        raise HwflowError(f"'{path}' must be the report of a routed design", "run `hwflow synth` again") from None
 
 
 def patch_netlist(job: Job, source: Path, text: str, old: Contents, new: Contents) -> None:
@@ -182,8 +185,11 @@ def require_same(old: str, new: str, old_contents: Contents, contents: Contents)
         return
     names = list(dict.fromkeys(differing(old, new)))
     more = f" and {len(names) - MOST_NAMES} others" if len(names) > MOST_NAMES else ""
-    raise AnswerIsNo(f"the routed design must differ in nothing but the contents of its ROMs, and these parts of it "
-                     f"differ: {', '.join(names[:MOST_NAMES])}{more}; {REMEDY}; {ALSO}")
+    raise AnswerIsNo(
+        "the routed design must differ in nothing but the contents of its ROMs, and these parts of it differ: "
+        f"{', '.join(names[:MOST_NAMES])}{more}",
+        f"{REMEDY}; {ALSO}",
+    )
 
 
 def differing(old: str, new: str) -> Iterator[str]:

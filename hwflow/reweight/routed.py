@@ -53,20 +53,25 @@ class RoutedDesign:
         """Read it from the folder of a synthesis.  HwflowError where it is missing or damaged."""
         place = folder / DESIGN
         if not place.is_dir():
-            raise HwflowError(f"'{folder}' must hold a routed design and what it was made of; run `hwflow synth "
-                              f"--board {board.name}` for the first model, or name it with --base")
+            raise HwflowError(
+                f"'{folder}' must hold a routed design and what it was made of",
+                f"run `hwflow synth --board {board.name}` for the first model, or name it with --base",
+            )
         graph = load_graph(place)
         note = read_text(place / NOTE)
         try:
             reweightable = bool(json.loads(note)["reweightable"])
         except (ValueError, KeyError, TypeError):
-            raise HwflowError(f"'{place / NOTE}' must say whether the design is reweightable; run `hwflow synth` "
-                              "again") from None
+            raise HwflowError(
+                f"'{place / NOTE}' must say whether the design is reweightable", "run `hwflow synth` again"
+            ) from None
         graph = with_room(graph) if reweightable else graph
         source = place / PLAN
         plan = hls.plan_from_yaml(read_text(source), graph, board.technology(), source=str(source))
         settings = read_text(place / SETTINGS)
         if not is_whole(place):
-            raise HwflowError(f"'{place}' must be as `hwflow synth` left it, but files in it were changed since; run "
-                              "`hwflow synth` again")
+            raise HwflowError(
+                f"'{place}' must be as `hwflow synth` left it, but files in it were changed since",
+                "run `hwflow synth` again",
+            )
         return RoutedDesign(folder, graph, plan, settings, reweightable)

@@ -33,8 +33,11 @@ LONGEST = 1 << 14
 def board_folder(folder: Path, board: Board) -> Path:
     """The folder for `board` in that of a model.  HwflowError for a board with the name of another result."""
     if board.name in BESIDE_BOARDS or board.name.startswith("."):
-        raise HwflowError(f"a board must have a name that no other result has, not '{board.name}': its results are in "
-                          f"a folder of that name; rename the file '{board.path}'")
+        raise HwflowError(
+            f"a board must have a name that no other result has, not '{board.name}': its results are in a folder of "
+            "that name",
+            f"rename the file '{board.path}'",
+        )
     return folder / board.name
 
 

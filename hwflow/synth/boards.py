@@ -95,8 +95,10 @@ def load_board(name: str | Path) -> Board:
     path = Path(name)
     if path.suffix in (".yaml", ".yml") or path.parent != Path("."):
         if not path.is_file():
-            raise HwflowError(f"the board file '{path}' must exist; the boards that come with hwflow are "
-                              f"{', '.join(list_boards())}")
+            raise HwflowError(
+                f"the board file '{path}' must exist",
+                f"the boards that come with hwflow are {', '.join(list_boards())}",
+            )
         return read_board(path)
     if str(name) not in list_boards():
         near = difflib.get_close_matches(str(name).lower(), list_boards(), n=1, cutoff=0.4)

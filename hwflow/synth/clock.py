@@ -43,9 +43,11 @@ def goal_pll(board: Board, goal_mhz: float) -> PllSettings:
 
 
 def unreachable(board: Board, mhz: float | Fraction) -> HwflowError:
-    return HwflowError(f"the clock must be one that the PLL of {board.device} can make of {board.clock_mhz:g} MHz, not "
-                       f"{float(mhz):g} MHz or less; choose another with --clock, or run on the oscillator with "
-                       f"--clock {ON_BOARD}")
+    return HwflowError(
+        f"the clock must be one that the PLL of {board.device} can make of {board.clock_mhz:g} MHz, not "
+        f"{float(mhz):g} MHz or less",
+        f"choose another with --clock, or run on the oscillator with --clock {ON_BOARD}",
+    )
 
 
 def has_pll(text: str) -> bool:
@@ -56,8 +58,10 @@ def has_pll(text: str) -> bool:
 def require_reachable(board: Board, text: str, mhz: float) -> None:
     """HwflowError where the design `text` cannot have a core of `mhz`: before place and route, which take minutes."""
     if not has_pll(text):
-        raise HwflowError(f"the clock of a design without a PLL must be the oscillator's {board.clock_mhz:g} MHz, not "
-                          f"{mhz:g} MHz; give it a PLL, or leave the clock out")
+        raise HwflowError(
+            f"the clock of a design without a PLL must be the oscillator's {board.clock_mhz:g} MHz, not {mhz:g} MHz",
+            "give it a PLL, or leave the clock out",
+        )
     if board.technology().pll_settings(board.clock_mhz, mhz) is None:
         raise unreachable(board, mhz)
 
@@ -100,7 +104,7 @@ def pll_parameters(netlist: Path) -> dict[str, int] | None:
     if not found:
         return None
     if len(found) > 1:
-        raise HwflowError(f"the design must have one PLL at most, not {len(found)}; see {netlist}")
+        raise HwflowError(f"the design must have one PLL at most, not {len(found)}", f"see {netlist}")
     return {name: int(value, 2) for name, value in found[0]["parameters"].items()
             if value and set(value) <= {"0", "1"}}
 

@@ -107,19 +107,28 @@ def replaced(document: Mapping[str, Any], old: Contents, new: Contents, source: 
 def require_known(missing: Mapping[Place, object], place: Place, source: str) -> None:
     """HwflowError where a routed design has a part of a ROM that the design has not, or has it twice."""
     if place not in missing:
-        raise HwflowError(f"{source}: part '{place[1]}' of ROM '{place[0]}' must be a part of this design, once; "
-                          "run `hwflow synth` again")
+        raise HwflowError(
+            f"part '{place[1]}' of ROM '{place[0]}' must be a part of this design, once",
+            "run `hwflow synth` again",
+            where=source,
+        )
 
 
 def require_all(missing: Mapping[Place, object], source: str) -> None:
     """HwflowError where parts of ROMs were not found."""
     if missing:
         rom, block = next(iter(missing))
-        raise HwflowError(f"{source}: must hold every part of every ROM, not lack part '{block}' of '{rom}' and "
-                          f"{len(missing) - 1} others; run `hwflow synth` again")
+        raise HwflowError(
+            f"must hold every part of every ROM, not lack part '{block}' of '{rom}' and {len(missing) - 1} others",
+            "run `hwflow synth` again",
+            where=source,
+        )
 
 
 def unlike(place: Place, source: str) -> HwflowError:
     """What is found at the place of a part of a ROM is not what was synthesized."""
-    return HwflowError(f"{source}: part '{place[1]}' of ROM '{place[0]}' must be where place and route put it, and "
-                       "other contents stand there; run `hwflow synth` again, with the tools that are installed now")
+    return HwflowError(
+        f"part '{place[1]}' of ROM '{place[0]}' must be where place and route put it, and other contents stand there",
+        "run `hwflow synth` again, with the tools that are installed now",
+        where=source,
+    )

@@ -112,8 +112,9 @@ def of_report(path: Path) -> Iterator[None]:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         what = f"it lacks the key {error}" if isinstance(error, KeyError) else f"it is another one ({error})"
         raise HwflowError(
-            f"'{path}' must be a report of nextpnr in the form that hwflow knows, and {what}; install the nextpnr that "
-            f"comes with `{REMEDY}`, delete '{path.parent}', and run `hwflow synth` again") from None
+            f"'{path}' must be a report of nextpnr in the form that hwflow knows, and {what}",
+            f"install the nextpnr that comes with `{REMEDY}`, delete '{path.parent}', and run `hwflow synth` again",
+        ) from None
 
 
 def shortened(content: Mapping[str, Any]) -> dict[str, Any]:

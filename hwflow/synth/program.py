@@ -71,8 +71,11 @@ def program(board: Board, bitstream: Path, *, flash: bool = False,
         raise HwflowError(f"the board file '{board.path}' must have the key 'programmer' for hwflow to program the "
                           f"board")
     if not bitstream.is_file():
-        raise HwflowError(f"{bitstream}: the bitstream must be there before it is put onto the board; run `hwflow "
-                          f"synth` for {board.name} first")
+        raise HwflowError(
+            "the bitstream must be there before it is put onto the board",
+            f"run `hwflow synth` for {board.name} first",
+            where=str(bitstream),
+        )
     memory = "flash" if flash or "sram" not in board.programmer.memory else "sram"
     if memory not in board.programmer.memory:
         raise HwflowError(f"the memory of {board.name} must be {' or '.join(board.programmer.memory)}, not {memory}")

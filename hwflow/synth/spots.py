@@ -90,8 +90,9 @@ def spots_of(netlist: str, family: Family, source: str) -> list[Spot]:
                               family.table_inputs(bel, wires)))
         return spots
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise HwflowError(f"{source}: must be the netlist that nextpnr wrote of a routed design; run `hwflow synth` "
-                          "again") from None
+        raise HwflowError(
+            "must be the netlist that nextpnr wrote of a routed design", "run `hwflow synth` again", where=source
+        ) from None
 
 
 def kept_spots(folder: Path, netlist: Path, family: Family) -> list[Spot]:

@@ -131,4 +131,4 @@ class Build:
             if path.name not in ("bench", "bench.v"):
                 path.unlink()
         if not os.access(self.folder / "bench", os.X_OK):
-            raise ToolFailed(f"the linker left no executable; its output is in '{self.log}'")
+            raise ToolFailed("the linker left no executable", f"its output is in '{self.log}'")

@@ -57,7 +57,9 @@ class Boundary:
         if self.lanes < 1 or self.elements_per_frame < 1 or self.elements_per_frame % self.lanes:
             raise HwflowError(
                 f"elements per frame of '{self.name}' must be a whole number of beats of {self.lanes} lanes, not "
-                f"{self.elements_per_frame}; choose a number of lanes that divides it")
+                f"{self.elements_per_frame}",
+                "choose a number of lanes that divides it",
+            )
         if not 1 <= self.shape.width <= 64:
             raise HwflowError(f"element width of '{self.name}' must be 1 to 64 bits, not {self.shape.width}")
 

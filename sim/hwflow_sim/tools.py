@@ -100,8 +100,11 @@ def libpython() -> str:
     found = find_libpython.find_libpython()
     if found is None:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        raise MissingTool(f"cocotb needs the shared library of Python {version}; install it (Debian and Ubuntu: apt "
-                          f"install libpython{version}) or use a Python built with --enable-shared")
+        raise MissingTool(
+            f"cocotb needs the shared library of Python {version}",
+            f"install it (Debian and Ubuntu: apt install libpython{version}) or use a Python built with "
+            "--enable-shared",
+        )
     return str(found)
 
 

@@ -133,8 +133,9 @@ def locked(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
         say(f"waiting for another run that uses '{folder}'")
         lock.acquire()
     except OSError as error:
-        raise HwflowError(f"the build folder '{folder}' must be writable: {error.strerror}; "
-                          "choose another one with --build") from None
+        raise HwflowError(
+            f"the build folder '{folder}' must be writable: {error.strerror}", "choose another one with --build"
+        ) from None
     try:
         sweep(folder)
         yield

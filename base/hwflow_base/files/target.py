@@ -18,16 +18,21 @@ def require_plain_target(path: Path) -> None:
     except (OSError, ValueError):
         return  # nothing is there, or writing says what is wrong
     if stat.S_ISDIR(mode):
-        raise HwflowError(f"{path}: must be the name of a file to write, not a folder; add the file's name")
+        raise HwflowError("must be the name of a file to write, not a folder", "add the file's name", where=str(path))
     if not stat.S_ISREG(mode):
-        raise HwflowError(f"{path}: must be the name of a file to write, not a pipe or a device; choose another name")
+        raise HwflowError(
+            "must be the name of a file to write, not a pipe or a device", "choose another name", where=str(path)
+        )
 
 
 def require_folder(path: Path, option: str) -> None:
     """Raise HwflowError where the folder of `path` is not there: a slip of the pen must not make folders."""
     if not path.parent.is_dir():
-        raise HwflowError(f"{path}: the folder '{path.parent}' must exist and be writable; make it, or choose another "
-                          f"place with {option}")
+        raise HwflowError(
+            f"the folder '{path.parent}' must exist and be writable",
+            f"make it, or choose another place with {option}",
+            where=str(path),
+        )
 
 
 def same_file(a: Path, b: Path) -> bool:
@@ -60,4 +65,4 @@ def create_folder(folder: Path, option: str = "--build") -> None:
         reason = f"{what} must be writable: {error.strerror}; choose another one with {option}"
         raise HwflowError(reason) from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise HwflowError(f"{what} must be writable; choose another one with {option}")
+        raise HwflowError(f"{what} must be writable", f"choose another one with {option}")

@@ -68,7 +68,7 @@ def _wanted(target: int | Mapping[str, int]) -> dict[str, int]:
             )
         if not 1 <= version <= NEWEST[domain]:
             raise ConversionError(
-                f"the version of {shown} must be 1 to {NEWEST[domain]}, not {version}; choose one that hwflow knows"
+                f"the version of {shown} must be 1 to {NEWEST[domain]}, not {version}", "choose one that hwflow knows"
             )
     return wanted
 

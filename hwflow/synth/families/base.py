@@ -223,8 +223,11 @@ class Family(ABC):
 
 def unlike_pll(source: str, what: str) -> HwflowError:
     """A routed design does not have the dividers that were synthesized."""
-    return HwflowError(f"{source}: {what} of the PLL must be what was synthesized; delete the file's folder and run "
-                       f"synth again")
+    return HwflowError(
+        f"{what} of the PLL must be what was synthesized",
+        "delete the file's folder and run synth again",
+        where=source,
+    )
 
 
 def weighted(cells: Cells, weights: Mapping[str, int]) -> dict[str, int]:

@@ -142,7 +142,7 @@ def compile_design(tools: Tools, place: Path, sources: Sequence[Path], runtime: 
         if path.name not in ("board", "board.v"):
             path.unlink()
     if not os.access(place / "board", os.X_OK):
-        raise ToolFailed(f"the linker left no executable; its output is in '{log}'")
+        raise ToolFailed("the linker left no executable", f"its output is in '{log}'")
 
 
 def compile_units(tools: Tools, units: Sequence[tuple[Path, str]], folder: Path, *, log: Path,

@@ -72,8 +72,11 @@ def read_netlist(path: Path, family: str) -> Netlist:
 
 def require_model(path: Path, name: str, kind: str, models: CellModels) -> None:
     if kind not in models.kinds:
-        raise HwflowError(f"'{path}': cell '{name}' must be one whose function is known (hwflow_sim/cells/"
-                          f"{models.verilog.name}), not {kind}; write a model of it")
+        raise HwflowError(
+            f"'{path}': cell '{name}' must be one whose function is known (hwflow_sim/cells/{models.verilog.name}), "
+            f"not {kind}",
+            "write a model of it",
+        )
 
 
 def contents_of(cell: Mapping[str, Any], models: CellModels) -> str | None:
