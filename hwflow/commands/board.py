@@ -29,9 +29,9 @@ __all__ = ["run"]
 def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
     """All rows of the data on the board, against the golden model; exit code 1 where an integer differs."""
     if request.port is None:
-        raise HwflowError(f"the board's serial port must be named with --port; {ports_text()}")
+        raise HwflowError("the board's serial port must be named with --port", ports_text())
     if request.project.data is None:
-        raise HwflowError("run must have inputs to run on; give an NPZ file with --data (docs/data-files.md)")
+        raise HwflowError("run must have inputs to run on", "give an NPZ file with --data (docs/data-files.md)")
     flow = Flow(console, request.project)
     whole = flow.dataset
     assert whole is not None, "there is data"
@@ -61,13 +61,17 @@ def opened(flow: Flow, request: RunRequest, port: str) -> OpenBoard:
     found = find_designs(build, model, board)
     if not found:
         what, which = (f" for {board}", board) if board else ("", "BOARD")
-        raise HwflowError(f"there must be a design of '{flow.project.model}'{what} below '{build}', but there is "
-                          f"none; make its bitstream with `hwflow synth {flow.project.model} --board {which}` first")
+        raise HwflowError(
+            f"there must be a design of '{flow.project.model}'{what} below '{build}', but there is none",
+            f"make its bitstream with `hwflow synth {flow.project.model} --board {which}` first",
+        )
     other = other_model(found[0][0].parent.parent, flow.project.model)
     if other is not None:
-        raise HwflowError(f"'{found[0][0]}' must hold the design of '{flow.project.model}', but is that of another "
-                          f"model of the same name, '{other}'; run `hwflow synth` for this one first, or name the "
-                          "folder of its results with --build")
+        raise HwflowError(
+            f"'{found[0][0]}' must hold the design of '{flow.project.model}', but is that of another model of the "
+            f"same name, '{other}'",
+            "run `hwflow synth` for this one first, or name the folder of its results with --build",
+        )
     design = found[0][0] if board is not None and len(found) == 1 else None
     return open_board(port, design=design, build=build, model=model, board=board, baud=request.baud, patience=patience)
 

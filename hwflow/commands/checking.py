@@ -137,7 +137,7 @@ def info(console: Console, request: InfoRequest) -> Result:
         require_plain_target(request.svg)
         require_folder(request.svg, "--svg")
         if same_file(request.svg, request.project.model):
-            raise HwflowError(f"{request.svg}: must not be the model itself; choose another name with --svg")
+            raise HwflowError("must not be the model itself", "choose another name with --svg", where=str(request.svg))
     flow = Flow(console, request.project)
     annotations = len(read(request.project.model, limits=request.project.limits).proto.graph.quantization_annotation)
     source, trial = flow.source, cache(flow.trial)

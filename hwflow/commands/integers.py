@@ -61,7 +61,7 @@ def _require_export(target: Path, request: QuantizeRequest) -> None:
                "the board": Path(request.board)}
     for what, source in sources.items():
         if source is not None and same_file(target, source):
-            raise HwflowError(f"{target}: must not be {what} itself; choose another name with --export")
+            raise HwflowError(f"must not be {what} itself", "choose another name with --export", where=str(target))
     if target.exists():
         require_apart(project.model, target, project.limits)
 
@@ -89,7 +89,7 @@ def _show_layers(console: Console, layers: list[dict[str, Any]]) -> None:
 def golden(console: Console, request: GoldenRequest) -> Result:
     """The integer model's outputs for every row of the data, what they are worth, and which layer costs most."""
     if request.project.data is None:
-        raise HwflowError("golden must have inputs to run on; give an NPZ file with --data (docs/data-files.md)")
+        raise HwflowError("golden must have inputs to run on", "give an NPZ file with --data (docs/data-files.md)")
     flow = Flow(console, request.project, request.quantization, layer_rows=request.layer_rows)
     with flow.locked():
         accuracy = flow.accuracy()

@@ -29,8 +29,10 @@ def program(console: Console, request: ProgramRequest) -> Mapping[str, Any]:
     folder = design_folder(console, request, board.name)
     bitstream = folder / "bitstream" / f"top.{FAMILIES[board.family].bitstream_suffix}"
     if bitstream.is_file() and not is_whole(bitstream.parent):
-        raise HwflowError(f"'{bitstream}' must be as `hwflow synth` left it, but it was changed or cut since; run "
-                          f"`hwflow synth` for {board.name} again")
+        raise HwflowError(
+            f"'{bitstream}' must be as `hwflow synth` left it, but it was changed or cut since",
+            f"run `hwflow synth` for {board.name} again",
+        )
     done = put(board, bitstream, flash=request.flash, progress=console.progress)
     if done.memory == "flash" and not request.flash:
         console.say(f"{board.name} takes bitstreams into its flash only")
@@ -48,7 +50,9 @@ def design_folder(console: Console, request: ProgramRequest, board: str) -> Path
     folder = found[0] if found else request.build / name / board / "synth"
     other = other_model(folder.parent.parent, request.model)
     if other is not None:
-        raise HwflowError(f"'{folder}' must hold the design of '{request.model}', but is that of another model of the "
-                          f"same name, '{other}'; run `hwflow synth {request.model} --board {board}` first, or name "
-                          "the folder of its results with --build")
+        raise HwflowError(
+            f"'{folder}' must hold the design of '{request.model}', but is that of another model of the same name, "
+            f"'{other}'",
+            f"run `hwflow synth {request.model} --board {board}` first, or name the folder of its results with --build",
+        )
     return folder

@@ -39,14 +39,14 @@ def quantize_within(console: Console, request: QuantizeRequest) -> tuple[dict[st
     given = request.quantization.settings
     if request.project.data is None:
         raise HwflowError(
-            "--accuracy-drop must have data to measure the accuracy on; give an NPZ file with --data "
-            "(docs/data-files.md)"
+            "--accuracy-drop must have data to measure the accuracy on",
+            "give an NPZ file with --data (docs/data-files.md)",
         )
     flow = Flow(console, request.project, request.quantization, HardwareOptions(board=request.board))
     folder = flow.board_folder / "precision"
     made = folder / SETTINGS
     if given is not None and same_file(made, given):
-        raise HwflowError(f"--settings must not be {made}, which --accuracy-drop writes; copy it to another place")
+        raise HwflowError(f"--settings must not be {made}, which --accuracy-drop writes", "copy it to another place")
     _ = flow.board, flow.choices
     with flow.locked():
         outcome = _search(console, flow, folder, request.accuracy_drop, request.search_evaluations)
@@ -134,8 +134,9 @@ def _chosen(outcome: Outcome) -> Point:
     best = outcome.most_accurate
     raise AnswerIsNo(
         f"no design loses at most {outcome.limit:g} {outcome.metric.unit} of {outcome.metric.name}; the best found "
-        f"loses {best.drop:.2f} (bits {bits_text(outcome.knobs, best.bits)}); allow a larger --accuracy-drop, give "
-        "more rows to calibrate with (calib_ arrays), or more --search-evaluations"
+        f"loses {best.drop:.2f} (bits {bits_text(outcome.knobs, best.bits)})",
+        "allow a larger --accuracy-drop, give more rows to calibrate with (calib_ arrays), or more "
+        "--search-evaluations",
     )
 
 

@@ -62,8 +62,9 @@ class Retrained(Flow):
         try:
             choices = settings_from_yaml(routed.settings, str(source), self.model)
         except UnknownName as error:
-            raise AnswerIsNo(f"'{self.project.model}' must have the layers of the first model: {error}; {REMEDY}"
-                             ) from None
+            raise AnswerIsNo(
+                f"'{self.project.model}' must have the layers of the first model: {error}", REMEDY
+            ) from None
         stages = {layer.name: OutputStage.THRESHOLDS if isinstance(found, Thresholds) else OutputStage.MULTIPLY
                   for layer in routed.graph.layers
                   if isinstance(found := getattr(layer, "requantize", None), Requantize | Thresholds)}
@@ -80,8 +81,9 @@ class Retrained(Flow):
         wanted, comes = not routed.settings, comes_quantized(self.model)
         if wanted != comes:
             came = {True: "quantized", False: "with real numbers"}
-            raise AnswerIsNo(f"'{self.project.model}' must come {came[wanted]}, as the first model did, not "
-                             f"{came[comes]}; {REMEDY}")
+            raise AnswerIsNo(
+                f"'{self.project.model}' must come {came[wanted]}, as the first model did, not {came[comes]}", REMEDY
+            )
         quantized = self.quantize()
         graph, problems = fitted(quantized.graph, routed.graph)
         if problems:
