@@ -14,8 +14,8 @@ from hwflow_base.errors import HwflowError
 from hwflow import golden
 from hwflow.host.design import Design, find_designs, load_design
 from hwflow.host.elements import pack, unpack
+from hwflow.host.host_link import HostLink
 from hwflow.host.identity import DesignFacts
-from hwflow.host.link import Link
 from hwflow.host.pace import Patience
 from hwflow.host.packets import Identity
 from hwflow.host.port import SerialPort
@@ -35,7 +35,7 @@ class OpenBoard:
     A context manager; one call at a time.
     """
 
-    def __init__(self, link: Link, design: Design, baud: int) -> None:
+    def __init__(self, link: HostLink, design: Design, baud: int) -> None:
         self.link = link
         self.design = design
         self.baud = baud
@@ -148,11 +148,11 @@ def open_board(port: str | BytePort, *, design: str | Path | None = None, build:
 
 
 def _connect(port: str | BytePort, rates: list[int], patience: Patience | None, clock: Clock
-             ) -> tuple[Link, Identity, int]:
+             ) -> tuple[HostLink, Identity, int]:
     """The link at the first of the rates at which a board answers, and that rate.  LinkFailed where none does."""
     failures = []
     for baud in rates:
-        link = Link(SerialPort(port, baud) if isinstance(port, str) else port, patience=patience, clock=clock)
+        link = HostLink(SerialPort(port, baud) if isinstance(port, str) else port, patience=patience, clock=clock)
         try:
             return link, link.reset(), baud
         except LinkFailed as error:

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from hwflow.host.pace import Pace, Patience
 from hwflow.host.packets import Identity, Kind, Packet, Status
-from hwflow.host.window import Arrival, Collector, Outbox, Unanswered
+from hwflow.host.sliding_window import Arrival, Collector, Outbox, Unanswered
 from hwflow.host.wire import LinkFailed, Wire
 
 __all__ = ["Progress", "Session"]

@@ -20,8 +20,8 @@ from hwflow_sim.board import LinePort, SimulatedBoard, compile_board, netlist_de
 from .. import golden
 from ..host import LinkFailed, Patience
 from ..host.elements import bytes_in, bytes_out, from_bytes, pack, to_bytes
+from ..host.host_link import HostLink
 from ..host.identity import element_bytes
-from ..host.link import Link
 from ..layers.base import LayerGraph
 from ..synth import Board
 
@@ -112,7 +112,7 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
 def talk(port: LinePort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int) -> bytes:
     """What the board behind `port` answers to `frames`.  LinkFailed where it is no board with this design."""
     stall = STALL + FRAMES_OF_PATIENCE * interval / port.cycles(1.0)
-    link = Link(port, patience=Patience(SILENCE, stall), clock=port.clock, seed=1)
+    link = HostLink(port, patience=Patience(SILENCE, stall), clock=port.clock, seed=1)
     found = link.reset()
     wanted = (identity, bytes_in(graph), bytes_out(graph))
     if (found.design, found.bytes_in, found.bytes_out) != wanted:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from hwflow_base.errors import HwflowError
 
-from hwflow.host.link import Link
+from hwflow.host.host_link import HostLink
 from hwflow.host.pace import Patience
 from hwflow.host.wire import LinkFailed
 from tests.host.board import DATA, IDENTITY, POLL, RESULT, STATUS, MemoryPort, ReferenceBoard, framed
@@ -24,18 +24,18 @@ class Talker(ReferenceBoard):
         return self.say(self, body[0], super().packet(body, whole=whole))
 
 
-def talker(say: Callable[[ReferenceBoard, int, bytes], bytes], **more) -> Link:
+def talker(say: Callable[[ReferenceBoard, int, bytes], bytes], **more) -> HostLink:
     board = Talker(lambda frame: frame[:10], 64, 10, **more)
     board.say = say
     return link_of(board)
 
 
-def link_of(board: ReferenceBoard) -> Link:
+def link_of(board: ReferenceBoard) -> HostLink:
     port = MemoryPort(board)
-    return Link(port, clock=port.clock, seed=1, patience=Patience(silence=1.0, stall=5.0))
+    return HostLink(port, clock=port.clock, seed=1, patience=Patience(silence=1.0, stall=5.0))
 
 
-def fails(link: Link, message: str, frames: int = 50) -> None:
+def fails(link: HostLink, message: str, frames: int = 50) -> None:
     with pytest.raises(LinkFailed, match=message):
         link.exchange(random.Random(1).randbytes(frames * 64))
     assert issubclass(LinkFailed, HwflowError)

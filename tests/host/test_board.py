@@ -203,7 +203,7 @@ def test_what_another_session_left_is_not_believed(quantized, design):
     frames = golden.before(quantized, rows)
     with Terminal(board_with(quantized, design)) as terminal:
         first = SerialPort(terminal.port, BAUD)
-        link = hwflow.host.open_board.Link(first)
+        link = hwflow.host.open_board.HostLink(first)
         link.reset()
         link._session.outbox.offer(bytes(32 * 9))
         link._session.send()  # nine frames go out, their results stay in the port

@@ -11,7 +11,7 @@ import pytest
 from hwflow_base.errors import HwflowError
 
 from hwflow.host import LinkFailed, Patience
-from hwflow.host.link import Link
+from hwflow.host.host_link import HostLink
 from tests.host.board import DATA, IDENTITY, POLL, RESET, RESULT, STATUS, ReferenceBoard
 from tests.host.test_link import board_of, frames_of
 
@@ -75,7 +75,7 @@ class SlowPort:
         pass
 
 
-def run_until_right(link: Link, data: bytes, expected: bytes, tries: int = 1) -> int:
+def run_until_right(link: HostLink, data: bytes, expected: bytes, tries: int = 1) -> int:
     """What comes is right or an error; how many errors came first."""
     for failures in range(tries):
         try:
@@ -92,7 +92,7 @@ def test_a_board_that_started_anew_under_many_packets(seed: int) -> None:
     """It answers each of them with an IDENTITY of its sequence, and these are late: none answers the next RESET."""
     board = board_of(64, 10, room=65535)
     port = SlowPort(board, 0.05)
-    link = Link(port, clock=port.clock, seed=seed, patience=Patience(5.0, 30.0))
+    link = HostLink(port, clock=port.clock, seed=seed, patience=Patience(5.0, 30.0))
     data, expected = frames_of(board, 400)
 
     def press(done: int, total: int) -> None:
@@ -110,7 +110,7 @@ def test_answers_to_earlier_questions_are_none(seed: int, delay: float) -> None:
     """The driver asks again and again before the first answer is there, in one session after the other."""
     board = board_of(64, 10)
     port = SlowPort(board, delay)
-    link = Link(port, clock=port.clock, seed=seed, patience=Patience(30.0, 60.0))
+    link = HostLink(port, clock=port.clock, seed=seed, patience=Patience(30.0, 60.0))
     for turn in range(4):
         data, expected = frames_of(board, 5, turn)
         assert run_until_right(link, data, expected) == 0
@@ -129,7 +129,7 @@ def test_no_question_has_a_sequence_that_was_sent_lately() -> None:
         return 1
 
     port = SlowPort(board, there=note)
-    link = Link(port, clock=port.clock, seed=1)
+    link = HostLink(port, clock=port.clock, seed=1)
     data, expected = frames_of(board, 40)
     for _ in range(30):
         assert link.exchange(data) == expected
@@ -150,7 +150,7 @@ def test_each_packet_lost_or_doubled(times: int, sizes: tuple[int, int], way: st
             board = board_of(*sizes, room=512)
             fate: Fate = lambda k, packet, hit=(first, second): times if k in hit else 1  # noqa: E731
             port = SlowPort(board, 0.002, **{way: fate})
-            link = Link(port, clock=port.clock, seed=first, patience=Patience(5.0, 30.0))
+            link = HostLink(port, clock=port.clock, seed=first, patience=Patience(5.0, 30.0))
             data, expected = frames_of(board, 280 if first > 70 else 70)
             failures = run_until_right(link, data, expected, tries=2)
             assert not (failures and times == 0), (first, second)  # what is lost is sent again
@@ -166,7 +166,7 @@ def test_many_packets_of_a_kind_are_lost(kinds: tuple[int, ...], every: int) -> 
 
     board = board_of(100, 130, room=512, window=4)
     port = SlowPort(board, 0.003, fate, fate)
-    link = Link(port, clock=port.clock, seed=every, patience=Patience(20.0, 60.0))
+    link = HostLink(port, clock=port.clock, seed=every, patience=Patience(20.0, 60.0))
     for seed in range(2):
         data, expected = frames_of(board, 150, seed)
         run_until_right(link, data, expected, tries=5)  # where four questions in a row are lost, it gives up
@@ -179,6 +179,6 @@ def test_answers_to_resets_are_lost(lost: int) -> None:
     board = board_of(64, 10)
     port = SlowPort(board, 0.01, lambda k, packet: 1 + (kind_of(packet) == RESET and lost == 0),
                     lambda k, packet: int(kind_of(packet) != IDENTITY or next(gone, None) is None))
-    link = Link(port, clock=port.clock, seed=lost, patience=Patience(10.0, 30.0))
+    link = HostLink(port, clock=port.clock, seed=lost, patience=Patience(10.0, 30.0))
     data, expected = frames_of(board, 9)
     assert run_until_right(link, data, expected, tries=2) <= (lost == 0)

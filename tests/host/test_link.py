@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hwflow.host.link import Link
+from hwflow.host.host_link import HostLink
 from hwflow.host.wire import LinkFailed
 from tests.host.board import DATA, Line, MemoryPort, ReferenceBoard
 
@@ -27,9 +27,9 @@ def frames_of(board: ReferenceBoard, count: int, seed: int = 0) -> tuple[bytes, 
     return data, b"".join(map(board.network, parts))
 
 
-def link_to(board: ReferenceBoard, there: Line | None = None, back: Line | None = None, **more) -> Link:
+def link_to(board: ReferenceBoard, there: Line | None = None, back: Line | None = None, **more) -> HostLink:
     port = MemoryPort(board, there, back, **more)
-    return Link(port, clock=port.clock, seed=1)
+    return HostLink(port, clock=port.clock, seed=1)
 
 
 @pytest.mark.parametrize("sizes", [(64, 10), (1, 1), (3072, 10), (127, 129), (128, 128), (129, 500), (7, 1000)])

@@ -9,7 +9,7 @@ from hwflow_rtl.vendor import Generic, Technology, Timing
 from hwflow_sim.board import LinePort, SimulatedBoard
 
 from hwflow.host import Patience
-from hwflow.host.link import Link
+from hwflow.host.host_link import HostLink
 from tests.synth.small_core import SmallCore
 
 IDENTITY = b"small.01"
@@ -42,8 +42,8 @@ def noise(count: int, seed: int = 3) -> bytes:
     return np.random.default_rng(seed).integers(0, 256, count, dtype=np.uint8).tobytes()
 
 
-def linked(board: SimulatedBoard, patience: Patience | None = None) -> Link:
+def linked(board: SimulatedBoard, patience: Patience | None = None) -> HostLink:
     """The host's end of the link to a board that has started."""
     port = LinePort(board)
     board.wait(b"", 10_000)
-    return Link(port, patience=patience or Patience(0.4, 1.0), clock=port.clock, seed=1)
+    return HostLink(port, patience=patience or Patience(0.4, 1.0), clock=port.clock, seed=1)

@@ -9,7 +9,7 @@ from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_sim.board import BoardDesign, CompiledBoard, SimulatedBoard, compile_board, rtl_design
 
 from hwflow.host import LinkFailed, Patience
-from hwflow.host.link import Link
+from hwflow.host.host_link import HostLink
 from hwflow.host.port import SerialPort
 from tests.sim.small_board import DIVIDER, IDENTITY, answers, linked, noise, small_top
 
@@ -110,7 +110,7 @@ def test_a_driver_talks_to_the_terminal(small: CompiledBoard) -> None:
         board.wait(b"", 10_000)
         port = SerialPort(board.pty(), 115200)
         try:
-            link = Link(port, patience=Patience(20.0, 20.0))
+            link = HostLink(port, patience=Patience(20.0, 20.0))
             assert link.reset().design == IDENTITY
             data = noise(200)
             assert link.exchange(data) == answers(data)

@@ -17,7 +17,7 @@ from ..vendor.fitted import fitted
 from .clocking import Clocking
 from .core_crossing import CoreCrossing
 from .frame_bytes import End, Ends, FrameBytes
-from .link import HostLink
+from .host_link import HostLink
 from .uart import UartReceiver, UartTransmitter
 
 __all__ = ["BoardTop", "End", "Ends"]

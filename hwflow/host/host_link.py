@@ -16,10 +16,10 @@ from hwflow.host.packets import Identity
 from hwflow.host.session import Progress, Session
 from hwflow.host.wire import BytePort, LinkFailed, Statistics, Wire
 
-__all__ = ["Link"]
+__all__ = ["HostLink"]
 
 
-class Link:
+class HostLink:
     """The board on `port`.  Its line belongs to this object until `close`.
 
     An exception out of `exchange`, also an interrupt, leaves frames half-way: the next call starts the board anew.
