@@ -11,7 +11,7 @@ import pytest
 from hwflow import hls
 from hwflow.flow import budget_of
 from hwflow.host.identity import IDENTITY_FILE, DesignFacts, identity
-from hwflow.layers.forms import with_room
+from hwflow.layers.room import with_room
 from hwflow.quantize import quantize
 from hwflow.synth import load_board
 from hwflow.synth.design import Design, finish_design
