@@ -1,4 +1,4 @@
-"""An ONNX implementation whose runtime is hardware.
+"""Turn ONNX models into FPGA hardware.
 
     import hwflow
 
@@ -11,9 +11,10 @@
 
 Arrays are numpy arrays, everything else is a frozen dataclass.  Failures are `hwflow.HwflowError`.
 
-Rows are a Dataset of `read_data`, a dictionary of arrays with the names that a data file has (docs/data-files.md), or
-the array of the only input: `hwflow.run_golden(quantized, {"left": a, "right": b})["sum"]`.  An array is
-[rows, *shape of the input], whose batch of 1 may be left out, in a type whose values fit that of the input.
+Every function that takes rows of data takes them in one of three forms: a Dataset from `read_data`; a dictionary of
+arrays with the names of a data file (docs/data-files.md), as in `hwflow.run_golden(quantized, {"left": a, "right": b})`;
+or, for a model with one input, its array.  An array has the shape [rows, *shape of the input].  A batch dimension of 1
+may be left out.  Its values must fit the element type of the input.
 
 `hwflow.onnx` reads, checks and evaluates ONNX models, `hwflow.host` talks to a board, `hwflow.backend` is ONNX's
 Backend interface.
@@ -56,7 +57,7 @@ PACKAGES = ("backend", "host", "onnx")
 
 
 def __getattr__(name: str) -> Any:
-    """What is imported when it is first used, so that `import hwflow.onnx` alone stays quick."""
+    """Import a public name when it is first used, so that `import hwflow.onnx` alone is fast."""
     if name == "__version__":
         from importlib.metadata import version
 
@@ -72,5 +73,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The interface, for `help` and for what completes names."""
+    """The public names, for `help` and for completion."""
     return sorted({*(name for name in globals() if name.startswith("__")), *__all__, "__version__"})

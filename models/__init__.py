@@ -1,6 +1,6 @@
 """Example models that the project trains itself, and their test data.
 
-`hwflow_models.PATH / "digits_cnn.onnx"` is the example that commands use where the user names no model.
+`hwflow_models.PATH / "digits_cnn.onnx"` is the example that commands use if the user names no model.
 """
 
 from pathlib import Path

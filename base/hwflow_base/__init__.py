@@ -1,1 +1,1 @@
-"""What `hwflow` and `hwflow_sim` share and what knows nothing of either: errors, files, short forms of objects."""
+"""The parts that `hwflow` and `hwflow_sim` share: errors, files, short forms of objects.  Imports neither of the two."""

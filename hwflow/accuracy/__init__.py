@@ -1,4 +1,4 @@
-"""How good the integer model is: against labels and expected values, against the float model, and layer by layer."""
+"""Accuracy of the integer model: against labels or expected outputs, against the float model, and layer by layer."""
 
 from __future__ import annotations
 

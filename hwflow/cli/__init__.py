@@ -1,5 +1,8 @@
-"""The command line: `entry` is the way in and out, `words` has the commands, `options` what they share, `help` the
-sections of their help, `interrupts` Ctrl-C and SIGTERM.  `hwflow.commands` does the work."""
+"""The command line.
+
+`entry` has the entry point and the exit codes, `words` the commands, `options` their shared options, `help` the sections
+of their help, `interrupts` the handling of Ctrl-C and SIGTERM.  `hwflow.commands` does the work.
+"""
 
 from .entry import explain, main
 

@@ -1,4 +1,4 @@
-"""What each command of the command line does.  A command prints for people and returns the same facts as plain data.
+"""One function for each command of the command line.  It prints for people and returns the same facts as plain data.
 
 A result with "exit_code" sets the exit code of the process.
 """

@@ -1,1 +1,1 @@
-"""Rows of data: files, arrays, and what they say of a model's inputs."""
+"""Rows of data: data files, arrays, and the input shapes that follow from them."""

@@ -1,4 +1,8 @@
-"""The high-level synthesis backend: an integer graph becomes a plan, and a plan becomes an Amaranth core."""
+"""The high-level synthesis backend.
+
+It takes an integer graph and a device, chooses the folding of every stage and the depth of every queue (the plan), and
+makes an Amaranth core of graph and plan.
+"""
 
 from .current import require_current
 from .links import LinkPlan

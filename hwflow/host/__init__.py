@@ -1,11 +1,12 @@
-"""The host's side of a model on a board.
+"""The driver of a board that runs a model.
 
     import hwflow.host
 
     with hwflow.host.open("/dev/ttyUSB0") as board:
         scores = board.run(images)["scores"]
 
-What `run` gives is what the golden model gives, or an exception: nothing that the line damaged is ever used.
+`run` gives the same results as the golden model, or raises an exception.  It never uses bytes that the serial line
+damaged.
 """
 
 from hwflow.host.open_board import OpenBoard

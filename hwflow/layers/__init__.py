@@ -1,4 +1,4 @@
-"""The kinds of integer layers.  A new kind is one file of this folder and one entry of `KINDS`."""
+"""The kinds of integer layers.  To add a kind, write one file in this folder and add one entry to `KINDS`."""
 
 from __future__ import annotations
 

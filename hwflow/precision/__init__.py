@@ -1,7 +1,8 @@
-"""Mixed precision: the widths of weights and activations, layer by layer, of the cheapest design that keeps the
-accuracy.
+"""Mixed precision: a search for the cheapest design that keeps the accuracy.
 
-    knobs (what can be narrower) -> evaluate (cost, noise, accuracy of a design) -> search -> proof -> frontier
+It chooses the widths of weights and activations layer by layer:
+
+    knobs (widths that can be reduced) -> evaluate (cost, noise, accuracy of a design) -> search -> prove -> frontier
 """
 
 from __future__ import annotations

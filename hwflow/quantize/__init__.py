@@ -1,7 +1,7 @@
-"""From an ONNX model to integers: the layer graph for the hardware, and what the host computes around it.
+"""Quantization: from an ONNX model to an integer layer graph for the hardware, and the programs that the host runs.
 
-The result, `Quantized`, and its files are imported at once.  What makes it is imported when it is first used, because
-the driver of a board needs the result alone.
+The package imports the result, `Quantized`, and its files at once.  It imports the functions that make a result when
+they are first used, because the driver of a board needs only the result.
 """
 
 from __future__ import annotations

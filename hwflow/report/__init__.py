@@ -1,1 +1,1 @@
-"""What people see: the console, tables."""
+"""The output for people: the console, tables, one module for each report."""

@@ -1,1 +1,1 @@
-"""A retrained model in a routed design: what the design was made of, and its new contents."""
+"""New weights for a routed design: what the design was made of, and its new contents."""

@@ -1,4 +1,4 @@
-"""Synthesis, place and route: a core and a board in, a bitstream and its report out."""
+"""Synthesis, place and route: from a core and a board to a bitstream and its report."""
 
 from .boards import Board, list_boards, load_board
 from .flow import synthesize

@@ -1,1 +1,1 @@
-"""Amaranth units of hwflow.  Imports amaranth and numpy only."""
+"""The hardware of hwflow: Amaranth components (units), each with a numpy model.  Imports only amaranth and numpy."""

@@ -1,8 +1,8 @@
-"""Compile an Amaranth core with Verilator, play frames through it from cocotb, compare every stage boundary.
+"""Simulation of a core: Verilator compiles it, cocotb plays frames through it, numpy compares every stage.
 
-`compile()` turns a core (`hwflow_rtl.core.Core`) into a cached executable; `run()` plays frames through it, with random
-stalls where asked, and compares the beats at the output of every stage, and at every output of the core, with arrays
-of integers, by equality.  A run that stands still says which link is full or empty since when, and who blocks whom.
+`compile()` turns a core (`hwflow_rtl.core.Core`) into a cached executable.  `run()` plays frames through it, on request
+with random stalls.  It compares the beats at the output of every stage and of the core with the expected integers, by
+equality.  If a run deadlocks, its result says which links are full or empty since which cycle, and which stage blocks.
 """
 
 from .compile import Simulation, compile

@@ -1,1 +1,1 @@
-"""Files that users name, folders that results go to, and the cache of steps."""
+"""Reading the files that users name, creating the folders for results, and the cache of steps."""

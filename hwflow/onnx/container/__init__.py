@@ -1,1 +1,1 @@
-"""ONNX files: protobuf messages, weights that stay in their file, text, external data, operator set documents."""
+"""ONNX files: protobuf messages, memory-mapped weights, text format, external data, operator set documents."""

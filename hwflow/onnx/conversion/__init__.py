@@ -1,7 +1,7 @@
-"""How another operator set writes the same model: `convert_opset`.
+"""Conversion of a model to another operator set: `convert_opset`.
 
-`table` says for every operator what leads from each of its versions to the next and to the one before.  Most of it is
-data (`same`); what changes the form of a node is a function in the file of its family.
+`table` has for each version of every operator the step to the next version and to the one before.  Most steps are data
+(`same`).  A step that rewrites a node is a function in the file of its operator family.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Types of all values of a model whose sizes may be open: `infer_types`.
+"""Types of all values of a model, also with symbolic sizes: `infer_types`.
 
-Sizes are carried as what they are at several trial assignments of numbers to the symbols (`worlds`), so that the rules
-of operators stay functions of integer shapes.
+Each shape rule is evaluated several times, each time with other numbers for the symbols (`worlds`).  So the rules of
+operators are functions of integer shapes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The operators that hwflow evaluates: one file per family, all of them in one table.
 
-The families are imported when the first operator is looked up: who only reads or writes files does not wait for them.
+The families are imported at the first look-up of an operator, so reading and writing files is fast.
 """
 
 from __future__ import annotations
@@ -44,6 +44,6 @@ def __getattr__(name: str) -> Table:
 
 
 def find_operator(domain: str, op_type: str, opset: int) -> Operator | None:
-    """The version of an operator that a model with this operator set means; None where there is none."""
+    """The version of an operator in this operator set; None if it has none."""
     versions = [v for v in _operators().get((domain, op_type), ()) if v.since <= opset]
     return versions[-1] if versions else None

@@ -1,1 +1,1 @@
-"""Rewriting of models: inlining of functions, passes that keep the meaning, fresh names."""
+"""Rewriting of models without change of their meaning: inlining of functions, passes, fresh names."""

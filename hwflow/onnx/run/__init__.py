@@ -1,1 +1,1 @@
-"""Evaluation: models prepared once as programs, functions, feeds, training."""
+"""Evaluation of models: programs (prepared once, run often), functions, feeds, training."""

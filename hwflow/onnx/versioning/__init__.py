@@ -1,1 +1,1 @@
-"""Versions: ONNX's releases, semantic versions of models, and what a change must bump."""
+"""Versions: ONNX's releases, semantic versions of models, and the part of a version that a change must increase."""

@@ -1,1 +1,1 @@
-"""Which ranges of reals the integers of a float model's tensors cover, measured on data."""
+"""Calibration: the range of each tensor of a float model, measured on data, and the scale of its integers."""

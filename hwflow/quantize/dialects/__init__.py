@@ -1,1 +1,1 @@
-"""Other ways to write a quantized model (QOperator, QONNX), rewritten as a QDQ model of the same meaning."""
+"""Passes that rewrite other forms of quantized models (QOperator, QONNX) as QDQ models with the same meaning."""

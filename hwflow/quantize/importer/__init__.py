@@ -1,1 +1,1 @@
-"""The importer: a QDQ model in, integer layers and host programs out."""
+"""The importer: it turns a QDQ model into integer layers and host programs."""

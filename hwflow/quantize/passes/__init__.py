@@ -1,1 +1,1 @@
-"""Passes from an ONNX model to one of the same meaning that the rest of the quantizer reads."""
+"""Passes that rewrite an ONNX model, without change of its meaning, into the form that the importer reads."""

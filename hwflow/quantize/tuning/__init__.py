@@ -1,1 +1,1 @@
-"""Changes to a float model's weights and biases that make it lose less when it becomes integer."""
+"""Changes to the weights and biases of a float model that reduce its loss of accuracy by quantization."""

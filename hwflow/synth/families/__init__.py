@@ -1,4 +1,4 @@
-"""The FPGA families that a board can name: everything that differs from family to family is in a folder of its own.
+"""The FPGA families of the boards.  Each has a folder with everything that differs from other families.
 
 A family has a `Technology` for the gateware (`hwflow_rtl.vendor`), a `Family` for synthesis (a folder here) and models
 of its cells for simulation (`hwflow_sim/cells`).  docs/add-a-family.md shows how one is added.

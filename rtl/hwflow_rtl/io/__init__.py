@@ -1,4 +1,4 @@
-"""What connects a core to the pins of a board."""
+"""The hardware between a core and the pins of a board: clocks, serial line, host link, AXI4-Stream ports."""
 
 from .axi_stream import AxiStreamTop
 from .board_top import BoardTop

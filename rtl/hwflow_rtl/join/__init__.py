@@ -1,1 +1,1 @@
-"""Stages with several inputs: sums, products and concatenations of streams."""
+"""Stages with several inputs: sums and products of streams, element by element, and concatenation."""

@@ -1,1 +1,1 @@
-"""Products and constant factors: in multiplier blocks, or in tables and carry chains."""
+"""Multipliers, of two operands or by a constant: in multiplier blocks, or in logic (tables and carry chains)."""

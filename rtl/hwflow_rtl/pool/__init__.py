@@ -1,1 +1,1 @@
-"""Pooling, with a line buffer or with partial results."""
+"""Pooling: with a line buffer, or, for windows that do not overlap, with partial results."""

@@ -1,1 +1,1 @@
-"""Words of a frame in another order: slices, pads, repeats, transposes."""
+"""Stages that change the order of the words of a frame: slices, pads, repeats, transposes."""

@@ -1,1 +1,1 @@
-"""From an exact sum to a quantized element: multiplication and shift, or thresholds."""
+"""From a wide, exact sum to a narrow element: by multiplication, rounding and clamp, or by thresholds."""

@@ -1,1 +1,1 @@
-"""Streams between units: links, queues, forks, gearboxes, and when beats move."""
+"""Streams between units: connections, queues (FIFOs), forks, gearboxes, and the cycles in which beats move."""

@@ -1,4 +1,4 @@
-"""One `Technology` for each FPGA family, and the generic one for simulation."""
+"""Multipliers, memories and PLLs: one `Technology` for each FPGA family, and a generic one for simulation."""
 
 from .base import Resources, Technology, Timing, price
 from .ecp5 import ECP5

@@ -1,1 +1,1 @@
-"""Line buffers: the window that slides over a frame, its schedule and its addresses."""
+"""The sliding window over a frame: its line buffer, its schedule and its addresses."""

@@ -1,4 +1,4 @@
-"""What the cells of a netlist do, family by family: Verilog models, and how block RAMs hold their contents."""
+"""Verilog models of the cells of a netlist, for each family, and the parameters with the contents of block RAMs."""
 
 from __future__ import annotations
 

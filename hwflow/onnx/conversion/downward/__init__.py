@@ -1,7 +1,7 @@
 """The steps down: from each version of an operator to the one before.
 
-What is not listed here stays as it is where the older version can say it (`narrow`), and is refused below the first
-version of its operator.
+A version that is not listed here is kept if the older version can express the node (`narrow`).  Below the first version of
+its operator, a node is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["downward_step"]
 
 
 def _joined(*parts: Steps) -> dict[str, dict[int, Step]]:
-    """One table by operator.  No step stands in two parts."""
+    """One table by operator.  No step is in two parts."""
     table: dict[str, dict[int, Step]] = {}
     for part in parts:
         for name, versions in part.items():
@@ -35,7 +35,7 @@ _STEPS: Mapping[str, Mapping[str, Mapping[int, Step]]] = {
 
 
 def downward_step(schema: Schema) -> Step:
-    """What leads from a version of an operator to the one before."""
+    """The step from a version of an operator to the one before."""
     special = _STEPS[schema.domain].get(schema.name, {}).get(schema.since)
     if special is not None:
         return special
