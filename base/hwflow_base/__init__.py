@@ -1,1 +1,1 @@
-"""The parts that `hwflow` and `hwflow_sim` share: errors, files, short forms of objects.  Imports neither of the two."""
+"""The parts that `hwflow` and `hwflow_sim` share: errors, files, short forms of objects.  Imports neither of them."""

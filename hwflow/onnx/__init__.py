@@ -5,8 +5,8 @@
     model = hwflow.onnx.simplify(hwflow.onnx.infer(model))
     outputs = hwflow.onnx.evaluate(model, {"input": x})
 
-`infer` finds static shapes and refuses a model without them; `infer_types` also handles symbolic sizes.  `extract` cuts a
-part out of a model.  `hwflow.onnx.build` makes models in code.
+`infer` finds static shapes and refuses a model without them; `infer_types` also handles symbolic sizes.  `extract` cuts
+a part out of a model.  `hwflow.onnx.build` makes models in code.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Convolution and dense layers: an array of multipliers with its weights, which takes one word of activations a cycle."""
+"""Convolution and dense layers: an array of multipliers with its weights; it takes one word of activations a cycle."""

@@ -1,4 +1,4 @@
-"""A fast simulation of a whole board with its serial line, for the tests of the driver and for the proof of a netlist."""
+"""A fast simulation of a whole board with its serial line, for tests of the driver and for the proof of a netlist."""
 
 from .build import BoardDesign, CompiledBoard, compile_board, netlist_design, rtl_design
 from .netlist import Netlist, read_netlist

@@ -1,7 +1,7 @@
 """The steps down: from each version of an operator to the one before.
 
-A version that is not listed here is kept if the older version can express the node (`narrow`).  Below the first version of
-its operator, a node is refused.
+A version that is not listed here is kept if the older version can express the node (`narrow`).  Below the first version
+of its operator, a node is refused.
 """
 
 from __future__ import annotations
