@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.lib.wiring import Component
-from hwflow_rtl.window.window import Window
+from hwflow_rtl.window.line_buffer import LineBuffer
 
 from hwflow import hls
 from hwflow.cli.options import input_shape
@@ -35,7 +35,7 @@ def components(thing: Any) -> Iterator[Component]:
 
 def line_buffer_bytes(core: Component) -> int:
     """What the rings of all windows hold."""
-    rings = {id(part): part for part in components(core) if isinstance(part, Window)}
+    rings = {id(part): part for part in components(core) if isinstance(part, LineBuffer)}
     return sum(-(-ring.depth * ring.lanes * ring.element.width // 8) for ring in rings.values())
 
 

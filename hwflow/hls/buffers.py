@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwflow_rtl.vendor import Technology
-from hwflow_rtl.window.window import Window
+from hwflow_rtl.window.line_buffer import LineBuffer
 
 from ..layers.base import LayerGraph
 from .lower import lower
@@ -17,6 +17,6 @@ def ring_bytes(graph: LayerGraph, plan: Plan, technology: Technology) -> tuple[i
     found: list[int | None] = []
     for _, stage in lower(graph, plan, technology).stages:
         window = getattr(stage, "window", None)
-        bits = window.depth * window.lanes * window.element.width if isinstance(window, Window) else None
+        bits = window.depth * window.lanes * window.element.width if isinstance(window, LineBuffer) else None
         found.append(None if bits is None else -(-bits // 8))
     return tuple(found)

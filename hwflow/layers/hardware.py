@@ -19,7 +19,7 @@ from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import MOST_LEVELS, ThresholderConstants
 from hwflow_rtl.vendor import ECP5, Resources, Technology
 from hwflow_rtl.vendor import price as cells
-from hwflow_rtl.window.window import WindowShape
+from hwflow_rtl.window.shape import WindowShape
 
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Rescale, RoomyRequantize, RoomyThresholds, Thresholds

@@ -15,7 +15,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import FAMILIES, Resources, Technology
-from hwflow_rtl.window.window import WindowShape
+from hwflow_rtl.window.shape import WindowShape
 
 from hwflow.layers.base import Folding, Schedule, divisors
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor

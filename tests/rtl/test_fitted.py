@@ -35,6 +35,6 @@ def test_each_product_is_rounded_down() -> None:
 
 
 def test_quantities_must_be_those_of_the_fit() -> None:
-    message = "quantities of Window must be address_bits, counter_bits, is_wide, masked_taps, taps, not bits, taps"
+    message = "quantities of LineBuffer must be address_bits, counter_bits, is_wide, masked_taps, taps, not bits, taps"
     with pytest.raises(ValueError, match=re.escape(message)):
-        fits()["Window"].resources(bits=3, taps=9)
+        fits()["LineBuffer"].resources(bits=3, taps=9)

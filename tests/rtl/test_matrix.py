@@ -13,7 +13,7 @@ from hwflow_rtl.vendor.ecp5 import ECP5
 from hwflow_rtl.vendor.generic import Generic
 from hwflow_rtl.vendor.gowin import Gowin
 from hwflow_rtl.vendor.ice40 import ICE40
-from hwflow_rtl.window.window import WindowShape
+from hwflow_rtl.window.shape import WindowShape
 
 from tests.rtl.harness import simulate
 

@@ -10,7 +10,7 @@ from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyl
 from hwflow_rtl.rescale.rescaler import Order
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
 from hwflow_rtl.vendor import ECP5, Generic, Timing
-from hwflow_rtl.window.window import WindowShape
+from hwflow_rtl.window.shape import WindowShape
 
 from tests.rtl.harness import simulate
 

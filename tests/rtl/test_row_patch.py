@@ -3,7 +3,7 @@ import pytest
 from amaranth.hdl import signed
 from hwflow_rtl.matrix.row_patch import RowPatch
 from hwflow_rtl.vendor import ECP5, Generic, Technology, Timing
-from hwflow_rtl.window.window import WindowShape
+from hwflow_rtl.window.shape import WindowShape
 
 from tests.rtl.harness import simulate
 

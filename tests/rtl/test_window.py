@@ -6,7 +6,8 @@ from amaranth.lib.wiring import In, Out
 from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.generic import Generic
-from hwflow_rtl.window.window import Window, WindowShape
+from hwflow_rtl.window.line_buffer import LineBuffer
+from hwflow_rtl.window.shape import WindowShape
 
 from tests.rtl.harness import simulate, staller
 
@@ -49,7 +50,7 @@ LANES = 2
 class Recorder(wiring.Component):
     """A window whose beats are a stream that never waits."""
 
-    def __init__(self, window: Window):
+    def __init__(self, window: LineBuffer):
         self.window = window
         self.lanes = window.lanes
         super().__init__({
@@ -89,7 +90,7 @@ def naive(shape: WindowShape, frames: np.ndarray, pad_value: int) -> np.ndarray:
     return np.concatenate(words).reshape(-1, LANES)
 
 
-def play(window: Window, frames: np.ndarray, *, stall_in: float = 0.0, stall_credit: float = 0.0, seed: int = 0):
+def play(window: LineBuffer, frames: np.ndarray, *, stall_in: float = 0.0, stall_credit: float = 0.0, seed: int = 0):
     """Beats, their flags (valid, first, last), and the cycles of `start`, `busy`, and of the beats."""
     recorder = Recorder(window)
     shape, count = window.shape, len(frames)
@@ -121,7 +122,7 @@ def play(window: Window, frames: np.ndarray, *, stall_in: float = 0.0, stall_cre
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_model_is_the_definition(shape):
     frames = frames_of(shape, 2)
-    window = Window(shape=shape, element=signed(8), lanes=LANES, pad_value=-3, technology=Generic())
+    window = LineBuffer(shape=shape, element=signed(8), lanes=LANES, pad_value=-3, technology=Generic())
     assert np.array_equal(window.model(frames).reshape(-1, LANES), naive(shape, frames, -3))
 
 
@@ -130,8 +131,8 @@ def test_model_is_the_definition(shape):
 def test_plays_every_beat_at_full_pace(name, ram):
     shape = SHAPES[name]
     frames = frames_of(shape, 4)
-    window = Window(shape=shape, element=signed(8), lanes=LANES, pad_value=-3,
-                    technology=Generic(timing=Timing(multiply=3, ram=ram)))
+    window = LineBuffer(shape=shape, element=signed(8), lanes=LANES, pad_value=-3,
+                        technology=Generic(timing=Timing(multiply=3, ram=ram)))
     trace, flags, starts, busy = play(window, frames)
     assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
     assert len(starts) == 4 * shape.blocks
@@ -157,7 +158,7 @@ WAITS = [(name, 0.3, 0.3) for name in SHAPES] + [
 def test_waits_for_data_and_credit(name, stall_in, stall_credit):
     shape = SHAPES[name]
     frames = frames_of(shape, 1 if stall_in > 0.9 else 2, low=0, high=256)
-    window = Window(shape=shape, element=unsigned(8), lanes=LANES, pad_value=200, technology=Generic())
+    window = LineBuffer(shape=shape, element=unsigned(8), lanes=LANES, pad_value=200, technology=Generic())
     trace, _, starts, _ = play(window, frames, stall_in=stall_in, stall_credit=stall_credit, seed=7)
     assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
     assert len(starts) == len(frames) * shape.blocks
@@ -168,7 +169,8 @@ def test_waits_for_data_and_credit(name, stall_in, stall_credit):
 def test_keeps_starts_apart(name, interval):
     shape = SHAPES[name]
     frames = frames_of(shape, 4)
-    window = Window(shape=shape, element=signed(8), lanes=LANES, pad_value=0, technology=Generic(), interval=interval)
+    window = LineBuffer(shape=shape, element=signed(8), lanes=LANES, pad_value=0, technology=Generic(),
+                        interval=interval)
     trace, _, starts, _ = play(window, frames)
     assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
     assert np.diff(starts).min() == max(interval, shape.beats)
@@ -177,9 +179,9 @@ def test_keeps_starts_apart(name, interval):
 
 def test_model_cost_uses_the_ring():
     shape = WindowShape(height=16, width=16, words=4, kernel=(3, 3), pads=(1, 1, 1, 1), tiles_per_group=4)
-    window = Window(shape=shape, element=signed(8), lanes=8, pad_value=0, technology=Generic())
+    window = LineBuffer(shape=shape, element=signed(8), lanes=8, pad_value=0, technology=Generic())
     assert window.depth == 256
-    assert Window.cost(shape=shape, width=64, technology=Generic()).ram == 1
+    assert LineBuffer.cost(shape=shape, width=64, technology=Generic()).ram == 1
 
 
 @pytest.mark.parametrize(("change", "message"), [
@@ -194,5 +196,5 @@ def test_refuses_shapes(change, message):
 
 
 def test_refuses_pad_value():
-    with pytest.raises(ValueError, match=r"pad_value of a Window must be in range\(-128, 128\), not 128"):
-        Window(shape=SHAPES["dense"], element=signed(8), lanes=1, pad_value=128, technology=Generic())
+    with pytest.raises(ValueError, match=r"pad_value of a LineBuffer must be in range\(-128, 128\), not 128"):
+        LineBuffer(shape=SHAPES["dense"], element=signed(8), lanes=1, pad_value=128, technology=Generic())

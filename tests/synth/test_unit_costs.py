@@ -27,7 +27,7 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
                     for width in (4, 8, 16, 40) for depth in (2, 3, 4, 7, 12, 30, 60)),
     "gearboxes": tuple({"unit": "Gearbox", "width": 8, "lanes_in": lanes_in, "lanes_out": lanes_out}
                        for lanes_in, lanes_out in ((1, 2), (1, 4), (2, 4), (1, 8), (2, 1), (4, 1), (4, 2), (8, 1))),
-    "windows": tuple({"unit": "Window", **asdict(shape)} for shape in test_window.SHAPES.values()),
+    "windows": tuple({"unit": "LineBuffer", **asdict(shape)} for shape in test_window.SHAPES.values()),
     "pools": tuple({"unit": "FoldMaxPoolStage", "size": size, "words": words, "kernel": kernel, "lanes": lanes}
                    for size, words, kernel, lanes in ((8, 8, 2, 1), (16, 4, 2, 4), (12, 16, 3, 1), (32, 8, 2, 1),
                                                       (14, 2, 7, 2), (4, 16, 2, 1))),

@@ -21,7 +21,8 @@ from hwflow_rtl.stream.paired_queue import PairedQueue
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.word_join import WordJoin
 from hwflow_rtl.vendor import Resources, Technology
-from hwflow_rtl.window.window import Window, WindowShape
+from hwflow_rtl.window.line_buffer import LineBuffer
+from hwflow_rtl.window.shape import WindowShape
 
 __all__ = ["MAKERS", "Sample", "key_of", "sample_of"]
 
@@ -80,8 +81,9 @@ def window(technology: Technology, height: int, width: int, words: int, kernel: 
            groups: int = 1, tiles_per_group: int = 1, bits: int = 8, lanes: int = 2) -> Sample:
     shape = WindowShape(height=height, width=width, words=words, kernel=tuple(kernel), stride=tuple(stride),
                         dilation=tuple(dilation), pads=tuple(pads), groups=groups, tiles_per_group=tiles_per_group)
-    return Sample(lambda: Window(shape=shape, element=signed(bits), lanes=lanes, pad_value=-3, technology=technology),
-                  lambda: Window.cost(shape=shape, width=lanes * bits, technology=technology))
+    return Sample(lambda: LineBuffer(shape=shape, element=signed(bits), lanes=lanes, pad_value=-3,
+                                     technology=technology),
+                  lambda: LineBuffer.cost(shape=shape, width=lanes * bits, technology=technology))
 
 
 def row_patch(technology: Technology, width: int, words: int, kernel: int, stride: int = 1, dilation: int = 1,
@@ -101,7 +103,7 @@ def fold_max_pool(technology: Technology, size: int, words: int, kernel: int, la
 
 MAKERS: Mapping[str, Callable[..., Sample]] = {
     "Queue": queue, "CreditCounter": credit_counter, "Gearbox": gearbox, "Fork": fork, "DeepQueue": deep_queue,
-    "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "Window": window, "RowPatch": row_patch,
+    "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "LineBuffer": window, "RowPatch": row_patch,
     "FoldMaxPoolStage": fold_max_pool}
 
 

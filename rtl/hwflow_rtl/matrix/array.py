@@ -41,7 +41,7 @@ def weight_words(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDAr
 
 
 class MatrixArray(wiring.Component):
-    """Takes the beats of a `Window`, gives the sums of its blocks, `out_lanes` channels at a time.
+    """Takes the beats of a `LineBuffer`, gives the sums of its blocks, `out_lanes` channels at a time.
 
     Ports
     -----

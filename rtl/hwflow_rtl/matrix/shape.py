@@ -17,7 +17,7 @@ from amaranth.hdl import Shape, signed
 from ..multiply.products import TABLE_INPUTS, MultiplierStyle, Operand, ProductShape
 from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
-from ..window.window import WindowShape
+from ..window.shape import WindowShape
 from .row_patch import RowPatch
 from .weights import ROMS, WeightSource
 
@@ -181,7 +181,7 @@ class MatrixShape:
 
     @cached_property
     def played(self) -> WindowShape:
-        """What the stage's `Window` walks over: with a patch, columns are taken care of before it."""
+        """What the stage's `LineBuffer` walks over: with a patch, columns are taken care of before it."""
         shape = self.window
         if not self.patch:
             return shape

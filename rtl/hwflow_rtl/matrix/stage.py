@@ -1,6 +1,6 @@
 """The matrix stage: convolution, depthwise or grouped or not, and dense layers, at one word of activations a cycle.
 
-    i ─▶ [WordJoin] ─▶ [RowPatch] ─▶ Window ─▶ MatrixArray ─▶ out_lanes x Requantizer or Thresholder ─▶ Queue ─▶ o
+    i ─▶ [WordJoin] ─▶ [RowPatch] ─▶ LineBuffer ─▶ MatrixArray ─▶ out_lanes x Requantizer or Thresholder ─▶ Queue ─▶ o
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..stream.times import StageTimes, Times, in_turn
 from ..stream.word_join import WordJoin, spaced
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-from ..window.window import Window
+from ..window.line_buffer import LineBuffer
 from .array import MatrixArray
 from .row_patch import PatchTimes, RowPatch
 from .shape import MatrixShape, paces, pairs_rows
@@ -59,8 +59,8 @@ class MatrixStage(wiring.Component):
         check_weights(shape, weights, name)
         self.technology = technology
         self.name = name
-        self.window = Window(shape=shape.played, element=shape.element, lanes=shape.word_lanes, pad_value=pad_value,
-                             technology=technology, interval=shape.block_interval, feed=shape.feed)
+        self.window = LineBuffer(shape=shape.played, element=shape.element, lanes=shape.word_lanes, pad_value=pad_value,
+                                 technology=technology, interval=shape.block_interval, feed=shape.feed)
         self.word_join = WordJoin(
             element=shape.element, lanes_in=shape.lanes_in, lanes=shape.lanes,
             chunk=shape.chunk) if shape.joins else None
@@ -167,8 +167,8 @@ def lane_units(shape: MatrixShape, rescaler: RescalerConstants, technology: Tech
 def front_cost(shape: MatrixShape, technology: Technology) -> Resources:
     """What makes words, the patch and the window.  RAM exact, LUT and FF estimated."""
     element = shape.element.width
-    total = Window.cost(shape=shape.played, width=shape.word_lanes * element, technology=technology,
-                        interval=shape.block_interval, feed=shape.feed)
+    total = LineBuffer.cost(shape=shape.played, width=shape.word_lanes * element, technology=technology,
+                            interval=shape.block_interval, feed=shape.feed)
     if shape.joins:
         total += WordJoin.cost(width=element, lanes_in=shape.lanes_in, lanes=shape.lanes, chunk=shape.chunk)
     if shape.patch:

@@ -38,7 +38,7 @@ class StageWeights(Protocol):
     def gated(self, m: Module, *, credit: Value, start: Value) -> Value:
         """`credit`, where all words that the next block reads are there as well.
 
-        `start` is set in the cycle in which a block starts.  As `Window.credit`: what is returned does not fall but
+        `start` is set in the cycle in which a block starts.  As `LineBuffer.credit`: what is returned does not fall but
         after a start, and counts every start of the cycles before.
         """
         ...

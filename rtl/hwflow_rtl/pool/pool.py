@@ -19,7 +19,8 @@ from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-from ..window.window import Window, WindowShape
+from ..window.line_buffer import LineBuffer
+from ..window.shape import WindowShape
 from .results import Results, drain, parts_of, rescaled
 
 __all__ = ["AveragePoolStage", "MaxPoolStage"]
@@ -55,8 +56,8 @@ class MaxPoolStage(wiring.Component):
         self.lanes = lanes
         self.element = Shape.cast(element)
         self.technology = technology
-        self.window = Window(shape=window, element=element, lanes=lanes, pad_value=shape_range(self.element)[0],
-                             technology=technology)
+        self.window = LineBuffer(shape=window, element=element, lanes=lanes, pad_value=shape_range(self.element)[0],
+                                 technology=technology)
         self.results = self.results_of(window, technology)
         super().__init__({"i": In(stream_of(element, lanes)), "o": Out(stream_of(element, lanes)), "busy": Out(1)})
 
@@ -91,8 +92,8 @@ class MaxPoolStage(wiring.Component):
     def cost(*, window: WindowShape, lanes: int, element: Shape, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
         width = lanes * Shape.cast(element).width
-        return (Window.cost(shape=window, width=width, technology=technology) + Resources(lut=2 * width, ff=width + 1)
-                + MaxPoolStage.results_of(window, technology).cost(width))
+        return (LineBuffer.cost(shape=window, width=width, technology=technology)
+                + Resources(lut=2 * width, ff=width + 1) + MaxPoolStage.results_of(window, technology).cost(width))
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
@@ -153,8 +154,8 @@ class AveragePoolStage(wiring.Component):
         self.operand = Operand(self.element, bipolar)
         self.accumulator = Shape.cast(accumulator)
         self.output = Shape.cast(output)
-        self.window = Window(shape=window, element=element, lanes=lanes, pad_value=pad_value, technology=technology,
-                             interval=schedule.parts)
+        self.window = LineBuffer(shape=window, element=element, lanes=lanes, pad_value=pad_value, technology=technology,
+                                 interval=schedule.parts)
         self.rescalers = [
             part.unit(accumulator=self.accumulator, output=self.output, interval=schedule.step, technology=technology,
                       name=f"{name}_{k}")
@@ -197,8 +198,8 @@ class AveragePoolStage(wiring.Component):
         """DSP and RAM exact, LUT and FF estimated."""
         schedule = _Schedule(window, lanes, out_lanes)
         total = lanes * Shape.cast(accumulator).width
-        resources = Window.cost(shape=window, width=lanes * Shape.cast(element).width, technology=technology,
-                                interval=schedule.parts)
+        resources = LineBuffer.cost(shape=window, width=lanes * Shape.cast(element).width, technology=technology,
+                                    interval=schedule.parts)
         resources += Resources(lut=total + (total if schedule.parts > 1 else 0), ff=total * (1 + (schedule.parts > 1)))
         resources += fitted("AveragePoolStage", parts=schedule.parts)
         latency = 0

@@ -176,7 +176,7 @@ class RequantizerPlan:
                             dropped_bits=ranges.drop if ranges.rounding.needs_rest else 0)
         if ranges.stored:
             resources += technology.rom_cost(width=ranges.word_bits, depth=ranges.channels)
-            resources += fitted("Rescaling channel", counter_bits=(ranges.channels - 1).bit_length())
+            resources += fitted("Rescaler channel", counter_bits=(ranges.channels - 1).bit_length())
         for number in range(self.shifts):
             width = ranges.halves_after((number + 1) * SHIFT_BITS).width
             resources += fitted("Requantizer shift", value_bits=width) + Resources(ff=width + extra)

@@ -266,7 +266,7 @@ class ThresholderPlan:
         technology, sum_bits, channel = self.technology, self.accumulator.width, (len(self.rows) - 1).bit_length()
         comparator = Resources(lut=adder_luts(max(sum_bits, self.shape.width) + 1, technology), ff=1)
         total = Resources(lut=self.output.width if self.low else 0, ff=self.output.width + self.latency)
-        total += fitted("Rescaling channel", counter_bits=channel)
+        total += fitted("Rescaler channel", counter_bits=channel)
         for table in self.tables:
             width = self.shape.width * len(self.stored(table))
             total += technology.rom_cost(width=width, depth=len(table)) if width else Resources()

@@ -1,4 +1,4 @@
-"""The two counters of a `Window`: `BlockWalker` goes from block to block, `BeatWalker` from beat to beat in a block."""
+"""The two counters of a `LineBuffer`: `BlockWalker` goes from block to block, `BeatWalker` from beat to beat in it."""
 
 from __future__ import annotations
 

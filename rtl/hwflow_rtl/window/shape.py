@@ -1,4 +1,4 @@
-"""What a `Window` walks over: frame, kernel, stride, dilation, padding, groups; its schedule and its ring, in numpy.
+"""What a `LineBuffer` walks over: frame, kernel, stride, dilation, padding, groups; its schedule and ring, in numpy.
 
 All addresses are counted in words (`lanes` channels of one pixel) from the start of the frame, row by row.  A window's
 `base` is the address of its first tap, which may lie in the padding, that is anywhere before the frame, behind it, or
@@ -146,7 +146,7 @@ class WindowShape:
         return np.minimum(self.bases() + self.span - self.group_words + self.words, self.input_words)
 
     def times(self, arrivals: Times, interval: int = 1) -> tuple[Times, Times]:
-        """When a `Window` starts its blocks and takes its words, which come as `arrivals` says, whole frames."""
+        """When a `LineBuffer` starts its blocks and takes its words, which come as `arrivals` says, whole frames."""
         def source(room: Times | None) -> tuple[Times, ...]:
             taken = in_turn(arrivals if room is None else np.maximum(arrivals, room))
             return np.maximum(arrivals, np.append(arrivals[:1], taken[:-1] + 1)), taken
@@ -156,7 +156,7 @@ class WindowShape:
 
     def play(self, source: Callable[[Times | None], tuple[Times, ...]], frames: int, interval: int = 1,
              feed: int = 0) -> tuple[Times, tuple[Times, ...]]:
-        """When a `Window` starts the blocks of `frames` frames; and what `source` says in the end.
+        """When a `LineBuffer` starts the blocks of `frames` frames; and what `source` says in the end.
 
         `source` says, for the cycles from which on the ring has room for each word (None: always), when words are
         first there, when they are taken, and anything else that has to come to rest.

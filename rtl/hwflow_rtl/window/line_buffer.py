@@ -1,4 +1,4 @@
-"""The sliding window: takes frames as a stream of words, plays the windows of every output pixel, block by block.
+"""The line buffer: takes frames as a stream of words, plays the windows of every output pixel, block by block.
 
 A *block* is one pass over a window for one tile of outputs.  Words stand in a linear ring: a power-of-two memory whose
 pointers never start again, so that the rows of the next frame come in while the last windows of this one are played.
@@ -18,10 +18,10 @@ from ..vendor.fitted import fitted
 from .address import BeatWalker, BlockWalker, block_steps
 from .shape import WindowShape
 
-__all__ = ["Window", "WindowShape"]
+__all__ = ["LineBuffer", "sum_with_carry"]
 
 
-class Window(wiring.Component):
+class LineBuffer(wiring.Component):
     """Plays blocks in the order: output rows, output columns, groups, tiles of the group.
 
     Inside a block: kernel rows, kernel columns, words of the group, one beat a cycle with no pause.
@@ -73,7 +73,7 @@ class Window(wiring.Component):
         limits = range(-1 << (self.element.width - 1), 1 << (self.element.width - 1)) if self.element.signed else range(
             1 << self.element.width)
         if pad_value not in limits:
-            raise ValueError(f"pad_value of a Window must be in {limits}, not {pad_value}")
+            raise ValueError(f"pad_value of a LineBuffer must be in {limits}, not {pad_value}")
         word = data.ArrayLayout(self.element, lanes)
         super().__init__({
             "i": In(stream.Signature(word)),
@@ -105,7 +105,7 @@ class Window(wiring.Component):
                      for size, all_taps in ((shape.width, shape.columns_at()), (shape.height, shape.rows_at()))
                      for taps in all_taps.T)
         chains = 6 * adder_luts(0, technology)
-        control = fitted("Window", address_bits=address, counter_bits=counters, masked_taps=masked,
+        control = fitted("LineBuffer", address_bits=address, counter_bits=counters, masked_taps=masked,
                          taps=sum(shape.kernel), is_wide=int(wide))
         return technology.ram_cost(width=width, depth=depth) + control + Resources(lut=chains, ff=width)
 
