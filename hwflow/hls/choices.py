@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hwflow_rtl.multiply.style import MultiplierStyle
 
-from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule
+from ..layers.base import Folding, Schedule
+from .stages import Stage
 
 __all__ = ["Choice", "Choices"]
 
@@ -27,24 +28,25 @@ class Choice:
 
 
 class Choices:
-    """All foldings of a layer, the fewest multipliers first, then the fewest lanes.
+    """All foldings of a stage, the fewest multipliers first, then the fewest lanes.
 
     Foldings that differ in style alone, which changes no cycles, are one choice; `styles` are those of a choice.
     """
 
-    def __init__(self, graph: LayerGraph, layer: HardwareLayer):
+    def __init__(self, stage: Stage):
         self.same: dict[Folding, list[MultiplierStyle]] = {}
-        for folding in layer.foldings(graph):
+        for folding in stage.foldings():
             self.same.setdefault(replace(folding, style=MultiplierStyle.BLOCKS), []).append(folding.style)
         foldings = sorted(self.same, key=lambda f: (f.rows * f.cols, f.rows, f.lanes))
-        self.choices = [Choice(folding, layer.schedule(graph, folding)) for folding in foldings]
+        self.choices = [Choice(folding, stage.schedule(folding)) for folding in foldings]
         self.shapes = np.array([(f.rows, f.cols) for f in foldings])
         self.sizes = self.shapes.prod(axis=1)
-        produced = graph.tensors[layer.output].frame.elements
+        tensors = stage.graph.tensors
+        produced = tensors[stage.output].frame.elements
         self.stage_intervals = np.array([choice.schedule.interval for choice in self.choices])
         self.intervals = np.maximum(self.stage_intervals, produced // np.array([f.lanes for f in foldings]))
         self.entering = np.array([choice.schedule.lanes_in for choice in self.choices])
-        self.elements = [graph.tensors[name].frame.elements for name in layer.inputs]
+        self.elements = [tensors[name].frame.elements for name in stage.inputs]
 
     def styles(self, choice: Choice) -> list[MultiplierStyle]:
         return self.same[choice.folding]

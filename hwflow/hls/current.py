@@ -10,7 +10,8 @@ from hwflow_rtl.vendor import Technology
 
 from ..layers.base import LayerGraph
 from .links import LinkPlan
-from .plan import Plan, StagePlan, make_plan, require_possible, stage_names
+from .plan import Plan, StagePlan, make_plan, require_possible
+from .stages import stage_names
 
 __all__ = ["require_current"]
 

@@ -14,6 +14,7 @@ from hwflow_rtl.stream.queue_choice import QueueChoice, QueueMemory, chosen_for_
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding, LayerGraph, Schedule
+from .stages import Stage
 
 __all__ = ["LinkPlan", "ends_of_links", "in_spram", "link_cost", "links_cost", "links_of"]
 
@@ -81,21 +82,23 @@ class LinkPlan:
         return self.queue(technology).memory if self.depth else self.queue_behind(technology).memory
 
 
-def joints(graph: LayerGraph) -> list[tuple[str, Endpoint, Endpoint, int]]:
-    """Tensor, source, sink and port of every input of every layer, in order, then of every output of the graph."""
-    made = {name: Endpoint.core(k) for k, name in enumerate(graph.inputs)}
-    made |= {layer.output: Endpoint.stage(k) for k, layer in enumerate(graph.layers)}
+def joints(stages: Sequence[Stage], inputs: Sequence[str], outputs: Sequence[str]
+           ) -> list[tuple[str, Endpoint, Endpoint, int]]:
+    """Tensor, source, sink and port of every input of every stage, in order, then of every output of the graph."""
+    made = {name: Endpoint.core(k) for k, name in enumerate(inputs)}
+    made |= {stage.output: Endpoint.stage(k) for k, stage in enumerate(stages)}
     inner = [(name, made[name], Endpoint.stage(k), port)
-             for k, layer in enumerate(graph.layers) for port, name in enumerate(layer.inputs)]
-    return [*inner, *((name, made[name], Endpoint.core(k), 0) for k, name in enumerate(graph.outputs))]
+             for k, stage in enumerate(stages) for port, name in enumerate(stage.inputs)]
+    return [*inner, *((name, made[name], Endpoint.core(k), 0) for k, name in enumerate(outputs))]
 
 
-def links_of(graph: LayerGraph, flows: Sequence[tuple[Folding, Schedule]]) -> tuple[LinkPlan, ...]:
-    """The links between stages that have these foldings and schedules, without queues.
+def links_of(graph: LayerGraph, stages: Sequence[Stage], flows: Sequence[tuple[Folding, Schedule]]
+             ) -> tuple[LinkPlan, ...]:
+    """The links between the stages of `graph` with these foldings and schedules, without queues.
 
     An input of the graph has the most lanes that one of its readers takes.
     """
-    found = joints(graph)
+    found = joints(stages, graph.inputs, graph.outputs)
     taken = [flows[sink.number][1].lanes_in[port] if sink.of_stage else 0 for _, _, sink, port in found]
     given: dict[Endpoint, int] = {}
     for (_, source, _, _), lanes in zip(found, taken, strict=True):

@@ -9,17 +9,15 @@ from hwflow_rtl.vendor import Technology
 from ..layers.base import LayerGraph
 from ..layers.hardware import shape_of
 from .plan import Plan
-from .support import hardware_layers
+from .stages import stages_of
 
 __all__ = ["lower"]
 
 
 def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
     """The core that runs `graph` with the foldings of `plan`; multipliers and memories are made by `technology`."""
-    stages = [
-        (stage.name, layer.unit(graph, stage.folding, technology, f"stage{stage.name}"))
-        for stage, layer in zip(plan.stages, hardware_layers(graph), strict=True)
-    ]
+    stages = [(stage.name, stage.unit(planned.folding, technology))
+              for stage, planned in zip(stages_of(graph), plan.stages, strict=True)]
     inputs = [stream_of(shape_of(graph.tensors[name].format), lanes)
               for name, lanes in zip(graph.inputs, plan.input_lanes, strict=True)]
     links = [Link(link.source, link.sink, link.port, link.depth, link.behind, link.spram)

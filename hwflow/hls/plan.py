@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
@@ -14,27 +13,28 @@ from hwflow_rtl.vendor import Resources, Technology, Timing
 
 from ..layers.base import Folding, LayerGraph, Schedule
 from .links import LinkPlan, links_cost, links_of
-from .support import hardware_layers
+from .stages import stages_of
 from .timeline import latencies, with_queues
 
-#: The longest name of a stage, its position not counted: a table must hold it.
-NAME_LENGTH = 28
-
-__all__ = ["Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "require_possible", "stage_names"]
+__all__ = ["Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "require_possible"]
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """One layer as a stage.  `name` is what the Verilog calls it; schedule and resources follow from the folding."""
+    """A stage with its folding, from which schedule and resources follow.
+
+    `name` is what the Verilog calls it.  `layers` names the layers that it computes, in order (one, for every kind of
+    stage that there is); `boundaries` the tensors that it makes and a simulation compares, the one that leaves it last.
+    """
 
     name: str
-    layer: str
+    layers: tuple[str, ...]
+    boundaries: tuple[str, ...]
     kind: str
     folding: Folding
     schedule: Schedule
     resources: Resources
     multiplications: int
-    output_elements: int
 
     __repr__ = fields_repr
 
@@ -125,35 +125,21 @@ def interval_of(schedules: Sequence[Schedule], links: Sequence[LinkPlan]) -> int
     return max(*(schedule.interval for schedule in schedules), *(link.cycles for link in links))
 
 
-def stage_names(graph: LayerGraph) -> tuple[str, ...]:
-    """Verilog-safe, unique, stable names: `<position>_<layer>`.
-
-    Of a layer's name that is a path ("/net/net.1/Gemm") the last two parts are taken, as letters and digits.
-    """
-    names = []
-    for position, layer in enumerate(graph.layers):
-        parts = re.split(r"[/;:]", layer.name)
-        words = re.findall(r"[A-Za-z0-9]+", "_".join(parts[-2:])) or [layer.kind]
-        names.append(f"{position}_{'_'.join(words)[-NAME_LENGTH:].strip('_')}")
-    return tuple(names)
-
-
 def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Technology) -> Plan:
-    """The plan with these foldings, one per layer; raises HwflowError where a folding is not one of the layer's."""
-    stages = tuple(
+    """The plan with these foldings, one per stage; raises HwflowError where a folding is not one of the stage's."""
+    stages = stages_of(graph)
+    planned = tuple(
         StagePlan(
-            name=name, layer=layer.name, kind=layer.kind, folding=folding,
-            schedule=layer.schedule(graph, folding), resources=layer.cost(graph, folding, technology),
-            multiplications=layer.multiplications(graph),
-            output_elements=graph.tensors[layer.output].frame.elements)
-        for name, layer, folding in zip(stage_names(graph), hardware_layers(graph), foldings, strict=True))
-    flows = [(stage.folding, stage.schedule) for stage in stages]
-    links = links_of(graph, flows)
-    interval = interval_of([stage.schedule for stage in stages], links)
-    links = with_queues(graph, foldings, links, technology, interval)
-    resources = technology.placed(sum((stage.resources for stage in stages), links_cost(links, technology)))
-    latency = latencies(graph, foldings, links, technology)
-    return Plan(graph.name, technology.name, technology.timing, stages, links, latency, resources, graph, technology)
+            name=stage.name, layers=tuple(layer.name for layer in stage.layers), boundaries=stage.boundaries,
+            kind=stage.kind, folding=folding, schedule=stage.schedule(folding),
+            resources=stage.cost(folding, technology), multiplications=stage.multiplications)
+        for stage, folding in zip(stages, foldings, strict=True))
+    links = links_of(graph, stages, [(stage.folding, stage.schedule) for stage in planned])
+    interval = interval_of([stage.schedule for stage in planned], links)
+    links = with_queues(stages, foldings, links, technology, interval)
+    resources = technology.placed(sum((stage.resources for stage in planned), links_cost(links, technology)))
+    latency = latencies(stages, foldings, links, technology)
+    return Plan(graph.name, technology.name, technology.timing, planned, links, latency, resources, graph, technology)
 
 
 def whole(what: str, size: object) -> int:
@@ -179,8 +165,8 @@ def no_such_stage(name: object, names: Sequence[str]) -> str:
 
 
 def require_possible(graph: LayerGraph, model: str, foldings: Sequence[Folding], technology: Technology) -> None:
-    """HwflowError for the first folding that its layer does not have on `technology`."""
-    for name, layer, folding in zip(stage_names(graph), hardware_layers(graph), foldings, strict=True):
-        problem = layer.folding_problem(graph, folding, technology)
+    """HwflowError for the first folding that its stage does not have on `technology`."""
+    for stage, folding in zip(stages_of(graph), foldings, strict=True):
+        problem = stage.folding_problem(folding, technology)
         if problem:
-            raise HwflowError(f"plan of '{model}', stage '{name}': {problem}")
+            raise HwflowError(f"plan of '{model}', stage '{stage.name}': {problem}")

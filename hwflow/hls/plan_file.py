@@ -19,8 +19,8 @@ from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding, LayerGraph
-from .plan import Plan, make_plan, no_such_stage, stage_names
-from .support import hardware_layers
+from .plan import Plan, make_plan, no_such_stage
+from .stages import stage_names, stages_of
 
 __all__ = ["plan_from_yaml", "plan_to_yaml"]
 
@@ -28,7 +28,7 @@ __all__ = ["plan_from_yaml", "plan_to_yaml"]
 def plan_to_yaml(plan: Plan) -> str:
     """The plan as a file to read and to edit."""
     stages = [{
-        "stage": stage.name, "layer": stage.layer, "kind": stage.kind,
+        "stage": stage.name, "layers": list(stage.layers), "kind": stage.kind,
         "rows": stage.folding.rows, "cols": stage.folding.cols, "lanes": stage.folding.lanes,
         **({"style": stage.folding.style.value} if stage.schedule.multipliers else {}),
         "cycles": stage.schedule.interval, "multipliers": stage.schedule.multipliers,
@@ -65,9 +65,10 @@ SCHEMA: Mapping[str, Any] = {
     "properties": {"stages": {"type": "array", "minItems": 1, "items": {
         "type": "object",
         "required": ["stage", "rows", "cols", "lanes"],
-        "properties": {"stage": {"type": "string"}, "rows": COUNT, "cols": COUNT, "lanes": COUNT, "layer": {},
-                       "style": {"enum": [style.value for style in MultiplierStyle]}, "kind": {}, "cycles": {},
-                       "multipliers": {}, "resources": {}},
+        "properties": {"stage": {"type": "string"}, "rows": COUNT, "cols": COUNT, "lanes": COUNT,
+                       "style": {"enum": [style.value for style in MultiplierStyle]}, "layers": {}, "kind": {},
+                       "cycles": {}, "multipliers": {}, "resources": {},
+                       "layer": {}},  # of plans of older versions
         "additionalProperties": False,
     }}, "model": {}, "technology": {}, "interval": {}, "latency": {}, "resources": {}, "links": {}},
     "additionalProperties": False,
@@ -91,10 +92,10 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
             f"plan {source}: stage '{missing[0]}' is missing", f"the plan must name every stage: {', '.join(names)}"
         )
     foldings = [folding_of(given[name]) for name in names]
-    for name, layer, folding in zip(names, hardware_layers(graph), foldings, strict=True):
-        problem = layer.folding_problem(graph, folding, technology)
+    for stage, folding in zip(stages_of(graph), foldings, strict=True):
+        problem = stage.folding_problem(folding, technology)
         if problem:
-            raise HwflowError(f"plan {source}, stage '{name}': {problem}")
+            raise HwflowError(f"plan {source}, stage '{stage.name}': {problem}")
     return make_plan(graph, foldings, technology)
 
 

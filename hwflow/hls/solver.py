@@ -17,12 +17,12 @@ from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
 
-from ..layers.base import Folding, HardwareLayer, LayerGraph
+from ..layers.base import Folding, LayerGraph
 from .choices import Choice, Choices
 from .links import link_cost, links_cost, links_of
-from .plan import Plan, interval_of, make_plan, stage_names
+from .plan import Plan, interval_of, make_plan
+from .stages import Stage, stages_of
 from .styles import Option, cheapest_options
-from .support import hardware_layers
 from .timeline import with_queues
 
 __all__ = ["Budget", "solve"]
@@ -77,15 +77,15 @@ class Solver:
 
     def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, *, logic: bool):
         self.graph = graph
-        self.layers = hardware_layers(graph)
+        self.stages = stages_of(graph)
         self.technology = technology
         self.budget = budget
-        self.choices = [Choices(graph, layer) for layer in self.layers]
-        self.offered = [offered(layer.styles(graph, technology), logic=logic) for layer in self.layers]
+        self.choices = [Choices(stage) for stage in self.stages]
+        self.offered = [offered(stage.styles(technology), logic=logic) for stage in self.stages]
         self.cost = cache(self._cost)
 
     def _cost(self, position: int, folding: Folding) -> Resources:
-        return self.layers[position].cost(self.graph, folding, self.technology)
+        return self.stages[position].cost(folding, self.technology)
 
     def fastest(self) -> list[Choice]:
         """The picks for the shortest interval that fits; raises AnswerIsNo where none does."""
@@ -129,21 +129,21 @@ class Solver:
     def pick(self, target: int, weights: Mapping[str, float] | None = None) -> list[Choice] | None:
         """The cheapest folding of each stage that is as fast as `target`, with what joins it to the stages before."""
         picked: dict[str, Choice] = {}
-        for position, layer in enumerate(self.layers):
-            coming = [picked[name].folding.lanes if name in picked else None for name in layer.inputs]
+        for position, stage in enumerate(self.stages):
+            coming = [picked[name].folding.lanes if name in picked else None for name in stage.inputs]
             fast = self.choices[position].fast_enough(target, coming)
             if not fast:
                 return None
-            picked[layer.output] = self.cheapest(position, fast, coming, weights)
+            picked[stage.output] = self.cheapest(position, fast, coming, weights)
         return list(picked.values())
 
     def cheapest(self, position: int, choices: Sequence[Choice], coming: Sequence[int | None],
                  weights: Mapping[str, float] | None) -> Choice:
         """Each is priced with the style that takes the fewest blocks; which one it gets is decided for all together."""
-        layer = self.layers[position]
+        stage = self.stages[position]
         return min(choices, key=lambda choice: self.budget.price(
             self.cost(position, replace(choice.folding, style=self.styles(position, choice)[-1]))
-            + self.joined(layer, choice, coming), weights))
+            + self.joined(stage, choice, coming), weights))
 
     def styles(self, position: int, choice: Choice) -> list[MultiplierStyle]:
         """What may multiply in a stage: blocks, pairs, logic, in that order."""
@@ -152,45 +152,45 @@ class Solver:
 
     def styled(self, picked: Sequence[Choice], weights: Mapping[str, float] | None = None) -> list[Choice]:
         """The same foldings with the styles that need the least logic for the blocks that there are."""
-        stages = [[replace(choice.folding, style=style) for style in self.styles(position, choice)]
+        styled = [[replace(choice.folding, style=style) for style in self.styles(position, choice)]
                   for position, choice in enumerate(picked)]
         options = [[self.option(self.cost(position, folding), weights) for folding in foldings]
-                   for position, foldings in enumerate(stages)]
+                   for position, foldings in enumerate(styled)]
         places = cheapest_options(options, self.budget.limit("dsp"))
         return [Choice(foldings[place], choice.schedule)
-                for foldings, place, choice in zip(stages, places, picked, strict=True)]
+                for foldings, place, choice in zip(styled, places, picked, strict=True)]
 
     def option(self, cost: Resources, weights: Mapping[str, float] | None) -> Option:
         return Option(cost.dsp, self.budget.price(replace(cost, dsp=0), weights))
 
-    def joined(self, layer: HardwareLayer, choice: Choice, coming: Sequence[int | None]) -> Resources:
+    def joined(self, stage: Stage, choice: Choice, coming: Sequence[int | None]) -> Resources:
         """What joins a stage to those before it; all of a graph's input enters at once."""
-        bits = (self.graph.tensors[name].format.bits for name in layer.inputs)
+        bits = (self.graph.tensors[name].format.bits for name in stage.inputs)
         return sum((link_cost(width, entering if lanes is None else lanes, entering, self.technology)
                     for width, lanes, entering in zip(bits, coming, choice.schedule.lanes_in, strict=True)),
                    Resources())
 
     def total(self, picked: Sequence[Choice]) -> Resources:
         """The resources of all stages and of the links between them; queues only where the rest fits."""
-        links = links_of(self.graph, [(choice.folding, choice.schedule) for choice in picked])
+        links = links_of(self.graph, self.stages, [(choice.folding, choice.schedule) for choice in picked])
         stages = sum((self.cost(k, choice.folding) for k, choice in enumerate(picked)), Resources())
         without = self.technology.placed(stages + links_cost(links, self.technology))
         if not self.budget.fits(without):
             return without
-        queues = with_queues(self.graph, [choice.folding for choice in picked], links, self.technology,
+        queues = with_queues(self.stages, [choice.folding for choice in picked], links, self.technology,
                              interval_of([choice.schedule for choice in picked], links))
         return self.technology.placed(stages + links_cost(queues, self.technology))
 
     def does_not_fit(self, picked: Sequence[Choice], *, even: str = "") -> str:
         """Which resources are exceeded, by how much, the stages that take most of them, and what would help."""
-        total, names = self.total(picked), stage_names(self.graph)
+        total = self.total(picked)
         costs = [self.cost(k, choice.folding) for k, choice in enumerate(picked)]
         parts = []
         for field, name in RESOURCE_NAMES.items():
             need, have = getattr(total, field), self.budget.limit(field)
             if need > have:
                 order = sorted(range(len(costs)), key=lambda k: -getattr(costs[k], field))[:3]
-                most = ", ".join(f"{names[k]} {getattr(costs[k], field)}" for k in order)
+                most = ", ".join(f"{self.stages[k].name} {getattr(costs[k], field)}" for k in order)
                 parts.append(f"{need} {name} needed, {have} usable (most in {most})")
         return (f"'{self.graph.name}' does not fit {self.budget.name}, {even}{'; '.join(parts)}. "
                 "Fewer channels or layers, fewer bits, or a larger board would help (`hwflow boards` lists them)")

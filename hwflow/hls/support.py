@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hwflow_base.errors import HwflowError
-
 from ..layers.base import HardwareLayer, LayerGraph
 
-__all__ = ["LayerProblem", "hardware_layers", "hardware_problems", "layer_problems", "tensor_problems"]
+__all__ = ["LayerProblem", "hardware_problems", "layer_problems", "tensor_problems"]
 
 
 @dataclass(frozen=True)
@@ -49,12 +47,3 @@ def tensor_problems(graph: LayerGraph) -> tuple[str, ...]:
 def hardware_problems(graph: LayerGraph) -> tuple[str, ...]:
     """One line for each layer and tensor of `graph` that cannot become a stage or a stream."""
     return (*map(str, layer_problems(graph)), *tensor_problems(graph))
-
-
-def hardware_layers(graph: LayerGraph) -> tuple[HardwareLayer, ...]:
-    """The layers of `graph`, in order.  HwflowError with everything that has no hardware, in one message."""
-    problems = hardware_problems(graph)
-    if problems:
-        lines = "".join(f"\n  {line}" for line in problems)
-        raise HwflowError(f"the integer model runs in the golden model, but not in hardware:{lines}")
-    return tuple(layer for layer in graph.layers if isinstance(layer, HardwareLayer))

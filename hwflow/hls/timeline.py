@@ -20,10 +20,10 @@ from hwflow_rtl.stream.gearbox import Gearbox
 from hwflow_rtl.stream.times import StageTimes, Times, in_turn
 from hwflow_rtl.vendor import Technology
 
-from ..layers.base import Folding, LayerGraph
+from ..layers.base import Folding
 from ..layers.formats import IntArray
 from .links import LinkPlan, in_spram
-from .support import hardware_layers
+from .stages import Stage
 
 __all__ = ["latencies", "with_queues"]
 
@@ -38,28 +38,28 @@ ROUNDS = 40
 FREE: Mapping[Endpoint, Times] = {}
 
 
-def with_queues(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
+def with_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
                 interval: int) -> tuple[LinkPlan, ...]:
     """`links` with the queues that they need when a frame comes every `interval` cycles."""
-    network = Network(graph, foldings, links, technology)
+    network = Network(stages, foldings, links, technology)
     fast = network.one_frame()
     frames = FRAMES + max(int(times[-1]) for times in network.play(fast).departures.values()) // interval
     paced = {source: np.concatenate([frame * interval + np.arange(len(times)) * interval // len(times)
                                      for frame in range(frames)]) for source, times in fast.items()}
     network = network.deep_enough(network.play(paced), interval)
-    network = Network(graph, foldings, in_spram(network.links, technology), technology)
+    network = Network(stages, foldings, in_spram(network.links, technology), technology)
     if network.any_in_memories():  # these take longer, and others wait for them
         network = network.deep_enough(network.play(paced), interval)
     return network.links
 
 
-def latencies(graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan],
+def latencies(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
               technology: Technology) -> tuple[int, ...]:
     """For each output, the cycles from the first beat into the idle design to the output's first beat.
 
     The inputs come as fast as they are taken; `links` have their queues.
     """
-    network = Network(graph, foldings, links, technology)
+    network = Network(stages, foldings, links, technology)
     played = network.play_held_back(network.one_frame())
     firsts = {link.sink.number: int(played.arrivals[e][0]) for e, link in enumerate(links) if not link.sink.of_stage}
     return tuple(firsts[k] for k in range(len(firsts)))
@@ -75,12 +75,11 @@ class Played:
 
 
 class Network:
-    """The stages of `graph`, folded, and what joins them."""
+    """Stages with their foldings, and what joins them."""
 
-    def __init__(self, graph: LayerGraph, foldings: Sequence[Folding], links: Sequence[LinkPlan],
+    def __init__(self, stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan],
                  technology: Technology):
-        self.graph = graph
-        self.layers = hardware_layers(graph)
+        self.stages = stages
         self.foldings = foldings
         self.links = tuple(links)
         self.technology = technology
@@ -104,7 +103,7 @@ class Network:
         entering: dict[Endpoint, list[int]] = {}
         for e, link in enumerate(self.links):
             entering.setdefault(link.sink, []).append(e)
-        for position in range(len(self.layers)):
+        for position in range(len(self.stages)):
             stage = Endpoint.stage(position)
             edges = entering[stage]
             arrivals |= {e: self.arriving(e, departures[self.links[e].source]) for e in edges}
@@ -123,9 +122,9 @@ class Network:
         In further rounds `arrivals` become later where a change of lanes has to wait for the stage: one to more lanes
         begins to collect a beat when the one before it is taken.
         """
-        layer, folding = self.layers[position], self.foldings[position]
+        stage, folding = self.stages[position], self.foldings[position]
         for left in reversed(range(rounds)):
-            made = layer.times(self.graph, folding, self.technology, *(arrivals[e] for e in edges))
+            made = stage.times(folding, self.technology, *(arrivals[e] for e in edges))
             if not left:
                 break
             waited = {e: collected(self.links[e], arrivals[e], taken)
@@ -184,7 +183,7 @@ class Network:
         for e, link in enumerate(self.links):
             depth, behind = self.depths(e, played, interval)
             deep.append(replace(link, depth=max(depth, link.depth), behind=max(behind, link.behind)))
-        return Network(self.graph, self.foldings, deep, self.technology)
+        return Network(self.stages, self.foldings, deep, self.technology)
 
     def depths(self, e: int, played: Played, interval: int) -> tuple[int, int]:
         """The most beats that wait at a time in front of the change of lanes of link e, and behind it."""

@@ -16,6 +16,7 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow.hls import Budget, Plan, make_plan, solve
 from hwflow.hls.links import link_cost
 from hwflow.hls.solver import offered
+from hwflow.hls.stages import stages_of
 from hwflow.hls.support import hardware_problems
 from hwflow.layers.base import Folding, HardwareLayer, Layer, LayerGraph
 from hwflow.precision.points import LINKS, Design
@@ -66,7 +67,7 @@ class Pace:
         """The design of `graph` as a plan to build; None where it cannot be built yet."""
         if hardware_problems(graph):
             return None
-        foldings = [self._folding(graph, layer) for layer in graph.layers]
+        foldings = [self._folding(graph, layer) for stage in stages_of(graph) for layer in stage.layers]
         known = [folding for folding in foldings if folding is not None]
         return make_plan(graph, known, self.technology) if len(known) == len(foldings) else None
 
@@ -97,7 +98,7 @@ def pace_of(graph: LayerGraph, technology: Technology, budget: Budget) -> Pace:
     if not hardware_problems(graph):
         try:
             plan = solve(graph, technology, budget)
-            foldings, interval = {stage.layer: stage.folding for stage in plan.stages}, plan.interval
+            foldings, interval = {name: stage.folding for stage in plan.stages for name in stage.layers}, plan.interval
         except AnswerIsNo:
             fits = False
     if foldings is None:

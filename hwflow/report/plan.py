@@ -150,7 +150,7 @@ def plan_facts(plan: Plan, board: Board, rings: Rings | None = None, *, clock: C
         "latency": [{"output": name, "cycles": cycles, "microseconds": cycles / clock.mhz}
                     for name, cycles in latencies(plan).items()],
         "queue_bytes": queue_bytes(plan),
-        "stages": [{"stage": s.name, "layer": s.layer, "kind": s.kind, **asdict(s.folding),
+        "stages": [{"stage": s.name, "layers": list(s.layers), "kind": s.kind, **asdict(s.folding),
                     "style": s.folding.style.value,
                     "work": s.schedule.work, "interval": s.schedule.interval, "busy": busy(s, plan),
                     "multiplications": s.multiplications, "multipliers": s.schedule.multipliers,

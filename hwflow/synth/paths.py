@@ -45,11 +45,11 @@ class Step:
 class TimingPath:
     """The longest path of a clock: from where to where in words, and its steps.
 
-    `part` is a stage of the plan ("stage 3 '3_conv2d_1'"), or what else the path ends in; `layer` is the stage's layer.
+    `part` is a stage of the plan ("stage 3 '3_conv2d_1'"), or what else the path ends in; `layers` are the stage's.
     """
 
     part: str
-    layer: str
+    layers: tuple[str, ...]
     start: str
     end: str
     steps: tuple[Step, ...]
@@ -72,7 +72,7 @@ class TimingPath:
                 f"routing, {self.hops} hop{'s' if self.hops != 1 else ''}")
 
     def to_dict(self) -> dict[str, Any]:
-        return {"part": self.part, "layer": self.layer, "start": self.start, "end": self.end,
+        return {"part": self.part, "layers": list(self.layers), "start": self.start, "end": self.end,
                 "logic_ns": round(self.logic_ns, 3), "wires_ns": round(self.wires_ns, 3), "hops": self.hops,
                 "text": str(self), "steps": [vars(step) for step in self.steps]}
 
@@ -92,7 +92,7 @@ class PartDelay:
     """The longest path that ends in a part, ns; `end` is the register, `before` the last signal on the way to it."""
 
     part: str
-    layer: str
+    layers: tuple[str, ...]
     ns: float
     before: str
     end: str
@@ -183,13 +183,13 @@ def path_of(parts: Sequence[Mapping[str, Any]], plan: Plan | None = None) -> Tim
     named = [step for step in steps if not step.cell.startswith("$nextpnr")] or steps
     start, end = place_of(named[0].cell), place_of(named[-1].cell)
     begins = "" if start.part == end.part else f"{title_of(start.part, plan)}, "
-    return TimingPath(title_of(end.part, plan), layer_of(end.part, plan), f"{begins}{start}", str(end), tuple(steps))
+    return TimingPath(title_of(end.part, plan), layers_of(end.part, plan), f"{begins}{start}", str(end), tuple(steps))
 
 
-def layer_of(part: str, plan: Plan | None) -> str:
-    """The layer of a stage, "" for other parts."""
+def layers_of(part: str, plan: Plan | None) -> tuple[str, ...]:
+    """The layers of a stage, none for other parts."""
     number = int(part.removeprefix("stage")) if part.startswith("stage") else -1
-    return plan.stages[number].layer if plan is not None and 0 <= number < len(plan.stages) else ""
+    return plan.stages[number].layers if plan is not None and 0 <= number < len(plan.stages) else ()
 
 
 def steps_of(parts: Iterable[Mapping[str, Any]]) -> list[Step]:
@@ -214,7 +214,7 @@ def steps_of(parts: Iterable[Mapping[str, Any]]) -> list[Step]:
 def delays_of(content: Mapping[str, Any], plan: Plan | None = None) -> tuple[PartDelay, ...]:
     """The longest path into each part on the clock of the stages, and on every other clock; the slowest first."""
     found = [
-        PartDelay(title_of(end["part"], plan), layer_of(end["part"], plan), round(float(end["ns"]), 3),
+        PartDelay(title_of(end["part"], plan), layers_of(end["part"], plan), round(float(end["ns"]), 3),
                   str(place_of(end["net"])), str(place_of(end["cell"])))
         for end in content.get("worst", ())]
     return tuple(sorted(found, key=lambda delay: -delay.ns))

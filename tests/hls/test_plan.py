@@ -12,7 +12,7 @@ from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls
-from hwflow.hls.plan import stage_names
+from hwflow.hls.stages import stage_names, stages_of
 from hwflow.layers.base import Folding, LayerGraph
 from hwflow.quantize import quantize
 from hwflow.synth import load_board
@@ -133,3 +133,29 @@ def test_a_plan_of_another_model_is_refused(graph: LayerGraph, technology: Techn
     other = renamed(graph, "first", "pool", "fc")
     with pytest.raises(HwflowError, match=r"^plan p: stage '0_conv' is not in the model; its stages are 0_first, "):
         hls.plan_from_yaml(text, other, technology, source="p")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_stages_have_every_layer_once_and_every_tensor_that_is_made(technology: Technology, seed: int) -> None:
+    model = random_network(seed + 20)
+    graph = quantize(model, rows_for(model, 4)).graph
+    plan = hls.make_plan(graph, foldings(graph, seed), technology)
+    made = set(graph.inputs)
+    for stage, planned in zip(stages_of(graph), plan.stages, strict=True):
+        assert set(stage.inputs) <= made, "a stage reads what comes before it"
+        assert planned.boundaries == stage.boundaries
+        assert stage.output == stage.boundaries[-1]
+        assert planned.layers == tuple(layer.name for layer in stage.layers)
+        made |= set(stage.boundaries)
+    assert [layer for stage in stages_of(graph) for layer in stage.layers] == list(graph.layers)
+    assert (*graph.inputs, *(name for stage in plan.stages for name in stage.boundaries)) == graph.computed
+
+
+def test_a_plan_of_an_older_version_is_read(graph: LayerGraph, technology: Technology) -> None:
+    """It has the key `layer` in each stage."""
+    plan = hls.make_plan(graph, foldings(graph, 3), technology)
+    document = yaml.safe_load(hls.plan_to_yaml(plan))
+    assert [row["layers"] for row in document["stages"]] == [[layer.name] for layer in graph.layers]
+    for row in document["stages"]:
+        (row["layer"],) = row.pop("layers")
+    assert hls.plan_from_yaml(yaml.safe_dump(document), graph, technology, source="plan.yaml") == plan

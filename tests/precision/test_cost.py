@@ -68,7 +68,7 @@ def test_the_widest_design_costs_what_its_plan_costs(name, digits):
     assert design.resources == plan.resources
     assert design.price == budget.price(plan.resources)
     assert (pace.interval, pace.fits, pace.without) == (plan.interval, True, ())
-    assert set(design.parts) == {stage.layer for stage in plan.stages} | {LINKS}
+    assert set(design.parts) == {name for stage in plan.stages for name in stage.layers} | {LINKS}
 
 
 def test_narrower_weights_cost_less_and_the_pace_stays():

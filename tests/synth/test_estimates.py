@@ -14,7 +14,7 @@ from hwflow_rtl.vendor import Resources
 
 from hwflow.flow import Flow, budget_of
 from hwflow.hls import make_plan, solve
-from hwflow.hls.support import hardware_layers
+from hwflow.hls.stages import stages_of
 from hwflow.layers import LayerGraph
 from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.quantize import quantize
@@ -87,8 +87,9 @@ def test_sums_of_products_in_blocks(tmp_path: Path) -> None:
     board = load_board("ulx3s_85f")
     project = Project(ROOT / "models" / "digits_cnn.onnx", data=ROOT / "models" / "digits_cnn.npz", build=tmp_path)
     flow = Flow(Console(quiet=True), project, hardware=HardwareOptions(board.name))
-    foldings = [with_macs(flow.graph, layer, stage.folding)
-                for layer, stage in zip(hardware_layers(flow.graph), flow.plan.stages, strict=True)]
+    foldings = [with_macs(flow.graph, layer, planned.folding)
+                for stage, planned in zip(stages_of(flow.graph), flow.plan.stages, strict=True)
+                for layer in stage.layers]
     plan = make_plan(flow.graph, foldings, board.technology())
     assert plan.resources.dsp == flow.plan.resources.dsp
     assert plan.resources.lut < flow.plan.resources.lut

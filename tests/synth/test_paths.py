@@ -16,7 +16,7 @@ from hwflow.synth.usage import count_parts
 
 RECORDED = Path(__file__).parent / "recorded" / "icebreaker.json"
 NAMES = ("0_conv2d", "1_max_pool2d", "2_conv2d_1", "3_max_pool2d_1", "4_linear")
-PLAN: Any = SimpleNamespace(stages=[SimpleNamespace(name=name, layer=f"node_{name[2:]}") for name in NAMES])
+PLAN: Any = SimpleNamespace(stages=[SimpleNamespace(name=name, layers=(f"node_{name[2:]}",)) for name in NAMES])
 
 
 @pytest.mark.parametrize(("cell", "part", "text"), [
@@ -49,7 +49,7 @@ def test_the_limit_of_a_real_design_in_terms_of_the_plan() -> None:
     clock, = clocks_of(json.loads(RECORDED.read_text()), PLAN)
     assert (clock.is_core, clock.routed_mhz, clock.net) == (True, 41.38, "clk$SB_IO_IN_$glb_clk")
     assert clock.path is not None
-    assert (clock.path.part, clock.path.layer) == ("stage 4 '4_linear'", "node_linear")
+    assert (clock.path.part, clock.path.layers) == ("stage 4 '4_linear'", ("node_linear",))
     assert str(clock.path) == (
         "stage 4 '4_linear': window (start) -> window (start); 11.0 ns logic, 13.2 ns routing, 10 hops")
     assert clock.path.logic_ns + clock.path.wires_ns == pytest.approx(1e3 / 41.38, abs=0.01)
@@ -63,7 +63,7 @@ def test_the_worst_path_into_each_part_of_a_real_design() -> None:
     assert [(delay.part, delay.ns) for delay in delays[:4]] == [
         ("stage 4 '4_linear'", 24.269), ("stage 2 '2_conv2d_1'", 20.019), ("stage 0 '0_conv2d'", 18.388),
         (HOST_LINK, 17.662)]
-    assert (delays[2].layer, delays[2].end) == ("node_conv2d", "multiplier of requantizer 0 (total_1[17])")
+    assert (delays[2].layers, delays[2].end) == (("node_conv2d",), "multiplier of requantizer 0 (total_1[17])")
     assert {delay.part for delay in delays} == {
         *(f"stage {k} '{name}'" for k, name in enumerate(NAMES)), LINKS, HOST_LINK, TOP}
 

@@ -1,0 +1,144 @@
+"""Which layers each stage of a graph computes, and what a stage is asked while nobody has chosen its folding.
+
+The steps of the planning (solver, links, queues, plan, hardware) ask a `Stage` and never a layer.  `LayerStage` is the
+only kind: one layer in a unit of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from amaranth.lib.wiring import Component
+from hwflow_base.errors import HwflowError
+from hwflow_rtl.multiply.style import MultiplierStyle
+from hwflow_rtl.stream.times import StageTimes, Times
+from hwflow_rtl.vendor import Resources, Technology
+
+from ..layers.base import Folding, HardwareLayer, Layer, LayerGraph, Schedule
+from .support import hardware_problems
+
+__all__ = ["LayerStage", "Stage", "stage_names", "stages_of"]
+
+#: The longest name of a stage, its position not counted: a table must hold it.
+NAME_LENGTH = 28
+
+
+@dataclass(frozen=True, eq=False)
+class Stage(ABC):
+    """The hardware of some layers of `graph`, before it has a folding.
+
+    `name` is what the Verilog calls it, `kind` what tables do.  `layers` are in the graph's order.  `inputs` are the
+    tensors that come to its ports, in order; `output` is the tensor that leaves it.  `boundaries` are the tensors that
+    a simulation sees and compares, in the order in which they are made; `output` is the last.
+    """
+
+    graph: LayerGraph
+    name: str
+    kind: str
+    layers: tuple[HardwareLayer, ...]
+    inputs: tuple[str, ...]
+    output: str
+    boundaries: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def multiplications(self) -> int:
+        """Useful multiplications for one frame."""
+
+    @abstractmethod
+    def foldings(self) -> Iterator[Folding]:
+        """Every folding that it can have."""
+
+    @abstractmethod
+    def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
+        """What can multiply on `technology`."""
+
+    @abstractmethod
+    def folding_problem(self, folding: Folding, technology: Technology) -> str | None:
+        """None where `folding` is possible on `technology`, else what is wrong and what is possible."""
+
+    @abstractmethod
+    def schedule(self, folding: Folding) -> Schedule:
+        """Its cycles with `folding`; quick, because the solver asks for all of them."""
+
+    @abstractmethod
+    def cost(self, folding: Folding, technology: Technology) -> Resources:
+        """Its resources with `folding`."""
+
+    @abstractmethod
+    def times(self, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        """When it takes and gives beats, as `HardwareLayer.times`."""
+
+    @abstractmethod
+    def unit(self, folding: Folding, technology: Technology) -> Component:
+        """The component, as `HardwareLayer.unit`."""
+
+
+class LayerStage(Stage):
+    """A stage of one layer."""
+
+    @classmethod
+    def of(cls, graph: LayerGraph, name: str, layer: HardwareLayer) -> LayerStage:
+        return cls(graph, name, layer.kind, (layer,), layer.inputs, layer.output, (layer.output,))
+
+    @property
+    def layer(self) -> HardwareLayer:
+        (only,) = self.layers
+        return only
+
+    @property
+    def multiplications(self) -> int:
+        return self.layer.multiplications(self.graph)
+
+    def foldings(self) -> Iterator[Folding]:
+        return self.layer.foldings(self.graph)
+
+    def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
+        return self.layer.styles(self.graph, technology)
+
+    def folding_problem(self, folding: Folding, technology: Technology) -> str | None:
+        return self.layer.folding_problem(self.graph, folding, technology)
+
+    def schedule(self, folding: Folding) -> Schedule:
+        return self.layer.schedule(self.graph, folding)
+
+    def cost(self, folding: Folding, technology: Technology) -> Resources:
+        return self.layer.cost(self.graph, folding, technology)
+
+    def times(self, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        return self.layer.times(self.graph, folding, technology, *arrivals)
+
+    def unit(self, folding: Folding, technology: Technology) -> Component:
+        return self.layer.unit(self.graph, folding, technology, f"stage{self.name}")
+
+
+def stages_of(graph: LayerGraph) -> tuple[Stage, ...]:
+    """The stages that compute `graph`, each after those that it reads: a stage for each layer.
+
+    HwflowError with everything that has no hardware, in one message.
+    """
+    problems = hardware_problems(graph)
+    if problems:
+        lines = "".join(f"\n  {line}" for line in problems)
+        raise HwflowError(f"the integer model runs in the golden model, but not in hardware:{lines}")
+    return tuple(LayerStage.of(graph, name, layer)
+                 for name, layer in zip(stage_names(graph), graph.layers, strict=True)
+                 if isinstance(layer, HardwareLayer))
+
+
+def stage_names(graph: LayerGraph) -> tuple[str, ...]:
+    """The names of the stages of `graph`, also where some of its layers have no hardware."""
+    return tuple(name_of(position, layer) for position, layer in enumerate(graph.layers))
+
+
+def name_of(position: int, layer: Layer) -> str:
+    """The Verilog-safe, unique, stable name of the stage of a layer: `<position>_<layer>`.
+
+    Of a layer's name that is a path ("/net/net.1/Gemm") the last two parts are taken, as letters and digits.
+    """
+    parts = re.split(r"[/;:]", layer.name)
+    words = re.findall(r"[A-Za-z0-9]+", "_".join(parts[-2:])) or [layer.kind]
+    return f"{position}_{'_'.join(words)[-NAME_LENGTH:].strip('_')}"
