@@ -59,7 +59,7 @@ def layers(model: Model, data: Dataset, quantized: Quantized) -> Iterator[tuple[
     shown = replace(model.graph, outputs=tuple(Value(name, None) for name in names.values()))
     runtime = session(onnx.infer(replace(model, graph=shown)))
     rows = [runtime.run(None, {k: v[i] for k, v in data.inputs.items()}) for i in range(data.rows)]
-    found = dict(golden.before(quantized, data.inputs))
+    found = dict(golden.run_prologue(quantized, data.inputs))
     for tensor, values in zip(names, zip(*rows, strict=True), strict=True):
         found[tensor] = frames(np.stack(values), graph.tensors[tensor], quantized.views[tensor].index)
     for layer in graph.layers:

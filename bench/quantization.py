@@ -117,7 +117,7 @@ def compared(
     run = runtime(model, names)
     rows = [run.run(None, {k: v[i] for k, v in dataset.inputs.items()}) for i in range(dataset.rows)]
     found = {name: np.stack(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
-    expected: dict[str, IntArray] = dict(golden.before(quantized, dataset.inputs))
+    expected: dict[str, IntArray] = dict(golden.run_prologue(quantized, dataset.inputs))
     for tensor, source in inner.items():
         expected[tensor] = frames(found[source], graph.tensors[tensor], quantized.views[tensor].index)
     for layer in graph.layers:
@@ -136,7 +136,7 @@ def layers(name: str, dataset: Dataset, quantized: Quantized) -> Iterator[Agreem
         theirs[layer.output] = expected
         yield _agreement(name, layer.name, made, expected)
     graph = quantized.graph
-    whole = golden.run(graph, golden.before(quantized, dataset.inputs), keep=True)
+    whole = golden.run(graph, golden.run_prologue(quantized, dataset.inputs), keep=True)
     last = [layer.output for layer in graph.layers if layer.output in theirs][-1]
     yield _agreement(name, "end to end", whole[last], theirs[last])
 

@@ -147,7 +147,7 @@ def simulate(quantized: Quantized, plan: hls.Plan, inputs: Rows, *, stalls: Stal
         instance(stalls, StallPattern, "stalls", "hwflow_sim.StallPattern(source, sink, seed)")
     place = folder_of(folder)
     simulation = compile_plan(quantized.graph, plan, place, place / "cache")
-    return run_plan(simulation, quantized.graph, golden.before(quantized, rows), stalls=stalls)
+    return run_plan(simulation, quantized.graph, golden.run_prologue(quantized, rows), stalls=stalls)
 
 
 def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board = "ulx3s_85f",

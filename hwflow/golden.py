@@ -20,7 +20,7 @@ from hwflow.onnx.rewrite.rows import over_rows
 from hwflow.onnx.run.per_model import PerModel
 from hwflow.quantize import Quantized
 
-__all__ = ["Progress", "before", "behind", "checked", "enter", "evaluate_rows", "predict", "run"]
+__all__ = ["Progress", "checked", "enter", "evaluate_rows", "predict", "run", "run_epilogue", "run_prologue"]
 
 #: Called with (rows done, rows in all).
 Progress = Callable[[int, int], None]
@@ -112,19 +112,19 @@ def _checked(graph: LayerGraph, name: str, frames: Mapping[str, IntArray]) -> In
     return integers
 
 
-def before(quantized: Quantized, feeds: Mapping[str, Array]) -> dict[str, IntArray]:
+def run_prologue(quantized: Quantized, feeds: Mapping[str, Array]) -> dict[str, IntArray]:
     """The host's part in front of the hardware: rows [n, *input shape] by input name to frames [n, h, w, c]."""
     return {name: array[:, 0].astype(np.int64) for name, array in evaluate_rows(quantized.prologue, feeds).items()}
 
 
 def enter(quantized: Quantized, feeds: Mapping[str, Array]) -> IntArray:
-    """As `before`, the frames alone of a graph with one input."""
-    (frames,) = before(quantized, feeds).values()
+    """As `run_prologue`, the frames alone of a graph with one input."""
+    (frames,) = run_prologue(quantized, feeds).values()
     return frames
 
 
-def behind(quantized: Quantized, frames: Mapping[str, IntArray]) -> dict[str, Array]:
-    """The host's part behind the hardware: frames [n, h, w, c] to rows [n, *output shape] by output name."""
+def run_epilogue(quantized: Quantized, frames: Mapping[str, IntArray]) -> dict[str, Array]:
+    """The host's part after the hardware: frames [n, h, w, c] to rows [n, *output shape] by output name."""
     inputs = {}
     for value in quantized.epilogue.graph.inputs:
         assert value.tensor is not None
@@ -159,4 +159,4 @@ def _over_rows(model: Model, rows: Mapping[str, Array]) -> Model | None:
 
 def predict(quantized: Quantized, feeds: Mapping[str, Array], progress: Progress | None = None) -> dict[str, Array]:
     """The whole model on rows [n, *input shape]: prologue, integer graph, epilogue.  Gives [n, *output shape]."""
-    return behind(quantized, run(quantized, before(quantized, feeds), keep=False, progress=progress))
+    return run_epilogue(quantized, run(quantized, run_prologue(quantized, feeds), keep=False, progress=progress))

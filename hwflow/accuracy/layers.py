@@ -94,7 +94,7 @@ def layer_noise(
     at_once = max(1, _ELEMENTS // sum(tensor.frame.elements for tensor in graph.tensors.values()))
     for start in range(0, count if any(other.sums for other in against) else 0, at_once):
         rows = {name: array[start : start + at_once] for name, array in inputs.items()}
-        integers = golden.run(quantized, golden.before(quantized, rows))
+        integers = golden.run(quantized, golden.run_prologue(quantized, rows))
         for k in range(min(at_once, count - start)):
             row, frames = ({name: array[k] for name, array in arrays.items()} for arrays in (rows, integers))
             for other in against:

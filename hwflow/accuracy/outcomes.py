@@ -294,7 +294,7 @@ def _first_constant(quantized: Quantized, dataset: Dataset) -> str:
     """The first layer that gives the same integers for every row, and reads others; empty where none does."""
     graph = quantized.graph
     rows = {name: array[:LAYER_ROWS] for name, array in dataset.inputs.items()}
-    values = golden.run(graph, golden.before(quantized, rows))
+    values = golden.run(graph, golden.run_prologue(quantized, rows))
     for layer in graph.layers:
         if _equal(values[layer.output]) and not all(_equal(values[name]) for name in layer.inputs):
             return layer.name

@@ -38,13 +38,13 @@ def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
     dataset = whole if request.rows is None else whole.first(request.rows)
     asked = question(flow.model, dataset)  # labels that do not fit are refused before anything runs
     with locked(flow.folder, console.progress), opened(flow, request, request.port) as board:
-        frames = golden.before(board.design.quantized, dataset.inputs)
+        frames = golden.run_prologue(board.design.quantized, dataset.inputs)
         made, seconds = measured(console, board, frames)
         with console.rows("golden model") as progress:
             expected = golden.run(board.design.quantized, frames, keep=False, progress=progress)
         with console.rows("float model") as progress:
             reference = float_outputs(flow.model, dataset.inputs, progress)
-        accuracy = flow.judged(compare(asked, dataset, reference, golden.behind(board.design.quantized, made)),
+        accuracy = flow.judged(compare(asked, dataset, reference, golden.run_epilogue(board.design.quantized, made)),
                                board.design.quantized, dataset)
         found = differences(board.design.quantized.graph, expected, made)
         result = BoardRun(board.design.facts, request.port, board.baud, dataset.rows, seconds, board.statistics, found,

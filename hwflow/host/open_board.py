@@ -52,8 +52,8 @@ class OpenBoard:
         graph; `progress` hears of (frames done, frames in all).  LinkFailed where the board does not give all results.
         """
         quantized = self.design.quantized
-        frames = self.run_integers(golden.before(quantized, self._rows(x)), progress)
-        return golden.behind(quantized, frames)
+        frames = self.run_integers(golden.run_prologue(quantized, self._rows(x)), progress)
+        return golden.run_epilogue(quantized, frames)
 
     def run_integers(self, frames: IntArray | Mapping[str, IntArray], progress: Progress | None = None
                      ) -> dict[str, IntArray]:

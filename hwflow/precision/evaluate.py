@@ -72,7 +72,7 @@ class ModelEvaluator:
         def make() -> Mapping[str, Any]:
             quantized = self.quantized(bits, tuned=False)
             frames = {name: frames[rows] for name, frames in self._enter(quantized).items()}
-            outputs = golden.behind(quantized, golden.run(quantized, frames, keep=False))
+            outputs = golden.run_epilogue(quantized, golden.run(quantized, frames, keep=False))
             return {"noise": noise_power(_rows(self.metric.reference, rows), outputs)}
 
         return self._stored(f"probe {_text(bits)}", make, lambda facts: float(facts["noise"]))
@@ -83,7 +83,7 @@ class ModelEvaluator:
 
         def make() -> Mapping[str, Any]:
             quantized = self.quantized(bits, tuned=tuned)
-            outputs = golden.behind(quantized, golden.run(quantized, self._enter(quantized), keep=False))
+            outputs = golden.run_epilogue(quantized, golden.run(quantized, self._enter(quantized), keep=False))
             score = self.metric.score(outputs)
             return {"noise": noise_power(self.metric.reference, outputs), "accuracy": score.value, "drop": score.drop}
 
@@ -98,7 +98,7 @@ class ModelEvaluator:
         key = dumps(quantized.prologue)
         if key not in self._frames:
             self._frames.clear()
-            self._frames[key] = golden.before(quantized, self.metric.dataset.inputs)
+            self._frames[key] = golden.run_prologue(quantized, self.metric.dataset.inputs)
         return self._frames[key]
 
     def _stored(self, key: str, make: Callable[[], Mapping[str, Any]], read: Callable[[Mapping[str, Any]], T]) -> T:

@@ -26,7 +26,7 @@ def stimuli(quantized: Quantized, dataset: Dataset | None, count: int, seed: int
         say(f"no data: {count} frames of random integers are simulated; give real ones with --data")
         random, graph = np.random.default_rng(seed), quantized.graph
         return {name: noise(graph.tensors[name], count, random) for name in graph.inputs}
-    rows = golden.before(quantized, dataset.first(count).inputs)
+    rows = golden.run_prologue(quantized, dataset.first(count).inputs)
     there = min(map(len, rows.values()))
     if there < count:
         say(f"the data has {there} of the {count} frames to simulate; they are repeated")

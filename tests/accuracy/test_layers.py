@@ -34,7 +34,7 @@ def quantized() -> Quantized:
 def naive(quantized: Quantized, name: str, rows: dict[str, np.ndarray]) -> dict[str, float]:
     """The same numbers element by element."""
     tensor, view = quantized.graph.tensors[name], quantized.views[name]
-    frames = golden.run(quantized, golden.before(quantized, rows))[name]
+    frames = golden.run(quantized, golden.run_prologue(quantized, rows))[name]
     signal = noise = error = largest = 0.0
     beyond = count = 0
     layer = next((layer for layer in quantized.graph.layers if layer.output == name), None)

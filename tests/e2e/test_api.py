@@ -22,7 +22,7 @@ from tests.e2e.command import environment
 #: What the result holds, by the names of the tensors, against the golden model.
 VALUES = """
 from hwflow import golden
-expected = golden.run(quantized, golden.before(quantized, data.first(10).inputs))
+expected = golden.run(quantized, golden.run_prologue(quantized, data.first(10).inputs))
 assert list(result.values) == list(expected) and len(expected) == 4
 for name, values in result.values.items():
     assert values.dtype.itemsize == 1 and values.shape == expected[name].shape

@@ -74,7 +74,8 @@ def test_the_retrained_model_has_its_own_weights_and_the_first_ones_scales(first
     assert [t.scale for t in graph.tensors.values()] == [t.scale for t in base.tensors.values()]
     assert not np.array_equal(graph.layers[0].weights, base.layers[0].weights)
     data = np.load(DATA)
-    frames = golden.before(quantized, {name[3:]: data[name][:20] for name in data.files if name.startswith("in_")})
+    rows = {name[3:]: data[name][:20] for name in data.files if name.startswith("in_")}
+    frames = golden.run_prologue(quantized, rows)
     expected, found = (golden.run(g, frames)[g.outputs[0]] for g in (quantized.graph, graph))
     assert np.array_equal(expected, found)
 

@@ -50,7 +50,7 @@ def test_run_gives_what_golden_gives(quantized, design):
 
 def test_integers_in_and_out(quantized, design):
     board, _ = open_memory(quantized, design)
-    frames = golden.before(quantized, rows_for(small_network(), 5))
+    frames = golden.run_prologue(quantized, rows_for(small_network(), 5))
     seen = []
     made = board.run_integers(frames, lambda done, total: seen.append((done, total)))
     expected = golden.run(quantized, frames, keep=False)
@@ -200,7 +200,7 @@ def test_over_a_terminal_with_bit_errors(quantized, design):
 
 def test_what_another_session_left_is_not_believed(quantized, design):
     rows = rows_for(small_network(), 20)
-    frames = golden.before(quantized, rows)
+    frames = golden.run_prologue(quantized, rows)
     with Terminal(board_with(quantized, design)) as terminal:
         first = SerialPort(terminal.port, BAUD)
         link = hwflow.host.open_board.HostLink(first)

@@ -82,7 +82,7 @@ def check_layers(quantized: Quantized, rows: Mapping[str, Array], total: Agreeme
     for step in QDQ_PASSES:
         model = step.run(model)
     model = onnx.infer(model)
-    graph, entered = quantized.graph, golden.before(quantized, rows)
+    graph, entered = quantized.graph, golden.run_prologue(quantized, rows)
     known, made_by = {result for node in model.graph.nodes for result in node.outputs}, producers(model.graph)
     inner = {layer.output: layer.output.removesuffix(".frame") for layer in graph.layers}
     inner = {tensor: source for tensor, source in inner.items() if source in known}
@@ -102,7 +102,7 @@ def check_layers(quantized: Quantized, rows: Mapping[str, Array], total: Agreeme
         form = graph.tensors[layer.output].format
         apart = np.abs(made - expected[layer.output]) // form.step
         total.add(f"{layer.kind} '{layer.name}'", apart, distance, form.high - form.low, exact)
-    behind = golden.behind(quantized, {name: expected[name] for name in graph.outputs})
+    behind = golden.run_epilogue(quantized, {name: expected[name] for name in graph.outputs})
     if all(name in inner for name in graph.outputs):
         close(behind, {name: found[name] for name in outputs})
 

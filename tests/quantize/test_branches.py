@@ -260,7 +260,7 @@ def test_the_twin_has_the_reals_of_every_tensor() -> None:
     q = quantize(m.matmul(5 * 4 * 7, 6).qdq(0.7, 0).model())
     onnx.require_valid(q.twin)
     feeds = {"input": np.random.default_rng(0).standard_normal((1, 1, 3, 6, 5)).astype(np.float32)}
-    stages = golden.run(q, golden.before(q, feeds))
+    stages = golden.run(q, golden.run_prologue(q, feeds))
     names = tuple(view.source for view in q.views.values())
     reals = onnx.evaluate(q.twin, {"input": feeds["input"][0]}, fetch=names)
     parts = {name for name in q.graph.tensors if ".part" in name}

@@ -25,7 +25,7 @@ def quantized() -> Quantized:
 
 def test_every_stage_boundary_is_kept(quantized: Quantized) -> None:
     feeds = rows(quantized.qdq, 150)
-    frames = golden.before(quantized, feeds)
+    frames = golden.run_prologue(quantized, feeds)
     stages = golden.run(quantized, frames)
     assert list(stages) == [*quantized.graph.inputs, *(layer.output for layer in quantized.graph.layers)]
     for name, values in stages.items():
@@ -50,7 +50,7 @@ def test_predict_is_the_whole_model(quantized: Quantized) -> None:
 
 def test_progress_counts_rows(quantized: Quantized) -> None:
     seen: list[tuple[int, int]] = []
-    frames = golden.before(quantized, rows(quantized.qdq, 150))
+    frames = golden.run_prologue(quantized, rows(quantized.qdq, 150))
     golden.run(quantized, frames, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (150, 150)
     assert len(seen) > 1

@@ -70,7 +70,7 @@ def ranked(kind: str, style: str, seed: int, total: Agreement) -> bool:
         return False
     check_layers(quantized, given, total, exact)
     (best,) = (layer for layer in quantized.graph.layers if layer.kind == "top_k")
-    integers = golden.run(quantized, golden.before(quantized, given))[best.inputs[0]]
+    integers = golden.run(quantized, golden.run_prologue(quantized, given))[best.inputs[0]]
     places = quantized.views[best.inputs[0]].index
     scores = integers.reshape(ROWS, -1)[:, places.ravel()].reshape(ROWS, *places.shape).astype(np.float32)
     found = golden.predict(quantized, given)
