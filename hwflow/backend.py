@@ -102,7 +102,8 @@ def _require_comparable(outputs: Sequence[Operand]) -> None:
     for output in outputs:
         if isinstance(output, list) and any(isinstance(e, np.ndarray) and e.ndim == 0 for e in output):
             raise BackendUnsupported(
-                "a sequence with a scalar cannot be compared by ONNX's test runner; use prepare(..., comparable=False)"
+                "a sequence with a scalar cannot be compared by ONNX's test runner",
+                "use prepare(..., comparable=False)",
             )
 
 
@@ -111,8 +112,8 @@ def _require_determined(model: Model) -> None:
     found = sorted({node.op_type for node in _all_nodes(model) if not node.domain and node.op_type in _RANDOM})
     if found:
         raise BackendUnsupported(
-            f"the random numbers of {', '.join(found)} are not defined by ONNX and cannot be compared; "
-            f"use prepare(..., comparable=False)"
+            f"the random numbers of {', '.join(found)} are not defined by ONNX and cannot be compared",
+            "use prepare(..., comparable=False)",
         )
 
 

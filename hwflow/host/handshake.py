@@ -35,12 +35,17 @@ class Handshake:
         first, identity = (self.ask(self.wire.clock() + self.seconds) for _ in range(2))
         name = self.wire.name
         if identity != first:
-            raise LinkFailed(f"the board on {name} must say the same when it is asked twice, not design "
-                             f"{first.design.hex()} and then {identity.design.hex()}; load its bitstream again")
+            raise LinkFailed(
+                f"the board on {name} must say the same when it is asked twice, not design {first.design.hex()} and "
+                f"then {identity.design.hex()}",
+                "load its bitstream again",
+            )
         if not (identity.bytes_in and identity.bytes_out and identity.room):
-            raise LinkFailed(f"the board on {name} must have inputs, outputs and room for data, not "
-                             f"{identity.bytes_in}, {identity.bytes_out} and {identity.room} bytes; make its bitstream "
-                             "again with `hwflow synth`")
+            raise LinkFailed(
+                f"the board on {name} must have inputs, outputs and room for data, not {identity.bytes_in}, "
+                f"{identity.bytes_out} and {identity.room} bytes",
+                "make its bitstream again with `hwflow synth`",
+            )
         return identity
 
     def ask(self, end: float) -> Identity:
@@ -64,21 +69,34 @@ class Handshake:
             return None
         identity = Identity.parse(packet.payload)
         if identity is not None and identity.version != VERSION:
-            raise LinkFailed(f"the board on {self.wire.name} must speak version {VERSION} of the protocol, not version "
-                             f"{identity.version}; make its bitstream again with `hwflow synth`")
+            raise LinkFailed(
+                f"the board on {self.wire.name} must speak version {VERSION} of the protocol, not version "
+                f"{identity.version}",
+                "make its bitstream again with `hwflow synth`",
+            )
         return identity
 
     def give_up(self) -> NoReturn:
         name, seconds, counts = self.wire.name, f"{self.seconds:g} s", self.wire.statistics
         received, packets = counts.bytes_received - self.before[0], counts.packets_received - self.before[1]
         if self.echo:
-            raise LinkFailed(f"what is sent to {name} comes back: its rx and tx are joined, or it is no board; name "
-                             "the board's port with --port")
+            raise LinkFailed(
+                f"what is sent to {name} comes back: its rx and tx are joined, or it is no board",
+                "name the board's port with --port",
+            )
         if packets:
-            raise LinkFailed(f"the board on {name} must answer RESET with its identity, but did not in {seconds}, only "
-                             f"with {packets} other packets; load its bitstream again")
+            raise LinkFailed(
+                f"the board on {name} must answer RESET with its identity, but did not in {seconds}, only with "
+                f"{packets} other packets",
+                "load its bitstream again",
+            )
         if received:
-            raise LinkFailed(f"what comes from {name} must be packets, but {received} bytes in {seconds} held none; is "
-                             "the rate that of the board's file (--baud), and the bitstream one of hwflow?")
-        raise LinkFailed(f"nothing answers on {name} in {seconds}; is it the board's port, is the bitstream loaded (it "
-                         "may be gone after power off), and is the rate that of the board's file (--baud)?")
+            raise LinkFailed(
+                f"what comes from {name} must be packets, but {received} bytes in {seconds} held none",
+                "is the rate that of the board's file (--baud), and the bitstream one of hwflow?",
+            )
+        raise LinkFailed(
+            f"nothing answers on {name} in {seconds}",
+            "is it the board's port, is the bitstream loaded (it may be gone after power off), and is the rate that "
+            "of the board's file (--baud)?",
+        )

@@ -47,8 +47,9 @@ class HostLink:
         handshake = Handshake(self._wire, self.patience.silence, self._chance)
         identity = handshake.identity()
         if self._identity not in (None, identity):
-            raise LinkFailed(f"the board on {self.port.name} was given another bitstream while its port was open; "
-                             "open it again")
+            raise LinkFailed(
+                f"the board on {self.port.name} was given another bitstream while its port was open", "open it again"
+            )
         self._identity = identity
         self._session = Session(self._wire, identity, self.patience, handshake.round_trip)
         return identity

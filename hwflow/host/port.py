@@ -63,7 +63,7 @@ class SerialPort:
         self.name = name
         self._open = True
         if "://" in name and not name.startswith(SOCKET):  # pyserial knows more, of which some write files
-            raise LinkFailed(f"the port '{name}' must be a device or {SOCKET}HOST:PORT; name another one with --port")
+            raise LinkFailed(f"the port '{name}' must be a device or {SOCKET}HOST:PORT", "name another one with --port")
         if name.startswith(SOCKET) and not has_port(name):
             raise LinkFailed(f"the port '{name}' must be {SOCKET}HOST:PORT where a serial line is served, which it is "
                              "not: its PORT must be a number from 1 to 65535")
@@ -76,8 +76,9 @@ class SerialPort:
             self._file = self._serial.fileno()
         except (OSError, AttributeError):
             self._serial.close()
-            raise LinkFailed(f"the port '{name}' must be one that can be waited for; name another one with --port"
-                             ) from None
+            raise LinkFailed(
+                f"the port '{name}' must be one that can be waited for", "name another one with --port"
+            ) from None
         with contextlib.suppress(OSError, ValueError, AttributeError, NotImplementedError):
             # Adapters of FTDI else keep answers for 16 ms (AN232B-04); others, and terminals, know nothing of it.
             self._serial.set_low_latency_mode(True)
@@ -99,8 +100,10 @@ class SerialPort:
         try:
             self._serial.write(data)
         except serial.SerialTimeoutException:
-            raise LinkFailed(f"the port {self.name} takes no bytes any more (for {WRITE_TIMEOUT:g} s); unplug the "
-                             "board, plug it in, and run again") from None
+            raise LinkFailed(
+                f"the port {self.name} takes no bytes any more (for {WRITE_TIMEOUT:g} s)",
+                "unplug the board, plug it in, and run again",
+            ) from None
         except (OSError, TypeError) as error:  # TypeError: of a socket that was closed
             raise self._gone(error) from None
 
@@ -111,8 +114,10 @@ class SerialPort:
 
     def _gone(self, error: Exception | None) -> LinkFailed:
         reason = f" ({os.strerror(error.errno)})" if isinstance(error, OSError) and error.errno else ""
-        return LinkFailed(f"the port {self.name} is gone{reason}: the board was unplugged or lost its power; plug it "
-                          "in, load its bitstream, and run again")
+        return LinkFailed(
+            f"the port {self.name} is gone{reason}: the board was unplugged or lost its power",
+            "plug it in, load its bitstream, and run again",
+        )
 
 
 def has_port(url: str) -> bool:

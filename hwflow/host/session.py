@@ -104,11 +104,16 @@ class Session:
         """Ask where an answer is late; give up where too many are."""
         now = self.clock()
         if now - self.heard > self.patience.silence and self.unanswered > 2:
-            raise LinkFailed(f"the board on {self.wire.name} does not answer any more; run again when it is powered, "
-                             "connected, and its bitstream loaded")
+            raise LinkFailed(
+                f"the board on {self.wire.name} does not answer any more",
+                "run again when it is powered, connected, and its bitstream loaded",
+            )
         if now - self.moved > self.patience.stall:
-            raise LinkFailed(f"the board on {self.wire.name} answers, but took no data and gave no results for "
-                             f"{self.patience.stall:g} s; load its bitstream again")
+            raise LinkFailed(
+                f"the board on {self.wire.name} answers, but took no data and gave no results for "
+                f"{self.patience.stall:g} s",
+                "load its bitstream again",
+            )
         if now >= self.timer + self.pace.wait:
             self.pace.asked()
             self.unanswered += 1
@@ -167,5 +172,7 @@ class Session:
         self.pace.answered()
 
     def lost(self, what: str) -> NoReturn:
-        raise LinkFailed(f"the board on {self.wire.name} {what}; it was reset, or another program uses the port: no "
-                         "results of this run can be trusted, so run again")
+        raise LinkFailed(
+            f"the board on {self.wire.name} {what}",
+            "it was reset, or another program uses the port: no results of this run can be trusted, so run again",
+        )

@@ -37,8 +37,10 @@ def full_disk(what: str, folder: Path, log: Path, said: str) -> FullDisk | None:
         full, remedy = log.parent, "--build"
     else:
         return None
-    return FullDisk(f"the disk with the folder '{full}' is full, so that {what} could not write its results; make "
-                    f"room, or choose another folder with {remedy} (the whole output is in '{log}')")
+    return FullDisk(
+        f"the disk with the folder '{full}' is full, so that {what} could not write its results",
+        f"make room, or choose another folder with {remedy} (the whole output is in '{log}')",
+    )
 
 
 def has_room(folder: Path) -> bool:
