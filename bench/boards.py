@@ -20,7 +20,7 @@ from hwflow.flow import Flow
 from hwflow.host.identity import DesignFacts, identity
 from hwflow.report.console import Console
 from hwflow.request import BuildRequest, HardwareOptions, Project
-from hwflow.steps.generation import twin
+from hwflow.steps.generation import simulation_technology
 from hwflow.synth import ends_of
 
 #: One board of each family.
@@ -115,7 +115,7 @@ def simulated_board(subject: Subject, folder: Path) -> tuple[CompiledBoard, Flow
     project, hardware = Project(subject.model, data=subject.data, build=folder), HardwareOptions(interval=2200)
     flow = Flow(Console(quiet=True), project, hardware=hardware)
     build(Console(quiet=True), BuildRequest(project, hardware=hardware))
-    technology = twin(flow.plan)
+    technology = simulation_technology(flow.plan)
     top = BoardTop(core=hls.lower(flow.graph, flow.plan, technology), ends=ends_of(flow.plan), technology=technology,
                    clocking=Clocking(technology=technology, board_mhz=25.0, has_reset=True), divider=DIVIDER,
                    identity=identity(flow.graph, flow.plan))

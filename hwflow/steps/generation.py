@@ -21,7 +21,7 @@ from .. import hls
 from ..layers.base import LayerGraph
 from ..synth import ends_of
 
-__all__ = ["AXI_STREAM", "generate", "generate_axi_stream", "twin", "write_axi_stream", "write_rtl"]
+__all__ = ["AXI_STREAM", "generate", "generate_axi_stream", "simulation_technology", "write_axi_stream", "write_rtl"]
 
 #: Shows what is done meanwhile.
 Step = Callable[[str], AbstractContextManager[object]]
@@ -32,7 +32,7 @@ TOP = "hwflow_core"
 AXI_STREAM = "hwflow_axi_stream"
 
 
-def twin(plan: hls.Plan) -> Generic:
+def simulation_technology(plan: hls.Plan) -> Generic:
     """Portable hardware that makes the same choices as the plan's technology and has its latencies."""
     family = FAMILIES.get(plan.technology)
     return Generic(timing=plan.timing, hex_roms=True, like=family() if family else None)
@@ -40,7 +40,7 @@ def twin(plan: hls.Plan) -> Generic:
 
 def write_rtl(graph: LayerGraph, plan: hls.Plan, folder: Path) -> None:
     """Write `hwflow_core.v`, the module of its ROMs, and a hex file for each ROM, into `folder`."""
-    technology = twin(plan)
+    technology = simulation_technology(plan)
     (folder / f"{TOP}.v").write_text(verilog_of(hls.lower(graph, plan, technology), TOP))
     shutil.copyfile(ROM_MODULE, folder / ROM_MODULE.name)
     write_roms(technology.roms, folder)
@@ -52,7 +52,7 @@ def write_axi_stream(graph: LayerGraph, plan: hls.Plan, folder: Path) -> None:
     It wants the module of the ROMs and their files, which `write_rtl` makes of the same graph and plan, and not
     `hwflow_core.v`.
     """
-    top = AxiStreamTop(core=hls.lower(graph, plan, twin(plan)), ends=ends_of(plan))
+    top = AxiStreamTop(core=hls.lower(graph, plan, simulation_technology(plan)), ends=ends_of(plan))
     (folder / f"{AXI_STREAM}.v").write_text(verilog_of(top, AXI_STREAM))
 
 

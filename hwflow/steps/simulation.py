@@ -17,7 +17,7 @@ from .. import golden, hls
 from ..layers.base import LayerGraph
 from ..layers.formats import IntFormat, Tensor
 from ..layers.hardware import codes_of, shape_of, values_of
-from .generation import twin
+from .generation import simulation_technology
 
 __all__ = ["boundaries", "compile_plan", "run_plan"]
 
@@ -38,7 +38,7 @@ def boundaries(graph: LayerGraph, plan: hls.Plan) -> tuple[Boundary, ...]:
 def compile_plan(graph: LayerGraph, plan: hls.Plan, folder: Path, cache: Path, *, waves: bool = False,
                  say: Callable[[str], None] = print) -> Simulation:
     """The executable simulation of `plan`, with the latencies of its technology; cached in `cache`."""
-    technology = twin(plan)
+    technology = simulation_technology(plan)
     core = hls.lower(graph, plan, technology)
     return compile_simulation(core, boundaries=boundaries(graph, plan), roms=technology.roms, folder=folder,
                               cache=cache, inputs=graph.inputs, outputs=graph.outputs, waves=waves, say=say)

@@ -15,7 +15,7 @@ from hwflow_rtl.vendor import ICE40, Resources, Technology
 from hwflow import hls
 from hwflow.hls.links import in_spram
 from hwflow.layers import Add, Frame, LayerGraph, Multiply
-from hwflow.steps.generation import twin
+from hwflow.steps.generation import simulation_technology
 from hwflow.synth import load_board
 from tests.hls.test_timeline import BYTE, Branches
 from tests.networks.grow import Taste
@@ -72,7 +72,7 @@ def test_other_boards_know_nothing_of_it(graph: LayerGraph) -> None:
 
 def test_the_twin_has_the_same_queues(graph: LayerGraph, up5k: Technology) -> None:
     plan = plan_of(graph, up5k)
-    for technology in (up5k, twin(plan)):
+    for technology in (up5k, simulation_technology(plan)):
         core = hls.lower(graph, plan, technology)
         assert [(each.depth, each.spram) for each in core.links] == [(link.depth, link.spram) for link in plan.links]
         assert sum(each.spram for each in core.links) == 1

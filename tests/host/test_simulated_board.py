@@ -17,7 +17,7 @@ from hwflow.host import LinkFailed, Patience
 from hwflow.host.identity import identity
 from hwflow.onnx.model import Model
 from hwflow.quantize import Quantized, quantize
-from hwflow.steps.generation import twin
+from hwflow.steps.generation import simulation_technology
 from hwflow.synth import ends_of, load_board
 from tests.e2e.networks import rows_for, small_network, two_by_two
 from tests.host.models import leave_design
@@ -49,7 +49,7 @@ def simulated_board(quantized: Quantized, place: Path) -> tuple[CompiledBoard, P
     graph = quantized.graph
     foldings = [next(iter(layer.foldings(graph))) for layer in graph.layers]
     plan = hls.make_plan(graph, foldings, load_board("ulx3s_85f").technology())
-    technology = twin(plan)
+    technology = simulation_technology(plan)
     top = BoardTop(core=hls.lower(graph, plan, technology), ends=ends_of(plan), technology=technology,
                    clocking=Clocking(technology=technology, board_mhz=25.0, has_reset=True), divider=DIVIDER,
                    identity=identity(graph, plan))

@@ -17,7 +17,7 @@ from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, RoomyRequantize, Thresholds
 from hwflow.layers.room import fitted, with_rescale_of, with_room
-from hwflow.steps.generation import twin
+from hwflow.steps.generation import simulation_technology
 from hwflow.synth import load_board
 
 INT8 = IntFormat(8, signed=True)
@@ -52,7 +52,7 @@ def frames(count: int = 4) -> np.ndarray:
 
 def text_of(graph: LayerGraph) -> str:
     plan = hls.solve(graph, ECP5(), budget_of(load_board("ulx3s_85f"), graph), interval=4000)
-    technology = twin(plan)
+    technology = simulation_technology(plan)
     assert isinstance(technology, Generic)
     return emit_rtlil(hls.lower(graph, plan, technology), name="top")
 

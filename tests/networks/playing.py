@@ -80,7 +80,7 @@ def play_plan(graph: LayerGraph, plan: hls.Plan, frames: Mapping[str, IntArray],
 
 
 def portable(plan: hls.Plan) -> Generic:
-    """As `hwflow.steps.generation.twin`, with ROMs inside of the design."""
+    """As `hwflow.steps.generation.simulation_technology`, with ROMs inside of the design."""
     family = FAMILIES.get(plan.technology)
     return Generic(timing=plan.timing, like=family() if family else None)
 

@@ -17,7 +17,7 @@ from hwflow_sim.tools import find_tools, run_tool
 from hwflow import golden, hls
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray
-from hwflow.steps.generation import AXI_STREAM, twin
+from hwflow.steps.generation import AXI_STREAM, simulation_technology
 from hwflow.synth import ends_of
 from tests.host.models import element_bytes
 
@@ -54,7 +54,7 @@ def compile_axi(graph: LayerGraph, plan: hls.Plan, frames: dict[str, IntArray], 
     folder = folder.resolve()
     made = folder / "made"
     made.mkdir()
-    top = AxiStreamTop(core=hls.lower(graph, plan, twin(plan)), ends=ends_of(plan))
+    top = AxiStreamTop(core=hls.lower(graph, plan, simulation_technology(plan)), ends=ends_of(plan))
     (made / "wrapper.v").write_text(wrapper(top))
     (made / "bench.vlt").write_text(CONTROL)
     tools, log = find_tools(), folder / "compile.log"

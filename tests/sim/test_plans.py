@@ -14,7 +14,7 @@ from hwflow_sim import StallPattern
 
 from hwflow import hls
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Lookup, MaxPool, Requantize, Tensor
-from hwflow.steps.generation import twin
+from hwflow.steps.generation import simulation_technology
 from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.synth import ends_before_plan, ends_of, load_board
 
@@ -82,8 +82,8 @@ def test_a_deep_queue_keeps_its_place_in_the_simulation(tmp_path: Path, cache: P
     link = next(link for link in deep.links if link.tensor == "t")
     extra = Fork.choice(width=link.lanes_out * link.bits, depth=700, technology=technology).latency
     core = hls.lower(made, deep, technology)
-    twins = hls.lower(made, deep, twin(deep))
-    assert core.capacity(3) == twins.capacity(3) == 700
+    simulated = hls.lower(made, deep, simulation_technology(deep))
+    assert core.capacity(3) == simulated.capacity(3) == 700
     assert extra == DeepQueue.latency_of(technology)
     simulation = compile_plan(made, deep, tmp_path, cache, say=lambda text: None)
     result = run_plan(simulation, made, frames_of(made, 3))

@@ -1,7 +1,7 @@
 """Multipliers and memories asked for by meaning; each FPGA family makes them its own way.
 
 A unit takes a `Technology`, asks for "eight signed 8 x 8 products" or "a ROM of 64-bit words", and counts on the
-latency that `Technology.timing` states.  `generic.Generic` makes the portable twin with any family's latencies.
+latency that `Technology.timing` states.  `generic.Generic` makes the portable technology with any family's latencies.
 """
 
 from __future__ import annotations
