@@ -1,7 +1,7 @@
 """Synthesis, place and route: from a core and a board to a bitstream and its report."""
 
+from .bitstream import synthesize
 from .boards import Board, list_boards, load_board
-from .flow import synthesize
 from .report import SynthesisReport, Usage
 from .toolchain import tool_status
 from .top import board_top, ends_before_plan, ends_of

@@ -13,8 +13,8 @@ from hwflow_rtl.io import Ends
 from ..hls import Plan, lower
 from ..host.identity import DesignFacts, identity
 from ..layers.base import LayerGraph
+from .bitstream import synthesize
 from .boards import Board
-from .flow import synthesize
 from .job import Progress
 from .report import SynthesisReport
 from .top import ends_of

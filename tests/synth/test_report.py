@@ -10,9 +10,9 @@ import pytest
 from hwflow_base.errors import HwflowError, ToolFailed
 
 from hwflow.report.synthesis import too_slow
+from hwflow.synth.bitstream import shorten_report
 from hwflow.synth.boards import load_board
 from hwflow.synth.families import FAMILIES
-from hwflow.synth.flow import shorten_report
 from hwflow.synth.paths import Clock, clocks_of
 from hwflow.synth.report import SynthesisReport, Usage, path_text, read_nextpnr_report
 

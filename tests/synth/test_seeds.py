@@ -11,7 +11,7 @@ import pytest
 from hwflow_base.errors import HwflowError, ToolFailed
 
 from hwflow.synth import load_board, synthesize
-from hwflow.synth.flow import best_of
+from hwflow.synth.bitstream import best_of
 from hwflow.synth.job import Job
 from hwflow.synth.seeds import NEXTPNR_MEMORY, Attempt, Listener, default_jobs, from_seeds
 from tests.synth.blinky import blinky_text

@@ -12,7 +12,7 @@ from hwflow.layers.formats import Frame, IntArray
 from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute
-from hwflow.quantize.importer.forms import Form, form_of
+from hwflow.quantize.importer.affine_forms import Form, form_of
 from hwflow.quantize.importer.states import QUANTIZE_ALL, Anchor, Held, Joined, Kept, Pending, Product, Sum, Unsupported
 from hwflow.quantize.importer.steps import combined, step
 

@@ -14,7 +14,7 @@ from hwflow.layers import IntFormat, Requantize
 from hwflow.layers.formats import IntArray
 from hwflow.layers.hardware import price, rescale_cost
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
-from hwflow.quantize.importer.forms import Bound, Form
+from hwflow.quantize.importer.affine_forms import Bound, Form
 from hwflow.quantize.importer.states import Parameters
 from hwflow.quantize.scale import fixed_points
 from hwflow.quantize.settings import OutputStage
