@@ -19,7 +19,7 @@ from hwflow.layers.matrix import accumulator_format
 from hwflow.layers.multiply import Multiply
 from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, Rescale, Thresholds
 from hwflow.quantize.importer.affine_forms import Form, form_of
-from hwflow.quantize.importer.rescaling import MAX_LEVELS, Accumulator, affine, rescale, signed
+from hwflow.quantize.importer.choose_rescale import MAX_LEVELS, Accumulator, affine, rescale, signed
 from hwflow.quantize.importer.search import quantized, search
 from hwflow.quantize.importer.states import Average, Matrix, Parameters, Pending, Product, Sum
 from hwflow.quantize.importer.steps import Function, uniform

@@ -1,6 +1,6 @@
 """A fast simulation of a whole board with its serial line, for tests of the driver and for the proof of a netlist."""
 
-from .build import BoardDesign, CompiledBoard, compile_board, netlist_design, rtl_design
+from .compiled import BoardDesign, CompiledBoard, compile_board, netlist_design, rtl_design
 from .netlist import Netlist, read_netlist
 from .port import LinePort
 from .process import LineFacts, SimulatedBoard

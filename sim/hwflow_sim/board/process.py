@@ -15,7 +15,7 @@ from typing import BinaryIO
 from hwflow_base.errors import ToolFailed
 
 from ..tools import end_of
-from .build import CompiledBoard
+from .compiled import CompiledBoard
 
 __all__ = ["LineFacts", "SimulatedBoard"]
 
