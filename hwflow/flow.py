@@ -230,8 +230,8 @@ class Flow:
         """The user's plan as it stands in the file, None where there is none."""
         given = self.hardware
         if given.plan and (given.interval or given.logic_multipliers):
-            raise HwflowError("--plan must not be given together with --interval or --logic-multipliers", "the plan's "
-                              "file says all of that")
+            raise HwflowError("--plan must not be given together with --interval or --logic-multipliers", "the "
+                              "plan's file decides both")
         return read_text(given.plan) if given.plan else None
 
     def prepare(self, *needs: Callable[[], object]) -> None:

@@ -27,7 +27,7 @@ _OTHER_RANGE = "its range is far too {}: calibrate with rows like those of the d
 def of_layer(quantized: Quantized, layer: LayerNoise | None) -> str:
     """What to change for `layer`, or in general where it is None or has no settings of its own."""
     if not quantized.settings:
-        return "its integers stand in the model: train or export it with more bits, or start from the float model"
+        return "its integers are fixed in the model: train or export it with more bits, or start from the float model"
     chosen = yaml.safe_load(quantized.settings)["layers"]
     own = chosen.get(layer.layer) if layer is not None else None
     if layer is None or own is None:

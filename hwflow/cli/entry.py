@@ -2,7 +2,7 @@
 message.
 
 Exit codes: 0 fine; 1 the answer is no (mismatch, does not fit, check failed); 2 the question was wrong (bad file,
-unknown board, missing tool); 70 hwflow itself made a mistake; 130 interrupted, 143 ended by SIGTERM.  With --json
+unknown board, missing tool); 70 error in hwflow; 130 interrupted, 143 ended by SIGTERM.  With --json
 standard output holds one JSON object in every case: the result, or {"error": message, "exit_code": code}.
 
 Whatever takes long to import is imported where an interrupt is heard already.
@@ -112,7 +112,7 @@ def explain(error: BaseException) -> tuple[str, int]:
         how = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
         return f"{how}; nothing is half-written, and the next run continues", 128 + number
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("hwflow"):
-        return (f"the Python package of '{error.name}' must be installed with hwflow, and is not: run `pip install "
+        return (f"the Python package of '{error.name}' must be installed with hwflow, but is missing: run `pip install "
                 "hwflow` again (in a checkout: `make doctor`)"), 2
     if isinstance(error, MemoryError):
         return "the model needs more memory than this machine has", 2
@@ -131,5 +131,5 @@ def mistake(error: BaseException) -> str:
     with tempfile.NamedTemporaryFile("w", prefix="hwflow-", suffix=".txt", delete=False) as report:
         report.writelines(traceback.format_exception(error))
     reason = (str(error).splitlines() or [""])[0]
-    return (f"hwflow itself made a mistake ({type(error).__name__}: {reason}); please report it with the file "
+    return (f"an error in hwflow ({type(error).__name__}: {reason}); please report it with the file "
             f"'{report.name}'")

@@ -149,9 +149,9 @@ def sim(console: Console, request: SimRequest) -> Result:
     """Simulate the RTL of MODEL and compare every stage with the golden model, bit for bit."""
     context = click.get_current_context()
     if request.netlist and context.get_parameter_source("stalls") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--stalls must not stand with --netlist, where the line alone makes stalls", context)
+        raise click.UsageError("--stalls must not be given with --netlist, where only the serial line stalls", context)
     if request.clock is not None and not request.netlist:
-        raise click.UsageError("--clock must stand with --netlist, whose cells have a PLL or none", context)
+        raise click.UsageError("--clock must be given together with --netlist: only the netlist has a PLL", context)
     return commands.sim(console, request)
 
 

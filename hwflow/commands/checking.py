@@ -32,7 +32,7 @@ Result = Mapping[str, Any]
 
 #: Rules whose errors name files that must not be read.
 UNSAFE = ("EX-02", "EX-09")
-SEE_HARDWARE = "`hwflow check --hardware` says what becomes of every node"
+SEE_HARDWARE = "`hwflow check --hardware` shows where every node runs"
 
 
 def check(console: Console, request: CheckRequest) -> Result:
@@ -41,7 +41,7 @@ def check(console: Console, request: CheckRequest) -> Result:
     The exit code judges the file alone: 0 valid, 1 with errors, 2 where it points at what must not be read.
     """
     if request.board is not None and not request.hardware:
-        raise HwflowError("--board of check must stand with --hardware")
+        raise HwflowError("--board of check must be given together with --hardware")
     findings = onnx.check(read(request.project.model, limits=request.project.limits), strict=request.strict)
     errors, warnings = ([f for f in findings if f.severity is kind] for kind in (Severity.ERROR, Severity.WARNING))
     for finding in (*errors, *(() if request.hardware else warnings)):

@@ -91,7 +91,7 @@ def core_clock(flow: Flow) -> CoreClock:
 
 def _prove(console: Console, flow: Flow, request: SimRequest) -> Result:
     if request.waves:
-        raise HwflowError("--waves must not stand with --netlist, whose wires have no names")
+        raise HwflowError("--waves must not be given with --netlist, whose wires have no names")
     flow.prepare(find_tools, lambda: find_tool("yosys"))
     with flow.locked():
         proof = flow.prove(request.frames or NETLIST_FRAMES, seed=request.seed, clock=request.clock)

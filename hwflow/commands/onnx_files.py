@@ -116,7 +116,7 @@ def _in_sets(console: Console, source: Path, model: Model, opsets: Mapping[str, 
         console.say(f"{name}: version {version}" + (f", before {before}" if before != version else " already"))
     kept = {id(node) for node in model.graph.nodes}
     new = sum(id(node) not in kept for node in converted.graph.nodes)
-    console.say(f"nodes: {len(converted.graph.nodes)}, {new} of them new, before {len(model.graph.nodes)}")
+    console.say(f"nodes: {len(converted.graph.nodes)}, {new} of them new; the source has {len(model.graph.nodes)}")
     return converted
 
 
@@ -127,7 +127,7 @@ def extract(
     """Write the part of a model between some tensors and some others as a model."""
     if same_file(source, target):
         raise HwflowError(
-            "the part must not replace the model that it is cut of", "choose another name", where=str(target)
+            "the part must not replace the model that it is cut from", "choose another name", where=str(target)
         )
     model = onnx.load(source, limits=limits)
     part = onnx.extract(model, inputs or None, outputs or None, limits)
@@ -135,7 +135,7 @@ def extract(
         require_apart(source, target, limits)
     onnx.save(part, target)
     if model.training:
-        console.say("the training parts of the model are left out: they belong to the whole of it")
+        console.say("the training parts of the model are left out: they belong to the whole model")
     console.say(f"{target}: written, {len(part.graph.nodes)} of {len(model.graph.nodes)} nodes, "
                 f"{target.stat().st_size} bytes")
     ends = {"input": part.graph.inputs, "output": part.graph.outputs}

@@ -20,7 +20,7 @@ from ..synth.program import program as put
 __all__ = ["program"]
 
 #: How long what was written lasts.
-LASTS = {"sram": "until the power goes; --flash keeps it", "flash": "for good"}
+LASTS = {"sram": "until the power is switched off; --flash keeps it", "flash": "for good"}
 
 
 def program(console: Console, request: ProgramRequest) -> Mapping[str, Any]:
@@ -35,7 +35,7 @@ def program(console: Console, request: ProgramRequest) -> Mapping[str, Any]:
         )
     done = put(board, bitstream, flash=request.flash, progress=console.progress)
     if done.memory == "flash" and not request.flash:
-        console.say(f"{board.name} takes bitstreams into its flash only")
+        console.say(f"{board.name} accepts bitstreams only in its flash")
     console.say(f"{board.name} runs {bitstream}: in its {done.memory}, {LASTS[done.memory]}")
     return {"board": board.name, "bitstream": str(bitstream), "memory": done.memory, "tool": done.tool,
             "version": done.version, "command": list(done.command)}
@@ -51,8 +51,8 @@ def design_folder(console: Console, request: ProgramRequest, board: str) -> Path
     other = other_model(folder.parent.parent, request.model)
     if other is not None:
         raise HwflowError(
-            f"'{folder}' must hold the design of '{request.model}', but is that of another model of the same name, "
-            f"'{other}'",
+            f"'{folder}' must hold the design of '{request.model}', but is the design of another model of the same "
+            f"name, '{other}'",
             f"run `hwflow synth {request.model} --board {board}` first, or name the folder of its results with --build",
         )
     return folder

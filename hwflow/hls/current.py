@@ -36,7 +36,7 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
     stale = difference(plan, make_plan(plan.graph, foldings, plan.device))
     if stale:
         raise HwflowError(f"the plan of '{plan.model}' must be what its foldings give: {stale}. Change a plan with "
-                          "plan.with_folding(stage, rows=..., cols=..., lanes=..., style=...), which plans anew")
+                          "plan.with_folding(stage, rows=..., cols=..., lanes=..., style=...), which makes a new plan")
     if technology is not None and plan.technology != technology.name:
         raise HwflowError(
             f"the plan must be made for the board's family, {technology.name}, not for {plan.technology}", ANEW
@@ -55,13 +55,13 @@ def difference(plan: Plan, current: Plan) -> str:
     """The first thing of `plan` that is not that of `current`, which has the same stages; "" where all is equal."""
     for stage, made in zip(plan.stages, current.stages, strict=True):
         if stage.schedule.interval != made.schedule.interval:
-            return (f"stage '{stage.name}' takes {made.schedule.interval} cycles a frame with its folding, and "
-                    f"{stage.schedule.interval} stand in the plan")
+            return (f"stage '{stage.name}' takes {made.schedule.interval} cycles a frame with its folding, "
+                    f"not {stage.schedule.interval} as the plan has it")
         for each in fields(StagePlan):
             if getattr(stage, each.name) != getattr(made, each.name):
                 return stands_in_the_plan(f"stage '{stage.name}'", stage, made, each.name)
     if len(plan.links) != len(current.links):
-        return f"the stages have {len(current.links)} links, and {len(plan.links)} stand in the plan"
+        return f"the stages have {len(current.links)} links, not {len(plan.links)} as the plan has them"
     names = {Endpoint.stage(k): stage.name for k, stage in enumerate(current.stages)}
     for link, wanted in zip(plan.links, current.links, strict=True):
         for each in fields(LinkPlan):
@@ -75,4 +75,4 @@ def difference(plan: Plan, current: Plan) -> str:
 
 
 def stands_in_the_plan(what: str, found: object, wanted: object, name: str) -> str:
-    return f"{what} must have {name} {getattr(wanted, name)}, and {getattr(found, name)} stands in the plan"
+    return f"{what} must have {name} {getattr(wanted, name)}, not {getattr(found, name)} as the plan has it"

@@ -43,11 +43,11 @@ def plan_to_yaml(plan: Plan) -> str:
     header = (
         "# rows x cols multiplications are made in one cycle; lanes results leave a stage at once.\n"
         "# queue: beats that may wait between two stages; latency: cycles to the first beat of each output.\n"
-        + ("# memory: spram, where a queue has it; the others stand in tables or block RAMs, which is cheaper.\n"
+        + ("# memory: spram, where a queue has it; the other queues are in tables or block RAMs, which is cheaper.\n"
            if any(link.spram for link in plan.links) else "") +
         "# style: what multiplies: blocks, macs (blocks that add up two products, for even cols), pairs (two narrow\n"
         "# products in a block) or logic.\n"
-        "# Edit rows, cols, lanes and style and pass the file back with --plan; the others are computed anew.\n")
+        "# Edit rows, cols, lanes and style and pass the file back with --plan; hwflow computes everything else.\n")
     body = {"model": plan.model, "technology": plan.technology, "interval": plan.interval,
             "latency": list(plan.latency), "resources": resources_dict(plan.resources), "stages": stages,
             "links": links}

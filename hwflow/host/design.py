@@ -54,12 +54,12 @@ def load_design(folder: Path) -> Design:
     if made != facts.identity:
         raise HwflowError(
             f"'{source}' must be the integer model of the bitstream in '{folder}' (design {facts.identity.hex()}), "
-            "but it was made anew since",
+            "but it has changed since then",
             "run `hwflow synth` again",
         )
     if (facts.bytes_in, facts.bytes_out) != (bytes_in(graph), bytes_out(graph)):
         raise HwflowError(
-            f"'{folder / IDENTITY_FILE}' must state {bytes_in(graph)} bytes in and {bytes_out(graph)} out of a frame, "
+            f"'{folder / IDENTITY_FILE}' must give {bytes_in(graph)} bytes in and {bytes_out(graph)} out for a frame, "
             f"not {facts.bytes_in} and {facts.bytes_out}",
             "run `hwflow synth` again",
         )

@@ -36,7 +36,7 @@ class Handshake:
         name = self.wire.name
         if identity != first:
             raise LinkFailed(
-                f"the board on {name} must say the same when it is asked twice, not design {first.design.hex()} and "
+                f"the board on {name} must give the same identity twice, not design {first.design.hex()} and "
                 f"then {identity.design.hex()}",
                 "load its bitstream again",
             )
@@ -92,7 +92,7 @@ class Handshake:
             )
         if received:
             raise LinkFailed(
-                f"what comes from {name} must be packets, but {received} bytes in {seconds} held none",
+                f"{name} must send packets, but sent {received} bytes in {seconds} without any",
                 "is the rate that of the board's file (--baud), and the bitstream one of hwflow?",
             )
         raise LinkFailed(

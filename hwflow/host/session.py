@@ -133,7 +133,7 @@ class Session:
     def take_status(self, status: Status) -> None:
         arrived = self.outbox.status(status.expected, status.room)
         if arrived is None:
-            self.lost("waits for data that it was never sent, or had already")
+            self.lost("asks for data that was never sent to it, or that it has already")
         elif arrived:
             for _ in range(arrived):
                 begun = self.sent.popleft()

@@ -37,11 +37,11 @@ class Entry:
 _CONV = "one or two spatial axes; weights and bias constant; any stride, dilation, group and padding with zeros"
 _ROW = "one row of elements; weights and bias constant, one scale per tensor or output channel"
 _POOL = "one or two spatial axes; any stride, padding and ceil_mode"
-_SMOOTH = "one computed input of up to 8 bits, or fused behind a layer where the function only rises or only falls"
+_SMOOTH = "one computed input of up to 8 bits, or fused into the previous layer if it only rises or only falls"
 _DECIDES = "functions of one computed tensor; the other operands constant, one value or one per channel"
 _AFFINE = "with constants, one value or one per channel: fused; "
 _TWO = "of two computed tensors: equal shapes, or one of them [1, C, 1, 1] or a single element"
-_ORDER = "free where the order of the raster stays, or a layer behind takes it into its weights; else the order is made"
+_ORDER = "free if the raster order stays the same, or if the next layer can permute its weights; else a Rearrange layer"
 _BESIDE = "along any axis but the first; along height and width the elements are rearranged first; no constant parts"
 _MOVE = "constant parameters; at most 4 axes"
 _NEAREST = "mode nearest with constant sizes or scales; nothing that computes between elements (linear, cubic)"
@@ -71,7 +71,7 @@ _STANDARD: Mapping[str, Entry] = {
     "Sum": Entry(("add", FUSED), _AFFINE + _TWO),
     "Mul": Entry(("multiply", FUSED), _AFFINE + _TWO),
     "Div": Entry((FUSED, "lookup"), "by constants, one value or one per channel"),
-    "BatchNormalization": Entry((FUSED,), "for inference; behind a layer"),
+    "BatchNormalization": Entry((FUSED,), "for inference; after a layer"),
     "Relu": Entry(_TABLE),
     "Clip": Entry(_TABLE, "limits constant"),
     "PRelu": Entry(("conv", "lookup", FUSED), "slopes constant, one for all or one per channel"),
@@ -88,8 +88,8 @@ _STANDARD: Mapping[str, Entry] = {
     "TopK": Entry(("top_k",), "at the end, over the channels, with --hardware-argmax; else on the host"),
     "QLinearConv": Entry(("conv",), f"{_CONV}; {_INTEGERS}"),
     "QLinearMatMul": Entry(("dense",), f"{_ROW}; {_INTEGERS}"),
-    "ConvInteger": Entry(("conv",), f"{_CONV}; with the Cast and Mul behind it; its input from a QuantizeLinear"),
-    "MatMulInteger": Entry(("dense",), f"{_ROW}; with the Cast and Mul behind it; its input from a QuantizeLinear"),
+    "ConvInteger": Entry(("conv",), f"{_CONV}; with the Cast and Mul after it; its input from a QuantizeLinear"),
+    "MatMulInteger": Entry(("dense",), f"{_ROW}; with the Cast and Mul after it; its input from a QuantizeLinear"),
 }
 _MICROSOFT: Mapping[str, Entry] = {
     "QuantizeLinear": Entry((FUSED,), _SCALES),
@@ -108,7 +108,7 @@ _QONNX_OPERATORS: Mapping[str, Entry] = {
     "Quant": Entry((FUSED, "lookup"), _QONNX),
     "IntQuant": Entry((FUSED, "lookup"), _QONNX),
     "BipolarQuant": Entry((FUSED, "lookup"), "one bit, -1 and +1; scale constant"),
-    "Trunc": Entry((FUSED, "lookup", "average_pool"), f"{_QONNX}; behind an average, or of a quantized tensor"),
+    "Trunc": Entry((FUSED, "lookup", "average_pool"), f"{_QONNX}; after an average, or of a quantized tensor"),
     "MultiThreshold": Entry((FUSED, "lookup"), "thresholds constant, one row for all or one per channel"),
 }
 

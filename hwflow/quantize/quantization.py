@@ -51,7 +51,7 @@ DIALECT_PASSES: tuple[Pass, ...] = (
     Pass("sum-to-add", "Write Sum with Add.", sum_to_add),
     Pass("constant-layout", "Change the layout of quantized constants once.", fold_constant_layout),
     Pass("transposed-to-conv", "Write ConvTranspose as a Conv whose channels become pixels.", transposed_to_conv),
-    Pass("fold-pads", "Write Pad as padding of the window behind it.", fold_pads),
+    Pass("fold-pads", "Write Pad as padding of the next window.", fold_pads),
     Pass("dequantize-before-pool", "Pool the dequantized input, not its integers.", dequantize_before_pool),
 )
 
@@ -195,7 +195,7 @@ def _require_no_widths(settings: QuantizationSettings) -> None:
     if chosen:
         raise HwflowError(
             f"settings of a model that is quantized already must be output stages alone, not {chosen[0]}",
-            "its widths and scales stand in the file: start from the float model to choose them"
+            "its widths and scales are fixed in the file: start from the float model to choose them"
         )
 
 

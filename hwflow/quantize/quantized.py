@@ -51,10 +51,11 @@ class Quantized:
     settings: str = ""
 
     def __repr__(self) -> str:
-        before, behind = (", ".join(node.op_type for node in program.graph.nodes) or "nothing"
+        before, after = (", ".join(node.op_type for node in program.graph.nodes) or "nothing"
                           for program in (self.prologue, self.epilogue))
         return screen(f"Quantized '{self.graph.name}': {len(self.graph.layers)} layers",
-                      [f"on the host before them: {before}", f"on the host behind them: {behind}", *self.graph.shown()])
+                      [f"on the host before the layers: {before}", f"on the host after the layers: {after}",
+                       *self.graph.shown()])
     original: Model | None = None
     originals: Mapping[str, View] = field(default_factory=dict)
     warnings: tuple[OutcomeWarning, ...] = ()

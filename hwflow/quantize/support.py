@@ -129,7 +129,7 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
     if not computed and node.op_type in HOST_ONLY and not host.intersection(node.outputs):
         yield Problem.of(
             node,
-            f"{node.op_type} runs on the host, but layers behind it need hardware",
+            f"{node.op_type} runs on the host, but layers after it need hardware",
             "remove it, or end the model with it and run the rest as a model of its own",
         )
 

@@ -169,7 +169,7 @@ class _Look:
                 break
             part, first = smaller, False
         self.complete = False
-        self.general.append(Problem("the model", "what lies behind these nodes was not looked at", "mend them first"))
+        self.general.append(Problem("the model", "the nodes after these were not examined", "repair them first"))
         return None
 
     def _layers(self, graph: LayerGraph, *, whole: bool) -> None:

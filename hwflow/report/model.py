@@ -96,4 +96,4 @@ def _show_places(console: Console, facts: Mapping[str, Any]) -> None:
             console.say(f"  {shortened(line, 200)}")
     else:
         reason = shortened(facts["problem"].splitlines()[0].rstrip(":"), 400)
-        console.say(f"  the model does not become hardware: {reason}; `hwflow check` says all")
+        console.say(f"  the model does not become hardware: {reason}; `hwflow check` lists all reasons")

@@ -75,7 +75,7 @@ def show_synthesis(console: Console, plan: Plan, board: Board, report: Synthesis
     if report.usable_mhz is not None:
         source = f"the PLL's clock on {board.name}" if report.pll else f"the clock of {board.name}"
         for text, mhz in ((f"at {report.clock_mhz:.6g} MHz, {source}", report.clock_mhz),
-                          (f"at {report.usable_mhz:.1f} MHz, all that the layout bears", report.usable_mhz)):
+                          (f"at {report.usable_mhz:.1f} MHz, the highest that the layout allows", report.usable_mhz)):
             console.say(f"  {mhz * 1e6 / plan.interval:,.0f} frames/s {text}")
     console.say(f"  the serial line ({board.baud} baud) carries {line_rate(plan, board):,.0f} frames/s")
     console.say(f"  tools: {', '.join(report.tools.values())}")
@@ -125,7 +125,7 @@ def too_slow(report: SynthesisReport, wanted: float | str | None) -> str:
                 f"bears, not at the {report.board_mhz:g} MHz of the board's oscillator: on the board nothing may "
                 "answer; take another --seed, or several with --seeds")
     why = f"the {wanted:g} MHz of --clock" if isinstance(wanted, float) else "the board's oscillator"
-    return (f"the core must run at no more than the {report.usable_mhz:.1f} MHz that the routed design bears, not at "
+    return (f"the core must run at no more than the {report.usable_mhz:.1f} MHz that the routed design allows, not at "
             f"{report.clock_mhz:.6g} MHz ({why}): on the board its numbers may be wrong; choose a slower clock with "
             "--clock, or leave it out for the fastest that is safe")
 

@@ -37,7 +37,7 @@ __all__ = ["ReweightReport", "reweight"]
 TEXT = "netlist/top.il"
 #: Parts of a design that a message names.
 MOST_NAMES = 8
-REMEDY = "place and route anew with `hwflow synth`; with --reweightable its hardware has room for other weights"
+REMEDY = "place and route it again with `hwflow synth`; with --reweightable its hardware has room for other weights"
 ALSO = "an hwflow that changed since, or a board file, makes other hardware, too"
 
 

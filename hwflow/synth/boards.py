@@ -207,7 +207,7 @@ def spram_violations(family: Family, device: str, spram: int) -> Iterator[str]:
     most = family.single_port_rams.get(device, 0)
     if spram and not most:
         having = ", ".join(name for other in FAMILIES.values() for name in other.single_port_rams)
-        yield f"key 'resources.spram' must stand with device {having} only: no other has memories with a single port"
+        yield f"key 'resources.spram' must be given only for device {having}: no other has memories with a single port"
     elif spram > most:
         yield f"key 'resources.spram' must be at most {most}, as many as a {device.upper()} has, not {spram!r}"
 
@@ -220,7 +220,7 @@ def foreign_keys(family: Family, content: dict[str, Any]) -> Iterator[str]:
             for part in key.split("."):
                 value = value.get(part, {})
             if value and other is not family:
-                yield f"key '{key}' must stand with family {name} only: {why}"
+                yield f"key '{key}' must be given only for family {name}: {why}"
 
 
 def assemble(path: Path, content: dict[str, Any]) -> Board:

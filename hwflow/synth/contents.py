@@ -35,7 +35,7 @@ def separated(text: str) -> tuple[str, Contents]:
     def take(place: Place, name: str | None, bits: str) -> str:
         if name is None:
             if place in contents:
-                raise ValueError(f"part '{place[1]}' of ROM '{place[0]}' must stand in one cell, not in two")
+                raise ValueError(f"part '{place[1]}' of ROM '{place[0]}' must be in one cell, not in two")
             contents[place] = {}
         else:
             contents[place][name] = bits
@@ -128,7 +128,7 @@ def require_all(missing: Mapping[Place, object], source: str) -> None:
 def unlike(place: Place, source: str) -> HwflowError:
     """What is found at the place of a part of a ROM is not what was synthesized."""
     return HwflowError(
-        f"part '{place[1]}' of ROM '{place[0]}' must be where place and route put it, and other contents stand there",
+        f"part '{place[1]}' of ROM '{place[0]}' must be where place and route put it, but other contents are there",
         "run `hwflow synth` again, with the tools that are installed now",
         where=source,
     )

@@ -146,7 +146,7 @@ class Walk:
         """The parameters of a cell that holds a part of a ROM: of contents the widths."""
         place = (str(rom.attrs[ROM]), str(rom.attrs.get(BLOCK, "")))
         if place in self.contents:
-            raise ValueError(f"part '{place[1]}' of ROM '{place[0]}' must stand in one cell, not in two")
+            raise ValueError(f"part '{place[1]}' of ROM '{place[0]}' must be in one cell, not in two")
         own = self.contents[place] = {}
         for name, value in rom.parameters.items():
             self.said.append(name)

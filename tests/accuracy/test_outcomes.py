@@ -124,7 +124,7 @@ def judged(model: Model, data: Dataset, real: np.ndarray, integer: np.ndarray) -
 
 #: Integers that nothing is known of but that no settings made them.
 CAME_QUANTIZED = replace(quantize(classifier(), {"x": rows()}), views={}, settings="")
-FILE = "its integers stand in the model: train or export it with more bits, or start from the float model"
+FILE = "its integers are fixed in the model: train or export it with more bits, or start from the float model"
 
 
 def test_accuracy_lost_says_how_many_rows_and_needs_more_than_chance() -> None:

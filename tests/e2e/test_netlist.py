@@ -26,13 +26,13 @@ FIRST_BIT = {"ice40": "INIT_0", "ecp5": "INITVAL_00", "gowin": "INIT_RAM_00"}
 def test_waves_are_of_the_rtl_alone(cli: Cli) -> None:
     done = cli(*SIM, "--netlist", "--waves")
     assert done.code == 2
-    assert done.message == "--waves must not stand with --netlist, whose wires have no names"
+    assert done.message == "--waves must not be given with --netlist, whose wires have no names"
     done = cli(*SIM, "--netlist", "--stalls", "0.5")
     assert done.code == 2
-    assert done.message.startswith("--stalls must not stand with --netlist, where the line alone makes stalls")
+    assert done.message.startswith("--stalls must not be given with --netlist, where only the serial line stalls")
     done = cli(*SIM, "--clock", "board")
     assert done.code == 2
-    assert done.message.startswith("--clock must stand with --netlist, whose cells have a PLL or none")
+    assert done.message.startswith("--clock must be given together with --netlist: only the netlist has a PLL")
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ def test_no_line_is_too_wide(folder: Path, lines_of: Callable[[Path], list[str]]
     lines = lines_of(folder)
     codes = [int(line.split()[-1]) for line in lines if line.startswith("##### exit")]
     assert codes == [*CALLS.values(), *[0] * len(commands())]
-    assert not [line for line in lines if "Traceback" in line or "mistake" in line]
+    assert not [line for line in lines if "Traceback" in line or "error in hwflow" in line]
     wide = [line for line in lines if cell_len(line.rstrip()) > WIDTH and not line.startswith("#####")]
     assert [line for line in wide if len(line.split()) > 1 or "/" not in line] == []
 

@@ -14,7 +14,7 @@ from tests.e2e.command import Cli
 from tests.e2e.networks import residual, write_data
 
 PROBLEM = "  layer 'add' (add): sums over the equator have no stage"
-POINTER = "`hwflow check --hardware` says what becomes of every node\n"
+POINTER = "`hwflow check --hardware` shows where every node runs\n"
 
 
 @pytest.fixture

@@ -188,7 +188,7 @@ HOSTILE = {
     "bomb": (bomb("stages"), ", line 3: not valid YAML: references (*) are not read here"),
     "endless": ("stages: &a [*a]", ", line 1: not valid YAML: references (*) are not read here"),
     "deep": ("stages: " + "[\n" * 2_000, ": not valid YAML: it is nested too deeply"),
-    "twice": ("stages: []\nstages: []", ", line 2: not valid YAML: the key 'stages' must stand here once, not twice"),
+    "twice": ("stages: []\nstages: []", ", line 2: not valid YAML: the key 'stages' must be given once, not twice"),
     "number": ("stages: " + "9" * 5_000, ": not valid YAML: Exceeds the limit (4300 digits) for integer string "
                "conversion: value has 5000 digits; use sys.set_int_max_str_digits() to increase the limit"),
     "date": ("stages: 2020-99-99", ": not valid YAML: month must be in 1..12"),

@@ -199,7 +199,7 @@ def test_a_mistake_in_hwflow_is_said_to_be_one() -> None:
     except ValueError as error:
         message, code = explain(error)
     assert code == 70
-    assert message.startswith("hwflow itself made a mistake (JSONDecodeError: Expecting property name")
+    assert message.startswith("an error in hwflow (JSONDecodeError: Expecting property name")
     report = Path(message.split("'")[-2])
     assert "Traceback" in report.read_text()
     report.unlink()
@@ -208,7 +208,7 @@ def test_a_mistake_in_hwflow_is_said_to_be_one() -> None:
 def test_a_package_that_is_not_installed() -> None:
     """After an update, for example, that needs one more."""
     message, code = explain(ModuleNotFoundError("No module named 'serial'", name="serial"))
-    assert (message, code) == ("the Python package of 'serial' must be installed with hwflow, and is not: run `pip "
+    assert (message, code) == ("the Python package of 'serial' must be installed with hwflow, but is missing: run `pip "
                                "install hwflow` again (in a checkout: `make doctor`)", 2)
 
 

@@ -15,7 +15,7 @@ from hwflow.quantize.settings import ActivationSettings, LayerSettings, Quantiza
 from hwflow.synth import load_board
 from tests.e2e.networks import rows_for, small_network
 
-CALL = r"plan\.with_folding\(stage, rows=\.\.\., cols=\.\.\., lanes=\.\.\., style=\.\.\.\), which plans anew$"
+CALL = r"plan\.with_folding\(stage, rows=\.\.\., cols=\.\.\., lanes=\.\.\., style=\.\.\.\), which makes a new plan$"
 
 
 def quantized_to(bits: int) -> Quantized:
@@ -89,7 +89,7 @@ def test_only_styles_of_the_family_are_offered() -> None:
 def test_a_stale_plan_is_refused_everywhere(quantized: Quantized, plan: hls.Plan, tmp_path: Path) -> None:
     stale = by_hand(plan, rows=1, cols=1, lanes=1)
     assert stale.interval == plan.interval  # which is wrong
-    message = rf"stage '0_conv' takes 576 cycles a frame with its folding, and {plan.stages[0].schedule.interval} "
+    message = rf"stage '0_conv' takes 576 cycles a frame with its folding, {plan.stages[0].schedule.interval} "
     rows = rows_for(small_network(), 2)
     for use in (lambda: hwflow.simulate(quantized, stale, rows, folder=tmp_path),
                 lambda: hwflow.generate(quantized, stale, tmp_path),
@@ -105,7 +105,7 @@ def test_every_other_change_by_hand_is_refused_too(quantized: Quantized, plan: h
             (replace(plan, stages=(replace(first, resources=replace(first.resources, lut=1)), *plan.stages[1:])),
              "stage '0_conv' must have resources "),
             (replace(plan, links=(plan.links[0], replace(link, depth=link.depth + 3), *plan.links[2:])),
-             f"the link from '0_conv' to '1_pool' must have depth {link.depth}, and {link.depth + 3} stands"),
+             f"the link from '0_conv' to '1_pool' must have depth {link.depth}, not {link.depth + 3} as the plan"),
             (replace(plan, latency=(1,)), "must have latency "),
             (by_hand(plan, rows=7), "stage '0_conv': rows must be one of 1, 2, not 7")):
         with pytest.raises(hwflow.HwflowError, match=message):

@@ -83,7 +83,7 @@ def test_two_designs_in_turn():
         board.design = bytes([board.resets]) * 8
         return answer
 
-    fails(talker(say), "must say the same when it is asked twice, not design 68.* and then 0101010101010101")
+    fails(talker(say), "must give the same identity twice, not design 68.* and then 0101010101010101")
 
 
 def after(count: int, what: bytes) -> Callable[[ReferenceBoard, int, bytes], bytes]:
@@ -95,7 +95,7 @@ def after(count: int, what: bytes) -> Callable[[ReferenceBoard, int, bytes], byt
     (b"", "does not answer any more; run again when it is powered"),
     (b"noise", "does not answer any more"),
     (framed(IDENTITY, 0, 0, bytes(19)), "started anew; it was reset, or another program uses the port: no"),
-    (framed(STATUS, 0, 200, b"\0\2"), "waits for data that it was never sent, or had already"),
+    (framed(STATUS, 0, 200, b"\0\2"), "asks for data that was never sent to it, or that it has already"),
     (framed(STATUS, 0, 5, b"\0\0"), "answers, but took no data and gave no results for 5 s"),
     (framed(STATUS, 0, 5, b"\0"), "answers, but took no data and gave no results for 5 s"),
     (framed(0x55, 0, 5, b"\0"), "answers, but took no data and gave no results for 5 s"),

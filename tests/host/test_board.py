@@ -145,7 +145,7 @@ def test_without_any_design_there_is_nothing_to_open(tmp_path):
 def test_a_model_quantized_anew_is_refused(quantized, design):
     other = quantize(small_network(1), rows_for(small_network(1), 20))
     leave_design(other, design.parents[2], "icebreaker")  # overwrites build/small/quantized
-    with pytest.raises(HwflowError, match=r"must be the integer model of the bitstream .* but it was made anew since"):
+    with pytest.raises(HwflowError, match=r"must be the integer model of the bitstream .* but it has changed since"):
         open_memory(quantized, design)
 
 

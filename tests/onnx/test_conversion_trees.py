@@ -95,7 +95,7 @@ def test_a_tree_that_is_a_leaf(oracle: ChildOracle) -> None:
     ("one", "why"),
     [
         (classic(aggregate_function="MIN", target_nodeids=[1, 1]), "a leaf of tree 0 has no vote"),
-        (classic(base_values=[1.0], post_transform="PROBIT"), "post_transform PROBIT behind base values"),
+        (classic(base_values=[1.0], post_transform="PROBIT"), "post_transform PROBIT after base values"),
         (classic(nodes_falsenodeids=[0, 0, 0]), "several ways lead to node 0 of tree 0"),
         (classic(nodes_values=[0.5]), "'nodes_values' must have 3 elements, not 1"),
     ],

@@ -62,7 +62,7 @@ OLD = model()
         (model(value("x"), value("z")), model(value("z"), value("x")),
          "major: inputs: are in another order: z, x [VER-14]"),
         (OLD, model(value("z"), value("x")),
-         "major: inputs: are at other positions: a new one must stand behind the others [VER-14]"),
+         "major: inputs: are at other positions: a new one must come after the others [VER-14]"),
         (OLD, model(outputs=(value("z"),)), "major: output 'y': is removed or renamed [VER-14]"),
         (model(outputs=(value("y"), value("z"))), model(outputs=(value("z"), value("y"))),
          "major: outputs: are in another order: z, y [VER-14]"),

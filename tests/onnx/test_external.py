@@ -357,7 +357,7 @@ def test_save_elsewhere(tmp_path, name) -> None:
     with pytest.raises(HwflowError) as caught:
         hwflow.onnx.save(large_model(), tmp_path / "m.onnx", external=name)
     assert str(caught.value) == (
-        f"{tmp_path / 'm.onnx'}: the data file must be named beside the model, not {name!r}; choose another name"
+        f"{tmp_path / 'm.onnx'}: the data file must be given next to the model, not {name!r}; choose another name"
     )
     assert not list(tmp_path.iterdir())
 

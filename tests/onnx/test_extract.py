@@ -138,9 +138,9 @@ WRONG = {
     ((), ("t",)): "the graph must have the tensor 't' to be cut there, and does not; it is inside of the node 'd' "
                   "(If), which can only be cut as a whole",
     ((), ("x",)): "an output of the part must be the result of a node, and 'x' is an input of the model; name a tensor "
-                  "behind it",
+                  "after it",
     ((), ("w",)): "an output of the part must be the result of a node, and 'w' is a constant of the model; name a "
-                  "tensor behind it",
+                  "tensor after it",
     (("a",), ("a",)): "'a' must be an input or an output of the part, not both",
     (("v",), ("c",)): "an input of the part must be in front of an output: no output of 'c' depends on 'v', or only "
                       "through the other inputs",
@@ -182,6 +182,6 @@ def test_a_part_does_not_replace_its_model(model: Model, tmp_path: Path) -> None
     source = tmp_path / "whole.onnx"
     save(model, source)
     before = source.read_bytes()
-    with pytest.raises(HwflowError, match="the part must not replace the model that it is cut of; choose another name"):
+    with pytest.raises(HwflowError, match="the part must not replace the model that it is cut from; choose another"):
         command(Console(), source, tmp_path / "." / "whole.onnx", (), ("b",))
     assert source.read_bytes() == before

@@ -48,7 +48,7 @@ DRAWS = (False, True, False, True)
 REFUSED: Mapping[str, str] = {
     "a mean must be over height and width, all of them": "ReduceMean over other axes",
     "which no QuantizeLinear made integer": "a QDQ model with a layer between floats",
-    "a function behind a layer must only rise or only fall": "a QDQ model whose layer ends in a curve of each channel",
+    "a function after a layer must only rise or only fall": "a QDQ model whose layer ends in a curve of each channel",
     "which none of its integers means": "a QDQ model that pads with a value between integers",
     "must have one value, or one per channel of": "a constant along height or width behind a layer",
     "normalizes with the statistics of the batch, as in training": "BatchNormalization in training form",

@@ -166,8 +166,8 @@ def test_a_drop_is_a_number_of_points(cli: Cli, small: list[str], drop: str) -> 
 def test_a_model_that_came_quantized_has_its_widths(cli: Cli, small: list[str]) -> None:
     assert cli(*small[:-2], "--export", "int8.onnx").code == 0
     assert cli.refuses("quantize", "int8.onnx", *small[2:]) == (
-        "--accuracy-drop must have a float model, not one that is quantized already, whose widths stand in the file; "
-        "start from the float model"
+        "--accuracy-drop must have a float model, not one that is quantized already, whose widths are fixed in the "
+        "file; start from the float model"
     )
 
 

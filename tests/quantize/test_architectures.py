@@ -150,7 +150,7 @@ def by_onnxruntime(name: str, scheme: str, folder: Path) -> tuple[Model, Dataset
 def test_quantized_by_onnxruntime(name: str, scheme: str, tmp_path: Path) -> None:
     model, dataset = by_onnxruntime(name, scheme, tmp_path)
     if (name, scheme) in FLOAT_WEIGHTS:
-        with pytest.raises(HwflowError, match=r"'convtranspose.*' must be integers behind a DequantizeLinear"):
+        with pytest.raises(HwflowError, match=r"'convtranspose.*' must be integers with a DequantizeLinear"):
             quantize(model)
         return
     if (name, scheme) in FLOAT_ISLANDS:

@@ -268,12 +268,12 @@ def test_a_small_table_is_a_lookup() -> None:
 
 def test_functions_that_turn_are_refused_behind_a_layer() -> None:
     m = gate(conv(), "Sigmoid").qdq(0.02, 0)
-    assert "a function behind a layer must only rise or only fall over its sums" in refusal(m.model())[1]
+    assert "a function after a layer must only rise or only fall over its sums" in refusal(m.model())[1]
 
 
 def test_too_many_levels() -> None:
     m = conv().node("Tanh").qdq(0.00005, 0, np.int16)
-    assert "a function behind a layer must have at most 256 levels, not" in refusal(m.model(opset=21))[1]
+    assert "a function after a layer must have at most 256 levels, not" in refusal(m.model(opset=21))[1]
 
 
 def test_a_constant_for_each_element() -> None:
@@ -298,7 +298,7 @@ def test_functions_of_sixteen_bits_are_thresholds_or_refused() -> None:
         m = Qdq((1, 3, 4, 4)).qdq(0.001, 0, np.int16).node(function).qdq(0.01, 0)
         assert kinds(quantize(m.model(opset=21))) == ["conv"]
     up_and_down = Qdq((1, 3, 4, 4)).qdq(0.001, 0, np.int16).node("Abs").qdq(0.01, 0).model(opset=21)
-    behind = r"has 16 bits, and tables are for at most 8: a function behind a layer must "
+    behind = r"has 16 bits, and tables are for at most 8: a function after a layer must "
     with pytest.raises(HwflowError, match=behind + r"only rise or only fall .*\n +quantize that input with 8 bits"):
         quantize(up_and_down)
     wide = Qdq((1, 3, 4, 4)).qdq(0.001, 0, np.int16).node("Sigmoid").qdq(0.00002, 0, np.int16).model(opset=21)

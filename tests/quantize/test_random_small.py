@@ -144,7 +144,7 @@ def test_weights_that_stayed_floats_beside_integers() -> None:
     """onnxruntime's quantizer leaves ConvTranspose as it is where it writes QOperator nodes."""
     m = Qdq((1, 3, 4)).qdq(0.1, 0)
     m.node("ConvTranspose", m.constant("w", np.ones((3, 2, 1), np.float32)))
-    with pytest.raises(HwflowError, match="must be integers behind a DequantizeLinear") as raised:
+    with pytest.raises(HwflowError, match="must be integers with a DequantizeLinear") as raised:
         quantize(m.qdq(0.1, 0).model())
     assert str(raised.value).splitlines()[-1].strip() == (
         "take the float model, or one whose quantizer wrote QuantizeLinear and DequantizeLinear around every layer"

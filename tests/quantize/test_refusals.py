@@ -35,7 +35,7 @@ def test_everything_is_reported_at_once() -> None:
         "3 parts of the model cannot become hardware:",
         "'layernormalization6' (LayerNormalization): operator LayerNormalization has no hardware",
         "replace it in the model before the export, or cut the model in front of it and run the rest on the host",
-        "'softmax8' (Softmax): Softmax runs on the host, but layers behind it need hardware",
+        "'softmax8' (Softmax): Softmax runs on the host, but layers after it need hardware",
         "remove it, or end the model with it and run the rest as a model of its own",
         "'square' (MatMul): weights and bias must be constants, not computed ('conv11_out')",
         "products of two computed tensors (attention, outer products) have no hardware: remove them",
@@ -99,7 +99,7 @@ def test_a_product_without_a_quantizer_in_the_middle() -> None:
     m = Qdq((1, 4)).qdq(0.1, 0).matmul(4, 5).matmul(5, 3).qdq(0.1, 0)
     lines = refusal(m.model())
     assert "which no QuantizeLinear made integer" in lines[1]
-    assert lines[2] == "quantize the whole model: a QuantizeLinear and DequantizeLinear behind every layer"
+    assert lines[2] == "quantize the whole model: a QuantizeLinear and DequantizeLinear after every layer"
 
 
 def test_a_mean_of_floats_is_refused() -> None:
@@ -108,14 +108,14 @@ def test_a_mean_of_floats_is_refused() -> None:
     m.node("Elu").node("ReduceMean", axes=(2, 3), keepdims=0).qdq(0.1, 0).matmul(4, 3).qdq(0.1, 0)
     assert refusal(m.model())[1:] == [
         "'reducemean22' (ReduceMean): reads the result of 'elu21' (Elu), which no QuantizeLinear made integer",
-        "quantize the whole model: a QuantizeLinear and DequantizeLinear behind every layer",
+        "quantize the whole model: a QuantizeLinear and DequantizeLinear after every layer",
     ]
 
 
 def test_float_weights_in_a_quantized_model() -> None:
     m = Qdq((1, 4)).qdq(0.1, 0)
     m.node("MatMul", m.constant("w", np.ones((4, 3), np.float32))).qdq(0.1, 0)
-    assert "its weights 'w7' must be integers behind a DequantizeLinear, as the rest is" in refusal(m.model())[1]
+    assert "its weights 'w7' must be integers with a DequantizeLinear, as the rest is" in refusal(m.model())[1]
 
 
 def test_a_quantizer_per_channel_on_an_activation() -> None:
@@ -180,7 +180,7 @@ def test_a_function_of_16_bits_that_turns() -> None:
     m = Qdq((1, 4)).qdq(0.001, 0, np.int16).node("HardSwish").qdq(0.01, 0)
     assert refusal(m.model(opset=21))[1:] == [
         "'quantizelinear10' (QuantizeLinear): its input 'quantizelinear3_out.frame' has 16 bits, and tables are for at "
-        "most 8: a function behind a layer must only rise or only fall over its sums, which it does not in channel 0",
+        "most 8: a function after a layer must only rise or only fall over its sums, which it does not in channel 0",
         "quantize that input with 8 bits",
     ]
 

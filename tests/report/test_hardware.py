@@ -109,7 +109,8 @@ def test_weights_that_no_memory_of_the_board_can_hold(cli: Cli) -> None:
 
 def test_a_board_alone_is_no_question(cli: Cli) -> None:
     save(small_network(), "s.onnx")
-    assert cli.refuses("check", "s.onnx", "--board", "icebreaker") == "--board of check must stand with --hardware"
+    said = cli.refuses("check", "s.onnx", "--board", "icebreaker")
+    assert said == "--board of check must be given together with --hardware"
 
 
 def test_open_shapes_hide_nothing(cli: Cli) -> None:

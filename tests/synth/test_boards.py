@@ -40,7 +40,7 @@ def refusal(path: Path | str) -> str:
 def complaints(folder: Path, data: object) -> list[str]:
     path = written(folder, data)
     first, *rest = refusal(path).splitlines()
-    assert first == f"the board file '{path}' must have the keys of those in {boards_folder()}, rightly filled in:"
+    assert first == f"the board file '{path}' must have the keys of those in {boards_folder()}, with valid values:"
     return [line.strip() for line in rest]
 
 
@@ -156,7 +156,7 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
     ({"resources": {"lut": 1, "ff": 1, "dsp": -1, "ram": 0}},
      "key 'resources.dsp' must not break this rule: -1 is less than the minimum of 0"),
     ({"resources": {"lut": 1, "ff": 1, "dsp": 0, "ram": 0, "spram": 4}},
-     "key 'resources.spram' must stand with device up5k only: no other has memories with a single port"),
+     "key 'resources.spram' must be given only for device up5k: no other has memories with a single port"),
     ({"family": "ice40", "device": "up5k", "resources": {"lut": 1, "ff": 1, "dsp": 0, "ram": 0, "spram": 5}},
      "key 'resources.spram' must be at most 4, as many as a UP5K has, not 5"),
     ({"resources": {"lut": 1, "ff": 1, "dsp": 0, "ram": 0, "spram": True}},
@@ -165,8 +165,8 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
      "key 'resources.sram' must be one of lut, ff, dsp, ram, spram; did you mean 'spram'?"),
     ({"device": "LFE5U-99F"}, "key 'device' must be one of LFE5U-12F, LFE5U-25F, LFE5U-45F, LFE5U-85F, LFE5UM-25F, "
                               "LFE5UM-45F, LFE5UM-85F, LFE5UM5G-25F, LFE5UM5G-45F, LFE5UM5G-85F, not 'LFE5U-99F'"),
-    ({"clock": {"pin": "G2", "mhz": 25, "pll_pad": True}}, "key 'clock.pll_pad' must stand with family ice40 only: no "
-                                                           "other PLL takes a pad for itself"),
+    ({"clock": {"pin": "G2", "mhz": 25, "pll_pad": True}}, "key 'clock.pll_pad' must be given only for family ice40: "
+                                                           "no other PLL takes a pad for itself"),
     ({"programmer": {"tool": "rm"}},
      "key 'programmer.tool' must be one of openFPGALoader, iceprog, icesprog, not 'rm'"),
     ({"programmer": {"tool": "iceprog", "arguments": ["../x"]}},

@@ -88,7 +88,7 @@ def test_contents_are_all_that_differs() -> None:
 
 def test_a_place_that_is_taken_twice_is_refused() -> None:
     cell = 'attribute \\hwflow_rom "a"\n  attribute \\hwflow_block "0"\n  cell \\LUT4 \\x\n  end\n'
-    with pytest.raises(ValueError, match="part '0' of ROM 'a' must stand in one cell, not in two"):
+    with pytest.raises(ValueError, match="part '0' of ROM 'a' must be in one cell, not in two"):
         separated(cell + cell)
 
 
@@ -119,7 +119,7 @@ NETLIST = {"modules": {"top": {"cells": {"x": {
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [
-    ({("a", "0"): {"INIT": "0011"}}, {("a", "0"): {"INIT": "0111"}}, "other contents stand there"),
+    ({("a", "0"): {"INIT": "0011"}}, {("a", "0"): {"INIT": "0111"}}, "other contents are there"),
     ({}, {}, "must be a part of this design, once"),
     ({("a", "0"): {"INIT": "0001"}, ("b", "1"): {}}, {("a", "0"): {"INIT": "0111"}, ("b", "1"): {}},
      "not lack part '1' of 'b'"),
@@ -141,7 +141,7 @@ def test_a_patched_design_is_the_routed_design_of_the_new_contents(name: str, tm
     made = patched(board, first, old, new)
     if board.family == "ecp5":
         assert made == (second / "layout" / FAMILIES["ecp5"].layout).read_text()
-        with pytest.raises(HwflowError, match="other contents stand there"):
+        with pytest.raises(HwflowError, match="other contents are there"):
             patched(board, first, new, old)
     else:  # numbers of nets, which say nothing, differ in the netlist
         (tmp_path / "layout.json").write_text(made)

@@ -191,7 +191,7 @@ def test_the_command(bin_folder: Path, tmp_path: Path) -> None:
     words = ["program", "models/net.onnx", "--board", "icebreaker", "--build", str(tmp_path / "build")]
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, result.output
-    assert "icebreaker takes bitstreams into its flash only" in result.output
+    assert "icebreaker accepts bitstreams only in its flash" in result.output
     assert asked(bin_folder) == ["--board", "ice40_generic", "--write-flash", str(bitstream)]
     facts = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
     assert (facts["memory"], facts["tool"], facts["version"]) == ("flash", "openFPGALoader", "0.13.1")

@@ -102,7 +102,7 @@ def test_a_report_as_plain_data(tmp_path: Path) -> None:
         seconds={"synthesis": 1.0})
     assert not report.meets_clock
     assert too_slow(report, "board").startswith(
-        "the core must run at no more than the 20.0 MHz that the routed design bears, not at 25 MHz (the board's "
+        "the core must run at no more than the 20.0 MHz that the routed design allows, not at 25 MHz (the board's "
         "oscillator): on the board its numbers may be wrong; choose a slower clock with --clock")
     assert "not at 25 MHz (the 26 MHz of --clock)" in too_slow(report, 26.0)
     assert too_slow(replace(report, usable_mhz=25.0), 25.0) == ""
@@ -111,8 +111,8 @@ def test_a_report_as_plain_data(tmp_path: Path) -> None:
     slow = replace(report, usable_mhz=25.0, clocks=(core, line))
     assert not slow.meets_clock
     assert too_slow(slow, None).startswith(
-        "the clock 'line' must run at no more than the 24.0 MHz that the routed design bears, not at the 25 MHz of the "
-        "board's oscillator: on the board nothing may answer")
+        "the clock 'line' must run at no more than the 24.0 MHz that the routed design allows, not at the 25 MHz of "
+        "the board's oscillator: the board may not answer")
     assert replace(slow, clocks=(core, replace(line, routed_mhz=25.0))).meets_clock
     assert replace(report, usable_mhz=None).meets_clock
     plain = json.loads(json.dumps(report.to_dict()))

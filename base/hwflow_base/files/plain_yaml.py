@@ -36,7 +36,7 @@ def plain_yaml(text: str) -> Any:
     except RecursionError:
         raise NotPlainYaml("it is nested too deeply") from None
     except (ValueError, AttributeError, KeyError, TypeError) as error:  # what the library raises for values of a tag
-        problem = str(error) if isinstance(error, ValueError) else "a value is not of the type that stands before it"
+        problem = str(error) if isinstance(error, ValueError) else "a value is not of the type of its tag"
         raise NotPlainYaml(problem) from None
 
 
@@ -60,7 +60,7 @@ class Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a name", key.start_mark)
             if key.value in found:
-                message = f"the key '{short(key.value)}' must stand here once, not twice"
+                message = f"the key '{short(key.value)}' must be given once, not twice"
                 raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
             found[key.value] = self.construct_object(value, deep=True)
         return found

@@ -154,7 +154,7 @@ def save(
     location = f"{path.name}.data" if external is True else external or ""
     if external and (Path(location).name != location or location in ("", ".", "..", path.name) or "\\" in location):
         raise HwflowError(
-            f"{path}: the data file must be named beside the model, not {location!r}", "choose another name"
+            f"{path}: the data file must be given next to the model, not {location!r}", "choose another name"
         )
     if location.encode("utf-8", "replace").decode("utf-8") != location:  # the model could not name it
         raise HwflowError(f"{path}: the data file must have a UTF-8 name, not {location!r}", "choose another name")

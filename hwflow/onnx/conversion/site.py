@@ -138,7 +138,7 @@ class Site:
         rank = self.rank(name)
         if rank is None:
             raise self.refuse(
-                f"the number of axes of '{name}' decides what the node means, and the file does not tell it",
+                f"the number of axes of '{name}' decides what the node means, and the file does not give it",
                 "state the shapes of the model's inputs, or export the model again",
             )
         return rank
@@ -148,7 +148,7 @@ class Site:
         dtype = self.dtype(name)
         if dtype is None:
             raise self.refuse(
-                f"the element type of '{name}' decides how the node is written, and the file does not tell it",
+                f"the element type of '{name}' decides how the node is written, and the file does not give it",
                 "state the types of the model's inputs and of the function's values, or export the model again",
             )
         return dtype

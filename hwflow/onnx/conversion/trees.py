@@ -205,7 +205,7 @@ def _transformed(site: Site, scores: str, transform: str) -> str:
         return scores
     if transform not in _NODES:
         raise site.refuse(
-            f"post_transform {transform} behind base values, or of two classes, is no operator and not in TreeEnsemble",
+            f"post_transform {transform} after base values, or of two classes, is no operator and not in TreeEnsemble",
             "stay with version 4 of ai.onnx.ml, which newer runtimes still take",
         )
     operator, attributes = _NODES[transform]
@@ -225,7 +225,7 @@ def _with_operators(site: Site) -> None:
     version = site.opsets[""] = site.targets.get("", site.opsets[""])
     if version < _BROADCASTING:
         raise site.refuse(
-            f"operator set {version} of ai.onnx does not broadcast, which what stands around TreeEnsemble needs",
+            f"operator set {version} of ai.onnx does not broadcast, which the nodes around TreeEnsemble need",
             f"convert ai.onnx to {_BROADCASTING} or newer at the same time",
         )
 

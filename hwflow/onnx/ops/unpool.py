@@ -18,7 +18,7 @@ def _unpooled_shape(call: Call, x: Arr | Known, ignore_pads: bool) -> tuple[int,
     pads = (0,) * (2 * rank) if ignore_pads else call.integers("pads", (0,) * (2 * rank))
     if rank < 1 or not len(kernel) == len(strides) == rank or len(pads) != 2 * rank or min(kernel + strides) < 1:
         raise call.error(
-            f"'kernel_shape' and 'strides' must be {rank} numbers above 0, one per axis behind N and C, "
+            f"'kernel_shape' and 'strides' must be {rank} numbers above 0, one per axis after N and C, "
             f"and 'pads' twice as many, not {list(kernel)}, {list(strides)} and {list(pads)}"
         )
     spatial = (

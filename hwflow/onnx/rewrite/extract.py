@@ -84,7 +84,7 @@ def _require_tensors(graph: Graph, starts: Sequence[str], ends: Sequence[str]) -
         if name not in computed:
             what = "an input" if name in given else "a constant"
             raise HwflowError(f"an output of the part must be the result of a node, and {quoted(name)} is {what} of "
-                              "the model", "name a tensor behind it")  # fmt: skip
+                              "the model", "name a tensor after it")  # fmt: skip
 
 
 def _meant(graph: Graph, name: str, near: Nearest, known: Mapping[str, object]) -> str:

@@ -16,7 +16,7 @@ from hwflow.onnx.rules.walk import NodePlace, Scope, nodes_in, scopes
 __all__ = ["RULES"]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_SORT = "sort the nodes: each behind those that write what it reads"
+_SORT = "sort the nodes: each after those that write its inputs"
 
 
 def names_are_identifiers(document: Document) -> Iterator[Finding]:

@@ -151,6 +151,6 @@ def _require_order(steps: Sequence[Step], producer: Mapping[str, int], given: fr
         late = [name for name in step.reads if name in producer and name not in computed and name not in given]
         if late:
             raise EvaluationError(
-                f"{step.where}: '{late[0]}' must be computed before it is read, not behind it", "export the model again"
+                f"{step.where}: '{late[0]}' must be computed before it is read, not after it", "export the model again"
             )
         computed.update(step.node.outputs)

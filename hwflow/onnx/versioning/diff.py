@@ -126,7 +126,7 @@ def _order(kind: str, old: list[str], new: list[str]) -> Iterator[Change]:
     if kept != [name for name in old if name in set(new)]:
         yield Change(Bump.MAJOR, "VER-14", f"{kind}s", f"are in another order: {', '.join(kept)}")
     elif len(kept) == len(old) and new[: len(kept)] != kept:
-        yield Change(Bump.MAJOR, "VER-14", f"{kind}s", "are at other positions: a new one must stand behind the others")
+        yield Change(Bump.MAJOR, "VER-14", f"{kind}s", "are at other positions: a new one must come after the others")
 
 
 def _type(where: str, old: ValueType | None, new: ValueType | None, *, is_input: bool) -> Iterator[Change]:

@@ -61,7 +61,7 @@ def _zero_of(zero: Arr, width: Width, name: str) -> Arr:
     info = np.iinfo(width.dtype)  # type: ignore[type-var]
     if zero != np.rint(zero) or not info.min <= zero <= info.max:
         raise Refused(
-            f"the zero point '{name}' must be a whole number of {width.dtype.name} behind the truncation, "
+            f"the zero point '{name}' must be a whole number of {width.dtype.name} after the truncation, "
             f"not {float(zero):g}",
             "train the model again with a zero point of 0 in front of the pooling layer",
         )

@@ -35,7 +35,7 @@ def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, 
         _require_row(node, held, weights)
     if not weights.is_quantized:
         raise Refusal(
-            f"its weights '{node.inputs[1]}' must be integers behind a DequantizeLinear, as the rest is", "take the "
+            f"its weights '{node.inputs[1]}' must be integers with a DequantizeLinear, as the rest is", "take the "
             "float model, or one whose quantizer wrote QuantizeLinear and DequantizeLinear around every layer"
         )
     anchor, index = _conv(node, held, frame, weights) if frame is not None else _dense(node, held, weights)

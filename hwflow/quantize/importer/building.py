@@ -196,7 +196,7 @@ class Building:
             if len(kinds) > 1:
                 raise Unsupported(
                     f"joins tensors of different scales ({', '.join(f'{x.name!r}: {x.scale}' for x in tensors)})",
-                    "put a QuantizeLinear and DequantizeLinear behind it",
+                    "put a QuantizeLinear and DequantizeLinear after it",
                 )
             name = self.tensor_name(anchor.key)
             layer = Concat(self.name_of(anchor.node), tuple(x.name for x in tensors), name)
@@ -256,7 +256,7 @@ class Building:
             raise Unsupported(
                 f"pads '{x.name}' ({x.format}, scale {x.scale}, zero point {x.zero_point}) with "
                 f"{value}, which none of its integers means",
-                "put a QuantizeLinear and DequantizeLinear behind it whose range holds the value"
+                "put a QuantizeLinear and DequantizeLinear after it whose range holds the value"
             )
         return int(steps)
 
@@ -264,7 +264,7 @@ class Building:
         if not isinstance(part.anchor, Kept) or part.steps:
             raise Unsupported(
                 f"joins the result of {part.anchor.node.label}, which no QuantizeLinear made integer",
-                "put a QuantizeLinear and DequantizeLinear behind it",
+                "put a QuantizeLinear and DequantizeLinear after it",
             )
         return self.tensors[part.anchor.source.tensor]
 

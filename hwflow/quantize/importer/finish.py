@@ -184,7 +184,7 @@ def _searched(
     found = [search(start, each, function, p) for start, each in zip(starts, sums, strict=True)]
     low, high = min(made.low for _, made in found), max(made.high for _, made in found)
     if high - low > MAX_LEVELS:
-        raise ValueError(f"a function behind a layer must have at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
+        raise ValueError(f"a function after a layer must have at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
     rows = []
     for (_, made), each in zip(found, sums, strict=True):
         always = np.repeat(each.low[:, None], made.low - low, axis=1)

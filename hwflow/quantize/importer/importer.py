@@ -247,7 +247,7 @@ class Importer:
         state = self.states[name]
         if isinstance(state, OnHost):
             raise Unsupported(
-                "stands behind a node that runs on the host" if state.behind else "reads values that are not quantized",
+                "comes after a node that runs on the host" if state.behind else "reads values that are not quantized",
                 "remove that node" if state.behind else QUANTIZE_ALL,
                 Cause.NEIGHBOUR,
             )

@@ -32,7 +32,7 @@ _LEAST_STEP, _WIDEST = 2.0**-20, 87.0
 #: Sums of so many bits times a scale stay apart in float32.
 _SUM_BITS = 22
 
-_REMEDY = "leave it to the host (without --hardware-argmax), or put it directly behind the last layer"
+_REMEDY = "leave it to the host (without --hardware-argmax), or put it directly after the last layer"
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _integers(importer: Importer, node: Node, name: str, sums: str) -> tuple[Hel
         raise Unsupported(
             f"reads the sums of '{label_of(anchor.node)}', which must have one scale for all channels and at most "
             f"{_SUM_BITS} bits to be compared as integers",
-            "put a QuantizeLinear and DequantizeLinear behind that layer, or " + _REMEDY,
+            "put a QuantizeLinear and DequantizeLinear after that layer, or " + _REMEDY,
         )
     y = Tensor(y.name, y.frame, IntFormat(y.format.bits, signed=True), float(scales[0]), 0)
     building.add(layer, y)

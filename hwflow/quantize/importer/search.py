@@ -52,7 +52,7 @@ def search(start: Form, sums: Accumulator, function: Function, p: Parameters) ->
     found = results(np.stack([turned.low, turned.high]), sign)
     low, high = int(found[0].min()), int(found[1].max())
     if high - low > MAX_LEVELS:
-        raise ValueError(f"a function behind a layer must have at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
+        raise ValueError(f"a function after a layer must have at most {MAX_LEVELS + 1} levels, not {high - low + 1}")
     if high == low:  # a constant needs a level, reached by all or by none
         low, high = (low, low + 1) if low < p.high else (low - 1, low)
     if p.format.bipolar:
@@ -85,7 +85,7 @@ def _directions(a: IntArray, results: Callable[[IntArray], IntArray]) -> IntArra
     both = np.flatnonzero(rises & falls)
     if len(both):
         raise Refusal(
-            f"a function behind a layer must only rise or only fall over its sums, which it does not in channel "
+            f"a function after a layer must only rise or only fall over its sums, which it does not in channel "
             f"{both[0]}", "put a QuantizeLinear and DequantizeLinear in front of the function"
         )
     return np.where(falls, -1, 1).astype(np.int64)

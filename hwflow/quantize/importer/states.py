@@ -39,7 +39,7 @@ __all__ = [
 
 
 #: The remedy where reals meet hardware.
-QUANTIZE_ALL = "quantize the whole model: a QuantizeLinear and DequantizeLinear behind every layer"
+QUANTIZE_ALL = "quantize the whole model: a QuantizeLinear and DequantizeLinear after every layer"
 
 
 class Unsupported(Exception):

@@ -146,8 +146,8 @@ class AverageSchedule:
         if self.lanes % self.out_lanes:
             raise ValueError(f"out_lanes of an average pool must divide its {self.lanes} lanes, not {self.out_lanes}")
         if not self.fits(self.shape.window, self.parts):
-            raise ValueError(f"windows of an average pool without a ring must stand side by side and be complete no "
-                             f"more often than every {self.parts} cycles, not {self.shape.window}")
+            raise ValueError(f"windows of an average pool without a ring must not overlap, and must end at "
+                             f"least {self.parts} cycles apart, not {self.shape.window}")
 
     @property
     def parts(self) -> int:

@@ -66,7 +66,7 @@ class PairMultipliers(wiring.Component):
 
     def __init__(self, *, count: int, a: Shape, b: Shape, shift: int | None):
         if shift is None:
-            raise ValueError(f"operands of two products in one multiplier must be narrow enough to stand side by side, "
+            raise ValueError(f"operands of two products in one multiplier must be narrow enough to fit side by side, "
                              f"not {a!r} and {b!r}; use one multiplier for each")
         if count % 2:
             raise ValueError(f"products made in pairs must be an even number, not {count}")

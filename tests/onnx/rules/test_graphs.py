@@ -27,7 +27,7 @@ from tests.onnx.rules.protos import (
 
 #: Where the two elements of a weight are that is stored as a sparse tensor.
 INDICES = weight("", TensorProto.INT64, (2,), [0, 1])
-SORT = "sort the nodes: each behind those that write what it reads"
+SORT = "sort the nodes: each after those that write its inputs"
 X = np.array([-1, 2], np.float32)
 
 

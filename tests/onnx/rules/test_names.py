@@ -20,7 +20,7 @@ from tests.onnx.rules.protos import (
     weight,
 )  # fmt: skip
 
-SORT = "sort the nodes: each behind those that write what it reads"
+SORT = "sort the nodes: each after those that write its inputs"
 THEN = "graph/node[0] 'y' (If)/attribute 'then_branch'"
 X = np.array([-1, 2], np.float32)
 

@@ -93,7 +93,7 @@ def _split_in_number(site: Site) -> None:
     found = site.tensor(site.input(0))
     size = None if found is None or found.shape is None else found.shape[axis]
     if not isinstance(size, int):
-        raise newer(site, "parts of a size that the file does not tell (attribute 'num_outputs')")
+        raise newer(site, "parts of a size that the file does not give (attribute 'num_outputs')")
     part = math.ceil(size / count)
     sizes = [max(0, min(part, size - part * i)) for i in range(count)]
     narrow(site, inputs=(site.input(0), site.constant(sizes, np.int64)), attributes=site.attributes("num_outputs"))

@@ -188,7 +188,7 @@ def _output_dtype(site: Site) -> None:
         dtype = site.needs_dtype(site.node.outputs[0])
         shape = site.shape(site.input(1))
         if shape is None:
-            raise newer(site, "attribute 'output_dtype' beside a scale of unknown shape")
+            raise newer(site, "attribute 'output_dtype' with a scale of unknown shape")
         inputs = (*inputs[:2], site.constant(np.zeros(shape), dtype))
     narrow(site, inputs=inputs, attributes=site.attributes("output_dtype"))
 

@@ -30,7 +30,7 @@ def _all_axes(site: Site) -> None:
         narrow(site, attributes=rest)
         return
     if site.reads(1) and site.attribute("coordinate_transformation_mode") == "tf_crop_and_resize":
-        raise newer(site, "attribute 'axes' beside input 'roi'")
+        raise newer(site, "attribute 'axes' with input 'roi'")
     rank = site.needs_rank(site.input(0))
     places = [axis % rank for axis in axes]
     inputs = [site.input(0), "", "", ""]
@@ -48,7 +48,7 @@ def _spread(site: Site, position: int, places: list[int], rest: list[float]) -> 
     """The constant input with an entry for every axis."""
     given = site.value(site.input(position))
     if given is None:
-        raise newer(site, "attribute 'axes' beside a computed size")
+        raise newer(site, "attribute 'axes' with a computed size")
     for place, value in zip(places, given.reshape(-1), strict=True):
         rest[place] = value.item()
     return site.constant(np.array(rest, given.dtype))
