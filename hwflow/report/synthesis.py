@@ -116,14 +116,14 @@ def show_clocks(console: Console, report: SynthesisReport) -> None:
 
 
 def too_slow(report: SynthesisReport, wanted: float | str | None) -> str:
-    """Why the design must not run at its clock, with what to do; "" where it bears it.  `wanted` is --clock."""
+    """Why the design must not run at its clock, and the remedy; "" if it can.  `wanted` is --clock."""
     if report.meets_clock:
         return ""
     if report.core_meets_clock:
         slow = report.slow_clocks[0]
         return (f"the clock '{slow.net}' must run at no more than the {slow.routed_mhz:.1f} MHz that the routed design "
-                f"bears, not at the {report.board_mhz:g} MHz of the board's oscillator: on the board nothing may "
-                "answer; take another --seed, or several with --seeds")
+                f"allows, not at the {report.board_mhz:g} MHz of the board's oscillator: the board may not answer; "
+                "take another --seed, or several with --seeds")
     why = f"the {wanted:g} MHz of --clock" if isinstance(wanted, float) else "the board's oscillator"
     return (f"the core must run at no more than the {report.usable_mhz:.1f} MHz that the routed design allows, not at "
             f"{report.clock_mhz:.6g} MHz ({why}): on the board its numbers may be wrong; choose a slower clock with "

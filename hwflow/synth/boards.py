@@ -136,8 +136,8 @@ def read_board(path: Path) -> Board:
         complaints = [*device_violations(content)]
     if complaints:
         listing = "".join(f"\n  {complaint}" for complaint in complaints)
-        raise HwflowError(f"the board file '{path}' must have the keys of those in {boards_folder()}, rightly "
-                          f"filled in:{listing}")
+        raise HwflowError(f"the board file '{path}' must have the keys of those in {boards_folder()}, with "
+                          f"valid values:{listing}")
     return assemble(path, content)
 
 

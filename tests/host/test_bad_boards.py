@@ -50,7 +50,7 @@ def test_nothing_answers():
 def test_only_garbage():
     noise = random.Random(3)
     fails(talker(lambda board, kind, answer: noise.randbytes(100)),
-          r"what comes from the line of the test must be packets, but \d+ bytes in 1 s held none; is the rate")
+          r"the line of the test must send packets, but sent \d+ bytes in 1 s without any; is the rate")
 
 
 def test_an_echo():
