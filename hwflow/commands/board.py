@@ -21,6 +21,7 @@ from ..report.board import BoardRun, differences, show_run
 from ..report.console import Console
 from ..request import RunRequest
 from ..steps.folders import other_model
+from ..steps.measurements import required_dataset
 from ..synth import load_board
 
 __all__ = ["run"]
@@ -28,13 +29,10 @@ __all__ = ["run"]
 
 def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
     """All rows of the data on the board, against the golden model; exit code 1 where an integer differs."""
+    flow = Flow(console, request.project)
+    whole = required_dataset(flow, "run must have inputs to run on")
     if request.port is None:
         raise HwflowError("the board's serial port must be named with --port", ports_text())
-    if request.project.data is None:
-        raise HwflowError("run must have inputs to run on", "give an NPZ file with --data (docs/data-files.md)")
-    flow = Flow(console, request.project)
-    whole = flow.dataset
-    assert whole is not None, "there is data"
     dataset = whole if request.rows is None else whole.first(request.rows)
     asked = question(flow.model, dataset)  # labels that do not fit are refused before anything runs
     with locked(flow.folder, console.progress), opened(flow, request, request.port) as board:

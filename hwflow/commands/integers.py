@@ -18,6 +18,7 @@ from ..onnx.rewrite.passes import remove_unused
 from ..report.accuracy import say_accuracy, show_accuracy, show_layers
 from ..report.console import Console
 from ..request import GoldenRequest, QuantizeRequest
+from ..steps.measurements import required_dataset
 from .onnx_files import require_apart
 from .widths import quantize_within
 
@@ -88,9 +89,8 @@ def _show_layers(console: Console, layers: list[dict[str, Any]]) -> None:
 
 def golden(console: Console, request: GoldenRequest) -> Result:
     """The integer model's outputs for every row of the data, what they are worth, and which layer costs most."""
-    if request.project.data is None:
-        raise HwflowError("golden must have inputs to run on", "give an NPZ file with --data (docs/data-files.md)")
     flow = Flow(console, request.project, request.quantization, layer_rows=request.layer_rows)
+    required_dataset(flow, "golden must have inputs to run on")
     with flow.locked():
         accuracy = flow.accuracy()
         layers = flow.layer_noise()

@@ -23,6 +23,7 @@ from ..precision import Answers, Outcome, Point, bits_text, choose_widths, requi
 from ..report.console import Console
 from ..report.frontier import frontier_facts, frontier_svg, show_frontier
 from ..request import HardwareOptions, QuantizationOptions, QuantizeRequest
+from ..steps.measurements import required_dataset
 
 __all__ = ["quantize_within"]
 
@@ -37,12 +38,8 @@ def quantize_within(console: Console, request: QuantizeRequest) -> tuple[dict[st
     assert request.accuracy_drop is not None
     require_drop(request.accuracy_drop)
     given = request.quantization.settings
-    if request.project.data is None:
-        raise HwflowError(
-            "--accuracy-drop must have data to measure the accuracy on",
-            "give an NPZ file with --data (docs/data-files.md)",
-        )
     flow = Flow(console, request.project, request.quantization, HardwareOptions(board=request.board))
+    required_dataset(flow, "--accuracy-drop must have data to measure the accuracy on")
     folder = flow.board_folder / "precision"
     made = folder / SETTINGS
     if given is not None and same_file(made, given):

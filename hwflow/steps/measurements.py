@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import cached_step, content, digest
 
 from .. import golden, onnx
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
     from ..data.dataset import Dataset
     from ..flow import Flow
 
-__all__ = ["accuracy", "layer_noises"]
+__all__ = ["accuracy", "layer_noises", "required_dataset"]
+
+
+def required_dataset(flow: Flow, need: str) -> Dataset:
+    """The user's data.  HwflowError: the model's file is no model, or there is no data; then `need` says what for."""
+    _ = flow.source
+    if flow.dataset is None:
+        raise HwflowError(need, "give an NPZ file with --data (docs/data-files.md)")
+    return flow.dataset
 
 
 def accuracy(flow: Flow) -> Accuracy | None:

@@ -52,10 +52,15 @@ def test_a_file_that_is_no_model(cli: Cli, content: bytes, message: str) -> None
     assert cli.refuses("sim", "m.onnx") == message
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_no_file(cli: Cli, command: str, data: Path) -> None:
-    more = ["--data", data] if command == "golden" else []
-    assert cli.refuses(command, "none.onnx", *more) == "none.onnx: there is no such file; check the path"
+@pytest.mark.parametrize("command", [*COMMANDS, "run"])
+def test_no_file(cli: Cli, command: str) -> None:
+    """Said before anything that the command needs besides, as data or a port."""
+    assert cli.refuses(command, "none.onnx") == "none.onnx: there is no such file; check the path"
+
+
+def test_no_file_to_search_widths_for(cli: Cli) -> None:
+    message = cli.refuses("quantize", "none.onnx", "--accuracy-drop", "1")
+    assert message == "none.onnx: there is no such file; check the path"
 
 
 def test_a_folder(cli: Cli) -> None:
