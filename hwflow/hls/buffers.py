@@ -1,4 +1,4 @@
-"""What the stages of a plan keep while a frame passes: their rings of lines."""
+"""The line buffers of the stages of a plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ring_bytes"]
 
 
 def ring_bytes(graph: LayerGraph, plan: Plan, technology: Technology) -> tuple[int | None, ...]:
-    """For each stage the bytes of the ring in which its window stands; None of a stage without a window."""
+    """For each stage the bytes of its line buffer (the ring of its window); None for a stage without a window."""
     found: list[int | None] = []
     for _, stage in lower(graph, plan, technology).stages:
         window = getattr(stage, "window", None)

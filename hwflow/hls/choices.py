@@ -1,4 +1,4 @@
-"""The foldings that a stage can have, in arrays: which of them keep up with an interval is asked often."""
+"""The foldings that a stage can have, in arrays, because the solver often asks which of them are fast enough."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .stages import Stage
 
 __all__ = ["Choice", "Choices"]
 
-#: Foldings with more multipliers than this times the fewest that are fast enough are never the cheapest.
+#: The cheapest folding never has more multipliers than this factor times the fewest that are fast enough.
 SPARE_MULTIPLIERS = 1.25
-#: So many, those with the fewest multipliers, are looked at; what they cost besides multipliers differs little.
+#: The solver prices so many foldings, those with the fewest multipliers; their other costs differ little.
 MOST = 16
 
 
@@ -30,7 +30,7 @@ class Choice:
 class Choices:
     """All foldings of a stage, the fewest multipliers first, then the fewest lanes.
 
-    Foldings that differ in style alone, which changes no cycles, are one choice; `styles` are those of a choice.
+    Foldings that differ only in style need the same cycles and are one choice; `styles` gives the styles of a choice.
     """
 
     def __init__(self, stage: Stage):
@@ -52,9 +52,10 @@ class Choices:
         return self.same[choice.folding]
 
     def fast_enough(self, target: int, coming: Sequence[int | None]) -> list[Choice]:
-        """The small foldings that keep up with `target`; of those that differ in lanes alone, the narrowest.
+        """The smallest foldings with an interval of at most `target` cycles.
 
-        `coming` are the lanes that the sources of the inputs give; None: as many as are taken.
+        Of foldings that differ only in lanes, it gives the one with the fewest.  `coming` has for each input the lanes
+        of its source; None means that the source gives as many lanes as the stage takes.
         """
         fast = self.intervals <= target
         for port, (elements, lanes) in enumerate(zip(self.elements, coming, strict=True)):

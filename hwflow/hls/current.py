@@ -1,4 +1,4 @@
-"""Whether a plan is what its foldings give: one that was changed by hand is not, and must not become hardware."""
+"""A check that a plan follows from its foldings.  A plan that was changed by hand does not, and is refused."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from .stages import stage_names
 
 __all__ = ["require_current"]
 
-#: What makes a plan of an integer model.
+#: The remedy for a plan of another model or device.
 ANEW = "make it with hwflow.make_plan(quantized, board)"
 
 
 def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None = None) -> None:
-    """HwflowError unless `plan` is what its foldings give for `graph`, on `technology` or else on its own device.
+    """HwflowError unless `plan` is the plan that its foldings give for `graph`.
 
-    A plan whose foldings were changed by hand keeps the schedule, the resources and the queues of the old ones.
+    The device is `technology`; with None it is the plan's own.  A plan whose foldings were changed by hand still has
+    the schedule, the resources and the queues of the old foldings.
     """
     names, stages = stage_names(graph), [stage.name for stage in plan.stages]
     if list(names) != stages:
@@ -52,14 +53,14 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
 
 
 def difference(plan: Plan, current: Plan) -> str:
-    """The first thing of `plan` that is not that of `current`, which has the same stages; "" where all is equal."""
+    """The first difference of `plan` from `current`, which has the same stages; "" if they are equal."""
     for stage, made in zip(plan.stages, current.stages, strict=True):
         if stage.schedule.interval != made.schedule.interval:
             return (f"stage '{stage.name}' takes {made.schedule.interval} cycles a frame with its folding, "
                     f"not {stage.schedule.interval} as the plan has it")
         for each in fields(StagePlan):
             if getattr(stage, each.name) != getattr(made, each.name):
-                return stands_in_the_plan(f"stage '{stage.name}'", stage, made, each.name)
+                return other_value(f"stage '{stage.name}'", stage, made, each.name)
     if len(plan.links) != len(current.links):
         return f"the stages have {len(current.links)} links, not {len(plan.links)} as the plan has them"
     names = {Endpoint.stage(k): stage.name for k, stage in enumerate(current.stages)}
@@ -67,12 +68,12 @@ def difference(plan: Plan, current: Plan) -> str:
         for each in fields(LinkPlan):
             if getattr(link, each.name) != getattr(wanted, each.name):
                 ends = f"'{names.get(wanted.source, 'input')}' to '{names.get(wanted.sink, 'output')}'"
-                return stands_in_the_plan(f"the link from {ends}", link, wanted, each.name)
+                return other_value(f"the link from {ends}", link, wanted, each.name)
     for name in ("model", "technology", "timing", "latency", "resources"):
         if getattr(plan, name) != getattr(current, name):
-            return stands_in_the_plan("the whole design", plan, current, name)
+            return other_value("the whole design", plan, current, name)
     return ""
 
 
-def stands_in_the_plan(what: str, found: object, wanted: object, name: str) -> str:
+def other_value(what: str, found: object, wanted: object, name: str) -> str:
     return f"{what} must have {name} {getattr(wanted, name)}, not {getattr(found, name)} as the plan has it"

@@ -1,4 +1,4 @@
-"""What joins the stages of a graph: who feeds whom, changes of lanes, queues where words wait."""
+"""The links between the stages of a graph: source and sink, gearboxes, queues (FIFOs), and what these cost."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ __all__ = ["LinkPlan", "ends_of_links", "in_spram", "link_cost", "links_cost", "
 class LinkPlan:
     """A stream that carries `tensor` from `source` to input `port` of `sink`.
 
-    Source and sink are stages, or inputs (as a source) and outputs (as a sink) of the graph.  A beat has `lanes_out`
-    elements of `bits` bits at the source and `lanes_in` at the sink; `elements` make a frame.  A queue of `depth` beats
-    of the source is before the gearbox, one of `behind` beats of the sink after it.  `spram` puts the first of them
-    that there is into SPRAM.
+    The source is a stage or an input of the graph; the sink is a stage or an output of the graph.  A beat has
+    `lanes_out` elements of `bits` bits at the source and `lanes_in` at the sink; a gearbox converts between the two.  A
+    frame has `elements` elements.  `depth` is the depth of the queue before the gearbox, in beats of the source;
+    `depth_after` is the depth of the queue after the gearbox, in beats of the sink; 0 means no queue.  `spram` puts the
+    queue before the gearbox into SPRAM, or, where there is none, the one after it.
     """
 
     tensor: str
@@ -38,7 +39,7 @@ class LinkPlan:
     bits: int
     elements: int
     depth: int = 0
-    behind: int = 0
+    depth_after: int = 0
     spram: bool = False
 
     __repr__ = fields_repr
@@ -60,26 +61,26 @@ class LinkPlan:
 
     @property
     def beats(self) -> int:
-        """How many may wait on the way, of the source in front of the change of lanes and of the sink behind it."""
-        return self.depth + self.behind
+        """Beats that the two queues can hold together."""
+        return self.depth + self.depth_after
 
     @property
     def buffer_bytes(self) -> int:
-        """What the queues on the way hold."""
-        return -(-(self.depth * self.width_out + self.behind * self.width_in) // 8)
+        """Bytes that the two queues can hold together."""
+        return -(-(self.depth * self.width_out + self.depth_after * self.width_in) // 8)
 
     def queue(self, technology: Technology) -> QueueChoice:
-        """What `depth` beats wait in."""
+        """The queue before the gearbox."""
         return Fork.choice(width=self.width_out, depth=self.depth, technology=technology, spram=self.spram)
 
-    def queue_behind(self, technology: Technology) -> QueueChoice:
-        """What `behind` beats wait in."""
-        return QueueChoice(width=self.width_in, depth=self.behind, technology=technology,
+    def queue_after(self, technology: Technology) -> QueueChoice:
+        """The queue after the gearbox."""
+        return QueueChoice(width=self.width_in, depth=self.depth_after, technology=technology,
                            spram=self.spram and not self.depth)
 
     def memory(self, technology: Technology) -> QueueMemory:
-        """Where beats wait."""
-        return self.queue(technology).memory if self.depth else self.queue_behind(technology).memory
+        """The memory of the link's queue: of the one before the gearbox, or, where there is none, of the one after."""
+        return self.queue(technology).memory if self.depth else self.queue_after(technology).memory
 
 
 def joints(stages: Sequence[Stage], inputs: Sequence[str], outputs: Sequence[str]
@@ -110,19 +111,19 @@ def links_of(graph: LayerGraph, stages: Sequence[Stage], flows: Sequence[tuple[F
 
 
 def link_cost(bits: int, lanes_out: int, lanes_in: int, technology: Technology | None = None) -> Resources:
-    """What joins a stage that gives `lanes_out` elements of `bits` bits to one that takes `lanes_in`."""
+    """The cost of the gearbox from `lanes_out` to `lanes_in` elements of `bits` bits; nothing if they are equal."""
     return Gearbox.cost(width=bits, lanes_in=lanes_out, lanes_out=lanes_in, technology=technology)
 
 
 def links_cost(links: Sequence[LinkPlan], technology: Technology) -> Resources:
-    """What joins all the stages: queues where something waits or a stream has several readers, changes of lanes."""
+    """The cost of all links: gearboxes, queues, and forks where a stream has several readers."""
     total = sum((link_cost(link.bits, link.lanes_out, link.lanes_in, technology) for link in links), Resources())
     for source in {link.source for link in links}:
         readers = [link for link in links if link.source == source]
         if len(readers) > 1 or readers[0].depth:
             total += Fork.cost(width=readers[0].width_out, depths=[link.depth for link in readers],
                                technology=technology, spram=[link.spram for link in readers])
-    return sum((link.queue_behind(technology).cost for link in links if link.behind), total)
+    return sum((link.queue_after(technology).cost for link in links if link.depth_after), total)
 
 
 def ends_of_links(links: Sequence[LinkPlan]) -> Ends:
@@ -138,13 +139,13 @@ def ends_of_links(links: Sequence[LinkPlan]) -> Ends:
 
 
 def in_spram(links: Sequence[LinkPlan], technology: Technology) -> tuple[LinkPlan, ...]:
-    """`links` with those in SPRAM whose queues gain most by it, as far as the device's SPRAM goes.
+    """`links`, with the queues that gain most from SPRAM moved into it, as many as the device has SPRAMs for.
 
-    What the frames around the core take of it is theirs.
+    The queues for frames around the core take their SPRAMs first.
     """
     if not technology.single_port_rams:
         return tuple(links)
     around = sum(queue.cost.spram for queue in ends_of_links(links).queues(technology))
-    sizes = [(link.width_out, link.depth) if link.depth else (link.width_in, link.behind) for link in links]
+    sizes = [(link.width_out, link.depth) if link.depth else (link.width_in, link.depth_after) for link in links]
     chosen = chosen_for_spram(sizes, technology, technology.single_port_rams - around)
     return tuple(replace(link, spram=each) for link, each in zip(links, chosen, strict=True))

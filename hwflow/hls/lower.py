@@ -1,4 +1,4 @@
-"""From a plan to hardware: the Amaranth core, its Verilog and the contents of its ROMs."""
+"""From a plan to hardware: the Amaranth core."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["lower"]
 
 
 def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
-    """The core that runs `graph` with the foldings of `plan`; multipliers and memories are made by `technology`."""
+    """The core that computes `graph` with the foldings of `plan`; `technology` makes its multipliers and memories."""
     stages = [(stage.name, stage.unit(planned.folding, technology))
               for stage, planned in zip(stages_of(graph), plan.stages, strict=True)]
     inputs = [stream_of(shape_of(graph.tensors[name].format), lanes)
               for name, lanes in zip(graph.inputs, plan.input_lanes, strict=True)]
-    links = [Link(link.source, link.sink, link.port, link.depth, link.behind, link.spram)
+    links = [Link(link.source, link.sink, link.port, link.depth, link.depth_after, link.spram)
              for link in plan.links]
     return Core(stages=stages, inputs=inputs, links=links, technology=technology)

@@ -1,4 +1,4 @@
-"""The plan: which folding each stage has, what joins the stages, and what that means in cycles and resources."""
+"""The plan: the folding of every stage, the links between stages, and the cycles and resources that follow."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class StagePlan:
 class Plan:
     """The stages in order, for the technology named `technology`, whose multipliers and memories have `timing`.
 
-    `links` join them.  `resources` are those of all stages and links, packed into the technology's cells.  `latency`
-    is the cycles from the first beat of a frame into the idle design to the first beat of each output.  `graph` and
-    `device` are what the plan was made of; the foldings and these two decide all the rest.
+    `links` connect them.  `resources` are those of all stages and links, packed into the technology's cells.
+    `latency` has for each output the cycles from the first input beat of a frame into the idle design to the first beat
+    of the output.  The plan was made from `graph`, `device` and the foldings; everything else follows from these.
     """
 
     model: str
@@ -78,10 +78,10 @@ class Plan:
 
     def with_folding(self, stage: str, *, rows: int | None = None, cols: int | None = None, lanes: int | None = None,
                      style: str | MultiplierStyle | None = None) -> Plan:
-        """The plan anew with another folding of the stage of that name; what is None stays as it is.
+        """A new plan with another folding of the stage with that name; None keeps the value of this plan.
 
-        HwflowError where there is no such stage, or its layer has no such folding on the device: it names what is
-        possible.  Whether the plan still fits a board is not looked at.
+        HwflowError if there is no such stage, or if its layer has no such folding on the device; the message lists the
+        possible ones.  It is not checked that the new plan fits a board.
         """
         names = [each.name for each in self.stages]
         if stage not in names:
@@ -97,12 +97,12 @@ class Plan:
 
     @property
     def interval(self) -> int:
-        """Clock cycles from frame to frame: the slowest stage, or the slowest change of lanes between two stages."""
+        """The initiation interval, in clock cycles from frame to frame: that of the slowest stage or link."""
         return interval_of([stage.schedule for stage in self.stages], self.links)
 
     @property
     def input_lanes(self) -> tuple[int, ...]:
-        """Elements of a beat at each input."""
+        """For each input the elements of a beat."""
         found = {link.source.number: link.lanes_out for link in self.links if not link.source.of_stage}
         return tuple(found[k] for k in range(len(found)))
 
@@ -116,12 +116,12 @@ class Plan:
 
     @property
     def multiplier_use(self) -> float:
-        """Useful multiplications over multiplier cycles, of the whole design; 1.0 where there are no multipliers."""
+        """Useful multiplications over multiplier cycles, of the whole design; 1.0 for a design without multipliers."""
         return self.multiplications / (self.multipliers * self.interval) if self.multipliers else 1.0
 
 
 def interval_of(schedules: Sequence[Schedule], links: Sequence[LinkPlan]) -> int:
-    """Cycles from frame to frame: those of the slowest stage or link."""
+    """Cycles from frame to frame: the interval of the slowest stage or link."""
     return max(*(schedule.interval for schedule in schedules), *(link.cycles for link in links))
 
 
@@ -157,7 +157,7 @@ def style_of(style: object) -> MultiplierStyle:
 
 
 def no_such_stage(name: object, names: Sequence[str]) -> str:
-    """What a message says of the name of a stage that is none of `names`."""
+    """The message for a name of a stage that is not one of `names`, with a guess."""
     near = difflib.get_close_matches(str(name), names, 1)
     guess = f"; did you mean '{near[0]}'?" if near else ""
     said = f"'{name}'" if isinstance(name, str) else f"{name!r:.60}"

@@ -1,6 +1,6 @@
 """A plan as a YAML file: to read, to edit, and to give back.
 
-Only the foldings are read back from a file; cycles and resources in it are for the reader and are computed anew.
+Only the foldings are read back from a file.  The cycles and resources in it are for the reader; they are recomputed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def plan_to_yaml(plan: Plan) -> str:
     } for link in plan.links]
     header = (
         "# rows x cols multiplications are made in one cycle; lanes results leave a stage at once.\n"
-        "# queue: beats that may wait between two stages; latency: cycles to the first beat of each output.\n"
+        "# queue: depth in beats of the queue between two stages; latency: cycles to the first beat of each output.\n"
         + ("# memory: spram, where a queue has it; the other queues are in tables or block RAMs, which is cheaper.\n"
            if any(link.spram for link in plan.links) else "") +
         "# style: what multiplies: blocks, macs (blocks that add up two products, for even cols), pairs (two narrow\n"
@@ -105,7 +105,7 @@ def folding_of(row: Mapping[str, Any]) -> Folding:
 
 
 def read_document(text: str, source: str) -> dict[str, Any]:
-    """What stands in the file, of the form of SCHEMA; raises HwflowError."""
+    """The content of the file.  HwflowError if it is not YAML or does not follow SCHEMA."""
     try:
         document = plain_yaml(text)
     except NotPlainYaml as error:

@@ -1,9 +1,10 @@
 """The folding solver: the shortest interval between frames that a budget of resources allows.
 
-For one target interval the cheapest folding of each stage is independent of the others (but for the lanes between
-neighbours), and the cost of a design grows as its interval shrinks.  So the solver searches the stages' own intervals
-by bisection; each probe picks the cheapest folding of every stage, and then what multiplies in each (`styles`): blocks,
-or pairs where they run short, or logic where it may be used and both run short.
+For one target interval the cheapest folding of each stage does not depend on the other stages, except for the gearboxes
+between neighbours.  The cost of a design grows as its interval shrinks.  So the solver bisects over the intervals that
+the stages can have.  Each probe picks the cheapest folding of every stage, and then its style (`styles`): multiplier
+blocks; two products in a block (pairs) if the blocks do not suffice; logic if that does not suffice and logic is
+allowed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .timeline import with_queues
 
 __all__ = ["Budget", "solve"]
 
-#: Rounds in which stages look for foldings that need less of what is short, and how much more it counts in each.
+#: Rounds in which stages look for foldings that need less of a short resource, and the factor of its price in each.
 ROUNDS, HEAVIER = 4, 4.0
 
 RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers", "ram": "block RAMs",
@@ -36,9 +37,9 @@ RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers"
 
 @dataclass(frozen=True)
 class Budget:
-    """What a board offers.  `name` is for messages; `reserved` is what the design around the core needs.
+    """The resources of a board for a core.  `name` is for messages; `reserved` is for the design around the core.
 
-    `usable_logic` is the share of tables and flip-flops that routing leaves; the other resources can be used up.
+    `usable_logic` is the share of tables and flip-flops that a routable design can use; other resources can be used up.
     """
 
     name: str
@@ -47,22 +48,22 @@ class Budget:
     usable_logic: float
 
     def limit(self, resource: str) -> int:
-        if resource == "spram":  # a plan takes what the frames around it leave, known once their lanes are
+        if resource == "spram":  # how many the frames around the core need is known only with the lanes
             return self.available.spram
         share = self.usable_logic if resource in ("lut", "ff") else 1.0
         return int(getattr(self.available, resource) * share) - int(getattr(self.reserved, resource))
 
     def price(self, resources: Resources, weights: Mapping[str, float] | None = None) -> float:
-        """The share of the budget that `resources` takes, summed over the kinds; what the solver keeps low.
+        """The sum over the kinds of resources of the share of the budget; the solver minimizes it.
 
-        `weights` by kind; 1 each where none are given.
+        `weights` has a factor for each kind; None means 1 for all.
         """
         return float(sum(
             (1.0 if weights is None else weights[f.name]) * getattr(resources, f.name) / max(self.limit(f.name), 1)
             for f in fields(Resources)))
 
     def exceeded(self, resources: Resources) -> list[str]:
-        """The kinds of which `resources` takes more than there is."""
+        """The kinds of resources of which `resources` needs more than the budget has."""
         return [f.name for f in fields(Resources) if getattr(resources, f.name) > self.limit(f.name)]
 
     def fits(self, resources: Resources) -> bool:
@@ -70,9 +71,9 @@ class Budget:
 
 
 class Solver:
-    """The stages of `graph` with all their foldings.  Costs are computed when they are asked for, once.
+    """The stages of `graph` with all their foldings.  A cost is computed when it is first needed.
 
-    Stages multiply in logic where there is no other way on `technology`, or where `logic` allows it.
+    Stages multiply in logic if `technology` has no other style, or if `logic` allows it.
     """
 
     def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, *, logic: bool):
@@ -88,7 +89,7 @@ class Solver:
         return self.stages[position].cost(folding, self.technology)
 
     def fastest(self) -> list[Choice]:
-        """The picks for the shortest interval that fits; raises AnswerIsNo where none does."""
+        """The choices for the shortest interval that fits.  AnswerIsNo if no interval fits."""
         targets = np.unique(np.concatenate([stage.stage_intervals for stage in self.choices])).tolist()
         low, high = 0, len(targets) - 1
         best: list[Choice] | None = None
@@ -106,9 +107,10 @@ class Solver:
         return best
 
     def fitting(self, target: int) -> list[Choice] | None:
-        """Picks as fast as `target` that fit together, None where none were found.
+        """Choices with an interval of at most `target` that fit together; None if none were found.
 
-        What the picks exceed counts for more in the next round: stages then take foldings that need less of it.
+        If the choices exceed a resource, its price grows in the next round, so stages take foldings that need less of
+        it.
         """
         weights, seen = dict.fromkeys(RESOURCE_NAMES, 1.0), set()
         for _ in range(ROUNDS):
@@ -127,7 +129,7 @@ class Solver:
         return None
 
     def pick(self, target: int, weights: Mapping[str, float] | None = None) -> list[Choice] | None:
-        """The cheapest folding of each stage that is as fast as `target`, with what joins it to the stages before."""
+        """The cheapest folding of each stage with an interval of at most `target`, its input gearboxes included."""
         picked: dict[str, Choice] = {}
         for position, stage in enumerate(self.stages):
             coming = [picked[name].folding.lanes if name in picked else None for name in stage.inputs]
@@ -139,19 +141,19 @@ class Solver:
 
     def cheapest(self, position: int, choices: Sequence[Choice], coming: Sequence[int | None],
                  weights: Mapping[str, float] | None) -> Choice:
-        """Each is priced with the style that takes the fewest blocks; which one it gets is decided for all together."""
+        """The cheapest choice, each with its style of fewest blocks; `styled` later chooses all styles together."""
         stage = self.stages[position]
         return min(choices, key=lambda choice: self.budget.price(
             self.cost(position, replace(choice.folding, style=self.styles(position, choice)[-1]))
             + self.joined(stage, choice, coming), weights))
 
     def styles(self, position: int, choice: Choice) -> list[MultiplierStyle]:
-        """What may multiply in a stage: blocks, pairs, logic, in that order."""
+        """The styles that a stage may use, in this order: blocks, pairs, logic."""
         possible = self.choices[position].styles(choice)
         return [style for style in self.offered[position] if style in possible]
 
     def styled(self, picked: Sequence[Choice], weights: Mapping[str, float] | None = None) -> list[Choice]:
-        """The same foldings with the styles that need the least logic for the blocks that there are."""
+        """The same foldings with the styles that need the least logic within the multiplier blocks of the budget."""
         styled = [[replace(choice.folding, style=style) for style in self.styles(position, choice)]
                   for position, choice in enumerate(picked)]
         options = [[self.option(self.cost(position, folding), weights) for folding in foldings]
@@ -164,14 +166,14 @@ class Solver:
         return Option(cost.dsp, self.budget.price(replace(cost, dsp=0), weights))
 
     def joined(self, stage: Stage, choice: Choice, coming: Sequence[int | None]) -> Resources:
-        """What joins a stage to those before it; all of a graph's input enters at once."""
+        """The cost of the gearboxes at the inputs of a stage.  An input of the graph has the lanes of its stage."""
         bits = (self.graph.tensors[name].format.bits for name in stage.inputs)
         return sum((link_cost(width, entering if lanes is None else lanes, entering, self.technology)
                     for width, lanes, entering in zip(bits, coming, choice.schedule.lanes_in, strict=True)),
                    Resources())
 
     def total(self, picked: Sequence[Choice]) -> Resources:
-        """The resources of all stages and of the links between them; queues only where the rest fits."""
+        """The resources of all stages and links.  Queues are computed only if the rest fits."""
         links = links_of(self.graph, self.stages, [(choice.folding, choice.schedule) for choice in picked])
         stages = sum((self.cost(k, choice.folding) for k, choice in enumerate(picked)), Resources())
         without = self.technology.placed(stages + links_cost(links, self.technology))
@@ -182,7 +184,7 @@ class Solver:
         return self.technology.placed(stages + links_cost(queues, self.technology))
 
     def does_not_fit(self, picked: Sequence[Choice], *, even: str = "") -> str:
-        """Which resources are exceeded, by how much, the stages that take most of them, and what would help."""
+        """The message: which resources are exceeded, by how much, which stages need most of them, and the remedy."""
         total = self.total(picked)
         costs = [self.cost(k, choice.folding) for k, choice in enumerate(picked)]
         parts = []
@@ -197,9 +199,10 @@ class Solver:
 
 
 def offered(styles: Sequence[MultiplierStyle], *, logic: bool) -> list[MultiplierStyle]:
-    """Those of `styles` that may be used: logic where it is allowed, or alone; what accumulates only in a given plan.
+    """Those of `styles` that the solver may choose.
 
-    nextpnr does not know the time that an ALU54B takes (docs/synthesis.md), so nobody gets one who did not ask for it.
+    LOGIC only if it is allowed or the only style.  MACS never, only a plan can ask for it, because nextpnr does not
+    know the delay of an ALU54B (docs/synthesis.md).
     """
     return [style for style in MultiplierStyle
             if style in styles and style is not MultiplierStyle.MACS
@@ -210,8 +213,8 @@ def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval
           logic: bool = False) -> Plan:
     """The fastest plan within `budget`; with `interval`, the cheapest plan that is at least that fast.
 
-    Multipliers are made of logic once the blocks are used up, where `logic` is set or no plan fits without.
-    Raises AnswerIsNo where no plan fits, naming the resource, the largest stages and what would help.
+    When all multiplier blocks are used, stages multiply in logic, if `logic` is set or no plan fits without.
+    AnswerIsNo if no plan fits: it names the resource, the largest stages and the remedy.
     """
     if not logic:
         try:

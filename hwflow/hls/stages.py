@@ -1,7 +1,7 @@
-"""Which layers each stage of a graph computes, and what a stage is asked while nobody has chosen its folding.
+"""The stages of a graph: the layers of each stage, and its schedule and cost for any folding.
 
-The steps of the planning (solver, links, queues, plan, hardware) ask a `Stage` and never a layer.  `LayerStage` is the
-only kind: one layer in a unit of its own.
+All steps of the planning (solver, links, queues, plan, hardware) use the interface `Stage`, never a layer.  The only
+kind of stage is `LayerStage`: one layer in its own unit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .support import hardware_problems
 
 __all__ = ["LayerStage", "Stage", "stage_names", "stages_of"]
 
-#: The longest name of a stage, its position not counted: a table must hold it.
+#: The longest name of a stage, without its position; tables have columns of this width.
 NAME_LENGTH = 28
 
 
@@ -30,9 +30,9 @@ NAME_LENGTH = 28
 class Stage(ABC):
     """The hardware of some layers of `graph`, before it has a folding.
 
-    `name` is what the Verilog calls it, `kind` what tables do.  `layers` are in the graph's order.  `inputs` are the
-    tensors that come to its ports, in order; `output` is the tensor that leaves it.  `boundaries` are the tensors that
-    a simulation sees and compares, in the order in which they are made; `output` is the last.
+    `name` is its name in the Verilog, `kind` its kind in tables.  `layers` are in the graph's order.  `inputs` are the
+    tensors at its input ports, in order; `output` is the tensor at its output.  `boundaries` are the tensors that a
+    simulation sees and compares, in the order in which they are computed; `output` is the last.
     """
 
     graph: LayerGraph
@@ -54,15 +54,15 @@ class Stage(ABC):
 
     @abstractmethod
     def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
-        """What can multiply on `technology`."""
+        """The styles that it can have on `technology`."""
 
     @abstractmethod
     def folding_problem(self, folding: Folding, technology: Technology) -> str | None:
-        """None where `folding` is possible on `technology`, else what is wrong and what is possible."""
+        """None if `folding` is possible on `technology`, else a message: what is wrong and what is possible."""
 
     @abstractmethod
     def schedule(self, folding: Folding) -> Schedule:
-        """Its cycles with `folding`; quick, because the solver asks for all of them."""
+        """Its cycles with `folding`; fast, because the solver computes those of all foldings."""
 
     @abstractmethod
     def cost(self, folding: Folding, technology: Technology) -> Resources:
@@ -70,7 +70,7 @@ class Stage(ABC):
 
     @abstractmethod
     def times(self, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
-        """When it takes and gives beats, as `HardwareLayer.times`."""
+        """The cycles in which it takes and gives beats, as `HardwareLayer.times`."""
 
     @abstractmethod
     def unit(self, folding: Folding, technology: Technology) -> Component:
@@ -118,7 +118,7 @@ class LayerStage(Stage):
 def stages_of(graph: LayerGraph) -> tuple[Stage, ...]:
     """The stages that compute `graph`, each after those that it reads: a stage for each layer.
 
-    HwflowError with everything that has no hardware, in one message.
+    HwflowError that lists everything without hardware, in one message.
     """
     problems = hardware_problems(graph)
     if problems:
@@ -130,14 +130,14 @@ def stages_of(graph: LayerGraph) -> tuple[Stage, ...]:
 
 
 def stage_names(graph: LayerGraph) -> tuple[str, ...]:
-    """The names of the stages of `graph`, also where some of its layers have no hardware."""
+    """The names of the stages of `graph`, also if some of its layers have no hardware."""
     return tuple(name_of(position, layer) for position, layer in enumerate(graph.layers))
 
 
 def name_of(position: int, layer: Layer) -> str:
     """The Verilog-safe, unique, stable name of the stage of a layer: `<position>_<layer>`.
 
-    Of a layer's name that is a path ("/net/net.1/Gemm") the last two parts are taken, as letters and digits.
+    If a layer's name is a path ("/net/net.1/Gemm"), its last two parts are used.  Only letters and digits remain.
     """
     parts = re.split(r"[/;:]", layer.name)
     words = re.findall(r"[A-Za-z0-9]+", "_".join(parts[-2:])) or [layer.kind]

@@ -1,7 +1,7 @@
-"""Which stages multiply in blocks, in pairs or in logic: the least logic that the number of blocks allows.
+"""The choice of a style (blocks, pairs, logic) for each stage, with the least logic that the blocks allow.
 
-For fixed foldings this is a multiple-choice knapsack (one style for each stage, blocks as the weight, the price of all
-else as the value), solved exactly by dynamic programming over the blocks.
+For fixed foldings this is a multiple-choice knapsack: one style for each stage, multiplier blocks as the weight, the
+price of all other resources as the value.  Dynamic programming over the number of blocks solves it exactly.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Option:
 
 
 def cheapest_options(stages: Sequence[Sequence[Option]], blocks: int) -> list[int]:
-    """For each stage the position of its option, so that all together take at most `blocks` at the lowest price.
+    """For each stage the position of its option: all together take at most `blocks` blocks, at the lowest price.
 
-    Where no choice takes so few, the one that takes the fewest; of equal ones the first.
+    If no choice takes so few blocks, each stage gets the option with the fewest.  Of equal options the first is taken.
     """
     best = np.zeros(max(blocks, 0) + 1)
     taken = []

@@ -1,4 +1,4 @@
-"""What of a layer graph has no hardware."""
+"""The layers and tensors of a layer graph that have no hardware."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["LayerProblem", "hardware_problems", "layer_problems", "tensor_proble
 
 @dataclass(frozen=True)
 class LayerProblem:
-    """A layer of `kind` that cannot become a stage; `why` is empty where no layer of its kind can."""
+    """A layer of `kind` that cannot become a stage; `why` is empty if its kind has no hardware at all."""
 
     layer: str
     kind: str

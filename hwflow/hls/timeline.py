@@ -1,10 +1,12 @@
-"""When everything happens: how many words wait on each link, and when the first output comes, ahead of any simulation.
+"""The timeline: the cycle of every beat on every link, computed without simulation.
 
-The stages are played with unlimited queues at the pace of the plan: each input comes evenly spread over the interval,
-and every stage works as soon as it can.  What then waits on a link at most is the depth of its queue.  With queues of
-these depths the same schedule is possible in hardware; and because a network of stages that wait for data and room is
-monotone (nothing comes later because something else came earlier), the hardware, which starts everything as soon as
-data and room allow, is never slower, and never gets stuck.
+It gives the depths of the queues and the latency of each output.
+
+The timeline plays the stages with unlimited queues, at the interval of the plan.  The beats of each input are spread
+evenly over the interval, and every stage works as soon as it can.  The largest number of beats that wait on a link at
+one time is the depth of its queue.  With queues of these depths the same schedule is possible in hardware.  A network
+of stages that wait for data and room is monotonic: no beat moves later because another one moves earlier.  The hardware
+starts everything as soon as data and room allow.  So it is never slower than the schedule, and never deadlocks.
 """
 
 from __future__ import annotations
@@ -27,20 +29,20 @@ from .stages import Stage
 
 __all__ = ["latencies", "with_queues"]
 
-#: Frames until the schedule repeats itself, besides those that are on their way at a time: the first finds an empty
-#: design, the second meets the first's end.
+#: Frames until the schedule repeats itself, in addition to the frames that are in the design at the same time: the
+#: first enters an empty design, the second follows the end of the first.
 FRAMES = 3
-#: Beats that may wait in a stage's own output queue, or in front of a reader, without a queue on the link.
+#: Beats that can wait without a queue on the link: in the output queue of the source, or at the input of the reader.
 SPARE = 2
-#: Rounds in which full queues hold back their sources; each round can only make something later.
+#: Rounds of computing how full queues stall their sources; a round can only move beats to later cycles.
 ROUNDS = 40
-#: No source is held back.
+#: No source is stalled.
 FREE: Mapping[Endpoint, Times] = {}
 
 
 def with_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
                 interval: int) -> tuple[LinkPlan, ...]:
-    """`links` with the queues that they need when a frame comes every `interval` cycles."""
+    """`links` with the queues that they need when a new frame starts every `interval` cycles."""
     network = Network(stages, foldings, links, technology)
     fast = network.one_frame()
     frames = FRAMES + max(int(times[-1]) for times in network.play(fast).departures.values()) // interval
@@ -48,7 +50,7 @@ def with_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Seq
                                      for frame in range(frames)]) for source, times in fast.items()}
     network = network.deep_enough(network.play(paced), interval)
     network = Network(stages, foldings, in_spram(network.links, technology), technology)
-    if network.any_in_memories():  # these take longer, and others wait for them
+    if network.any_in_memories():  # queues in memories have a larger latency, and other branches wait for it
         network = network.deep_enough(network.play(paced), interval)
     return network.links
 
@@ -57,7 +59,7 @@ def latencies(stages: Sequence[Stage], foldings: Sequence[Folding], links: Seque
               technology: Technology) -> tuple[int, ...]:
     """For each output, the cycles from the first beat into the idle design to the output's first beat.
 
-    The inputs come as fast as they are taken; `links` have their queues.
+    The sources never stall the inputs; `links` have their queues.
     """
     network = Network(stages, foldings, links, technology)
     played = network.play_held_back(network.one_frame())
@@ -67,7 +69,7 @@ def latencies(stages: Sequence[Stage], foldings: Sequence[Folding], links: Seque
 
 @dataclass(frozen=True)
 class Played:
-    """`departures` by source; `arrivals` and `taken` by link, in beats of its sink."""
+    """The cycle of every beat: `departures` by source; `arrivals` and `taken` by link, in beats of its sink."""
 
     departures: Mapping[Endpoint, Times]
     arrivals: Mapping[int, Times]
@@ -93,9 +95,9 @@ class Network:
 
     def play(self, offered: Mapping[Endpoint, Times], held: Mapping[Endpoint, Times] = FREE, *,
              rounds: int = 1) -> Played:
-        """Every beat of every stream, when the beats of the inputs come as `offered`, with unlimited queues.
+        """The cycle of every beat of every stream, with unlimited queues, if the inputs offer their beats as `offered`.
 
-        `held`: by source, cycles before which its beats cannot leave.  `rounds`: see `stage_times`.
+        `held` has for a source the cycles before which its beats cannot leave.  `rounds`: see `stage_times`.
         """
         departures = {source: later(times, held.get(source)) for source, times in offered.items()}
         arrivals: dict[int, Times] = {}
@@ -117,10 +119,10 @@ class Network:
 
     def stage_times(self, position: int, edges: Sequence[int], arrivals: dict[int, Times], *,
                     rounds: int) -> StageTimes:
-        """When a stage takes and gives beats.
+        """The cycles in which a stage takes and gives beats.
 
-        In further rounds `arrivals` become later where a change of lanes has to wait for the stage: one to more lanes
-        begins to collect a beat when the one before it is taken.
+        The rounds after the first move `arrivals` to later cycles where a gearbox waits for the stage: a gearbox to
+        more lanes begins to collect a beat when the stage has taken the beat before it.
         """
         stage, folding = self.stages[position], self.foldings[position]
         for left in reversed(range(rounds)):
@@ -135,7 +137,7 @@ class Network:
         return made
 
     def play_held_back(self, offered: Mapping[Endpoint, Times]) -> Played:
-        """As `play`, with queues that are full hold back the source of a fork, and so its other readers."""
+        """As `play`, but a full queue stalls the source of its fork, and so the other readers of the fork."""
         held: Mapping[Endpoint, Times] = FREE
         played = self.play(offered, held, rounds=ROUNDS)
         for _ in range(ROUNDS):
@@ -147,10 +149,10 @@ class Network:
         return played
 
     def room(self, played: Played) -> dict[Endpoint, Times]:
-        """When the queues behind each fork have room for its beats."""
+        """For each fork the cycles from which the queues of its readers have room for its beats."""
         found: dict[Endpoint, Times] = {}
         for e, link in enumerate(self.links):
-            if self.forked[e] and not link.behind:
+            if self.forked[e] and not link.depth_after:
                 departures = played.departures[link.source]
                 queue = link.queue(self.technology)
                 early = np.arange(max(0, len(departures) - queue.capacity))
@@ -163,40 +165,40 @@ class Network:
         return found
 
     def arriving(self, e: int, departures: Times) -> Times:
-        """When the beats of a source are at the sink of link e: through its queues and the change of lanes."""
+        """The cycles in which the beats of a source reach the sink of link e, after its queues and its gearbox."""
         link = self.links[e]
         if self.forked[e] or link.depth:
             departures = Fork.times(departures, width=link.width_out, depth=link.depth, technology=self.technology,
                                     spram=link.spram)
         arrivals = Gearbox.times(departures, lanes_in=link.lanes_out, lanes_out=link.lanes_in)
-        return arrivals + link.queue_behind(self.technology).latency if link.behind else arrivals
+        return arrivals + link.queue_after(self.technology).latency if link.depth_after else arrivals
 
     def any_in_memories(self) -> bool:
-        """Whether the queue of a link stands in RAM blocks or SPRAM."""
+        """Whether the queue of any link is in RAM blocks or SPRAM."""
         queues = [link.queue(self.technology) for link in self.links]
-        queues += [link.queue_behind(self.technology) for link in self.links if link.behind]
+        queues += [link.queue_after(self.technology) for link in self.links if link.depth_after]
         return any(queue.in_blocks or queue.in_spram for queue in queues)
 
     def deep_enough(self, played: Played, interval: int) -> Network:
-        """The same with queues for all that waits when played so, and no queue less deep than before."""
+        """The same network with queues for all beats that wait in `played`; no queue becomes less deep."""
         deep = []
         for e, link in enumerate(self.links):
-            depth, behind = self.depths(e, played, interval)
-            deep.append(replace(link, depth=max(depth, link.depth), behind=max(behind, link.behind)))
+            depth, after = self.depths(e, played, interval)
+            deep.append(replace(link, depth=max(depth, link.depth), depth_after=max(after, link.depth_after)))
         return Network(self.stages, self.foldings, deep, self.technology)
 
     def depths(self, e: int, played: Played, interval: int) -> tuple[int, int]:
-        """The most beats that wait at a time in front of the change of lanes of link e, and behind it."""
+        """The depths that the queues of link e need: before its gearbox, and after it."""
         link = self.links[e]
         departures, arrivals, taken = played.departures[link.source], played.arrivals[e], played.taken[e]
-        if link.behind or self.holds_back(link, arrivals, taken, interval):
-            entered = arrivals - (link.queue_behind(self.technology).latency if link.behind else 0)
+        if link.depth_after or self.holds_back(link, arrivals, taken, interval):
+            entered = arrivals - (link.queue_after(self.technology).latency if link.depth_after else 0)
             return 0, waiting(entered, taken) + SPARE
         found = waiting(departures, leaving(link, taken, np.arange(len(departures))))
         return 0 if found <= SPARE and not self.forked[e] else found + SPARE, 0
 
     def holds_back(self, link: LinkPlan, arrivals: Times, taken: Times, interval: int) -> bool:
-        """Whether a narrow source loses more cycles than it has to spare while wide beats wait for their sink."""
+        """Whether a narrow source would lose more cycles than it has to spare: wide beats wait for their sink."""
         if link.lanes_in <= link.lanes_out:
             return False
         frames = len(arrivals) * link.lanes_in // link.elements
@@ -205,9 +207,9 @@ class Network:
 
 
 def collected(link: LinkPlan, arrivals: Times, taken: Times) -> Times:
-    """When wide beats are there, if each is collected, an element of its source in a cycle, behind the one before."""
+    """The arrivals of wide beats, each collected from its source, one element a cycle, after the beat before it."""
     parts, rest = divmod(link.lanes_in, link.lanes_out)
-    if parts == 1 or rest or link.behind or (taken == arrivals).all():
+    if parts == 1 or rest or link.depth_after or (taken == arrivals).all():
         return arrivals
     return in_turn(np.concatenate([arrivals[:1], np.maximum(arrivals[1:], taken[:-1] + parts)]), parts)
 
@@ -217,20 +219,20 @@ def later(times: Times, held: Times | None) -> Times:
 
 
 def waiting(entered: Times, gone: Times) -> int:
-    """The most beats that are there at a time."""
+    """The largest number of beats that have entered and not left, over all cycles."""
     return int(np.max(np.arange(1, len(entered) + 1) - np.searchsorted(gone, entered, side="left")))
 
 
 def leaving(link: LinkPlan, taken: Times, beats: IntArray, skid: int = 0) -> Times:
-    """When beats of the source leave the queue: to the sink, or into the change of lanes when that has given what it
-    held before.
+    """The cycles in which beats of the source leave the queue.
 
-    The change of lanes holds `skid` more beats of its narrow side, and sees a cycle later that there is room for one.
+    They go to the sink, or into the gearbox after it has given the beats that it held before.  The gearbox can hold
+    `skid` more beats of its narrow side, and then uses free room one cycle later.
     """
     if link.lanes_out == link.lanes_in:
         return taken[beats]
     both = lcm(link.lanes_out, link.lanes_in)
-    if skid and both not in (link.lanes_out, link.lanes_in):  # joined to their multiple, which is split behind it
+    if skid and both not in (link.lanes_out, link.lanes_in):  # joined to their multiple, which is then split
         joined = (beats - skid) * link.lanes_out // both
         before = (joined - 1) * (both // link.lanes_in) - 1 - skid
     elif link.lanes_out < link.lanes_in:

@@ -1,4 +1,4 @@
-"""What every integer layer shares: foldings, schedules, the `Layer` interface, and the graph of layers."""
+"""The interface of all integer layers (`Layer`, `HardwareLayer`), foldings and schedules, and the graph of layers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["Folding", "HardwareLayer", "Layer", "LayerGraph", "Schedule", "divis
 
 @dataclass(frozen=True)
 class Folding:
-    """How much of a layer is computed in one cycle.
+    """The parallelism of a stage: how much of a layer it computes in one cycle.
 
-    `rows` outputs (channels) by `cols` inputs (input channels, or taps times input channels where `cols` spans a row of
-    the kernel).  `lanes` results leave the stage at once.  Layers without multipliers use rows = 1.  `style` says what
-    multiplies, where a stage has the choice.
+    `rows` is the number of output channels and `cols` the number of inputs that it multiplies in one cycle.  Inputs are
+    input channels, or taps times input channels if `cols` spans a row of the kernel.  `lanes` is the number of results
+    of a beat.  Layers without multipliers have rows = 1.  `style` says what multiplies, if the stage has a choice.
     """
 
     rows: int
@@ -39,11 +39,11 @@ class Folding:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What a folding of a layer does in time.
+    """The timing of a stage with a certain folding.
 
-    `work`: cycles of a frame in which its unit computes; `interval`: cycles between frames when neighbours never wait;
-    `multipliers`: multiplications it can make in one cycle; `lanes_in`: elements its stage takes in one cycle, for each
-    of its inputs.
+    `work`: cycles of a frame in which the unit computes.  `interval`: initiation interval, the cycles from frame to
+    frame if its neighbours never stall it.  `multipliers`: multiplications that it can do in one cycle.  `lanes_in`:
+    for each input, the elements of a beat.
     """
 
     work: int
@@ -64,9 +64,9 @@ class Layer(EqualByValue, ABC):
     output: str
 
     def evaluate(self, graph: LayerGraph, *inputs: IntArray) -> IntArray:
-        """The exact meaning: [n, h, w, c] integers in, [n, h, w, c] integers out.
+        """The exact result: from integers [n, h, w, c] to integers [n, h, w, c].
 
-        ValueError where an input leaves its tensor's format.
+        ValueError if an input has values outside its tensor's format.
         """
         planes = []
         for name, frames in zip(self.inputs, inputs, strict=True):
@@ -76,7 +76,7 @@ class Layer(EqualByValue, ABC):
 
     @abstractmethod
     def compute(self, graph: LayerGraph, *inputs: Planes) -> Planes:
-        """As `evaluate`, for planes that are inside their tensors' formats; gives planes of the output's."""
+        """As `evaluate`, but from planes to planes, without a check of the formats of the inputs."""
 
     @abstractmethod
     def multiplications(self, graph: LayerGraph) -> int:
@@ -84,17 +84,17 @@ class Layer(EqualByValue, ABC):
 
     @abstractmethod
     def output_frame(self, *inputs: Frame) -> Frame:
-        """The frame that the layer makes of its input frames; raises ValueError where they do not fit its fields."""
+        """The output frame for these input frames.  ValueError if they do not fit the fields of the layer."""
 
     def check(self, graph: LayerGraph) -> None:
-        """Raise ValueError where the fields and the tensors of `graph` contradict each other."""
+        """ValueError if the fields of the layer and the tensors of `graph` contradict each other."""
         frames = [graph.tensors[name].frame for name in self.inputs]
         made, stated = self.output_frame(*frames), graph.tensors[self.output].frame
         if made != stated:
             raise ValueError(f"layer '{self.name}': output '{self.output}' must be {made}, not {stated}")
 
     def check_input_format(self, graph: LayerGraph, stated: IntFormat) -> None:
-        """Raise ValueError where the field `input_format` is not the format of the input's tensor."""
+        """ValueError if the field `input_format` is not the format of the input's tensor."""
         format = graph.tensors[self.inputs[0]].format
         if stated != format:
             raise ValueError(f"layer '{self.name}': input_format must be {format} as '{self.inputs[0]}', not {stated}")
@@ -104,7 +104,7 @@ class HardwareLayer(Layer):
     """A kind of layer that can become a stage."""
 
     def hardware_problem(self, graph: LayerGraph) -> str | None:
-        """None where this layer can become a stage, else what stands in the way."""
+        """None if this layer can become a stage, else the reason why it cannot."""
         return None
 
     @abstractmethod
@@ -112,7 +112,7 @@ class HardwareLayer(Layer):
         """Every folding that the layer's stage can have."""
 
     def folding_problem(self, graph: LayerGraph, folding: Folding, technology: Technology | None = None) -> str | None:
-        """None where `folding` is possible (on `technology` if given), else what is wrong and what is possible."""
+        """None if `folding` is possible (on `technology` if given), else a message that lists the possible values."""
         possible = tuple(self.foldings(graph))
         if technology is not None:
             styles = self.styles(graph, technology)
@@ -123,12 +123,12 @@ class HardwareLayer(Layer):
         return None if folding in possible else nearest_foldings(folding, possible)
 
     def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:
-        """What can multiply on `technology`; `cost` and `unit` of foldings of another style raise ValueError."""
+        """The styles that the stage can have on `technology`; `cost` and `unit` raise ValueError for another style."""
         return (MultiplierStyle.BLOCKS,)
 
     @abstractmethod
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
-        """The cycles of the stage with `folding`; quick, because solvers ask for all of them."""
+        """The cycles of the stage with `folding`.  It must be fast, because the solver calls it for every folding."""
 
     @abstractmethod
     def cost(self, graph: LayerGraph, folding: Folding, technology: Technology) -> Resources:
@@ -136,16 +136,16 @@ class HardwareLayer(Layer):
 
     @abstractmethod
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
-        """The stage as an Amaranth component with the streams `i` and `o` and the output `busy`.
+        """The stage as an Amaranth component with the streams `i` and `o` and the output port `busy`.
 
-        A layer of several inputs has the streams `i0`, `i1`, ... instead of `i`.
+        With several inputs it has the streams `i0`, `i1`, ... instead of `i`.
         """
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
-        """When the stage takes and gives beats, for the cycles in which those of each input arrive.
+        """The cycles in which the stage takes and gives beats, if the beats of each input arrive as `arrivals` says.
 
-        `arrivals` hold whole frames, one or more, and no two beats of one input in the same cycle.  Exact, to the
-        cycle, as long as the output is always taken.
+        `arrivals` has one or more whole frames for each input, with at most one beat a cycle.  The result is exact, to
+        the cycle, if the output never stalls.
         """
         raise NotImplementedError(f"{self.kind} has no times")
 
@@ -171,7 +171,10 @@ def nearest_foldings(folding: Folding, possible: tuple[Folding, ...]) -> str:
 
 @dataclass(frozen=True)
 class LayerGraph:
-    """Integers only.  `layers` is in topological order; `inputs` and `outputs` name tensors of `tensors`."""
+    """A network of integer layers.
+
+    `layers` is in topological order; `inputs` and `outputs` are names of `tensors`.
+    """
 
     name: str
     tensors: Mapping[str, Tensor]
@@ -197,11 +200,11 @@ class LayerGraph:
 
     @property
     def computed(self) -> tuple[str, ...]:
-        """The inputs, then the tensors that the layers make, each once and in order."""
+        """The inputs, then the outputs of the layers, each once and in order."""
         return tuple(dict.fromkeys([*self.inputs, *(layer.output for layer in self.layers)]))
 
     def producer(self, tensor: str) -> Layer | None:
-        """The layer that makes `tensor`; None for an input of the graph."""
+        """The layer whose output is `tensor`; None for an input of the graph."""
         return next((layer for layer in self.layers if layer.output == tensor), None)
 
     def consumers(self, tensor: str) -> tuple[Layer, ...]:
@@ -209,7 +212,7 @@ class LayerGraph:
         return tuple(layer for layer in self.layers if tensor in layer.inputs)
 
     def check(self) -> None:
-        """Raise ValueError where a tensor is used before it is made, made twice, or contradicts its layer."""
+        """ValueError if a tensor is read before it is computed, is computed twice, or contradicts its layer."""
         for tensor in self.tensors.values():
             tensor.check()
         made = set(self.inputs)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Conv"]
 
-#: Rows go through the convolution in blocks of about this many window entries: 2 MB of float32 fit the cache.
+#: The convolution computes rows in blocks of about this many window entries: 2 MB of float32, which fit the cache.
 _BLOCK = 1 << 19
 
 
@@ -31,8 +31,8 @@ _BLOCK = 1 << 19
 class Conv(MatrixLayer):
     """y[o] = requantize(sum over the window and the group's channels of w[o, i, j, c] * x[i, j, c]).
 
-    The products take the raw input integers.  The ONNX meaning subtracts the input's zero point z first, and
-    sum(w * (x - z)) = sum(w * x) - z * sum(w): `requantize.bias` holds -z * sum(w) beside the layer's own bias, and
+    The products use the raw input integers.  ONNX subtracts the input's zero point z first, but
+    sum(w * (x - z)) = sum(w * x) - z * sum(w).  So `requantize.bias` is the layer's own bias plus -z * sum(w), and
     padding is the integer z, whose real value is 0.
 
     `weights` is [cout, kernel height, kernel width, cin / groups]; output channel o belongs to group
@@ -60,7 +60,10 @@ class Conv(MatrixLayer):
 
     @cached_property
     def accumulator(self) -> IntFormat:
-        """Exactly as wide as the worst case of these weights needs, bias included, or as wide as there is room."""
+        """The format of the exact sums: as wide as the worst case of these weights and the bias needs.
+
+        With room for other weights (`hwflow reweight`) it is as wide as that room.
+        """
         needed = accumulator_format(self.weights, self.requantize.whole_bias, self.input_format)
         return accumulator_of(self.requantize, needed)
 
@@ -104,7 +107,7 @@ class Conv(MatrixLayer):
         return y
 
     def _rows_at_once(self, windows: tuple[int, ...]) -> int:
-        """Rows of `windows` [c, kh, kw, rows, columns, n] whose entries, and whose results, keep to `_BLOCK`."""
+        """Rows of `windows` [c, kh, kw, rows, columns, n] whose entries and results do not exceed `_BLOCK`."""
         c, height, width, rows, *ahead = windows
         entries = max(c * height * width, len(self.weights)) * math.prod(ahead)
         return max(1, min(rows, _BLOCK // max(entries, 1)))

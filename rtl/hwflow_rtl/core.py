@@ -1,4 +1,4 @@
-"""The core: a graph of stages joined by streams, with probes that let a simulation see every boundary."""
+"""The core: a graph of stages connected by streams, with probes so that a simulation can compare every stage."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ class Link:
     """A stream from the output of one stage to an input of another.
 
     source, sink
-        A stage, or an input of the core (as a source) or an output of it (as a sink).
+        The source is a stage or an input of the core; the sink is a stage or an output of the core.
     port
-        Which input of the sink.
+        Number of the sink's input.
     depth
-        Words that may wait on the way, in beats of the source.  0: none, unless the source has other readers.
-    behind
-        Words that may wait behind the change of lanes, in beats of the sink: a sink that takes several at once, and
-        then none for a while, does not hold back a narrow source that gives an element in every cycle.
+        Depth of the queue (FIFO) before the gearbox, in beats of the source.  0: no queue, unless the source has
+        other readers.
+    depth_after
+        Depth of the queue after the gearbox, in beats of the sink; 0: no queue.  It is for a sink that takes beats in
+        bursts and a narrow source that gives an element in every cycle: without it the pauses of the sink would stall
+        the source.
     spram
         Put this link's queue into SPRAM: the one before the gearbox, or, where there is none, the one after it.
     """
@@ -41,40 +43,41 @@ class Link:
     sink: Endpoint
     port: int = 0
     depth: int = 0
-    behind: int = 0
+    depth_after: int = 0
     spram: bool = False
 
 
 class Core(wiring.Component):
-    """Stages, each a component with one stream or more as input, the stream `o` and the output `busy`.
+    """A graph of stages.  Each stage is a component with one or more input streams, the stream `o` and the port `busy`.
 
-    A source with several readers, or with words that wait, has a `Fork` behind it; where a stage takes other lanes
-    than its source gives, a `Gearbox` stands in front of it.
+    A source with several readers or with a queue is connected to a `Fork`.  A link whose source and sink have different
+    lanes has a `Gearbox`.
 
     Parameters
     ----------
     stages
-        Pairs of a name and a stage, each behind all that it reads.
+        Pairs of a name and a stage, in topological order.
     inputs
         The signatures of the core's input streams.
     links
-        Every input of every stage, and every output of the core, is the sink of one link.  The core has as many
-        outputs as links have core outputs as their sinks.
+        Every input of every stage, and every output of the core, is the sink of exactly one link.  The number of links
+        to core outputs is the number of outputs of the core.
     technology
         Makes the memories of deep queues.
 
     Ports
     -----
     i, o
-        The input and the output; of several, `i0`, `i1`, ... and `o0`, `o1`, ...
+        The input and the output; with several, `i0`, `i1`, ... and `o0`, `o1`, ...
     probe{k}_valid, probe{k}_data
-        A beat leaves stage k in this cycle; its payload as bits, lane 0 lowest.  Forks and gearboxes come behind.
+        A beat leaves stage k in this cycle; its payload as bits, lane 0 lowest.  The probe is before forks and
+        gearboxes.
     stall{k}
-        Stage k offers a beat which is not taken.
+        Stage k offers a beat that is not taken (backpressure).
     busy{k}
         Stage k computes.
     full{e}, empty{e}, level{e}
-        Link e takes nothing from its source; it has nothing for its sink; so many words wait in its queue.
+        Link e cannot take a beat from its source; it has no beat for its sink; the number of words in its queue.
     """
 
     def __init__(self, *, stages: Sequence[tuple[str, wiring.Component]], inputs: Sequence[stream.Signature],
@@ -104,16 +107,16 @@ class Core(wiring.Component):
         super().__init__(members)
 
     def has_queue(self, e: int) -> bool:
-        """Whether words can wait on link e: it was given a depth, or its source has other readers."""
+        """Whether link e has a queue before its gearbox: it has a depth, or its source has other readers."""
         each = self.links[e]
         return each.depth > 0 or sum(other.source == each.source for other in self.links) > 1
 
     def capacity(self, e: int) -> int:
-        """Words that its queue is made for, 0 without a queue."""
+        """Words that this queue can hold, 0 without a queue."""
         return Fork.depth_of(self.links[e].depth) if self.has_queue(e) else 0
 
     def check_sinks(self) -> None:
-        """Each input of a stage and each output of the core is fed once, by what comes before it."""
+        """Check that each input of a stage and each output of the core has one source, which is an earlier stage."""
         wanted = {(Endpoint.stage(k), port) for k, (_, stage) in enumerate(self.stages)
                   for port in range(len(inputs_of(stage)))}
         wanted |= {(Endpoint.core(k), 0) for k in range(len(self.output_names))}
@@ -171,7 +174,7 @@ class Core(wiring.Component):
 
     def spread(self, m: Module, source: Any, source_name: str, readers: Sequence[tuple[int, Link]],
                names: Sequence[str]) -> None:
-        """From one source to all its readers."""
+        """Connect one source to all its readers, through fork, gearboxes and queues."""
         fork = None
         if not self.has_queue(readers[0][0]):
             streams = [(source, source_name)]
@@ -200,12 +203,12 @@ class Core(wiring.Component):
                     shape=payload_of(sink).elem_shape, lanes_in=lanes_of(reader), lanes_out=lanes_of(sink))
                 link(m, reader, gearbox.i, names=(reader_name, f"gearbox{e}.i"))
                 reader, reader_name = gearbox.o, f"gearbox{e}.o"
-            if each.behind:
-                m.submodules[f"behind{e}"] = behind = make_queue(
-                    shape=payload_of(sink), depth=max(2, each.behind), technology=self.technology,
+            if each.depth_after:
+                m.submodules[f"behind{e}"] = queue = make_queue(
+                    shape=payload_of(sink), depth=max(2, each.depth_after), technology=self.technology,
                     spram=each.spram and not each.depth)
-                link(m, reader, behind.i, names=(reader_name, f"behind{e}.i"))
-                reader, reader_name = behind.o, f"behind{e}.o"
+                link(m, reader, queue.i, names=(reader_name, f"behind{e}.i"))
+                reader, reader_name = queue.o, f"behind{e}.o"
             link(m, reader, sink, names=(reader_name, sink_name))
 
 
@@ -223,9 +226,9 @@ def port_names(letter: str, count: int) -> list[str]:
 
 
 def submodule_names(names: Sequence[str]) -> list[str]:
-    """`stage{k}_{name}`, with letters, digits and underscores alone; a name that begins with its position has it once.
+    """The name `stage{k}_{name}` of each stage, with only letters, digits and underscores.
 
-    The position makes them unique.
+    The position k makes the names unique.  It is not repeated if `name` already begins with it.
     """
     result = []
     for k, name in enumerate(names):

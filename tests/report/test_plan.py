@@ -68,8 +68,8 @@ def test_facts(quantized: Quantized, plan: Plan) -> None:
 def test_what_waits_behind_a_change_of_lanes_is_a_queue(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     """Of 7 beats of the sink, in the table, in plan.yaml and in the facts; a link without a queue has no memory."""
     board = load_board("icebreaker")
-    wide = replace(plan.links[0], lanes_out=1, lanes_in=3, depth=0, behind=7, bits=8)
-    few = replace(plan, links=(wide, replace(plan.links[-1], depth=0, behind=0)))  # to the output
+    wide = replace(plan.links[0], lanes_out=1, lanes_in=3, depth=0, depth_after=7, bits=8)
+    few = replace(plan, links=(wide, replace(plan.links[-1], depth=0, depth_after=0)))  # to the output
     show_queues(Console(), few, board)
     rows = [line.split()[-3:] for line in capsys.readouterr().out.splitlines() if "1 to 3" in line]
     assert rows == [["7", "21", "blocks"]]
