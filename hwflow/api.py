@@ -1,4 +1,4 @@
-"""The functions of `hwflow`, whose docstring shows them in use: the steps of the command line on frozen data."""
+"""The functions of the package `hwflow`: the steps of the command line, as functions on frozen data."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from .synth.design import Design, SynthesisOptions, synthesize_design
 __all__ = ["check", "export_model", "generate", "load", "make_plan", "measure_accuracy", "measure_layers",
            "quantize_model", "read_data", "run_golden", "simulate", "synthesize"]
 
-#: The integer model of a bitstream, in its folder.
+#: The subfolder for the integer model of a bitstream.
 QUANTIZED = "quantized"
 
-#: What is taken for rows of a model's inputs.
+#: The types that are accepted as rows of data.
 Rows: TypeAlias = Union[Dataset, Array, Mapping[str, Array], Sequence[Array]]
 
 
 def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = None, *,
          data: str | Path | None = None) -> Model:
-    """The model of an ONNX file with every shape known.
+    """The model of an ONNX file with static shapes.
 
-    `input_shapes` fixes those that the file leaves open, and so do the rows of `data`, an NPZ file for `read_data`.
-    HwflowError for shapes or rows that contradict the file or each other.
+    If inputs have symbolic sizes, `input_shapes` or the rows of `data` (an NPZ file for `read_data`) decide them.
+    HwflowError if shapes or rows contradict the file or each other.
     """
     shapes = shapes_of(input_shapes, "input_shapes")
     source = onnx.load(path_of(path, "path"))
@@ -56,7 +56,7 @@ def load(path: str | Path, input_shapes: Mapping[str, tuple[int, ...]] | None = 
 
 
 def check(path: str | Path) -> tuple[Finding, ...]:
-    """Everything in an ONNX file that breaks a rule of ONNX or that hwflow cannot evaluate."""
+    """Findings: everything in an ONNX file that breaks a rule of ONNX or that hwflow cannot evaluate."""
     return onnx.check(read(path_of(path, "path")))
 
 
@@ -67,12 +67,12 @@ def read_data(path: str | Path, model: Model) -> Dataset:
 
 def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[int, int] | None = None,
                    settings: str | Path | QuantizationSettings | None = None) -> Quantized:
-    """Integers for `model`: of a float model by calibration on `data`, of a quantized model exactly as they stand.
+    """Quantize `model`.  A float model is calibrated on `data`; an already quantized model keeps its integers.
 
-    Of a Dataset the calibration rows are taken, of arrays all rows; with None the rows are made up, which shows speed
-    and size but ruins accuracy.  `bits` are the widths of all weights, or of all weights and all activations;
-    `settings` decides layer by layer, and is a YAML file or its content as an object.  HwflowError where both are given
-    or they do not fit the model.
+    For calibration it uses the calibration rows of a Dataset, or all rows of arrays.  With None it invents rows: speed
+    and size are then realistic, the accuracy is ruined.  `bits` is the width of all weights, or a pair with the widths
+    of all weights and all activations.  `settings` has widths and other choices for each layer, as a YAML file or as an
+    object.  HwflowError if both are given or they do not fit the model.
     """
     a_model(model)
     rows = None if data is None else dataset_of(data, model.graph.inputs, model.graph.outputs).calibration
@@ -89,23 +89,24 @@ def quantize_model(model: Model, data: Rows | None = None, *, bits: int | tuple[
 
 
 def export_model(quantized: Quantized, path: str | Path) -> Path:
-    """Write the integers as an ONNX model with QuantizeLinear and DequantizeLinear, which any runtime evaluates."""
+    """Write the integers as an ONNX model with QuantizeLinear and DequantizeLinear, for any ONNX runtime."""
     place = path_of(path, "path")
     onnx.save(remove_unused(a_quantized(quantized).qdq), place)
     return place
 
 
 def measure_accuracy(model: Model, quantized: Quantized, data: Rows) -> Accuracy:
-    """The float `model` and its integers on every row of `data`, by the measures that its labels or outputs ask for.
+    """The accuracy of the float `model` and of its integers on every row of `data`.
 
-    Without labels and outputs it says how far the two are from each other.
+    The labels or expected outputs of the data decide the measure.  Without these, the result is the difference of the
+    two models.
     """
     require_same(a_model(model), a_quantized(quantized))
     return measure(model, quantized, dataset_of(data, model.graph.inputs, model.graph.outputs))[0]
 
 
 def measure_layers(quantized: Quantized, data: Rows) -> tuple[LayerNoise, ...]:
-    """How far the tensors of the integer model are from the same computation in reals, on the rows of `data`."""
+    """The noise of each layer: the integer model against the same computation in reals, on the rows of `data`."""
     return layer_noise(quantized, rows_of(quantized, data))
 
 
@@ -116,10 +117,10 @@ def run_golden(quantized: Quantized, inputs: Rows) -> dict[str, Array]:
 
 def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None, *,
               logic_multipliers: bool = False) -> hls.Plan:
-    """The fastest plan that fits the board, or with `interval` the cheapest one with so few cycles a frame.
+    """The fastest plan that fits the board; with `interval`, the cheapest plan with at most that many cycles a frame.
 
-    With `logic_multipliers` stages multiply in logic once the board's multiplier blocks are used up.  The plan's
-    `with_folding` changes it.
+    With `logic_multipliers`, stages multiply in logic when all multiplier blocks of the board are used.
+    `Plan.with_folding` makes a plan with another folding of a stage.
     """
     graph, board = a_quantized(quantized).graph, as_board(board)
     pace = None if interval is None else whole_number(interval, "interval", 1)
@@ -137,9 +138,9 @@ def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:
 
 def simulate(quantized: Quantized, plan: hls.Plan, inputs: Rows, *, stalls: StallPattern | None = None,
              folder: str | Path = "build/simulation") -> RunResult:
-    """Play the rows of `inputs` through the RTL and compare every stage with the golden model; `result.equal` tells.
+    """Simulate the RTL on the rows of `inputs` and compare every stage with the golden model.
 
-    `result.values` holds what every stage gave.
+    `result.equal` is True if all stages are equal; `result.values` has the outputs of every stage.
     """
     require_plan(quantized, plan)
     rows = rows_of(quantized, inputs)
@@ -153,10 +154,11 @@ def simulate(quantized: Quantized, plan: hls.Plan, inputs: Rows, *, stalls: Stal
 def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board = "ulx3s_85f",
                folder: str | Path = "build/synthesis", seed: int = 1, seeds: int = 1, jobs: int | None = None, *,
                clock: float | str | None = None) -> SynthesisReport:
-    """The bitstream for `board` in `folder`, and what it takes of the device.
+    """Write the bitstream for `board` into `folder`; the report has its clock and resources.
 
-    The fastest of `seeds` placements, `jobs` at a time.  `clock` is the core's in MHz, None for the highest that the
-    routed design bears, "board" for the oscillator's.  `hwflow.host.open(port, design=folder)` finds the rest there.
+    It places and routes with `seeds` seeds from `seed` on, `jobs` at a time, and keeps the fastest result.  `clock` is
+    the core's clock in MHz; None for the highest that the routed design allows; "board" for the oscillator's.
+    `hwflow.host.open(port, design=folder)` drives a board with this bitstream.
     """
     board = as_board(board)
     require_plan(quantized, plan, board)
@@ -183,14 +185,14 @@ def as_board(board: object) -> Board:
 
 
 def folder_of(folder: object) -> Path:
-    """The folder, which is there afterwards."""
+    """The folder as a Path; it is created if needed."""
     place = path_of(folder, "folder")
     create_folder(place, "folder=")
     return place
 
 
 def rows_of(quantized: object, data: object) -> Mapping[str, Array]:
-    """Rows of the inputs, checked."""
+    """The rows of the inputs, checked against the model."""
     found = a_quantized(quantized)
     return dataset_of(data, found.prologue.graph.inputs, found.epilogue.graph.outputs).inputs
 
@@ -205,14 +207,14 @@ def widths_of(bits: object) -> tuple[int, ...]:
 
 
 def require_plan(quantized: object, plan: object, board: Board | None = None) -> None:
-    """HwflowError unless `plan` is one of the integer model, for the board, and what its foldings give."""
+    """HwflowError unless `plan` belongs to the integer model and the board, and follows from its foldings."""
     graph = a_quantized(quantized).graph
     hls.require_current(instance(plan, hls.Plan, "plan", "hwflow.make_plan(quantized, board)"), graph,
                         None if board is None else board.technology())
 
 
 def require_same(model: Model, quantized: Quantized) -> None:
-    """HwflowError unless the integers have the inputs and outputs of `model`."""
+    """HwflowError unless the integer model has the inputs and outputs of `model`."""
     for what, ours, theirs in (("inputs", model.graph.inputs, quantized.prologue.graph.inputs),
                                ("outputs", model.graph.outputs, quantized.epilogue.graph.outputs)):
         if [value.name for value in ours] != [value.name for value in theirs]:

@@ -1,9 +1,9 @@
-"""The main job for the command line: each intermediate result, made once, kept below `build/<model>/`.
+"""`Flow`: all steps from a model to its bitstream, for the command line, with every result below `build/<model>/`.
 
-What depends on the board is in `build/<model>/<board>/`, all else (integers, accuracy) beside it.
+Results that depend on the board are in `build/<model>/<board>/`.
 
-`Flow` is lazy: asking for `plan` quantizes first, and so on.  Steps that take time are cached by their inputs
-(`hwflow_base.files.cache`), so that a second run with nothing changed skips them.
+`Flow` is lazy: `plan`, for example, quantizes the model first if that has not been done.  Slow steps are cached with
+their inputs as the key (`hwflow_base.files.cache`), so a second run without changes skips them.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Flow", "budget_of"]
 
-#: What is larger has no hardware on any board, and finding out why layer by layer would take long.
+#: A larger model fits no board; a layer by layer report would take long.
 MAX_NODES, MAX_PARAMETERS = 5_000, 50_000_000
 
 
 @dataclass
 class Flow:
-    """The steps for one model; `console` hears of progress and notes.
+    """The steps for one model; `console` shows progress and notes.
 
     The noise of layers is measured on the first `layer_rows` rows of the data.
     """
@@ -80,20 +80,20 @@ class Flow:
 
     @cached_property
     def source(self) -> onnx.Model:
-        """The model as the file has it.  Raises HwflowError for --input-shape that does not fit it."""
+        """The model of the file, unchanged.  HwflowError if --input-shape does not fit it."""
         model = onnx.load(self.project.model, limits=self.project.limits)
         sizes_given(model.graph, dict(self.project.input_shapes))
         return model
 
     @cached_property
     def shapes(self) -> Shapes:
-        """Shapes of inputs that the file leaves open: those of --input-shape, and what the rows of the data decide."""
+        """Shapes of the inputs with symbolic sizes: from --input-shape, else from the rows of the data."""
         project, say = self.project, self.console.progress
         return given_shapes(project.data, self.source, dict(project.input_shapes), project.limits, say)
 
     @cached_property
     def model(self) -> onnx.Model:
-        """The model with every shape known and its constants folded."""
+        """The model with static shapes and folded constants."""
         self.require_small_enough()
         shapes = self.shapes
         try:
@@ -107,7 +107,7 @@ class Flow:
         return onnx.simplify(inferred)
 
     def require_small_enough(self) -> None:
-        """Say no before hours of work: the largest device of the boards holds some 500 000 weights."""
+        """HwflowError for a far too large model, before hours of work: no board holds more than 500 000 weights."""
         graph = self.source.graph
         nodes, parameters = len(graph.nodes), sum(array.size for array in graph.initializers.values())
         if nodes > MAX_NODES or parameters > MAX_PARAMETERS:
@@ -117,20 +117,20 @@ class Flow:
             )
 
     def without_hardware(self) -> str:
-        """What else stands in the way of a model that cannot be inferred, so that one message names it all."""
+        """The operators without hardware, for the message about a model that cannot be inferred: it then names all."""
         problems = with_cuts(operators_without_hardware(self.source), self.source.graph)
         lines = [f"\n  {problem.where}: {problem.why}; {problem.remedy}" for problem in problems]
         return "".join(["\nbesides, it has operators without hardware:", *lines]) if lines else ""
 
     @contextlib.contextmanager
     def everything_said(self) -> Iterator[None]:
-        """Where the quantizer gives up over some nodes, say what `check --hardware` says: it looks behind them, too."""
+        """If the quantizer refuses some nodes, report all problems of the model, as `check --hardware` does."""
         try:
             yield
         except NoHardware as error:
             project = self.project
             found = mapped(self.source, dict(project.input_shapes), project.limits, self.require_small_enough)
-            if found.possible:  # the settings are what it is about
+            if found.possible:  # the settings caused the error
                 raise
             tensors = {problem.why: problem.where for problem in error.problems if problem.cause is Cause.TENSOR}
             raise NoHardware(tuple(replace(problem, where=tensors.get(problem.why, problem.where))
@@ -138,12 +138,12 @@ class Flow:
 
     @cached_property
     def dataset(self) -> Dataset | None:
-        """The user's data, None where there is none."""
+        """The user's data; None without --data."""
         return load_dataset(self.project.data, self.model, self.project.limits) if self.project.data else None
 
     @cached_property
     def choices(self) -> QuantizationSettings:
-        """What the user decides about the quantization: the settings file, or widths for all layers, or nothing."""
+        """The user's settings of the quantization: the settings file, or widths for all layers, or the defaults."""
         given = self.quantization
         if given.settings is None:
             choices = QuantizationSettings() if given.bits is None else settings_of_bits(*given.bits)
@@ -155,18 +155,18 @@ class Flow:
 
     @cached_property
     def quantize_key(self) -> str:
-        """What the integer graph depends on: the model with its weights, the data, the shapes, the settings."""
+        """The digest of the inputs of the integer graph: model with weights, data, shapes, settings."""
         dataset = self.dataset
         calibration = [] if dataset is None else [v.tobytes() for _, v in sorted(dataset.calibration.items())]
         return digest(onnx.dumps(self.model), repr(asdict(self.choices)), *calibration)
 
     @cached_property
     def quantized(self) -> Quantized:
-        """The integer graph with its host programs."""
+        """The integer graph with its host programs (prologue and epilogue)."""
         return self.quantize()
 
     def quantize(self) -> Quantized:
-        """The model quantized as `choices` say, from the cache where the model and the data did not change."""
+        """The model quantized with `choices`; from the cache if model, data and settings did not change."""
         folder = self.folder / "quantized"
         model, dataset, choices = self.model, self.dataset, self.choices
 
@@ -187,9 +187,9 @@ class Flow:
         return result
 
     def reproducing(self) -> Path | None:
-        """The file that gives the same integers again, written beside the results; None of a model that came quantized.
+        """Write the settings file that gives the same integers again; None for a model that was already quantized.
 
-        Where that file itself was given as --settings, it stays as the user left it.
+        If the user gave this very file as --settings, it is not changed.
         """
         path, text = self.folder / "quantize.yaml", self.quantized.settings
         if not text:
@@ -204,7 +204,7 @@ class Flow:
 
     @cached_property
     def structure(self) -> LayerGraph:
-        """The graph as hardware is made of it: of `reweightable` hardware with room for other weights."""
+        """The graph of which the hardware is made: with --reweightable it has room for other weights."""
         return with_room(self.graph) if self.hardware.reweightable else self.graph
 
     @cached_property
@@ -213,7 +213,7 @@ class Flow:
 
     @property
     def board_folder(self) -> Path:
-        """Where the results are that depend on the board."""
+        """The folder of the results that depend on the board."""
         return board_folder(self.folder, self.board)
 
     @property
@@ -222,12 +222,12 @@ class Flow:
         return self.board_folder / "synth"
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the folder for this run."""
+        """Lock the folder for this run."""
         return held(self.folder, self.project.model, self.console.progress)
 
     @cached_property
     def plan_text(self) -> str | None:
-        """The user's plan as it stands in the file, None where there is none."""
+        """The text of the user's plan; None without --plan."""
         given = self.hardware
         if given.plan and (given.interval or given.logic_multipliers):
             raise HwflowError("--plan must not be given together with --interval or --logic-multipliers", "the "
@@ -235,14 +235,14 @@ class Flow:
         return read_text(given.plan) if given.plan else None
 
     def prepare(self, *needs: Callable[[], object]) -> None:
-        """Fail at once over what would fail late: the board, the plan's file, the programs that `needs` look for."""
+        """Fail early: check the board, the file of the plan, and call `needs`, which look for programs."""
         _ = self.source, self.board, self.plan_text
         for find in needs:
             find()
 
     @cached_property
     def plan(self) -> hls.Plan:
-        """The user's plan, or the fastest one that fits the board; written to plan.yaml either way."""
+        """The user's plan, or the fastest one that fits the board.  It is written to plan.yaml."""
         technology = self.board.technology()
         if self.plan_text is None:
             budget = budget_of(self.board, self.graph)
@@ -254,7 +254,7 @@ class Flow:
         return plan
 
     def trial(self) -> Quantized:
-        """The model quantized without its data, only to learn what maps to hardware."""
+        """The model quantized without its data, only to find out which nodes map to hardware."""
         model = self.model
         try:
             with self.everything_said():
@@ -267,8 +267,10 @@ class Flow:
         return stimuli(self.quantized, self.dataset, count, seed, self.console.progress)
 
     def generate(self, *, axi_stream: bool = False) -> Path:
-        """The Verilog, the contents of its ROMs and the ROM module, in build/<model>/<board>/rtl; or a top beside
-        them."""
+        """Write the Verilog, the contents of its ROMs and the ROM module into build/<model>/<board>/rtl.
+
+        With `axi_stream` it also writes a top with AXI4-Stream ports.
+        """
         make = generate_axi_stream if axi_stream else generate
         key = digest(self.quantize_key, str(self.hardware.reweightable))
         return make(self.structure, self.plan, self.board_folder, key, self.console.step)
@@ -279,7 +281,7 @@ class Flow:
         return self.project.build / ".cache" / "sim"
 
     def simulate(self, count: int, *, stalls: float, seed: int, waves: bool) -> dict[str, RunResult]:
-        """Both runs of `count` frames, by name: at full speed, and with random stalls on both ends."""
+        """Simulate `count` frames twice: at full speed, and with random stalls at both ends.  The results by name."""
         from hwflow_sim import StallPattern
 
         from .steps.simulation import compile_plan, run_plan
@@ -297,18 +299,18 @@ class Flow:
 
     @cached_property
     def design(self) -> Design:
-        """What becomes a netlist and a bitstream."""
+        """The design, from which netlist and bitstream are made."""
         return Design(self.graph, self.plan, self.board, self.structure)
 
     def netlist(self, clock: float | str | None = None) -> Path:
-        """The netlist in build/<model>/<board>/synth, made where it is not there."""
+        """The netlist in build/<model>/<board>/synth, from the cache if it is up to date."""
         design = self.design
         return make_netlist_of(design.core(), self.board, self.synthesis, apart=self.board_folder / "proof",
                                ends=design.ends(), identity=design.identity(), clock=clock,
                                progress=self.console.progress)
 
     def prove(self, count: int, *, seed: int = 1, clock: float | str | None = None) -> NetlistProof:
-        """`count` frames through the netlist, cell by cell, against the golden model."""
+        """Simulate `count` frames in the netlist, cell by cell, and compare them with the golden model."""
         from .steps.proof import prove_netlist
 
         netlist = self.netlist(clock)
@@ -319,29 +321,29 @@ class Flow:
                 say=self.console.progress)
 
     def synthesize(self, options: SynthesisOptions) -> SynthesisReport:
-        """The bitstream, its report and what a driver must know, in build/<model>/<board>/synth."""
+        """Make the bitstream, its report and `identity.json` for the driver, in build/<model>/<board>/synth."""
         folder, reweightable = self.synthesis, self.hardware.reweightable
         return synthesize_design(
             self.design, folder, options, quantized="../../quantized", progress=self.console.progress,
             keep=lambda: keep_design(self.quantized, self.plan, folder, reweightable=reweightable))
 
     def accuracy(self) -> Accuracy | None:
-        """Float against integer model over all rows of the data, with its warnings; None without data."""
+        """The accuracy of float and integer model on all rows of the data, with warnings; None without data."""
         return measurements.accuracy(self)
 
     def judged(self, accuracy: Accuracy, quantized: Quantized, dataset: Dataset) -> Accuracy:
-        """`accuracy` of `quantized` on `dataset` with its warnings, which are shown."""
+        """`accuracy` of `quantized` on `dataset` with its warnings; the console shows these."""
         found = measured_warnings(accuracy, self.model, quantized, dataset, self.layer_noise)
         self.warned.add(found)
         return replace(accuracy, warnings=found)
 
     def layer_noise(self) -> tuple[LayerNoise, ...]:
-        """The noise of every layer on the first rows of the data; nothing without data, or where no rows are asked."""
+        """The noise of every layer on the first rows of the data; empty without data, or with `layer_rows` 0."""
         return measurements.layer_noises(self)
 
 
 def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
-    """What the core of `graph` may take of `board`; without a graph, a core with one input and one output."""
+    """The resources of `board` for the core of `graph`; without a graph, for a core with one input and one output."""
     technology = board.technology()
     around = BoardTop.cost(technology, None if graph is None else ends_before_plan(graph))
     return hls.Budget(board.name, board.resources, around, technology.usable_logic)

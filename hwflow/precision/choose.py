@@ -86,7 +86,7 @@ def choose_widths(
     start = quantize(model, dataset.calibration, settings=base)
     if not start.settings:
         raise HwflowError(
-            "--accuracy-drop must have a float model, not one that is quantized already, whose widths stand in the "
+            "--accuracy-drop must have a float model, not one that is quantized already, whose widths are fixed in the "
             "file",
             "start from the float model",
         )
