@@ -75,7 +75,8 @@ class LookupStage(wiring.Component):
         rom = technology.rom_cost(width=Shape.cast(shape_out).width, depth=1 << Shape.cast(shape_in).width)
         roms = sum((rom for _ in range(lanes)), Resources())
         queue = Queue.cost(width=Shape.cast(shape_out).width * lanes, depth=queue_depth(technology))
-        return roms + queue + fitted("LookupStage") + Resources(ff=technology.timing.rom)
+        credit = CreditCounter.cost(words=queue_depth(technology))
+        return roms + queue + credit + fitted("LookupStage") + Resources(ff=technology.timing.rom)
 
     def model(self, beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """[beats, lanes] to [beats, lanes]."""

@@ -172,7 +172,8 @@ class Replay(wiring.Component):
         counters = (words - 1).bit_length() + (repeats - 1).bit_length() + 2
         memory = technology.ram_cost(width=width, depth=1 << address)
         queue = Queue.cost(width=width, depth=Replay.depth(technology))
-        return (memory + queue + fitted("Replay", counter_bits=counters, address_bits=address)
+        credit = CreditCounter.cost(words=Replay.depth(technology))
+        return (memory + queue + credit + fitted("Replay", counter_bits=counters, address_bits=address)
                 + Resources(ff=technology.timing.ram))
 
     def elaborate(self, platform):

@@ -107,8 +107,11 @@ class MatrixArray(wiring.Component):
             adders, registers = adders + adder_luts(width, technology), registers + width
         address = ceil_log2(shape.weight_depth)
         per_row = Resources(lut=adders + (width if shape.drain > 1 else 0), ff=registers)
-        # Of the words of several groups each bank passes on what the next ones need: half of them, all in all.
+        # Of the words of several groups each bank passes on what the next ones need: half of them, all in all.  Where
+        # multipliers begin with a register, it is the same as that to the next bank, and synthesis makes one of them.
         activations = shape.word_lanes * shape.element.width // (2 if shape.parallel > 1 else 1)
+        if shape.parallel == 1 and shape.products.registers_elements(technology):
+            activations = 0
         per_hop = fitted("MatrixArray hop") + Resources(
             ff=activations + address + (width if shape.drain > 1 else shape.output.width * banks // 2))
         control = fitted("MatrixArray", address_bits=address, latency=shape.bank_latency(technology))

@@ -278,7 +278,8 @@ class MatrixShape:
         count = bank * self.cols
         registers = count * self.weight.width if self.weights_wait(bank, technology) else 0
         products = (self.products.sums_cost(count // 2, signed(self.accumulator.width), technology)
-                    if self.products.accumulates else self.products.cost(count, technology))
+                    if self.products.accumulates
+                    else self.products.cost(count, technology, len(np.unique(self.columns[:bank]))))
         return products + Resources(ff=registers) + self.weights_cost(bank, technology)
 
     def weights_cost(self, bank: int, technology: Technology) -> Resources:

@@ -109,10 +109,11 @@ class LogicMultipliers(wiring.Component):
         return Tree.of(a, b).latency
 
     @staticmethod
-    def cost(*, count: int, a: Shape, b: Shape, technology: Technology) -> Resources:
-        """FF exact; LUT estimated."""
+    def cost(*, count: int, elements: int, a: Shape, b: Shape, technology: Technology) -> Resources:
+        """FF exact where `elements` of the `count` operands `a` differ; LUT estimated."""
         each = Tree.of(a, b).cost(technology)
-        return Resources(lut=count * each.lut, ff=count * each.ff)
+        shared = (count - elements) * a.width if technology.gates_in_chains else 0
+        return Resources(lut=count * each.lut, ff=count * each.ff - shared)
 
     def elaborate(self, platform):
         m = Module()

@@ -174,17 +174,28 @@ class ProductShape:
         self.check_style(technology)
         return technology.multiply_accumulate_cost(count=count, a=self.element.shape, b=self.weight.shape, total=total)
 
-    def cost(self, count: int, technology: Technology) -> Resources:
-        """DSP exact; LUT and FF of products in logic estimated.  ValueError where `technology` has no such style."""
+    def registers_elements(self, technology: Technology) -> bool:
+        """Whether the first thing that a product does with an element is to put it into a register of the fabric."""
+        return not self.in_logic and (
+            self.style is MultiplierStyle.PAIRS or (self.style is MultiplierStyle.LOGIC and technology.gates_in_chains))
+
+    def cost(self, count: int, technology: Technology, elements: int | None = None) -> Resources:
+        """DSP exact; LUT and FF of products in logic estimated.  ValueError where `technology` has no such style.
+
+        `elements` is how many of the `count` elements differ (all of them without it): synthesis makes equal registers
+        once.
+        """
         if not self.in_logic:
             self.check_style(technology)
             self.check_single()
             a, b = self.element.shape, self.weight.shape
             if self.style is MultiplierStyle.LOGIC:
-                return LogicMultipliers.cost(count=count, a=a, b=b, technology=technology)
+                return LogicMultipliers.cost(count=count, elements=count if elements is None else elements, a=a, b=b,
+                                             technology=technology)
             if self.style is MultiplierStyle.PAIRS:
                 chain = adder_luts(product_shape(a, b).width, technology)
-                return pairs.PairMultipliers.cost(count=count, a=a, b=b, chain=chain)
+                return pairs.PairMultipliers.cost(count=count, elements=count if elements is None else elements, a=a,
+                                                  b=b, chain=chain)
             return technology.multipliers_cost(count=count, a=a, b=b)
         width, narrow = self.shape.width, min(self.element, self.weight, key=lambda operand: operand.width)
         gates = max(self.element.width, self.weight.width)  # one for each bit that is taken or not

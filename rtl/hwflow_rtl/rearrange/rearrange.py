@@ -86,7 +86,8 @@ class RearrangeStage(wiring.Component):
         return (technology.ram_cost(width=width, depth=depth)
                 + Walker.cost(shape=shape, technology=technology)
                 + Queue.cost(width=width, depth=queue, technology=technology)
-                + fitted("RearrangeStage") + Resources(lut=chains + masks, ff=sum(counters)))
+                + CreditCounter.cost(words=queue) + fitted("RearrangeStage")
+                + Resources(lut=chains + masks, ff=sum(counters)))
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""

@@ -76,7 +76,8 @@ class DeepQueue(wiring.Component):
         front = DeepQueue.front_of(technology)
         count = ceil_log2(depth - front + 1)
         return (technology.ram_cost(width=width, depth=depth - front) + Queue.cost(width=width, depth=front)
-                + fitted("DeepQueue", level_bits=count) + Resources(ff=technology.timing.ram))
+                + CreditCounter.cost(words=front) + fitted("DeepQueue", level_bits=count)
+                + Resources(ff=technology.timing.ram))
 
     def elaborate(self, platform):
         m = Module()

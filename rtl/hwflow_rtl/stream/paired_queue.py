@@ -90,6 +90,7 @@ class PairedQueue(wiring.Component):
         places, count = ceil_log2(rows), ceil_log2(depth + 1)
         return (technology.single_port_ram_cost(width=width, depth=rows)
                 + Front.cost(width=width, depth=PairedQueue.FRONT)
+                + CreditCounter.cost(words=PairedQueue.FRONT, take=2, give=2)
                 + fitted("PairedQueue", address_bits=places, level_bits=count, word_bits=width))
 
     def elaborate(self, platform):

@@ -84,13 +84,15 @@ class PairMultipliers(wiring.Component):
         """The product of pair `n`, `timing.multiply` - 1 cycles later: the bits that both operands have together."""
 
     @staticmethod
-    def cost(*, count: int, a: Shape, b: Shape, chain: int) -> Resources:
-        """A block for two products; FF exact; LUT estimated, `chain` for the carry chain of a correction."""
+    def cost(*, count: int, elements: int, a: Shape, b: Shape, chain: int) -> Resources:
+        """A block for two products; FF exact where `elements` of the `count` // 2 operands `a` differ, or all of them
+        where `elements` is more; LUT estimated, `chain` for the carry chain of a correction."""
         width, signed = product_shape(a, b).width, low_shape(a, b).signed
         decrement = 2 * b.width if b.signed else 0
-        operands = a.width + 2 * b.width + b.signed
+        operands = 2 * b.width + b.signed
         return Resources(dsp=count // 2, lut=count // 2 * (decrement + (chain if signed else 0)),
-                         ff=count // 2 * (operands + low_shape(a, b).width + width))
+                         ff=count // 2 * (operands + low_shape(a, b).width + width)
+                         + min(elements, count // 2) * a.width)
 
     def operands(self, m: Module, n: int) -> tuple[Value, Value]:
         """The element and the packed weights of pair `n`, from registers."""
