@@ -31,7 +31,13 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
     "pools": tuple({"unit": "FoldMaxPoolStage", "size": size, "words": words, "kernel": kernel, "lanes": lanes}
                    for size, words, kernel, lanes in ((8, 8, 2, 1), (16, 4, 2, 4), (12, 16, 3, 1), (32, 8, 2, 1),
                                                       (14, 2, 7, 2), (4, 16, 2, 1))),
+    "matrix stages": tuple(
+        {"unit": "Conv", "size": 12, "channels": 16, "outputs": 16, "kernel": 3, "rows": rows, "cols": cols,
+         "bits": bits, "style": style}
+        for rows, cols, bits, style in ((4, 8, 4, "logic"), (2, 24, 4, "logic"), (4, 8, 8, "blocks"))),
 }
+#: What the flip-flops of a matrix stage may be off, as a part of what it takes.
+FLIP_FLOPS = 0.04
 
 
 @pytest.mark.parametrize("name", HELD_OUT)
@@ -57,3 +63,14 @@ def test_a_unit_takes_what_it_says(name: str, board: str, tmp_path: Path) -> Non
              or abs(plan.lut - part.lut) > max(CELLS, SHARE * part.lut)]
     assert not wrong, "\n".join(wrong)
     assert abs(sum(plan.lut for plan in planned) / sum(part.lut for part in used) - 1) < ALL
+
+
+@pytest.mark.slow
+def test_flip_flops_of_matrix_stages(tmp_path: Path) -> None:
+    """Those of products in logic are most of a full chip; rows of a bank share the registers of their elements."""
+    board = load_board("ulx3s_85f")
+    need(board.family)
+    samples = [sample_of(shape, board.technology()) for shape in HELD_OUT["matrix stages"]]
+    used = used_by([sample.unit() for sample in samples], board, tmp_path)
+    errors = [sample.cost().ff / part.ff - 1 for sample, part in zip(samples, used, strict=True)]
+    assert max(map(abs, errors)) < FLIP_FLOPS, errors

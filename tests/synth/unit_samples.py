@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import wiring
 from hwflow_rtl.matrix.row_patch import RowPatch
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
 from hwflow_rtl.stream.credit import CreditCounter
 from hwflow_rtl.stream.deep_queue import DeepQueue
@@ -23,6 +25,10 @@ from hwflow_rtl.stream.word_join import WordJoin
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.window.line_buffer import LineBuffer
 from hwflow_rtl.window.shape import WindowShape
+
+from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Tensor
+from hwflow.layers.base import Folding
+from hwflow.layers.rescale import Requantize
 
 __all__ = ["MAKERS", "Sample", "key_of", "sample_of"]
 
@@ -101,10 +107,28 @@ def fold_max_pool(technology: Technology, size: int, words: int, kernel: int, la
     return Sample(lambda: FoldMaxPoolStage(**arguments), lambda: FoldMaxPoolStage.cost(**arguments))
 
 
+def conv(technology: Technology, size: int, channels: int, outputs: int, kernel: int, rows: int, cols: int,
+         bits: int = 8, style: str = "blocks", stride: int = 1) -> Sample:
+    """A matrix stage of int8 elements and random weights of `bits` bits."""
+    rng, pad, most = np.random.default_rng(1), kernel // 2, (1 << (bits - 1)) - 1
+    int8, frame = IntFormat(8, True), Frame(size, size, channels)
+    rescale = Requantize(
+        bias=rng.integers(-999, 999, outputs), multiplier=rng.integers(1 << 14, 1 << 17, outputs),
+        shift=rng.integers(24, 27, outputs), zero_point=-128, low=-128, high=127)
+    layer = Conv("conv", ("x",), "y", rng.integers(-most, most + 1, (outputs, kernel, kernel, channels)),
+                 IntFormat(bits, True), int8, rescale, strides=(stride, stride), pads=(pad, pad, pad, pad))
+    frames = {"x": frame, "y": layer.output_frame(frame)}
+    graph = LayerGraph("conv", {name: Tensor(name, each, int8, 0.5, -128) for name, each in frames.items()}, (layer,),
+                       ("x",), ("y",))
+    folding = Folding(rows, cols, 1, MultiplierStyle(style))
+    return Sample(lambda: layer.unit(graph, folding, technology, "conv"),
+                  lambda: layer.cost(graph, folding, technology))
+
+
 MAKERS: Mapping[str, Callable[..., Sample]] = {
     "Queue": queue, "CreditCounter": credit_counter, "Gearbox": gearbox, "Fork": fork, "DeepQueue": deep_queue,
     "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "LineBuffer": window, "RowPatch": row_patch,
-    "FoldMaxPoolStage": fold_max_pool}
+    "FoldMaxPoolStage": fold_max_pool, "Conv": conv}
 
 
 def sample_of(shape: Sizes, technology: Technology) -> Sample:
