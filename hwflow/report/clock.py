@@ -28,14 +28,14 @@ class CoreClock:
     board_mhz: float
 
     def rate(self, interval: int) -> str:
-        """Frames a second, in words."""
+        """Frames a second, as a text."""
         most = "" if self.routed else "at most "
-        other = "" if self.routed else (f"; {self.board_mhz * 1e6 / interval:,.0f} on the oscillator, at "
+        other = "" if self.routed else (f"; {self.board_mhz * 1e6 / interval:,.0f} with the oscillator's "
                                         f"{self.board_mhz:g} MHz")
         return f"{most}{self.mhz * 1e6 / interval:,.0f} frames/s at {self}{other}"
 
     def time(self, cycles: int) -> str:
-        """How long so many cycles are."""
+        """The time of so many cycles, as a text."""
         return f"{'' if self.routed else 'at least '}{cycles / self.mhz:,.2f} µs at {self.mhz:.6g} MHz"
 
     def __str__(self) -> str:
@@ -43,8 +43,10 @@ class CoreClock:
 
 
 def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreClock:
-    """That of the design in `folder`, which `hwflow synth` leaves it in, where it is this very one; else the clock that
-    place and route aims at, within the limits of the device's data sheet, as near as its PLL comes."""
+    """The clock of the routed design in `folder`, if it is that of this plan; else the target of place and route.
+
+    The target is within the limits of the device's data sheet, rounded to a clock that the PLL can make.
+    """
     try:
         facts = DesignFacts.read(folder)
     except HwflowError:  # nothing is routed, or what is left of it is damaged
@@ -58,5 +60,5 @@ def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreC
     settings = board.technology().pll_settings(board.clock_mhz, min(family.goal_mhz, limit))
     if settings is None:
         return CoreClock(board.clock_mhz, f"the oscillator of {board.name}", True, board.clock_mhz)
-    what = "what place and route aims at; the clock that it reaches is known after `hwflow synth`"
+    what = "the target of place and route; `hwflow synth` gives the clock that it reaches"
     return CoreClock(float(settings.output_mhz), what, False, board.clock_mhz)

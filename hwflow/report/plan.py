@@ -87,12 +87,12 @@ def show_plan(console: Console, plan: Plan, board: Board, rings: Rings, clock: C
     show_remedy(console, plan, board)
     for name, cycles in latencies(plan).items():
         console.say(f"  latency of '{name}': {number(cycles)} cycles, {clock.time(cycles)}")
-    console.say(f"  memory between and in the stages: {number(queue_bytes(plan))} bytes of queues, "
-                f"{number(sum(filter(None, rings)))} bytes of rings")
+    console.say(f"  memory of the activations: {number(queue_bytes(plan))} bytes of queues, "
+                f"{number(sum(filter(None, rings)))} bytes of line buffers")
 
 
 def show_queues(console: Console, plan: Plan, board: Board) -> None:
-    """The links where something waits."""
+    """The table of the links with a queue."""
     technology, choose = board.technology(), board.resources.spram > 0
     rows = [(*ends(plan, link), lanes_text(link), number(link.beats), number(link.buffer_bytes),
              *([link.memory(technology).value] if choose else []))
@@ -106,22 +106,22 @@ def lanes_text(link: LinkPlan) -> str:
 
 
 def show_use(console: Console, plan: Plan) -> None:
-    """How well the multipliers are used, where there are some."""
+    """Show which part of the time the multipliers do useful work."""
     if plan.multipliers:
         slowest = bottleneck(plan)
         use = slowest.multiplier_use(plan.interval)
-        own = "no multipliers" if use is None else f"its multipliers do useful work {percent(use)} of the time"
-        console.say(f"  the slowest stage is {slowest.name}, busy {percent(busy(slowest, plan))}: {own}, those of the "
+        own = "no multipliers" if use is None else f"its multipliers do useful work in {percent(use)} of the cycles"
+        console.say(f"  the slowest stage is {slowest.name}, busy {percent(busy(slowest, plan))}: {own}; in the "
                     f"whole design {percent(plan.multiplier_use)}")
 
 
 def show_remedy(console: Console, plan: Plan, board: Board) -> None:
-    """What would make a design faster whose multiplier blocks are nearly used up while most tables are left."""
+    """Name --logic-multipliers if the multiplier blocks are nearly used up while most tables are free."""
     need, have = plan.resources, board.resources
     blocks_only = all(stage.folding.style is not MultiplierStyle.LOGIC for stage in plan.stages)
     if blocks_only and have.dsp and need.dsp > SCARCE * have.dsp and need.lut < PLENTY * have.lut:
-        console.say("  the multiplier blocks limit it, logic is left: `--logic-multipliers` multiplies there too, with "
-                    "`--interval CYCLES` no more than you need")
+        console.say("  the multiplier blocks limit the speed, and logic is free: `--logic-multipliers` also multiplies "
+                    "in logic; with `--interval CYCLES` only as much as you need")
 
 
 def queue_bytes(plan: Plan) -> int:

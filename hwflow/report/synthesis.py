@@ -94,11 +94,11 @@ def show_seeds(console: Console, report: SynthesisReport) -> None:
 
 
 def show_clocks(console: Console, report: SynthesisReport) -> None:
-    """Each clock with its longest path, the limits of the device, and which parts are the slowest."""
+    """Show each clock with its longest path, the limits of the device, and the slowest parts."""
     if report.usable_mhz is not None:
         against = "enough for" if report.core_meets_clock else "TOO SLOW for"
         console.say(f"  clock: routed {report.routed_mhz:.1f} MHz, usable {report.usable_mhz:.1f} MHz "
-                    f"({against} the {report.clock_mhz:.6g} MHz it is driven with)")
+                    f"({against} the {report.clock_mhz:.6g} MHz of its source)")
         if report.pll is not None:
             console.say(f"  PLL: {report.pll['text']}")
         console.say(f"  limit of the device: {report.limit.mhz:g} MHz for {report.limit.what}; {report.limit.source}")
@@ -106,7 +106,7 @@ def show_clocks(console: Console, report: SynthesisReport) -> None:
         if not clock.is_core and clock.routed_mhz is not None:
             against = "TOO SLOW for" if clock in report.slow_clocks else "enough for"
             console.say(f"  another clock, '{clock.net}': routed {clock.routed_mhz:.1f} MHz ({against} the "
-                        f"{report.board_mhz:g} MHz it is driven with)")
+                        f"{report.board_mhz:g} MHz of its source)")
         if clock.path is not None:
             console.say(f"  its longest path: {clock.path}")
     if report.part_delays:

@@ -46,7 +46,7 @@ def test_the_plan_shows_what_waits(cli: Cli) -> None:
     assert waiting["queue"] >= 5
     assert ["0_first", "2_add", str(waiting["queue"]), str(waiting["bytes"])] in [
         [*row[:2], *row[-2:]] for row in rows]
-    assert f"bytes of queues, {sum_of_rings(cli)} bytes of rings" in done.out
+    assert f"bytes of queues, {sum_of_rings(cli)} bytes of line buffers" in done.out
     Path("p.yaml").write_text(Path("build/r/ulx3s_85f/plan.yaml").read_text())
     again = cli("build", "r.onnx", "--data", "r.npz", "--plan", "p.yaml", "--json").json
     assert again["queue_bytes"] == sum(link["bytes"] for link in plan["links"])

@@ -41,8 +41,8 @@ def test_every_stage_is_equal_in_both_runs(simulated: tuple[Path, Outcome]) -> N
     predicted, found = re.findall(r"interval between frames: predicted (\d+), simulated (\d+) cycles", done.out)[0]
     assert predicted == found
     most, slow = (mhz * 1e6 / int(found) for mhz in (250, 25))
-    assert (f"  at most {most:,.0f} frames/s at 250 MHz, what place and route aims at; the clock that it reaches is "
-            f"known after `hwflow synth`; {slow:,.0f} on the oscillator, at 25 MHz") in done.out
+    assert (f"  at most {most:,.0f} frames/s at 250 MHz, the target of place and route; `hwflow synth` gives the "
+            f"clock that it reaches; {slow:,.0f} with the oscillator's 25 MHz") in done.out
 
 
 def test_the_same_as_json(cli: Cli) -> None:
