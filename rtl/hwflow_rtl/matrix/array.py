@@ -1,8 +1,8 @@
 """The multipliers of a matrix stage: banks of rows, their weights, adder trees, accumulators and the drain chain.
 
-Bank b works b cycles after bank 0: words, addresses of weights and flags hop from bank to bank.  The rows stand in
-reverse order, so that the sums, which drain from bank to bank too, come out with channel 0 first: by the time bank b
-passes a sum on, bank b + 1 is one cycle later and takes it through one more register.
+Bank b works b cycles after bank 0 (the *skew*): words, addresses of weights and flags pass from bank to bank through a
+register.  The rows are in reverse order, so that the sums, which also drain from bank to bank, leave with channel 0
+first: by the time bank b passes a sum on, bank b + 1 is one cycle later and takes it through one more register.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ def weight_words(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDAr
 
 
 class MatrixArray(wiring.Component):
-    """Takes the beats of a `LineBuffer`, gives the sums of its blocks, `out_lanes` channels at a time.
+    """Takes the beats of a `LineBuffer` and gives the sums of its blocks, `out_lanes` channels at a time.
 
     Ports
     -----
     busy, beat
-        Of the window.
+        From the `LineBuffer`.
     valid, sums
         Lane q: the sum of channel `k * out_lanes + q`, k = 0.. of a tile, `drain_interval` cycles apart.  Lane 0 is the
         last; `lead(q)` says how many cycles lane q comes before it.
     dropped
-        Instead of `valid` of lane 0: a sum that is no output channel's passed by.
+        Instead of `valid` of lane 0: a sum that belongs to no output channel left.
 
     Latency from the last beat of a block to lane 0 of its first sums: `latency` cycles.
     """
@@ -182,13 +182,13 @@ class MatrixArray(wiring.Component):
                           weights=self.weights.bank(b), technology=self.technology)
 
     def contents(self, b: int) -> npt.NDArray[np.uint8]:
-        """The words of weights that bank b reads, as `StageWeights` wants them."""
+        """The words of weights that bank b reads, in the form of `StageWeights`."""
         rows = self.rows_of(b)
         words = self.words[:, rows.start:rows.stop].reshape(self.shape.weight_depth, -1)
         return packed(self.shape.products.weight.encoded(words), self.shape.weight.width)
 
     def address(self, m: Module, playing: Value) -> Value:
-        """Counts through the words of weights, once for every output pixel."""
+        """The address of the words of weights, which counts through all words for every output pixel."""
         depth = self.shape.weight_depth
         addr, at_end = Signal(range(depth)), Signal(init=depth == 1)
         if depth > 1:
@@ -199,7 +199,7 @@ class MatrixArray(wiring.Component):
     def mover(self, m: Module, early: Value) -> tuple[Value, Value]:
         """`move` of bank 0, a register: with `load`, and `drain - 1` times more, `drain_interval` cycles apart.
 
-        And `keep`, a register beside it: the sums that come first after the move are those of output channels.
+        Also `keep`, a second register: the sums that leave first after the move belong to output channels.
         """
         shape = self.shape
         move, again = Signal(), Signal()

@@ -17,9 +17,10 @@ __all__ = ["MatrixBank"]
 
 
 class MatrixBank(wiring.Component):
-    """`rows` rows: one word meets `rows` words of weights; sums of blocks are left in `held`.
+    """Rows of multipliers.  Each multiplies the same word of activations with its weights; `held` has the sums of a
+    block.
 
-    Row k meets the lanes `columns[k]` of the word.  `weights` is what `StageWeights.bank` gives.
+    Row k multiplies the lanes `columns[k]` of the word.  `weights` is the component of `StageWeights.bank`.
 
     Ports
     -----
@@ -66,7 +67,7 @@ class MatrixBank(wiring.Component):
         words = delay(m, weights.data, shape.weights_wait(self.rows, self.technology), "weights_late")
         width, sharing = shape.accumulator.width, shape.products.sharing
         for row in range(self.rows):
-            # Rows that share their elements stand beside each other.
+            # Rows that share their elements are neighbours.
             places = [(row // sharing * cols + col) * sharing + row % sharing for col in range(cols)]
             for col, (place, lane) in enumerate(zip(places, self.columns[row], strict=True)):
                 m.d.comb += Value.cast(products.b[place]).eq(
@@ -114,6 +115,6 @@ class MatrixBank(wiring.Component):
 
 
 def population(m: Module, bits: list[Value], name: str) -> Value:
-    """How many of up to four bits are set."""
+    """The number of set bits of up to four."""
     counts = [k.bit_count() for k in range(1 << len(bits))]
     return table(m, Cat(*bits), counts, Shape(len(bits).bit_length()), name)

@@ -36,20 +36,19 @@ class RowPatch(wiring.Component):
     Only the width, the words, and the columns of kernel, stride, dilation and pads, of `shape` matter: rows are
     independent.
 
-    A delay line holds as many words as the kernel reaches over.  It runs on over the ends of rows; taps outside the
-    row are masked.  The last windows of a row reach over its end: they come out with the first words of the next row,
-    or with blanks if no word is there yet, so that they need nothing of that row.  Once a row's first word is in, only
-    its own words follow.
+    A delay line holds the words from the first to the last tap of the kernel.  It continues over the ends of rows; taps
+    outside the row are masked.  The last windows of a row reach over its end.  They leave when the first words of the
+    next row enter, or blanks if no word is there yet, so they do not need the next row.  After the first word of a row,
+    only words of that row enter.
 
-    Latency from the last word of a window to the window: 1 cycle.  One word in every cycle, in or out, whichever are
-    more.
+    Latency from the last word of a window to the window: 1 cycle.  Rate: one word a cycle on the side that has more.
     """
 
-    #: A delay of so many words stands in registers.
+    #: The longest delay, in words, in registers.
     SHIFT_DEPTH = 4
     #: The deepest delay in tables: 64 places of 4 bits take as much logic as two registers of 16 bits.
     TABLE_DEPTH = 64
-    #: Windows that wait for their reader while words go in: with one the reader's ready would go on to the source.
+    #: Depth of the output queue in windows; with 1 the reader's ready would have a combinational path to the source.
     WAITING = 2
 
     def __init__(self, *, shape: WindowShape, element: Shape, lanes: int, pad_value: int,
@@ -85,12 +84,12 @@ class RowPatch(wiring.Component):
 
     @staticmethod
     def shift_depth(technology: Technology) -> int:
-        """A delay of so many words or less stands in registers."""
+        """The longest delay, in words, that is in registers."""
         return max(RowPatch.SHIFT_DEPTH, technology.timing.ram + 1)
 
     @staticmethod
     def in_blocks(places: int, technology: Technology) -> bool:
-        """Whether a longer delay stands in RAM blocks."""
+        """Whether a longer delay is in RAM blocks."""
         return places > RowPatch.TABLE_DEPTH or not has_tables(technology)
 
     @staticmethod
@@ -237,7 +236,7 @@ class RowPatch(wiring.Component):
 
 
 class PatchTimes:
-    """When a `RowPatch` takes words and gives windows, for words and windows that may have to wait.
+    """The cycles in which a `RowPatch` takes words and gives windows, if words arrive late and windows wait.
 
     Blanks after a row depend on whether the next row is there, and that on when windows are taken: `play` is repeated
     with what the reader of the windows found, until nothing changes.  Each round is right for longer than the one
@@ -251,7 +250,7 @@ class PatchTimes:
         self.at = (pixels[:, None] * shape.words + np.arange(shape.words)).reshape(-1)
         words, blanks = shape.width * shape.words, RowPatch.blanks(shape) * shape.words
         self.row = words + blanks  # shifts of a row
-        self.late = max(0, int(self.at[-1]) + 1 - self.row)  # shifts behind the row that its last windows wait for
+        self.late = max(0, int(self.at[-1]) + 1 - self.row)  # shifts after the row that its last windows wait for
         self.earliest = earliest.reshape(-1, words)
         self.rows = len(self.earliest)
         self.spacing = spacing.reshape(self.earliest.shape)
@@ -280,7 +279,7 @@ class PatchTimes:
         return given.reshape(-1) + 1
 
     def wait(self, bound: Times, waits: Times) -> None:
-        """Behind a window nothing moves before a place is free: a cycle after the window before it is taken."""
+        """After a window nothing moves until a place is free: one cycle after the window before it is taken."""
         after = self.at + 1
         inside = after < self.row
         bound[:, after[inside]] = np.maximum(bound[:, after[inside]], waits[:, inside])
@@ -291,7 +290,8 @@ class PatchTimes:
             bound[rows + 1, place] = np.maximum(bound[rows + 1, place], waits[rows, j])
 
     def behind(self, shifts: Times, waits: Times | None) -> Times:
-        """When the windows that reach over the ends of their rows are complete: with blanks, or the next row's words.
+        """The cycles in which windows that reach over the end of a row are complete: by blanks or by the next row's
+        words.
         """
         there = np.maximum(self.earliest[1:, 0], self.words[:-1, -1] + self.spacing[1:, 0])
         bound = np.zeros((self.rows, self.late), dtype=np.int64)

@@ -1,7 +1,7 @@
 """The numbers that follow from the folding of a matrix stage: blocks, banks, intervals, buffer depths, in plain Python.
 
-A matrix stage has `rows` x `cols` multipliers.  Its rows stand in *banks*: the rows of a bank share their words of
-weights and one register of activations, and the banks follow each other one cycle apart.
+A matrix stage has `rows` x `cols` multipliers.  Its rows are grouped in *banks*: the rows of a bank share their words
+of weights and one register of activations.  Each bank works one cycle after the one before it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class MatrixShape:
     bipolar_element, bipolar_weight
         The one bit of an activation, or of a weight, means +1 or -1.
     style
-        What makes the products.  A pair is that of a column in two rows of a group, which are in the same bank.  What
+        What makes the products.  A pair is one column of two rows of a group, in the same bank.  A block that
         accumulates takes two columns of a row.
     patch
         `RowPatch` gathers the columns of the kernel, so that one word holds `lanes` channels of a whole row of taps.
@@ -245,7 +245,7 @@ class MatrixShape:
         return max(beats, RowPatch.cycles(shape=self.window)) if self.patch else beats
 
     def cycles(self) -> int:
-        """Cycles from frame to frame when the input is always there and the output always taken.
+        """Cycles from frame to frame if neither the source nor the reader stalls the stage.
 
         That is `work`, unless the results need longer to leave than a block takes, or the input words are more.
         """
@@ -283,14 +283,14 @@ class MatrixShape:
         return products + Resources(ff=registers) + self.weights_cost(bank, technology)
 
     def weights_cost(self, bank: int, technology: Technology) -> Resources:
-        """What a bank of `bank` rows has its weights from."""
+        """The cost of the weights of a bank of `bank` rows."""
         width = bank * self.cols * self.weight.width
         return self.source.cost(width=width, depth=self.weight_depth, technology=technology)
 
     def weights_wait(self, bank: int, technology: Technology) -> bool:
         """Whether weights pass a register between source and multipliers, and their address comes a cycle earlier.
 
-        They do where `Technology.has_distant_blocks`.  Multipliers in logic have this register, pairs one behind a
+        They do if `Technology.has_distant_blocks`.  Multipliers in logic contain this register; pairs have one after a
         table.
         """
         late = self.word_delay(technology) + technology.timing.ram < self.source.latency(technology)

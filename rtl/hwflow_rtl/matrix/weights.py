@@ -45,7 +45,7 @@ class StageWeights(Protocol):
 
 
 class WeightSource(ABC):
-    """What a stage is told of the place of its weights: latency and cost of the hardware, which `weights` makes.
+    """The place of the weights of a stage: the latency and cost of its hardware, and the hardware itself (`weights`).
 
     Sources are frozen and equal by value.
     """

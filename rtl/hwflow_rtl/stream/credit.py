@@ -1,4 +1,4 @@
-"""`CreditCounter` keeps a unit that cannot stall from starting what its queue could not take."""
+"""`CreditCounter` lets a unit that cannot stall start only if its output queue has room for the results."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["CreditCounter"]
 
 
 class CreditCounter(wiring.Component):
-    """Grants blocks of `take` words as long as a queue of `words` words will have room for them.
+    """Gives a credit for a block of `take` words if a queue of `words` words will have room for it.
 
-    `taken` says that a block starts in this cycle; `given` how many words, up to `give`, leave the queue or will not
-    come into it.  `credit` is a register: it is set when `1 + slack` more blocks may start, counting everything up to
-    the cycle before.  A starter that looks at `credit` s cycles before it raises `taken` may start up to s blocks on
-    what it saw: give it `slack` = s.
+    `taken`: a block starts in this cycle.  `given`: the number of words, up to `give`, that leave the queue in this
+    cycle or will not enter it.  `credit` is a register: it is set if `1 + slack` more blocks may start, with everything
+    counted up to the cycle before.  A starter that reads `credit` s cycles before it raises `taken` may start up to s
+    blocks on an old value, so it needs `slack` = s.
 
-    Few words that come and go one by one are counted by a register that is filled from one end: no carry chain.
+    A small count that changes by one is a unary register, filled from one end, without a carry chain.
     """
 
     #: So many words take no more logic cells without a carry chain than with one.
@@ -61,7 +61,7 @@ class CreditCounter(wiring.Component):
         return m
 
     def filled(self) -> Module:
-        """Bit k says that there is room for more than k words."""
+        """Bit k is set if there is room for more than k words."""
         m = Module()
         room = Signal(self.words, init=-1)
         m.d.comb += self.credit.eq(room[self.slack])

@@ -1,4 +1,4 @@
-"""Where the links of a core start and end."""
+"""The ends of the links of a core."""
 
 from __future__ import annotations
 

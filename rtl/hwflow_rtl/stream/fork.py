@@ -1,4 +1,4 @@
-"""One stream to several readers: each has a queue of its own, and a word goes into all of them in the same cycle."""
+"""`Fork` copies a stream to several readers.  Each reader has a queue; a word enters all queues in the same cycle."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Fork(wiring.Component):
     shape
         Of the payloads.
     depths
-        Words that each reader may be behind the fastest; each queue has at least `LEAST_DEPTH`.
+        Depth of each reader's queue: so many words a reader may lag the fastest one.  At least `LEAST_DEPTH`.
     technology
         Makes the deep queues.
     spram
-        By reader, whether its queue stands in SPRAM; without, none does.
+        For each reader, whether its queue is in SPRAM; None: no queue is.
 
-    Every `ready` that the input waits for is a register of a queue, so that readers never see each other.  A queue is
-    the one that `QueueChoice` finds the cheapest.  Latency of each output: that of its queue; initiation interval 1.
+    Every `ready` that the input waits for is a register of a queue, so there is no combinational path between readers.
+    `QueueChoice` chooses the memory of each queue.  Latency of each output: that of its queue; initiation interval 1.
     """
 
     LEAST_DEPTH = 2
@@ -58,9 +58,10 @@ class Fork(wiring.Component):
 
     @staticmethod
     def times(arrivals: Times, *, width: int, depth: int, technology: Technology | None, spram: bool = False) -> Times:
-        """When the words are at the output with this `depth`, for words that come as `arrivals` says.
+        """The cycles in which the words are at an output with this `depth`, if they arrive at the input as `arrivals`
+        says.
 
-        Exact as long as every output is always taken.
+        Exact if no output stalls.
         """
         return arrivals + Fork.choice(width=width, depth=depth, technology=technology, spram=spram).latency
 

@@ -23,15 +23,15 @@ __all__ = ["Gearbox"]
 class Gearbox(wiring.Component):
     """Changes the lanes of a stream: the same elements in the same order, `lanes_out` instead of `lanes_in` a beat.
 
-    A frame must have a whole number of beats on both sides; then nothing of it stays inside.  Where neither number of
-    lanes divides the other, beats are first joined to their least common multiple, which keeps the full rate: the
-    narrower side moves a beat in every cycle.
+    A frame must have a whole number of beats on both sides; then no part of it stays inside.  If neither number of
+    lanes divides the other, beats are first joined to the least common multiple and then split.  The narrower side
+    moves a beat in every cycle.
 
     Latency from the last needed input beat to the output beat: 2 cycles, 4 through the least common multiple, 0 for
     equal lanes (wires).
     """
 
-    #: Beats of the narrow side that wait in front of a change to more lanes, or behind one to fewer.
+    #: Depth of the skid buffer on the narrow side: before a gearbox to more lanes, after one to fewer.
     SKID = 2
 
     def __init__(self, *, shape: ShapeLike, lanes_in: int, lanes_out: int):
@@ -41,14 +41,14 @@ class Gearbox(wiring.Component):
         super().__init__({"i": In(stream_of(shape, lanes_in)), "o": Out(stream_of(shape, lanes_out))})
 
     def model(self, beats: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """[beats, lanes_in] to [beats, lanes_out]; elements that fill no beat stay inside."""
+        """[beats, lanes_in] to [beats, lanes_out]; elements that do not fill a beat stay inside."""
         elements = np.asarray(beats).reshape(-1)
         whole = len(elements) // self.lanes_out * self.lanes_out
         return elements[:whole].reshape(-1, self.lanes_out)
 
     @staticmethod
     def times(arrivals: Times, *, lanes_in: int, lanes_out: int) -> Times:
-        """When the beats behind the gearbox are there; `arrivals` are those in front of it."""
+        """The cycles in which beats are at the output; `arrivals` are those at the input."""
         if lanes_in == lanes_out:
             return arrivals
         if lanes_out % lanes_in and lanes_in % lanes_out:
@@ -108,7 +108,7 @@ def chain(m: Module, source, first, second, sink) -> None:
 
 
 class Join(wiring.Component):
-    """Several beats become one wider beat.  `i.ready` depends on `o.ready`: wants a skid in front."""
+    """Several beats become one wider beat.  `i.ready` depends on `o.ready`, so it needs a skid buffer before it."""
 
     def __init__(self, *, shape: ShapeLike, lanes_in: int, lanes_out: int):
         self.parts = lanes_out // lanes_in
@@ -128,13 +128,13 @@ class Join(wiring.Component):
         with m.If(self.i.ready & self.i.valid):
             m.d.sync += place.eq(place.rotate_left(1))
         for k, part in enumerate(parts):
-            with m.If(self.i.ready & place[k]):  # valid or not: what comes at last stays
+            with m.If(self.i.ready & place[k]):  # valid or not: the last one written stays
                 m.d.sync += part.eq(Value.cast(self.i.payload))
         return m
 
 
 class Split(wiring.Component):
-    """One beat becomes several narrower beats.  `i.ready` depends on `o.ready`: wants a skid behind."""
+    """One beat becomes several narrower beats.  `i.ready` depends on `o.ready`, so it needs a skid buffer after it."""
 
     def __init__(self, *, shape: ShapeLike, lanes_in: int, lanes_out: int):
         self.parts = lanes_in // lanes_out
@@ -149,7 +149,7 @@ class Split(wiring.Component):
             self.o.valid.eq(left[0]), Value.cast(self.o.payload).eq(rest[:width]),
             self.i.ready.eq(~left[0] | (~left[1] & self.o.ready)),
         ]
-        # Where two parts or more are left nothing comes in: a register chooses what each bit becomes.
+        # No beat enters while two or more parts are left: a register selects the next value of each bit.
         with m.If(self.i.ready | self.o.ready):
             m.d.sync += [
                 left.eq(Mux(left[1], left[1:], self.i.valid.replicate(self.parts))),

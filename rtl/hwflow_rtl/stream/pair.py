@@ -1,4 +1,4 @@
-"""A queue of two words whose reader may decide late."""
+"""A queue of two words whose `o.ready` may have a long path."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ __all__ = ["Pair"]
 class Pair(wiring.Component):
     """A queue of two words that are written and read in turns.  Latency 1; a word in every cycle.
 
-    What comes in goes to both places without a choice, so that logic in front of it, unlike that in front of a shift
-    register, is made once; what goes out passes one multiplexer.  `o.ready` drives a few registers and no word.
+    An incoming word is written to either place without a multiplexer, so synthesis does not duplicate the logic before
+    it, as it does before a shift register.  An outgoing word passes one multiplexer.  `o.ready` drives a few registers
+    and no word.
     """
 
     def __init__(self, *, shape: ShapeLike):

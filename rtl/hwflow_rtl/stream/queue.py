@@ -1,4 +1,4 @@
-"""`Queue`, the FIFO of all units: a shift register or a memory, a word in and a word out in every cycle."""
+"""`Queue`, the FIFO of all units: a shift register or a memory.  A word can enter and one can leave in every cycle."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Queue(wiring.Component):
     shape
         Of the payload of both streams.
     depth
-        Words it holds, at least 2.  Up to `SHIFT_DEPTH` they stand in a shift register; beyond that in a memory, and
-        one more word in the output register.
+        Words it holds, at least 2.  Up to `SHIFT_DEPTH` words are in a shift register.  A deeper queue is a memory with
+        an output register, which holds one more word.
     technology
-        Decides whether the memory stands in tables or, where a family has no such memory, in RAM blocks whose output
-        register is the queue's.  Without it synthesis decides.  The queue behaves the same in every case.
+        Decides whether the memory is in tables, or, on a family without such memories, in RAM blocks whose output
+        register is that of the queue.  With None the synthesis tool decides.  The behaviour is the same in every case.
 
-    `level` is the number of words inside; what nobody looks at costs nothing.
+    `level` is the number of words inside; if it is not connected, it costs nothing.
 
     Latency 1 cycle (shift register) or 2 (memory); initiation interval 1.
     """
@@ -53,12 +53,12 @@ class Queue(wiring.Component):
 
     @staticmethod
     def latency_of(depth: int) -> int:
-        """Cycles from a word's way in to its way out."""
+        """Cycles from the entry of a word to its exit."""
         return 1 if depth <= Queue.SHIFT_DEPTH else 2
 
     @property
     def capacity(self) -> int:
-        """Words that go in before the first has left."""
+        """Words that can enter before the first leaves."""
         return self.depth if self.depth <= self.SHIFT_DEPTH else self.depth + 1
 
     @staticmethod
@@ -69,7 +69,7 @@ class Queue(wiring.Component):
                     + flip_flops(depth * (width + 1), width, technology))
         count = ceil_log2(depth + 1)
         if technology is not None and not has_tables(technology):
-            # The block gives a word late: what is written meanwhile is kept beside it.
+            # The block gives a word late: a word that is written meanwhile is kept in a register.
             blocks = technology.ram_cost(width=width, depth=1 << ceil_log2(depth)).ram
             control = fitted("Queue in blocks", level_bits=count)
             return (Resources(lut=control.lut + width, ram=blocks)
@@ -140,10 +140,10 @@ class Queue(wiring.Component):
 
 
 def used_places(m: Module, used: Signal, push: Value, ready: Value) -> Signal:
-    """Keeps `used`, whose lowest bits are set: one more for each `push`, one less where its first is and `ready` too.
+    """Drives `used`, a unary count of the words: one more bit for each `push`, one less if bit 0 and `ready` are set.
 
-    That is what is returned.  What each bit becomes is written out: with conditions in its place synthesis makes
-    tables for enable and reset, and a chain of them stands between `ready`, which comes late, and the register.
+    Returns that last condition.  The next value of each bit is written as an expression.  With `m.If`, synthesis makes
+    tables for enable and reset, which lie in a chain between `ready`, which arrives late, and the register.
     """
     pop = Signal(name="pop")
     m.d.comb += pop.eq(used[0] & ready)

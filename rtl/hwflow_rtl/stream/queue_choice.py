@@ -1,4 +1,4 @@
-"""Which memory a queue stands in, by what it costs there, and the queue itself."""
+"""The choice of a queue's memory by its cost, and the queue itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["QueueChoice", "QueueMemory", "chosen_for_spram", "make_queue"]
 
 
 class QueueMemory(Enum):
-    """Where a queue's words stand."""
+    """The memory that holds the words of a queue."""
 
     #: Registers, or memories of tables.
     TABLES = "tables"
@@ -28,12 +28,11 @@ class QueueMemory(Enum):
 
 
 class QueueChoice:
-    """A queue of at least `depth` words of `width` bits: which it is, its latency and its cost.
+    """A queue of at least `depth` words of `width` bits: its memory, its latency and its cost.
 
-    One in RAM blocks where the technology's blocks are worth less than the tables that they save (`vendor.price`), or
-    where tables would be so deep that reading them limits the clock; never one without a technology.  With `spram` it
-    stands in memories with a single port, if it is deep enough for one: a device has so few that only who knows all
-    its queues can say which get them (`chosen_for_spram`).
+    It is in RAM blocks if the blocks are worth less than the tables that they save (`vendor.price`), or if tables would
+    be so deep that they limit the clock; never without a technology.  With `spram` it is in single-port RAMs, if it is
+    deep enough for one.  A device has few of these, so `chosen_for_spram` decides for all queues of a design together.
     """
 
     def __init__(self, *, width: int, depth: int, technology: Technology | None, spram: bool = False):
@@ -53,7 +52,7 @@ class QueueChoice:
 
     @property
     def memory(self) -> QueueMemory:
-        """Where most of its words stand: a family without memories of tables has blocks in their place."""
+        """The memory of most of its words.  A family without memories in tables uses RAM blocks instead."""
         if self.in_spram:
             return QueueMemory.SPRAM
         return QueueMemory.BLOCKS if self.cost.ram else QueueMemory.TABLES
@@ -66,7 +65,7 @@ class QueueChoice:
 
     @property
     def capacity(self) -> int:
-        """Words that go in before the first has left."""
+        """Words that can enter before the first leaves."""
         exact = self.in_spram or self.in_blocks or self.depth <= Queue.SHIFT_DEPTH
         return self.depth if exact else self.depth + 1
 
@@ -83,10 +82,10 @@ def make_queue(*, shape: ShapeLike, depth: int, technology: Technology | None,
 
 
 def chosen_for_spram(queues: Sequence[tuple[int, int]], technology: Technology, free: int) -> tuple[bool, ...]:
-    """Which of these queues, given as width and depth, stand in SPRAM when `free` of them may be taken.
+    """For each queue, given as width and depth, whether it is in SPRAM, if `free` SPRAMs are available.
 
-    Those for which the RAM blocks that they give up are worth more than the logic cells that they cost.  First those
-    that are worth the most for an SPRAM; of equals the first in the list.
+    A queue moves to SPRAM if the RAM blocks that it frees are worth more than the logic cells that it costs.  Queues
+    that gain most for an SPRAM come first; of equal ones the first in the list.
     """
     offers = []
     for k, (width, depth) in enumerate(queues):

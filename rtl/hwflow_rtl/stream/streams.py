@@ -30,8 +30,8 @@ def lanes_of(port) -> int:
 def link(m: Module, source, sink, *, names: tuple[str, str] | None = None) -> None:
     """Connect the stream `source` to the stream `sink`, whose payloads must be of the same shape.
 
-    `wiring.connect` compares widths alone: it joins signed(8) to unsigned(8) without a word.  `names` says in the
-    message of the `wiring.ConnectionError` which streams these are; by default the names of their signals do.
+    `wiring.connect` compares only widths: it connects signed(8) to unsigned(8) without an error.  `names` are the names
+    of the two streams in the message of the `wiring.ConnectionError`; the default is the names of their signals.
     """
     ours, theirs = payload_of(source), payload_of(sink)
     if not same_shape(ours, theirs):

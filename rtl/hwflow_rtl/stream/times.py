@@ -1,8 +1,8 @@
-"""When beats move: the vocabulary in which every unit says, ahead of any simulation, in which cycle what leaves it.
+"""The cycles in which beats move, as every unit computes them without simulation.
 
-Times are int64 arrays of cycle numbers, one entry a beat, in the order of the stream, over one frame or several.  They
-are exact for a unit whose output is taken at once.  All functions are monotone: what arrives earlier makes nothing
-later.
+Times are int64 arrays of cycle numbers, one entry for each beat, in the order of the stream, over one or more frames.
+They are exact for a unit whose output never stalls.  All functions are monotonic: an earlier arrival never makes
+another beat later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class StageTimes:
-    """`taken[k]`: when the beats of input k are taken; `departures`: when the beats of the output are first valid.
+    """Cycles: `taken[k]`, in which the beats of input k are taken; `departures`, in which output beats are first valid.
 
     A beat that arrives (is valid at the input) in cycle t and finds room is taken in cycle t.
     """
@@ -29,7 +29,7 @@ class StageTimes:
 
 
 def in_turn(earliest: Times, interval: int = 1) -> Times:
-    """The first times that are not before `earliest`, in order, and `interval` cycles or more apart."""
+    """The earliest times that are in order, not before `earliest`, and at least `interval` cycles apart."""
     even = np.arange(len(earliest), dtype=np.int64) * interval
     result: Times = np.maximum.accumulate(earliest - even) + even
     return result

@@ -1,4 +1,4 @@
-"""Joins beats into the words of a matrix stage whose channels are no whole number of words."""
+"""`WordJoin` joins beats into the words of a matrix stage, if its channels are not a whole number of words."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["WordJoin", "spaced"]
 
 IntArray = npt.NDArray[np.int64]
 
-#: Beats that wait in front: the reader's ready ends there.
+#: Depth of the queue at the input, which ends the combinational path of the reader's ready.
 SKID = 2
-#: Of a beat's way through them.
+#: The latency of that queue.
 QUEUE = Queue.latency_of(SKID)
 
 
@@ -33,9 +33,9 @@ def spaced(earliest: Times, spacing: IntArray) -> Times:
 
 
 class WordJoin(wiring.Component):
-    """Beats of `lanes_in` elements become words of `lanes`; every `chunk` elements a new word begins.
+    """Joins beats of `lanes_in` elements into words of `lanes` elements; every `chunk` elements a new word begins.
 
-    The last word of a chunk is whatever fills it, and then anything: its reader multiplies that by 0, or drops the
+    The last word of a chunk may have unused lanes with undefined values: its reader multiplies them by 0, or drops the
     product.  A word needs no beat of the next chunk.
 
     Latency from a word's last beat to the word: 2 cycles.  One beat in every cycle.
@@ -61,9 +61,10 @@ class WordJoin(wiring.Component):
 
     @staticmethod
     def earliest(arrivals: Times, beats: IntArray) -> tuple[Times, IntArray]:
-        """When words are there for beats that come as `arrivals` says, and the least cycles from the word before.
+        """The cycles in which words are ready, for beats that arrive as `arrivals` says, and the least cycles between
+        words.
 
-        The cycles count from when that word was taken.
+        The latter count from the cycle in which the word before was taken.
         """
         spacing = np.tile(beats, len(arrivals) // int(beats.sum()))
         ends = np.cumsum(spacing)
@@ -72,7 +73,7 @@ class WordJoin(wiring.Component):
 
     @staticmethod
     def taken(arrivals: Times, words: Times, spacing: IntArray) -> Times:
-        """When beats are taken, if words are taken as `words` says."""
+        """The cycles in which beats are taken, if words are taken as `words` says."""
         ready = arrivals + QUEUE
         first = np.cumsum(spacing)[:-1]
         ready[first] = np.maximum(ready[first], words[:-1])
@@ -114,7 +115,7 @@ class WordJoin(wiring.Component):
             with m.If(complete):
                 m.d.sync += place.eq(1)
         for k, word in enumerate(words):
-            with m.If(skid.o.ready & place[k]):  # valid or not: what comes at last stays
+            with m.If(skid.o.ready & place[k]):  # valid or not: the last one written stays
                 m.d.sync += word.eq(beat)
         chunk.advance(skid.o.ready & skid.o.valid)
         return m

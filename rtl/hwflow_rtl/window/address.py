@@ -38,8 +38,8 @@ class BlockWalker(wiring.Component):
     outside_x, outside_y
         Bit k: tap column (row) k of this block's window lies in the padding.
 
-    The registers behind the ports are computed from counters that are one block further, so that a new block can start
-    in every cycle and nothing but a selection stands before any of them.
+    The registers of the ports are computed from counters that are one block ahead.  So a new block can start in every
+    cycle, and there is only a multiplexer before each register.
     """
 
     def __init__(self, *, shape: WindowShape):
@@ -106,7 +106,7 @@ class BeatWalker(wiring.Component):
         m = Module()
         shape = self.shape
         counts = (shape.group_words, shape.kernel[1], shape.kernel[0])
-        nest = Nest(m, counts, ahead=1, name="left")  # what is said of a beat stands in registers when it plays
+        nest = Nest(m, counts, ahead=1, name="left")  # the flags of a beat are in registers when it plays
         lasts = [Signal(init=count == 1, name=f"last{k}") for k, count in enumerate(counts)]
         word_last, column_last, row_last = lasts
         valid, first = Signal(name="valid"), Signal(name="first")
@@ -123,11 +123,11 @@ class BeatWalker(wiring.Component):
         with m.If(valid):
             m.d.sync += [flag.eq(ended) for flag, ended in zip(lasts, nest.last, strict=True)]
             m.d.sync += step.eq(Mux(nest.last[0], Mux(nest.last[1], row, tap), one))
-        # Nothing stands before the carry chain; `start` has far to go, and is chosen behind it.
+        # There is no logic before the carry chain; `start` has a long path and is selected after it.
         m.d.sync += addr.eq(Mux(self.start, self.base, addr + step))
         m.d.comb += self.addr.eq(addr)
 
-        # The flags of the tap that plays stand at bit 0; after a whole row (kernel) they are back where they were.
+        # The flags of the current tap are in bit 0; after a whole row (kernel) they have rotated back.
         outside_x, outside_y = (Signal.like(port, name=f"flags_{port.name}", reset_less=True)
                                 for port in (self.outside_x, self.outside_y))
         with m.If(self.start):

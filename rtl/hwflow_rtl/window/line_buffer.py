@@ -1,7 +1,8 @@
 """The line buffer: takes frames as a stream of words, plays the windows of every output pixel, block by block.
 
-A *block* is one pass over a window for one tile of outputs.  Words stand in a linear ring: a power-of-two memory whose
-pointers never start again, so that the rows of the next frame come in while the last windows of this one are played.
+A *block* is one pass over a window for one tile of outputs.  The words are in a linear ring: a memory with a power of
+two of words, whose pointers never reset.  So the rows of the next frame enter while the last windows of this one are
+played.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class LineBuffer(wiring.Component):
     busy
         High while a block plays, `beat_latency` cycles before `beat.valid`.
 
-    A block starts when its last word has arrived, or all words of its frame have.  With data and credit always there
+    A block starts when its last word has arrived, or all words of its frame have.  If data and credit are always there,
     blocks follow each other without a pause, also over the ends of rows and frames: a frame takes
     `shape.cycles(interval)` cycles.
     """
@@ -154,8 +155,8 @@ class LineBuffer(wiring.Component):
     def room(self, m: Module, wrote: Signal, hop: Value) -> Value:
         """Whether the ring takes one more word: write pointer < base of the block that plays + depth.
 
-        The counter is the places less one, so that its sign bit is the answer.  It moves on by the step to the block
-        that starts: the block before it has then put its last address to the ring.
+        The counter is the number of free places less one, so its sign bit is the answer.  When a block starts, it grows
+        by the step to that block, because the block before has then read its last address.
         """
         shape = self.shape
         places = Signal(Shape.cast(range(-2 * self.depth, 2 * self.depth)),

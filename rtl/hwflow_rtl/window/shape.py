@@ -1,8 +1,8 @@
 """What a `LineBuffer` walks over: frame, kernel, stride, dilation, padding, groups; its schedule and ring, in numpy.
 
 All addresses are counted in words (`lanes` channels of one pixel) from the start of the frame, row by row.  A window's
-`base` is the address of its first tap, which may lie in the padding, that is anywhere before the frame, behind it, or
-in the rows beside it: addresses go on over the ends of rows and frames.
+`base` is the address of its first tap.  The tap may be in the padding: before the frame, after it, or, because
+addresses continue over the ends of rows and frames, in a neighbouring row.
 """
 
 from __future__ import annotations
@@ -113,15 +113,15 @@ class WindowShape:
     def span(self) -> int:
         """Words from a window's base to the last that a block waits for, both included.
 
-        That is the last word of its last tap; but even a block that lies wholly in the padding of the frame's first
-        rows waits for the first word of its frame, so that nothing leaves before the frame has come.
+        That is the last word of its last tap.  A block that is wholly in the padding of the first rows also waits for
+        the first word of its frame, so that no result leaves before the frame arrives.
         """
         last_tap = (self.reach[0] * self.width + self.reach[1]) * self.words + self.group_words
         return max(last_tap, 1 + (self.pads[0] * self.width + self.pads[1]) * self.words)
 
     @property
     def guard(self) -> int:
-        """Words behind the base that may still be wanted: none, unless the padding is wider than the kernel."""
+        """Words before the base that may still be needed: none, unless the padding is wider than the kernel."""
         beyond_x = (self.out_width - 1) * self.stride[1] - self.pads[1] - (self.width - 1)
         beyond_y = (self.out_height - 1) * self.stride[0] - self.pads[0] - (self.height - 1)
         return (max(0, beyond_y) * self.width + max(0, beyond_x)) * self.words
@@ -146,7 +146,7 @@ class WindowShape:
         return np.minimum(self.bases() + self.span - self.group_words + self.words, self.input_words)
 
     def times(self, arrivals: Times, interval: int = 1) -> tuple[Times, Times]:
-        """When a `LineBuffer` starts its blocks and takes its words, which come as `arrivals` says, whole frames."""
+        """The cycles in which a `LineBuffer` starts blocks and takes words; `arrivals` has those of whole frames."""
         def source(room: Times | None) -> tuple[Times, ...]:
             taken = in_turn(arrivals if room is None else np.maximum(arrivals, room))
             return np.maximum(arrivals, np.append(arrivals[:1], taken[:-1] + 1)), taken
@@ -198,8 +198,8 @@ class WindowShape:
 def _room(starts: Times, bases: IntArray, least: IntArray, there: Times) -> Times:
     """The first cycle, from when each word is there on, in which the block that plays has a base of at least `least`.
 
-    0 where that is at once.  Mostly bases grow, and room that was there stays; not where windows begin in the padding
-    behind a row or a frame.
+    0 if there is room at once.  Bases usually grow, so room stays; not if windows begin in the padding after a row or a
+    frame.
     """
     block = np.searchsorted(np.maximum.accumulate(bases), least)  # the first that is far enough
     now = np.zeros_like(block)
