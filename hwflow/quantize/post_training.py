@@ -17,6 +17,7 @@ from hwflow.quantize.calibration.activations import activation_form
 from hwflow.quantize.calibration.histogram import Histogram
 from hwflow.quantize.calibration.methods import choose_range, resolved_method
 from hwflow.quantize.calibration.ranges import Progress
+from hwflow.quantize.calibration.silent import ranges_of_silent
 from hwflow.quantize.forms import ActivationForm
 from hwflow.quantize.graphs import as_ints, is_layer, label_of, producers
 from hwflow.quantize.meaning import Meaning, Trail
@@ -230,6 +231,10 @@ def _activation_settings(
         ranges = [found[name].range or (0.0, 0.0) for name in group]
         both = (min(low for low, _ in ranges), max(high for _, high in ranges))
         found.update({name: replace(found[name], range=both) for name in group})
+    known = {name: choice.range or (0.0, 0.0) for name, choice in found.items()}
+    for name, ends in ranges_of_silent(prepared.twin.graph, known).items():
+        if wished[name].range is None:
+            found[name] = replace(found[name], range=ends)
     return found
 
 

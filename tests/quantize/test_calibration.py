@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
 
+from hwflow import golden
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import quantize
 from hwflow.quantize.calibration.activations import activation_form
 from hwflow.quantize.calibration.histogram import BINS, Histogram
 from hwflow.quantize.calibration.methods import choose_range
+from hwflow.quantize.calibration.silent import ranges_of_silent
 from hwflow.quantize.calibration.weights import weight_form
 from hwflow.quantize.settings import (
     ActivationSettings,
@@ -18,8 +20,9 @@ from hwflow.quantize.settings import (
     QuantizationSettings,
     RangeMethod,
     WeightSettings,
+    settings_of_bits,
 )
-from tests.quantize.models import rows
+from tests.quantize.models import rows, runtime
 from tests.quantize.test_float import Float
 
 RNG = np.random.default_rng(3)
@@ -247,7 +250,49 @@ def test_constant_data_is_legal(value: float) -> None:
     made = quantize(model(), data)
     assert f"tensor 'input' is {value:g} everywhere in the calibration data" in made.notes
     tensor = made.graph.tensors[made.graph.inputs[0]]
-    assert tensor.scale == pytest.approx(abs(value) / 255 if value else 1)
+    if value:
+        assert tensor.scale == pytest.approx(abs(value) / 255)
+
+
+@pytest.mark.parametrize("layout", [[], ["Relu"], ["MaxPool"]], ids="-".join)
+@pytest.mark.parametrize("bits", [(8, 8), (4, 4)], ids=str)
+def test_a_tensor_of_zeros_does_not_make_the_next_bias_coarse(layout: list[str], bits: tuple[int, int]) -> None:
+    """The second layer gives its small biases, 0.001 and less: they must be as exact as the result's own steps."""
+    m = Float((1, 2, 6, 6))
+    m.do("Conv", m.c(3, 2, 3, 3, scale=0.01), m.c(3, scale=0.1, offset=-5)).do("Relu")
+    for op in layout:
+        m.do(op, **({"kernel_shape": [2, 2]} if op == "MaxPool" else {}))
+    m.do("Conv", m.c(4, 3, 1, 1), m.c(4, scale=1e-3))
+    net = m.do("Flatten").model()
+    data = rows(net, 20)
+    made = quantize(net, data, settings=settings_of_bits(*bits))
+    name = net.graph.outputs[0].name
+    output = made.graph.tensors[made.graph.outputs[0]]
+    difference = np.abs(golden.predict(made, data)[name] - runtime(net, data))
+    assert difference.max() <= 0.76 * output.scale
+
+
+def test_tensors_of_zeros_take_the_range_of_what_is_made_of_them() -> None:
+    m = Float((1, 4))
+    first = m.do("Gemm", m.c(4, 4)).x
+    m.do("Relu").do("Gemm", m.c(4, 4))
+    second = m.x
+    wide = m.b.node("Gemm", first, m.c(4, 4))
+    m.b.output(wide)
+    graph = m.model().graph
+    last, zero = graph.outputs[-1].name, (0.0, 0.0)
+    ranges = {"input": (-2.0, 2.0), first: zero, second: (-1.0, 3.0), wide: (-9.0, 9.0)}
+    assert last == second
+    assert ranges_of_silent(graph, ranges) == {first: (-1.0, 3.0)}, "the narrowest one"
+    assert ranges_of_silent(graph, {**ranges, second: zero}) == {first: (-9.0, 9.0)}
+    assert ranges_of_silent(graph, {**ranges, "input": zero}) == {"input": (-1.0, 3.0), first: (-1.0, 3.0)}
+    assert ranges_of_silent(graph, dict.fromkeys(ranges, zero)) == {}, "nothing says how wide"
+
+
+def test_a_range_of_zeros_that_the_settings_ask_for_is_kept() -> None:
+    ends = ActivationSettings(range=(0.0, 0.0))
+    made = quantize(model(), rows(model(), 3), settings=QuantizationSettings(inputs={"input": ends}))
+    assert made.graph.tensors[made.graph.inputs[0]].scale == 1
 
 
 def test_ranges_of_all_tensors_need_no_data() -> None:
