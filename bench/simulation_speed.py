@@ -130,7 +130,7 @@ def bare_speed(program: Path, folder: Path, cycles: int, due: int) -> float:
 def timed_compile(folder: Path, graph: LayerGraph, name: str, say: Callable[[str], None]) -> Simulation:
     technology = Generic(hex_roms=True)
     core = make_core(graph, technology)
-    boundary = Boundary("conv", FOLDING.lanes, ElementShape(8, True), FRAME.elements)
+    boundary = Boundary("y", "conv", FOLDING.lanes, ElementShape(8, True), FRAME.elements)
     simulation = compile(core, boundaries=[boundary], roms=technology.roms, folder=folder / "run",
                          cache=folder / "cache")
     say(f"compile(), {name}: {simulation.seconds:.2f} s{'' if simulation.compiled else ' (from the cache)'}")
@@ -162,7 +162,7 @@ def measure(frames: int, rounds: int, say: Callable[[str], None]) -> dict[str, f
             assert result.equal, result.failures()
             driven.append(result.simulated_cycles / result.seconds)
             whole.append(result.simulated_cycles / seconds)
-            bare.append(bare_speed(loop, folder / "bare", result.simulated_cycles, result.stages[0].beats))
+            bare.append(bare_speed(loop, folder / "bare", result.simulated_cycles, result.boundaries["y"].beats))
         return {"driven": max(driven), "whole": max(whole), "bare": max(bare), "cycles": result.simulated_cycles}
 
 

@@ -175,13 +175,13 @@ def show_simulation(console: Console, plan: Plan, runs: Mapping[str, RunResult],
     full = next(iter(runs.values()))
     frames = max(len(full.frame_done_cycles), 1)
     rows = []
-    for k, stage in enumerate(plan.stages):
-        results = [run.stages[k] for run in runs.values()]
+    for stage in plan.stages:
+        results = [[run.boundaries[name] for name in stage.boundaries] for run in runs.values()]
         rows.append((
             stage.name, stage.kind, folding_text(stage), number(stage.schedule.work),
-            number(results[0].busy_cycles // frames), percent(busy(stage, plan)),
+            number(results[0][-1].busy_cycles // frames), percent(busy(stage, plan)),
             percent(stage.multiplier_use(plan.interval)),
-            *("equal" if result.equal else "DIFFERENT" for result in results)))
+            *("equal" if all(each.equal for each in result) else "DIFFERENT" for result in results)))
     console.table("simulation", ("stage", "layer", "rows x cols", "cycles predicted", "simulated", "busy", "useful",
                                  *runs), rows, second=7)
     interval = full.interval
@@ -212,6 +212,7 @@ def simulation_facts(plan: Plan, board: Board, runs: Mapping[str, RunResult], cl
             "latency": [{"output": names[k], "predicted": plan.latency[k], "simulated": output.first_cycle}
                         for k, output in enumerate(run.outputs)],
             "cycles": run.cycles, "failures": list(run.failures()),
-            "stages": [{"stage": s.name, "equal": s.equal, "busy_cycles_per_frame": s.busy_cycles / frames}
-                       for s in run.stages]}
+            "stages": [{"stage": s.name, "equal": all(run.boundaries[name].equal for name in s.boundaries),
+                        "busy_cycles_per_frame": run.boundaries[s.boundaries[-1]].busy_cycles / frames}
+                       for s in plan.stages]}
     return facts

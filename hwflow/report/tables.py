@@ -25,8 +25,8 @@ def failure_lines(graph: LayerGraph, plan: Plan, run: RunResult) -> list[str]:
     lines = []
     if stage is not None and stage.first_difference is not None:
         difference = stage.first_difference
-        layer = graph.layers[[s.name for s in plan.stages].index(stage.name)]
-        frame = graph.tensors[layer.output].frame
+        layer, frame = graph.producer(stage.tensor), graph.tensors[stage.tensor].frame
+        assert layer is not None, "a boundary is made by a layer"
         row, column, channel = difference.position((frame.height, frame.width, frame.channels))
         got = "nothing" if difference.got is None else str(difference.got)
         lines.append(f"stage '{stage.name}' (layer '{layer.name}') differs first in frame {difference.frame} at row "

@@ -25,13 +25,14 @@ Frames = npt.NDArray[np.int64]
 
 
 def boundaries(graph: LayerGraph, plan: hls.Plan) -> tuple[Boundary, ...]:
-    """The stream behind each stage, as the simulation watches it."""
+    """The stream of each tensor that leaves a stage, as the simulation watches it."""
     found = []
-    for stage, layer in zip(plan.stages, graph.layers, strict=True):
-        tensor = graph.tensors[layer.output]
-        element = shape_of(tensor.format)
-        shape = ElementShape(element.width, element.signed)
-        found.append(Boundary(stage.name, stage.folding.lanes, shape, tensor.frame.elements))
+    for stage in plan.stages:
+        for name in stage.boundaries:
+            tensor = graph.tensors[name]
+            element = shape_of(tensor.format)
+            shape = ElementShape(element.width, element.signed)
+            found.append(Boundary(name, stage.name, stage.folding.lanes, shape, tensor.frame.elements))
     return tuple(found)
 
 
@@ -58,10 +59,10 @@ def run_plan(simulation: Simulation, graph: LayerGraph, frames: Frames | Mapping
 
     result = run_simulation(
         simulation, frames=[codes(name) for name in graph.inputs],
-        expected=[codes(layer.output) for layer in graph.layers], stalls=stalls, waves=waves, stop_cycle=stop_cycle)
+        expected=[codes(boundary.tensor) for boundary in simulation.boundaries], stalls=stalls, waves=waves,
+        stop_cycle=stop_cycle)
     given = {name: narrow(values[name], graph.tensors[name].format) for name in graph.inputs}
-    made = {layer.output: frames_of(stage.values, graph.tensors[layer.output])
-            for layer, stage in zip(graph.layers, result.stages, strict=True)}
+    made = {name: frames_of(each.values, graph.tensors[name]) for name, each in result.boundaries.items()}
     return replace(result, values={**given, **made})
 
 

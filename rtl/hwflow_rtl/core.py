@@ -70,8 +70,8 @@ class Core(wiring.Component):
     i, o
         The input and the output; with several, `i0`, `i1`, ... and `o0`, `o1`, ...
     probe{k}_valid, probe{k}_data
-        A beat leaves stage k in this cycle; its payload as bits, lane 0 lowest.  The probe is before forks and
-        gearboxes.
+        A beat leaves stage `probes[k]` in this cycle; its payload as bits, lane 0 lowest.  The probe is before forks
+        and gearboxes.
     stall{k}
         Stage k offers a beat that is not taken (backpressure).
     busy{k}
@@ -85,6 +85,7 @@ class Core(wiring.Component):
         if not stages:
             raise ValueError("stages of a Core must be at least one, not none")
         self.stages = tuple(stages)
+        self.probes = tuple(range(len(self.stages)))
         self.links = tuple(links)
         self.technology = technology
         self.input_names = port_names("i", len(inputs))

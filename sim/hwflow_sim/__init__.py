@@ -7,8 +7,8 @@ equality.  If a run deadlocks, its result says which links are full or empty sin
 
 from .compile import Simulation, compile
 from .diagnosis import Deadlock, LinkState
-from .results import Boundary, Difference, ElementShape, OutputResult, RunResult, StageResult, StallPattern
+from .results import Boundary, BoundaryResult, Difference, ElementShape, OutputResult, RunResult, StallPattern
 from .run import run
 
-__all__ = ["Boundary", "Deadlock", "Difference", "ElementShape", "LinkState", "OutputResult", "RunResult", "Simulation",
-           "StageResult", "StallPattern", "compile", "run"]
+__all__ = ["Boundary", "BoundaryResult", "Deadlock", "Difference", "ElementShape", "LinkState", "OutputResult",
+           "RunResult", "Simulation", "StallPattern", "compile", "run"]

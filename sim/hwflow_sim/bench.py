@@ -24,9 +24,10 @@ def check_core(core: Any, streams: Streams) -> None:
         if width != boundary.width:
             raise ValueError(f"probe{k}_data of the core must have the {boundary.width} bits of boundary "
                              f"'{boundary.name}' ({boundary.lanes} lanes of {boundary.shape}), not {width}")
+    of = {boundary.tensor: boundary for boundary in boundaries}
     for port, output in zip(core.output_names, streams.outputs, strict=True):
         width = len(Value.cast(getattr(core, port).payload))
-        boundary = boundaries[output.source.number] if output.source.of_stage else None
+        boundary = of.get(output.tensor)
         if boundary is not None and width != boundary.width:
             raise ValueError(f"payload of {output.name} of the core must have the {boundary.width} bits of boundary "
                              f"'{boundary.name}', not {width}")
@@ -61,11 +62,11 @@ class Bench(wiring.Component):
             "hwflow_control", i_clk=self.clk, i_go=self.go, i_activity=activity.any(), i_complete=complete.all(),
             o_cycle=cycle, o_done=self.done, **{f"o_{name}": signal for name, signal in control.items()})
 
-        for k, boundary in enumerate(boundaries):
+        for k, (boundary, stage) in enumerate(zip(boundaries, self.streams.probed, strict=True)):
             m.submodules[f"monitor{k}"] = Instance(
                 "hwflow_monitor", p_WIDTH=boundary.width, p_ID=k, i_valid=getattr(core, f"probe{k}_valid"),
-                i_payload=Value.cast(getattr(core, f"probe{k}_data")), i_busy=getattr(core, f"busy{k}"),
-                i_stall=getattr(core, f"stall{k}"), o_activity=activity[k], o_complete=complete[k], **timed)
+                i_payload=Value.cast(getattr(core, f"probe{k}_data")), i_busy=getattr(core, f"busy{stage}"),
+                i_stall=getattr(core, f"stall{stage}"), o_activity=activity[k], o_complete=complete[k], **timed)
         for k, name in enumerate(core.input_names):
             stream, number = getattr(core, name), sources + k
             payload = Value.cast(stream.payload)

@@ -74,8 +74,9 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
     """Make the executable simulation of `core`, or find it in `cache`, which has those of all designs.
 
     `core` is a `hwflow_rtl.core.Core`, or a component with its ports and its `links`, `input_names`, `output_names` and
-    `capacity`.  `boundaries` are the outputs of its stages, in the order of the probes.  Where it has
-    several inputs or outputs, `inputs` and `outputs` are what messages call them.
+    `capacity`, and `probes`, the number of the stage of each probe.  `boundaries` are in the order of the probes, their
+    tensors differ.  `inputs` and `outputs` name the tensors that enter and leave the core; messages say them where
+    there are several.
 
     `roms` has the contents of each `hwflow_rom` by the name of its file without `.hex`: uint8[depth, bytes], little
     endian words.  It is read after the core was elaborated, so it may be a `Generic.roms` that still fills.  `folder`,

@@ -18,7 +18,7 @@ from .diagnosis import Deadlock, Waiting
 from .exchange import EXPECTED, FRAMES, SETTINGS, Settings, save_result
 from .packing import pack
 from .recorder import Recorder
-from .results import OutputResult, RunResult, StageResult
+from .results import BoundaryResult, OutputResult, RunResult
 
 
 @cocotb.test()
@@ -39,31 +39,32 @@ async def every_stage_equals_the_golden_model(dut) -> None:
 def collect(recorder: Recorder, place: Path) -> RunResult:
     settings = recorder.settings
     expected = [place / EXPECTED.format(k) for k in range(len(settings.boundaries))]
-    stages = tuple(stage_result(recorder, path, k) for k, path in enumerate(expected))
-    sources = [output.source for output in settings.outputs]
-    wanted = [expected[each.number] if each.of_stage else place / FRAMES.format(each.number) for each in sources]
-    outputs = tuple(output_result(recorder, path, k) for k, path in enumerate(wanted))
+    boundaries = [boundary_result(recorder, path, k) for k, path in enumerate(expected)]
+    wanted = {each.tensor: place / FRAMES.format(k) for k, each in enumerate(settings.inputs)}
+    wanted |= {each.tensor: path for each, path in zip(settings.boundaries, expected, strict=True)}
+    outputs = tuple(output_result(recorder, wanted[each.tensor], k) for k, each in enumerate(settings.outputs))
     lasts = [recorder.totals(number).last_cycle for number in recorder.sinks]
     simulated, seconds = recorder.clock()
     return RunResult(
         cycles=max((last + 1 for last in lasts if last is not None), default=0),
-        stages=stages, outputs=outputs,
+        boundaries={each.tensor: each for each in boundaries}, outputs=outputs,
         input_stall_cycles=tuple(recorder.totals(number).stalled for number in recorder.sources),
         links=tuple(recorder.link(e) for e in range(len(settings.edges))),
         deadlock=deadlock(recorder),
         simulated_cycles=simulated, seconds=seconds, waves=None)
 
 
-def stage_result(recorder: Recorder, expected: Path, k: int) -> StageResult:
-    """Stage k against its expected elements."""
+def boundary_result(recorder: Recorder, expected: Path, k: int) -> BoundaryResult:
+    """Boundary k against its expected elements."""
     boundary, due, totals = recorder.watched[k], recorder.due_beats(k), recorder.totals(k)
     beats = recorder.beats(k)
     difference = first_difference(boundary, beats, np.load(expected, mmap_mode="r"))
     firsts, dones = recorder.frame_cycles(k)
-    return StageResult(
-        name=boundary.name, equal=difference is None and totals.beats == due, beats=totals.beats, expected_beats=due,
-        busy_cycles=totals.busy, stall_cycles=totals.stalled, first_difference=difference, first_cycles=firsts,
-        done_cycles=dones, last_cycle=totals.last_cycle, values=narrow_frames(boundary, beats, recorder.frames))
+    return BoundaryResult(
+        tensor=boundary.tensor, name=boundary.name, equal=difference is None and totals.beats == due,
+        beats=totals.beats, expected_beats=due, busy_cycles=totals.busy, stall_cycles=totals.stalled,
+        first_difference=difference, first_cycles=firsts, done_cycles=dones, last_cycle=totals.last_cycle,
+        values=narrow_frames(boundary, beats, recorder.frames))
 
 
 def output_result(recorder: Recorder, expected: Path, k: int) -> OutputResult:
@@ -74,7 +75,7 @@ def output_result(recorder: Recorder, expected: Path, k: int) -> OutputResult:
     difference = first_difference(boundary, beats, np.load(expected, mmap_mode="r"))
     violations, first_violation = recorder.violations(number)
     return OutputResult(
-        name=boundary.name, source=recorder.settings.outputs[k].source,
+        name=boundary.name, tensor=boundary.tensor,
         equal=difference is None and came == due and violations == 0, beats=came, expected_beats=due,
         values=whole_frames(boundary, beats, recorder.frames), first_difference=difference,
         first_cycle=recorder.first_cycle(number), done_cycles=recorder.frame_cycles(number)[1], violations=violations,

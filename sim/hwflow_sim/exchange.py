@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_rtl.stream.endpoint import Endpoint
 
 from .diagnosis import Deadlock, LinkState, Waiting
-from .results import Boundary, Difference, ElementShape, OutputResult, RunResult, StageResult, StallPattern
+from .results import Boundary, BoundaryResult, Difference, ElementShape, OutputResult, RunResult, StallPattern
 from .streams import Edge, Output
 
 __all__ = ["EXPECTED", "FRAMES", "RESULT", "SETTINGS", "Settings", "load_result", "save_result", "save_run"]
 
 SETTINGS, RESULT = "settings.json", "result.json"
-FRAMES, EXPECTED, OUTPUT, STAGE = "frames{}.npy", "expected{}.npy", "output{}.npy", "stage{}.npy"
+FRAMES, EXPECTED, OUTPUT, BOUNDARY = "frames{}.npy", "expected{}.npy", "output{}.npy", "boundary{}.npy"
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,8 @@ class Settings:
     @property
     def output_boundaries(self) -> tuple[Boundary, ...]:
         """The streams at the outputs: those of their sources, by the outputs' names."""
-        return tuple(
-            replace((self.boundaries if each.source.of_stage else self.inputs)[each.source.number], name=each.name)
-            for each in self.outputs)
+        found = {each.tensor: each for each in (*self.inputs, *self.boundaries)}
+        return tuple(replace(found[each.tensor], name=each.name) for each in self.outputs)
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps({
@@ -51,7 +49,7 @@ class Settings:
         values = json.loads(path.read_text())
         ends = {key: tuple(Boundary(**{**each, "shape": ElementShape(*each["shape"])}) for each in values[key])
                 for key in ("inputs", "boundaries")}
-        return cls(**ends, outputs=tuple(Output(**with_source(each)) for each in values["outputs"]),
+        return cls(**ends, outputs=tuple(Output(**each) for each in values["outputs"]),
                    edges=tuple(Edge(**each) for each in values["edges"]), stalls=StallPattern(**values["stalls"]),
                    idle_limit=values["idle_limit"], stop_cycle=values["stop_cycle"])
 
@@ -71,15 +69,15 @@ def save_run(place: Path, settings: Settings, frames: Sequence[npt.NDArray[np.in
 
 
 def save_result(place: Path, result: RunResult) -> None:
-    """Write `result` into the folder of the run; the values of each output and stage go into files of their own."""
+    """Write `result` into the folder of the run; the values of each output and boundary go into files of their own."""
     for k, output in enumerate(result.outputs):
         np.save(place / OUTPUT.format(k), output.values)
-    for k, stage in enumerate(result.stages):
-        np.save(place / STAGE.format(k), stage.values)
+    for k, boundary in enumerate(result.boundaries.values()):
+        np.save(place / BOUNDARY.format(k), boundary.values)
     values = {name: value for name, value in vars(result).items() if name not in ("waves", "values")}
     values["links"] = [asdict(each) for each in result.links]
-    values["stages"] = [asdict(replace(stage, values=np.zeros((0, 0), np.int8))) | {"values": None}
-                        for stage in result.stages]
+    values["boundaries"] = [asdict(replace(each, values=np.zeros((0, 0), np.int8))) | {"values": None}
+                            for each in result.boundaries.values()]
     values["outputs"] = [asdict(replace(output, values=np.zeros((0, 0), np.int64))) | {"values": None}
                          for output in result.outputs]
     values["deadlock"] = None if result.deadlock is None else asdict(result.deadlock)
@@ -88,10 +86,11 @@ def save_result(place: Path, result: RunResult) -> None:
 
 def load_result(place: Path, waves: Path | None) -> RunResult:
     values = json.loads((place / RESULT).read_text())
-    values["stages"] = tuple(StageResult(**{**with_tuples(stage), "values": np.load(place / STAGE.format(k))})
-                             for k, stage in enumerate(values["stages"]))
+    found = [BoundaryResult(**{**with_tuples(each), "values": np.load(place / BOUNDARY.format(k))})
+             for k, each in enumerate(values["boundaries"])]
+    values["boundaries"] = {each.tensor: each for each in found}
     values["outputs"] = tuple(OutputResult(**{**with_tuples(output), "values": np.load(place / OUTPUT.format(k))})
-                              for k, output in enumerate(map(with_source, values["outputs"])))
+                              for k, output in enumerate(values["outputs"]))
     values["input_stall_cycles"] = tuple(values["input_stall_cycles"])
     values["links"] = tuple(LinkState(**link) for link in values["links"])
     dead = values["deadlock"]
@@ -102,13 +101,8 @@ def load_result(place: Path, waves: Path | None) -> RunResult:
     return RunResult(**values, waves=waves)
 
 
-def with_source(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an output, its source as an endpoint again."""
-    return {**values, "source": Endpoint(**values["source"])}
-
-
 def with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a stage's or an output's result: lists back to tuples, the difference to an object."""
+    """The fields of a boundary's or an output's result: lists back to tuples, the difference to an object."""
     first = values["first_difference"]
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     return {**fields, "first_difference": first and Difference(**first)}

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr, screen
-from hwflow_rtl.stream.endpoint import Endpoint
 
 from .diagnosis import Deadlock, LinkState
 
-__all__ = ["Boundary", "Difference", "Element", "ElementShape", "OutputResult", "RunResult", "StageResult",
+__all__ = ["Boundary", "BoundaryResult", "Difference", "Element", "ElementShape", "OutputResult", "RunResult",
            "StallPattern"]
 
 Values = npt.NDArray[np.integer[Any]]
@@ -43,11 +42,13 @@ class ElementShape:
 
 @dataclass(frozen=True)
 class Boundary:
-    """The stream at the output of one stage: `lanes` elements of `shape` a beat, lane 0 first.
+    """The stream of one tensor that leaves a stage: `lanes` elements of `shape` a beat, lane 0 first.
 
-    `name` is what messages call the stage.  A frame has `elements_per_frame` elements, a whole number of beats.
+    `tensor` is its key.  `name` is what messages call the stage.  A frame has `elements_per_frame` elements, a whole
+    number of beats.
     """
 
+    tensor: str
     name: str
     lanes: int
     shape: Element
@@ -107,8 +108,8 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class StageResult:
-    """One stage: whether its output was equal, and what it did.
+class BoundaryResult:
+    """One tensor of a stage: whether it was equal, and what the stage did.  `name` is that of the stage.
 
     `beats` came where `expected_beats` were due.  `busy_cycles` are the cycles in which the stage worked,
     `stall_cycles` those in which its output waited for the next stage.  Cycle numbers count from the first cycle
@@ -117,6 +118,7 @@ class StageResult:
     in the narrowest type that holds them; frames that did not come complete are missing.
     """
 
+    tensor: str
     name: str
     equal: bool
     beats: int
@@ -134,7 +136,7 @@ class StageResult:
 
 @dataclass(frozen=True)
 class OutputResult:
-    """One output of the core, which comes from `source`, a stage or an input, as its sink received it.
+    """One output of the core, the tensor `tensor` of a stage or an input, as its sink received it.
 
     `values` is int64[n, elements]; frames that did not come complete are missing.  `first_cycle` is None if nothing
     came; `done_cycles` holds the cycle of the last beat of every frame.  `violations` counts the cycles in which the
@@ -142,7 +144,7 @@ class OutputResult:
     """
 
     name: str
-    source: Endpoint
+    tensor: str
     equal: bool
     beats: int
     expected_beats: int
@@ -160,7 +162,8 @@ class OutputResult:
 class RunResult:
     """One run of the simulation.
 
-    `stages` stand in the order of the boundaries, `outputs` and `input_stall_cycles` in that of the core's ports.
+    `boundaries` are by the names of their tensors, in the order of the data; `outputs` and `input_stall_cycles` in that
+    of the core's ports.
     Cycle 0 is the first one without reset, in which the sources offer their first beats.  `cycles` counts up to the
     last output beat and includes it.  `links` is how every link stood when the run ended.  `simulated_cycles` and
     `seconds` are what the simulator spent in its clock loop.  `values` is what the simulation gave, the inputs' frames
@@ -169,7 +172,7 @@ class RunResult:
     """
 
     cycles: int
-    stages: tuple[StageResult, ...]
+    boundaries: Mapping[str, BoundaryResult]
     outputs: tuple[OutputResult, ...]
     input_stall_cycles: tuple[int, ...]
     links: tuple[LinkState, ...]
@@ -182,7 +185,7 @@ class RunResult:
     def __repr__(self) -> str:
         lines = [f"stage '{stage.name}': {'equal' if stage.equal else 'NOT EQUAL'}, {stage.beats} of "
                  f"{stage.expected_beats} beats, busy {stage.busy_cycles}, stalled {stage.stall_cycles} cycles"
-                 for stage in self.stages]
+                 for stage in self.boundaries.values()]
         pace = "" if self.interval is None else f", one every {self.interval}"
         return screen(f"RunResult: {'equal' if self.equal else 'NOT EQUAL'}, {len(self.frame_done_cycles)} frames in "
                       f"{self.cycles} cycles{pace}", [*self.failures(), *lines])
@@ -190,7 +193,8 @@ class RunResult:
     @property
     def equal(self) -> bool:
         """Everything was as expected: all stages and outputs equal, no deadlock, no broken rule of a stream."""
-        return all(each.equal for each in (*self.stages, *self.outputs)) and not self.deadlock and not self.violations
+        compared = (*self.boundaries.values(), *self.outputs)
+        return all(each.equal for each in compared) and not self.deadlock and not self.violations
 
     @property
     def output(self) -> npt.NDArray[np.int64]:
@@ -233,15 +237,16 @@ class RunResult:
         return slowest[-1] - slowest[-2]
 
     @property
-    def first_different(self) -> StageResult | None:
-        """The first stage, in the order of the data, that was not equal."""
-        return next((stage for stage in self.stages if not stage.equal), None)
+    def first_different(self) -> BoundaryResult | None:
+        """The first boundary, in the order of the data, that was not equal."""
+        return next((each for each in self.boundaries.values() if not each.equal), None)
 
     def failures(self) -> tuple[str, ...]:
         """What was not as expected, one line each (a deadlock has several); empty if the run is `equal`."""
-        lines = [line for stage in self.stages for line in describe(f"stage '{stage.name}'", stage)]
+        lines = [line for stage in self.boundaries.values() for line in describe(f"stage '{stage.name}'", stage)]
         for output in self.outputs:
-            if not output.source.of_stage or self.stages[output.source.number].equal:  # else it has been said
+            made = self.boundaries.get(output.tensor)
+            if made is None or made.equal:  # else it has been said
                 lines += describe(output.name, output)
             if output.violations:
                 lines.append(f"{output.name} changed before its transfer, {output.violations} times, first in cycle "
@@ -251,7 +256,7 @@ class RunResult:
         return tuple(lines)
 
 
-def describe(name: str, result: StageResult | OutputResult) -> list[str]:
+def describe(name: str, result: BoundaryResult | OutputResult) -> list[str]:
     """What is not as expected at one stage or output."""
     lines = []
     first = result.first_difference

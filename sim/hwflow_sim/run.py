@@ -54,7 +54,7 @@ def run(simulation: Simulation, *, frames: Frames | Sequence[Frames], expected: 
     remove_leftovers(simulation.folder)
     streams = simulation.streams
     settings = Settings(
-        inputs=tuple(Boundary(each.name, each.lanes, each.shape, array.shape[1])
+        inputs=tuple(Boundary(each.tensor, each.name, each.lanes, each.shape, array.shape[1])
                      for each, array in zip(streams.inputs, arrays, strict=True)),
         boundaries=streams.boundaries, outputs=streams.outputs, edges=streams.edges,
         stalls=stalls or StallPattern(0.0, 0.0, 0), idle_limit=timeout_cycles or IDLE_LIMIT, stop_cycle=stop_cycle)

@@ -15,8 +15,12 @@ __all__ = ["Edge", "Input", "Output", "Streams", "streams_of"]
 
 @dataclass(frozen=True)
 class Input:
-    """An input stream of the core: `lanes` elements of `shape` a beat.  `name` is what messages call it."""
+    """An input stream of the core, which brings `tensor`: `lanes` elements of `shape` a beat.
 
+    `name` is what messages call it.
+    """
+
+    tensor: str
     name: str
     lanes: int
     shape: Element
@@ -24,10 +28,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """An output stream of the core: the beats of `source`, a stage or an input of the core."""
+    """An output stream of the core: the beats of `tensor`, which a stage makes or an input brings."""
 
     name: str
-    source: Endpoint
+    tensor: str
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,11 @@ class Edge:
 
 @dataclass(frozen=True)
 class Streams:
-    """All of them; a stage's boundary is the stream at its output."""
+    """All of them; `probed` is the number of the stage of each boundary."""
 
     inputs: tuple[Input, ...]
     boundaries: tuple[Boundary, ...]
+    probed: tuple[int, ...]
     outputs: tuple[Output, ...]
     edges: tuple[Edge, ...]
 
@@ -54,24 +59,29 @@ def streams_of(core: Any, boundaries: Sequence[Boundary], inputs: Sequence[str] 
     """Of a `hwflow_rtl.core.Core`.  `inputs` and `outputs` name its ends; ValueError where they do not fit the core."""
     from amaranth.hdl import Shape  # not where a run only plays them
 
-    probes = sum(name.startswith("probe") and name.endswith("_valid") for name in core.signature.members)
-    if probes != len(boundaries):
-        raise ValueError(f"boundaries must be one for each of the core's {probes} probes, not {len(boundaries)}")
+    if len(core.probes) != len(boundaries):
+        raise ValueError(f"boundaries must be one for each of the core's {len(core.probes)} probes, not "
+                         f"{len(boundaries)}")
+    if len({boundary.tensor for boundary in boundaries}) != len(boundaries):
+        raise ValueError(f"tensors of boundaries must differ, not {[boundary.tensor for boundary in boundaries]}")
     links = core.links
     sources = {link.sink.number: link.source for link in links if not link.sink.of_stage}
     ins = names_of("input", inputs, len(core.input_names))
     outs = names_of("output", outputs, len(core.output_names))
-    stages = [boundary.name for boundary in boundaries]
+    leaving = dict(zip(core.probes, boundaries, strict=True))  # of several of a stage the last
+    stages = {number: boundary.name for number, boundary in leaving.items()}
     found = []
-    for name, port in zip(ins, core.input_names, strict=True):
+    for tensor, name, port in zip(inputs or core.input_names, ins, core.input_names, strict=True):
         layout = getattr(core, port).payload.shape()
         element = Shape.cast(layout.elem_shape)
-        found.append(Input(name, layout.length, ElementShape(element.width, element.signed)))
+        found.append(Input(tensor, name, layout.length, ElementShape(element.width, element.signed)))
     edges = tuple(Edge((stages if link.source.of_stage else ins)[link.source.number],
                        (stages if link.sink.of_stage else outs)[link.sink.number], core.capacity(e))
                   for e, link in enumerate(links))
-    return Streams(tuple(found), tuple(boundaries),
-                   tuple(Output(name, sources[k]) for k, name in enumerate(outs)), edges)
+    made = {Endpoint.stage(k): boundary.tensor for k, boundary in leaving.items()}
+    made |= {Endpoint.core(k): each.tensor for k, each in enumerate(found)}
+    return Streams(tuple(found), tuple(boundaries), tuple(core.probes),
+                   tuple(Output(name, made[sources[k]]) for k, name in enumerate(outs)), edges)
 
 
 def names_of(end: str, names: Sequence[str] | None, count: int) -> list[str]:

@@ -70,7 +70,7 @@ def prove(quantized: Quantized, plan: hls.Plan, rows: dict[str, np.ndarray], see
         assert result.equal, (stalls, result.failures())
         if stalls is None:
             assert result.interval == plan.interval, [(s.name, s.schedule) for s in plan.stages]
-            busy = [stage.busy_cycles for stage in result.stages]
+            busy = [stage.busy_cycles for stage in result.boundaries.values()]
             assert busy == [len(frames) * stage.schedule.work for stage in plan.stages]
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hwflow_rtl.stream.endpoint import Endpoint
+
 from hwflow import hls
 from hwflow.layers import LayerGraph
 from hwflow.layers.formats import IntArray
@@ -41,7 +43,8 @@ def union(pairs: Sequence[tuple[LayerGraph, hls.Plan]]) -> tuple[LayerGraph, hls
         first = len(layers), len(inputs), len(outputs)
         marked = renamed(graph, f"n{k}_")
         tensors |= dict(marked.tensors)
-        stages += [replace(stage, name=f"{first[0] + n}_n{k}_{stage.name}", layer=layer.name)
+        stages += [replace(stage, name=f"{first[0] + n}_n{k}_{stage.name}", layers=(layer.name,),
+                           boundaries=(layer.output,))
                    for n, (stage, layer) in enumerate(zip(plan.stages, marked.layers, strict=True))]
         links += [replace(link, tensor=f"n{k}_{link.tensor}", source=moved(link.source, first[0], first[1]),
                           sink=moved(link.sink, first[0], first[2])) for link in plan.links]
@@ -55,9 +58,9 @@ def union(pairs: Sequence[tuple[LayerGraph, hls.Plan]]) -> tuple[LayerGraph, hls
     return graph, whole, tuple(parts)
 
 
-def moved(position: int, stages: int, ports: int) -> int:
-    """The position of a stage, or of a port, in the union."""
-    return position + stages if position >= 0 else position - ports
+def moved(endpoint: Endpoint, stages: int, ports: int) -> Endpoint:
+    """The stage, or the port, in the union."""
+    return replace(endpoint, number=endpoint.number + (stages if endpoint.of_stage else ports))
 
 
 def union_frames(frames: Sequence[Mapping[str, IntArray]]) -> dict[str, IntArray]:

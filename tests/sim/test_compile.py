@@ -154,7 +154,7 @@ def test_boundaries_must_be_those_of_the_core(cache, tmp_path):
 def test_a_frame_is_a_whole_number_of_beats():
     shape = boundaries()[0].shape
     with pytest.raises(HwflowError, match="'conv' must be a whole number of beats of 4 lanes, not 10"):
-        Boundary("conv", 4, shape, 10)
+        Boundary("x", "conv", 4, shape, 10)
 
 
 def test_the_key_is_all_that_the_executable_is_made_of(compiled, cache, tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ class Late(wiring.Component):
 
 
 def stream(name: str, lanes: int = 1) -> Boundary:
-    return Boundary(name, lanes, SHAPE, ELEMENTS)
+    return Boundary(name, name, lanes, SHAPE, ELEMENTS)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_a_run_can_be_stopped_to_look_at_its_links(branches: Simulation) -> None
     assert not result.equal
     assert result.deadlock is None
     assert sum(state.waiting for state in result.links) > 0
-    assert [stage.beats > 0 for stage in result.stages] == [True, False]
+    assert [stage.beats > 0 for stage in result.boundaries.values()] == [True, False]
 
 
 def shortcut(depth: int) -> Core:

@@ -7,7 +7,7 @@ import pytest
 from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_sim import Difference, StallPattern, run
 
-from tests.sim.toy import BEATS, BIAS, ELEMENTS, FAULT_BEAT, Fault, golden, noise_frames, roms
+from tests.sim.toy import BEATS, BIAS, ELEMENTS, FAULT_BEAT, Fault, boundaries, golden, noise_frames, roms
 
 STALLS = [StallPattern(0.5, 0.5, 1), StallPattern(0.5, 0.5, 2), StallPattern(0.0, 0.9, 3), StallPattern(0.9, 0.0, 4),
           StallPattern(0.98, 0.98, 5)]
@@ -23,7 +23,7 @@ def test_equal_frames_back_to_back(toy):
     assert result.equal
     assert result.failures() == ()
     assert np.array_equal(result.output, golden(frames, roms()[BIAS])[-1])
-    assert [stage.beats for stage in result.stages] == [5 * BEATS] * 2
+    assert [stage.beats for stage in result.boundaries.values()] == [5 * BEATS] * 2
     assert result.first_different is None
     assert result.deadlock is None
 
@@ -31,14 +31,14 @@ def test_equal_frames_back_to_back(toy):
 def test_cycles_are_exact(toy):
     result = play(toy(), noise_frames(4))
     # Cycle 0 takes the first beat, 1 to 3 work on it, the queues after both stages take one cycle each.
-    assert result.stages[0].first_cycles[0] == 4
+    assert result.boundaries["bias_out"].first_cycles[0] == 4
     assert result.first_output_cycle == 5
     assert result.intervals == (4 * BEATS,) * 3
     assert result.interval == 4 * BEATS
     assert result.frame_done_cycles[-1] == 4 * 4 * BEATS + 1
     assert result.cycles == result.frame_done_cycles[-1] + 1
-    assert [stage.busy_cycles for stage in result.stages] == [3 * 4 * BEATS, 2 * 4 * BEATS]
-    assert [stage.stall_cycles for stage in result.stages] == [0, 0]
+    assert [stage.busy_cycles for stage in result.boundaries.values()] == [3 * 4 * BEATS, 2 * 4 * BEATS]
+    assert [stage.stall_cycles for stage in result.boundaries.values()] == [0, 0]
     # The source has a beat in each of the cycles that the first stage needs, and gives it in one of four.
     assert result.input_stall_cycles == (3 * (4 * BEATS - 1),)
 
@@ -77,9 +77,9 @@ def test_a_wrong_expectation_is_found_where_it_is(toy, stage, frame, index):
     expected[stage][frame, index] += 1
     result = run(toy(), frames=frames, expected=expected)
     assert not result.equal
-    found = result.stages[stage]
+    found = result.boundaries[boundaries()[stage].tensor]
     assert result.first_different is found
-    assert [s.equal for s in result.stages].count(False) == 1
+    assert [s.equal for s in result.boundaries.values()].count(False) == 1
     difference = found.first_difference
     assert (difference.frame, difference.index, difference.expected, difference.got) == (frame, index, right + 1, right)
     assert result.failures() == (
@@ -93,7 +93,7 @@ def test_position_of_a_difference():
 def test_a_dropped_beat_is_reported_as_missing(toy):
     result = play(toy(Fault.DROP), noise_frames(2), timeout_cycles=500)
     assert not result.equal
-    first = result.stages[0]
+    first = result.boundaries["bias_out"]
     assert (first.beats, first.expected_beats) == (2 * BEATS - 1, 2 * BEATS)
     assert (first.first_difference.frame, first.first_difference.index) == (0, 2 * FAULT_BEAT)
     assert "stage 'bias': 1 beats missing: 15 instead of 16" in result.failures()
@@ -107,9 +107,9 @@ def test_a_repeated_beat_is_reported_as_too_many(toy):
     result = play(toy(Fault.REPEAT), noise_frames(2))
     assert not result.equal
     assert result.deadlock is None
-    assert result.stages[0].beats == 2 * BEATS + 1
+    assert result.boundaries["bias_out"].beats == 2 * BEATS + 1
     assert "stage 'bias': 1 beats too many: 17 instead of 16" in result.failures()
-    assert result.stages[0].first_difference.index == 2 * (FAULT_BEAT + 1)
+    assert result.boundaries["bias_out"].first_difference.index == 2 * (FAULT_BEAT + 1)
 
 
 def test_a_deadlock_ends_and_names_the_stage(toy):
@@ -127,7 +127,7 @@ def test_a_deadlock_ends_and_names_the_stage(toy):
     assert text.splitlines()[-3:] == [
         "  input -> bias: full since cycle 17", "  bias -> sum: empty since cycle 21",
         "  sum -> output: empty since cycle 22"]
-    assert result.stages[0].first_difference.got is None
+    assert result.boundaries["bias_out"].first_difference.got is None
 
 
 def test_an_output_that_does_not_hold_is_reported(toy):
@@ -140,7 +140,7 @@ def test_an_output_that_does_not_hold_is_reported(toy):
 def test_beats_of_the_last_probe_and_of_the_output_are_both_compared(toy):
     # Without stalls the flipped bit never shows at a transfer; with them the sink sees what the probe does not.
     result = play(toy(Fault.UNSTEADY), noise_frames(3), stalls=StallPattern(0.0, 0.7, 1))
-    assert [stage.equal for stage in result.stages] == [True, True]
+    assert [stage.equal for stage in result.boundaries.values()] == [True, True]
     assert not result.outputs[0].equal
     assert result.outputs[0].first_difference is not None
 

@@ -55,7 +55,8 @@ def golden(frames: np.ndarray, bias: np.ndarray) -> list[np.ndarray]:
 
 
 def boundaries() -> list[Boundary]:
-    return [Boundary(NAMES[0], LANES, unsigned(8), ELEMENTS), Boundary(NAMES[1], 1, signed(11), BEATS)]
+    return [Boundary(f"{NAMES[0]}_out", NAMES[0], LANES, unsigned(8), ELEMENTS),
+            Boundary(f"{NAMES[1]}_out", NAMES[1], 1, signed(11), BEATS)]
 
 
 class ToyCore(wiring.Component):
@@ -76,7 +77,7 @@ class ToyCore(wiring.Component):
             ports |= {f"probe{k}_valid": Out(1), f"probe{k}_data": Out(Shape.cast(layout).width),
                       f"busy{k}": Out(1), f"stall{k}": Out(1)}
         self.links = (Link(CORE(0), STAGE(0)), Link(STAGE(0), STAGE(1)), Link(STAGE(1), CORE(0)))
-        self.input_names, self.output_names = ["i"], ["o"]
+        self.input_names, self.output_names, self.probes = ["i"], ["o"], (0, 1)
         for e in range(len(self.links)):
             ports |= {f"full{e}": Out(1), f"empty{e}": Out(1), f"level{e}": Out(0)}
         super().__init__(ports)
