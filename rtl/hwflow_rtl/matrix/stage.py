@@ -1,4 +1,4 @@
-"""The matrix stage: convolution, depthwise or grouped or not, and dense layers, at one word of activations a cycle.
+"""The matrix stage: convolution (also depthwise or grouped) and dense layers, at one word of activations a cycle.
 
     i ─▶ [WordJoin] ─▶ [RowPatch] ─▶ LineBuffer ─▶ MatrixArray ─▶ out_lanes x Requantizer or Thresholder ─▶ Queue ─▶ o
 """
@@ -41,16 +41,16 @@ class MatrixStage(wiring.Component):
         int[cout, kernel height, kernel width, cin / groups], each a `weight`, or -1 or +1.  A dense layer is a 1 x 1
         kernel on a 1 x 1 frame.
     rescaler
-        What makes outputs of the sums: `RequantizerConstants` or `ThresholderConstants`, of all output channels.
+        Constants that turn sums into outputs: `RequantizerConstants` or `ThresholderConstants`, of all output channels.
     pad_value
-        The activation that padding is made of.
+        The activation in the padding.
     technology, name
         `name` begins the names of the ROMs and is unique in the design.
 
     Ports: `i`, words of `lanes_in` channels in raster order; `o`, `out_lanes` channels in raster order; `busy`, high
-    while a word meets the multipliers (`MatrixShape.work` cycles a frame).
+    while the multipliers compute a word (`MatrixShape.work` cycles a frame).
 
-    Interval: `MatrixShape.cycles()`, exactly, frame after frame, when `i` is always there and `o` always taken.
+    Initiation interval: exactly `MatrixShape.cycles()` from frame to frame, if source and reader never stall the stage.
     """
 
     def __init__(self, *, shape: MatrixShape, weights: IntArray, rescaler: RescalerConstants, pad_value: int,
@@ -82,7 +82,7 @@ class MatrixStage(wiring.Component):
     @staticmethod
     def times(arrivals: Times, *, shape: MatrixShape, rescaler: RescalerConstants,
               technology: Technology) -> StageTimes:
-        """When words are taken and results given, for words that come as `arrivals` says."""
+        """The cycles in which words are taken and results given, if words arrive as `arrivals` says."""
         starts, taken = front_times(arrivals, shape)
         latency = MatrixStage.rescaler_latency(shape, rescaler, technology)
         depth = max(2, shape.queue_depth(technology, latency))
@@ -123,7 +123,7 @@ class MatrixStage(wiring.Component):
         shape = self.shape
         m.submodules.window = window = self.window
         m.submodules.array = array = self.array
-        # Lanes may come at different times: their banks work one after another, their constants may need less work.
+        # The lanes have different latencies: their banks are skewed, and constants may need fewer steps.
         times = [unit.latency - array.lead(q) for q, unit in enumerate(self.rescalers)]
         depth = shape.queue_depth(self.technology, max(times))
         word = data.ArrayLayout(shape.output, shape.out_lanes)
@@ -165,7 +165,7 @@ def lane_units(shape: MatrixShape, rescaler: RescalerConstants, technology: Tech
 
 
 def front_cost(shape: MatrixShape, technology: Technology) -> Resources:
-    """What makes words, the patch and the window.  RAM exact, LUT and FF estimated."""
+    """The cost of `WordJoin`, `RowPatch` and `LineBuffer`.  RAM exact, LUT and FF estimated."""
     element = shape.element.width
     total = LineBuffer.cost(shape=shape.played, width=shape.word_lanes * element, technology=technology,
                             interval=shape.block_interval, feed=shape.feed)
@@ -177,7 +177,7 @@ def front_cost(shape: MatrixShape, technology: Technology) -> Resources:
 
 
 def front_times(arrivals: Times, shape: MatrixShape) -> tuple[Times, Times]:
-    """When blocks start and beats are taken."""
+    """The cycles in which blocks start, and in which beats are taken."""
     beats = np.ones(1, dtype=np.int64)
     if shape.joins:
         beats = WordJoin.beats(lanes_in=shape.lanes_in, lanes=shape.lanes, chunk=shape.chunk)

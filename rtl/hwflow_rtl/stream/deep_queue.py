@@ -22,15 +22,15 @@ class DeepQueue(wiring.Component):
 
         i ─▶ RAM, a ring of depth - front words ─▶ shift register of `front` words ─▶ o
 
-    A word is read ahead as soon as the front has a place for it, which counts those that are on their way: the RAM
-    never stalls.  Ready at the input and valid at the output are registers.
+    The RAM is read ahead: a word is read as soon as the shift register has a place for it, words still on their way
+    included.  So the RAM never stalls.  Ready at the input and valid at the output are registers.
 
     Parameters
     ----------
     shape
         Of the payload of both streams.
     depth
-        Words that go in before the first has left: exactly so many, at least `least_depth`.
+        Exactly the number of words that can enter before the first leaves; at least `least_depth`.
     technology
         Makes the RAM.
 
@@ -50,7 +50,7 @@ class DeepQueue(wiring.Component):
 
     @staticmethod
     def front_of(technology: Technology) -> int:
-        """Words behind the RAM for one in every cycle: its latency, the front's, and until a place counts as free."""
+        """Words of the shift register for one word a cycle: latency of RAM and register, and one for a free place."""
         return next(words for words in range(2, 64) if words >= technology.timing.ram + Queue.latency_of(words) + 1)
 
     @staticmethod
@@ -59,7 +59,7 @@ class DeepQueue(wiring.Component):
 
     @staticmethod
     def latency_of(technology: Technology) -> int:
-        """Cycles from a word's way in to its way out: written, read, through the front."""
+        """Cycles from the entry of a word to its exit: write, read, shift register."""
         return 1 + technology.timing.ram + Queue.latency_of(DeepQueue.front_of(technology))
 
     @property
@@ -109,7 +109,7 @@ class DeepQueue(wiring.Component):
 
 
 def counted(m: Module, up: Value, down: Value, most: int, name: str) -> Signal:
-    """`up` that came less `down`, from 0 to `most`.  One adder counts in both directions."""
+    """A counter, from 0 to `most`: plus `up`, minus `down`.  One adder counts in both directions."""
     count, step = Signal(range(most + 1), name=name), Signal(signed(2), name=f"{name}_step")
     m.d.comb += step.eq(Cat(up ^ down, down & ~up))
     m.d.sync += count.eq(count + step)
@@ -117,7 +117,7 @@ def counted(m: Module, up: Value, down: Value, most: int, name: str) -> Signal:
 
 
 def pointer(m: Module, address: Signal, step: Value, places: int, name: str) -> None:
-    """`address` walks round the `places`, a place for each `step`; that it is at the last is known beforehand."""
+    """Moves `address` round the `places`, one for each `step`.  A register says that it is at the last."""
     here, last = Signal(range(places), name=f"{name}_here"), Signal(name=f"{name}_last")
     m.d.comb += address.eq(here)
     with m.If(step):

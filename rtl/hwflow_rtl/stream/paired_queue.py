@@ -1,4 +1,4 @@
-"""A queue in a memory with a single port, such as the SPRAM of an iCE40 UltraPlus: two words a row."""
+"""A queue in a memory with a single port, such as the SPRAM of an iCE40 UltraPlus, with two words in a row."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ class PairedQueue(wiring.Component):
 
         i ─▶ delay line ─▶ RAM, a ring of rows of two words ─▶ row ─▶ shift register of `FRONT` words ─▶ o
 
-    Reads have every other cycle, writes the cycles between.  A word that came in cycle t is written at t + 2, or, if t
-    is a cycle of reads, at t + 1 as the second of its row and at t + 3 as the first.  First and second words take
-    turns: those that meet in a cycle of writes are a first and the second right behind it, which is one row.  So none
-    ever waits, and in the first cycle of reads from t + 3 on a word may be read.  A read takes a row's words that are
-    there and have not been read.
+    Reads have every other cycle, writes the cycles between.  Let a word enter in cycle t.  If t is a write cycle, it is
+    written at t + 2.  If not, it is written at t + 1 as the second word of its row, or at t + 3 as the first.  First
+    and second words alternate.  So two words that share a write cycle are a first word and the second word that
+    directly follows it, in one row.  Hence writes never stall, and a word may be read in the first read cycle from t +
+    3 on.  A read takes the words of a row that are written and have not been read.
 
-    What the cycle's parity and a word's place in its row do to the latency is evened out at the output, which shows a
-    word `LATENCY` cycles after it came.
+    The parity of the cycle and the place in the row change the latency of the memory.  The output compensates this: it
+    shows each word `LATENCY` cycles after its entry.
 
     Parameters
     ----------
     shape
         Of the payload of both streams.
     depth
-        Words that go in before the first has left: exactly so many, at least `LEAST_DEPTH`.
+        Exactly the number of words that can enter before the first leaves; at least `LEAST_DEPTH`.
     technology
         Makes the RAM.
 
     Latency `LATENCY`; initiation interval 1.  `level` is the number of words inside.
     """
 
-    #: From way in to way out: a word is read 5 cycles after it came at the latest, and 3 later at the output; if it is
-    #: the second of two read at once, 4 later, but then it is read a cycle earlier.
+    #: From entry to exit: a word is read at most 5 cycles after its entry, and is at the output 3 cycles later; if it
+    #: is the second of two read at once, 4 later, but then it is read a cycle earlier.
     LATENCY = 8
-    #: Words behind the RAM for one in every cycle: those that came while one goes from its read to the output and
-    #: another's place becomes free.
+    #: Words of the shift register for one word a cycle: those that enter while one moves from its read to the output
+    #: and the place of another becomes free.
     FRONT = 9
     #: Words that are inside when one comes in every cycle, and more.
     LEAST_DEPTH = 16
@@ -121,7 +121,7 @@ class PairedQueue(wiring.Component):
         with m.If(pop & ~push):
             m.d.sync += space.eq(1)
         m.d.comb += self.level.eq(inside)
-        due = counted(m, came[-1], pop, self.depth, "due")  # came so long ago that they may be seen at the output
+        due = counted(m, came[-1], pop, self.depth, "due")  # entered so long ago that the output may show them
         with m.If(came[-1] & ~pop):
             m.d.sync += shown.eq(1)
         with m.If(pop & ~came[-1]):
@@ -144,7 +144,7 @@ class PairedQueue(wiring.Component):
         pointer(m, row, enable[1], -(-self.depth // 2), "write")
 
     def read(self, m: Module, ram: Any, front: Front, came: Value, pop: Value, writes: Signal, row: Signal) -> None:
-        """Rows from the RAM into the front.  `came`: a word that may be read from the next cycle on."""
+        """Rows from the RAM into the front.  `came`: a word may be read from the next cycle on."""
         m.submodules.credit = credit = CreditCounter(words=self.FRONT, take=2, give=2)
         beyond = Signal(Shape.cast(range(-1, self.depth)), init=-1)  # words that may be read, but for one
         some, several = Signal(name="some"), Signal(name="several")  # in cycles of reads: there is one; there are two

@@ -27,7 +27,7 @@ def flip_flops(count: int, alone: int, technology: Technology | None) -> Resourc
 
 
 def delay(m: Module, value, cycles: int, name: str, *, reset_less: bool = True):
-    """`value`, `cycles` clock cycles later.  Data needs no reset; what says that data is there does."""
+    """`value`, `cycles` clock cycles later.  Data needs no reset; a valid signal does."""
     for k in range(cycles):
         register = Signal.like(value, name=f"{name}_{k}", reset_less=reset_less)
         m.d.sync += register.eq(value)
@@ -36,10 +36,10 @@ def delay(m: Module, value, cycles: int, name: str, *, reset_less: bool = True):
 
 
 def prefetched(m: Module, take: Value, made: Value, words: Sequence[Signal]) -> Signal:
-    """What comes next, from a pipeline that cannot wait: there is always something, and `take` moves on.
+    """The next word of a pipeline that cannot stall.  There is always a word; `take` moves on to the next one.
 
-    `words` are registers, which hold what comes first from reset on.  For each `take` the pipeline gives one more,
-    `made`, len(words) - 1 cycles later; it enters at the first free place.
+    `words` are registers whose reset values are the first words.  For each `take` the pipeline makes one more word,
+    `made`, len(words) - 1 cycles later; it enters the first free place.
     """
     push = delay(m, take, len(words) - 1, "push", reset_less=False)
     used = Signal(len(words), init=-1)
