@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def facts(flow: Flow) -> dict[str, Any]:
     return {
         "stages": len(plan.stages), "interval": plan.interval, "latency": plan.latency,
         "multipliers": plan.multipliers, "multiplications": plan.multiplications,
-        "multiplier_use": plan.multiplier_use, "resources": asdict(plan.resources),
+        "multiplier_use": plan.multiplier_use, "resources": plan.resources.counts(),
         "queue_bytes": sum(link.buffer_bytes for link in plan.links),
         "line_buffer_bytes": line_buffer_bytes(hls.lower(flow.graph, plan, technology)),
         "stage_facts": [{"stage": stage.name, "interval": stage.schedule.interval, "work": stage.schedule.work,

@@ -11,7 +11,6 @@ from hwflow_sim.doctor import simulation_tools
 from hwflow_sim.tools import find_tools
 
 from ..flow import Flow
-from ..hls.buffers import ring_bytes
 from ..report import tables
 from ..report.accuracy import say_accuracy
 from ..report.axi_stream import port_facts, show_ports
@@ -40,12 +39,11 @@ def build(console: Console, request: BuildRequest) -> Result:
     with flow.locked():
         folder = flow.generate()
         axi_stream = flow.generate(axi_stream=True) if request.axi_stream else None
-    rings = ring_bytes(flow.graph, flow.plan, flow.board.technology())
     clock = core_clock(flow)
-    show_plan(console, flow.plan, flow.board, rings, clock)
+    show_plan(console, flow.plan, flow.board, clock)
     console.say(f"plan: {flow.board_folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
     facts = {"plan": str(flow.board_folder / "plan.yaml"), "rtl": str(folder), "warnings": flow.warned.facts(),
-             **plan_facts(flow.plan, flow.board, rings, clock=clock)}
+             **plan_facts(flow.plan, flow.board, clock=clock)}
     if axi_stream is not None:
         facts |= {"axi_stream": str(axi_stream), "ports": port_facts(flow.graph, flow.plan)}
         show_ports(console, facts["ports"])
@@ -126,7 +124,7 @@ def boards(console: Console) -> Result:
     console.say("SPRAM besides: " + ", ".join(f"{b.resources.spram} on {b.name}" for b in found if b.resources.spram))
     console.say("A board of your own: pass its YAML file as --board; see docs/add-a-board.md")
     return {"boards": [{"name": b.name, "title": b.title, "device": b.device, "clock_mhz": b.clock_mhz,
-                        "resources": asdict(b.resources)} for b in found]}
+                        "resources": b.resources.counts()} for b in found]}
 
 
 def doctor(console: Console) -> Result:

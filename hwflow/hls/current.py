@@ -32,9 +32,9 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
             f"with {', '.join(stages)}",
             ANEW,
         )
-    foldings = [stage.folding for stage in plan.stages]
+    foldings, places = [stage.folding for stage in plan.stages], {each.name: each.places for each in plan.stages}
     require_possible(plan.graph, plan.model, foldings, plan.device)
-    stale = difference(plan, make_plan(plan.graph, foldings, plan.device))
+    stale = difference(plan, make_plan(plan.graph, foldings, plan.device, places))
     if stale:
         raise HwflowError(f"the plan of '{plan.model}' must be what its foldings give: {stale}. Change a plan with "
                           "plan.with_folding(stage, rows=..., cols=..., lanes=..., style=...), which makes a new plan")
@@ -45,7 +45,7 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
     technology = technology or plan.device
     if graph is not plan.graph or technology is not plan.device:
         require_possible(graph, plan.model, foldings, technology)
-        other = difference(plan, make_plan(graph, foldings, technology))
+        other = difference(plan, make_plan(graph, foldings, technology, places))
         if other:
             raise HwflowError(
                 f"the plan of '{plan.model}' must be made of this integer model and for this device: {other}", ANEW

@@ -16,7 +16,7 @@ __all__ = ["lower"]
 
 def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
     """The core that computes `graph` with the foldings of `plan`; `technology` makes its multipliers and memories."""
-    stages = [(stage.name, stage.unit(planned.folding, technology))
+    stages = [(stage.name, stage.unit(planned.folding, technology.placing(f"stage{stage.name}", planned.places)))
               for stage, planned in zip(stages_of(graph), plan.stages, strict=True)]
     inputs = [stream_of(shape_of(graph.tensors[name].format), lanes)
               for name, lanes in zip(graph.inputs, plan.input_lanes, strict=True)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr, screen
@@ -13,7 +14,8 @@ from hwflow_rtl.vendor import Resources, Technology, Timing
 
 from ..layers.base import Folding, LayerGraph, Schedule
 from .links import LinkPlan, links_cost, links_of
-from .stages import stages_of
+from .memories import MemoryPlan, Places, memories_of_link, memories_of_stage, with_places
+from .stages import Stage, stages_of
 from .timeline import latencies, with_queues
 
 __all__ = ["Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "require_possible"]
@@ -35,6 +37,8 @@ class StagePlan:
     schedule: Schedule
     resources: Resources
     multiplications: int
+    #: The memories that are not where the family prefers them; `resources` has them in these places.
+    places: Places = field(default_factory=dict)
 
     __repr__ = fields_repr
 
@@ -64,7 +68,7 @@ class Plan:
     device: Technology = field(compare=False, repr=False)
 
     def __repr__(self) -> str:
-        need = ", ".join(f"{each.name} {getattr(self.resources, each.name)}" for each in fields(Resources))
+        need = ", ".join(f"{kind} {count}" for kind, count in self.resources.counts().items())
         rows = [(stage.name, stage.kind, f"{stage.folding.rows} x {stage.folding.cols}", str(stage.folding.lanes),
                  stage.folding.style.value if stage.schedule.multipliers else "", str(stage.schedule.interval))
                 for stage in self.stages]
@@ -78,7 +82,8 @@ class Plan:
 
     def with_folding(self, stage: str, *, rows: int | None = None, cols: int | None = None, lanes: int | None = None,
                      style: str | MultiplierStyle | None = None) -> Plan:
-        """A new plan with another folding of the stage with that name; None keeps the value of this plan.
+        """A new plan with another folding of the stage with that name; None keeps the value of this plan.  The
+        memories of the stage are where the family prefers them.
 
         HwflowError if there is no such stage, or if its layer has no such folding on the device; the message lists the
         possible ones.  It is not checked that the new plan fits a board.
@@ -93,7 +98,22 @@ class Plan:
             now.rows if rows is None else whole("rows", rows), now.cols if cols is None else whole("cols", cols),
             now.lanes if lanes is None else whole("lanes", lanes), now.style if style is None else style_of(style))
         require_possible(self.graph, self.model, foldings, self.device)
-        return make_plan(self.graph, foldings, self.device)
+        places = {each.name: each.places for each in self.stages if each.name != stage}
+        return make_plan(self.graph, foldings, self.device, places)
+
+    @property
+    def memories(self) -> tuple[MemoryPlan, ...]:
+        """Every memory of the stages and links, in their order."""
+        stages = [memory for stage in self.stages
+                  for memory in memories_of_stage(stage.name, stage.resources, stage.places, self.device)]
+        links = [memory for link in self.links for memory in memories_of_link(self.name_of(link), link, self.device)]
+        return (*stages, *links)
+
+    def name_of(self, link: LinkPlan) -> str:
+        """`<source> to <sink>`."""
+        source = self.stages[link.source.number].name if link.source.of_stage else f"input{link.source.number}"
+        sink = self.stages[link.sink.number].name if link.sink.of_stage else f"output{link.sink.number}"
+        return f"{source} to {sink}"
 
     @property
     def interval(self) -> int:
@@ -125,14 +145,19 @@ def interval_of(schedules: Sequence[Schedule], links: Sequence[LinkPlan]) -> int
     return max(*(schedule.interval for schedule in schedules), *(link.cycles for link in links))
 
 
-def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Technology) -> Plan:
-    """The plan with these foldings, one per stage; raises HwflowError where a folding is not one of the stage's."""
+def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Technology,
+              places: Mapping[str, Places] = MappingProxyType({})) -> Plan:
+    """The plan with these foldings, one per stage, and the memories of each stage in `places`, by its name.
+
+    HwflowError where a folding is not one of the stage's, or a memory cannot be where `places` has it.
+    """
     stages = stages_of(graph)
     planned = tuple(
         StagePlan(
             name=stage.name, layers=tuple(layer.name for layer in stage.layers), boundaries=stage.boundaries,
             kind=stage.kind, folding=folding, schedule=stage.schedule(folding),
-            resources=stage.cost(folding, technology), multiplications=stage.multiplications)
+            resources=placed_cost(stage, folding, technology, places.get(stage.name, {})),
+            multiplications=stage.multiplications, places=dict(places.get(stage.name, {})))
         for stage, folding in zip(stages, foldings, strict=True))
     links = links_of(graph, stages, [(stage.folding, stage.schedule) for stage in planned])
     interval = interval_of([stage.schedule for stage in planned], links)
@@ -140,6 +165,23 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
     resources = technology.placed(sum((stage.resources for stage in planned), links_cost(links, technology)))
     latency = latencies(stages, foldings, links, technology)
     return Plan(graph.name, technology.name, technology.timing, planned, links, latency, resources, graph, technology)
+
+
+def placed_cost(stage: Stage, folding: Folding, technology: Technology, places: Places) -> Resources:
+    """The cost of a stage with its memories in `places`.  HwflowError where that cannot be."""
+    cost = stage.cost(folding, technology)
+    memories = {memory.name: memory for memory in cost.memories}
+    for name, place in places.items():
+        if name not in memories:
+            known = f"its memories are {', '.join(memories)}" if memories else "it has no memories"
+            raise HwflowError(f"stage '{stage.name}' has no memory '{name}'; with its folding {known}")
+        possible = technology.places(memories[name])
+        if place not in possible:
+            allowed = " or ".join(each.value for each in possible)
+            raise HwflowError(
+                f"memory '{name}' of stage '{stage.name}' must be in {allowed}, not in {place.value}: it has "
+                f"{memories[name].depth} words of {memories[name].width} bits")
+    return with_places(cost, places, technology)
 
 
 def whole(what: str, size: object) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import jsonschema
@@ -17,12 +16,14 @@ from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml, short
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor.memory import Place
 
 from ..layers.base import Folding, LayerGraph
+from .memories import MemoryPlan
 from .plan import Plan, make_plan, no_such_stage
 from .stages import stage_names, stages_of
 
-__all__ = ["plan_from_yaml", "plan_to_yaml"]
+__all__ = ["memory_facts", "plan_from_yaml", "plan_to_yaml"]
 
 
 def plan_to_yaml(plan: Plan) -> str:
@@ -32,6 +33,7 @@ def plan_to_yaml(plan: Plan) -> str:
         "rows": stage.folding.rows, "cols": stage.folding.cols, "lanes": stage.folding.lanes,
         **({"style": stage.folding.style.value} if stage.schedule.multipliers else {}),
         "cycles": stage.schedule.interval, "multipliers": stage.schedule.multipliers,
+        **({"places": {name: place.value for name, place in stage.places.items()}} if stage.places else {}),
         "resources": resources_dict(stage.resources),
     } for stage in plan.stages]
     names = {Endpoint.stage(k): stage.name for k, stage in enumerate(plan.stages)}
@@ -47,18 +49,29 @@ def plan_to_yaml(plan: Plan) -> str:
            if any(link.spram for link in plan.links) else "") +
         "# style: what multiplies: blocks, macs (blocks that add up two products, for even cols), pairs (two narrow\n"
         "# products in a block) or logic.\n"
-        "# Edit rows, cols, lanes and style and pass the file back with --plan; hwflow computes everything else.\n")
+        "# memories: what each holds and where it is.  places, of a stage, has those that are not where they would\n"
+        "# be by themselves: {requantizer0: tables} or {ring: blocks}, with the name that follows the / below.\n"
+        "# Edit rows, cols, lanes, style and places and pass the file back with --plan; all else is computed anew.\n")
     body = {"model": plan.model, "technology": plan.technology, "interval": plan.interval,
             "latency": list(plan.latency), "resources": resources_dict(plan.resources), "stages": stages,
-            "links": links}
+            "links": links, "memories": [memory_facts(memory) for memory in plan.memories]}
     return header + str(yaml.safe_dump(body, sort_keys=False))
 
 
+def memory_facts(memory: MemoryPlan) -> dict[str, object]:
+    """A memory for YAML and JSON: width in bits, depth in words."""
+    each = memory.memory
+    return {"memory": memory.name, "holds": each.holds.value, "kind": each.kind.value, "width": each.width,
+            "depth": each.depth, "ports": each.ports, "bits": each.bits, "place": memory.place.value,
+            "blocks": memory.resources.ram, "wasted_bits": memory.wasted_bits}
+
+
 def resources_dict(resources: Resources) -> dict[str, int]:
-    return {name: count for name, count in asdict(resources).items() if count or name != "spram"}
+    return {name: count for name, count in resources.counts().items() if count or name != "spram"}
 
 
 COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
+PLACES: Mapping[str, Any] = {"type": "object", "additionalProperties": {"enum": [place.value for place in Place]}}
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "required": ["stages"],
@@ -67,10 +80,11 @@ SCHEMA: Mapping[str, Any] = {
         "required": ["stage", "rows", "cols", "lanes"],
         "properties": {"stage": {"type": "string"}, "rows": COUNT, "cols": COUNT, "lanes": COUNT,
                        "style": {"enum": [style.value for style in MultiplierStyle]}, "layers": {}, "kind": {},
-                       "cycles": {}, "multipliers": {}, "resources": {},
+                       "cycles": {}, "multipliers": {}, "resources": {}, "places": PLACES,
                        "layer": {}},  # of plans of older versions
         "additionalProperties": False,
-    }}, "model": {}, "technology": {}, "interval": {}, "latency": {}, "resources": {}, "links": {}},
+    }}, "model": {}, "technology": {}, "interval": {}, "latency": {}, "resources": {}, "links": {},
+       "memories": {}},
     "additionalProperties": False,
 }
 
@@ -96,7 +110,12 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
         problem = stage.folding_problem(folding, technology)
         if problem:
             raise HwflowError(f"plan {source}, stage '{stage.name}': {problem}")
-    return make_plan(graph, foldings, technology)
+    places = {name: {memory: Place(place) for memory, place in row.get("places", {}).items()}
+              for name, row in given.items()}
+    try:
+        return make_plan(graph, foldings, technology, places)
+    except HwflowError as error:
+        raise error.at(f"plan {source}") from None
 
 
 def folding_of(row: Mapping[str, Any]) -> Folding:

@@ -10,17 +10,19 @@ allowed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor.memory import Place
 
 from ..layers.base import Folding, LayerGraph
 from .choices import Choice, Choices
-from .links import link_cost, links_cost, links_of
+from .links import LinkPlan, link_cost, links_cost, links_of
+from .memories import Places, can_leave_blocks, moved, relieved, with_places
 from .plan import Plan, interval_of, make_plan
 from .stages import Stage, stages_of
 from .styles import Option, cheapest_options
@@ -59,12 +61,12 @@ class Budget:
         `weights` has a factor for each kind; None means 1 for all.
         """
         return float(sum(
-            (1.0 if weights is None else weights[f.name]) * getattr(resources, f.name) / max(self.limit(f.name), 1)
-            for f in fields(Resources)))
+            (1.0 if weights is None else weights[kind]) * getattr(resources, kind) / max(self.limit(kind), 1)
+            for kind in Resources.KINDS))
 
     def exceeded(self, resources: Resources) -> list[str]:
-        """The kinds of resources of which `resources` needs more than the budget has."""
-        return [f.name for f in fields(Resources) if getattr(resources, f.name) > self.limit(f.name)]
+        """The kinds of which `resources` takes more than there is."""
+        return [kind for kind in Resources.KINDS if getattr(resources, kind) > self.limit(kind)]
 
     def fits(self, resources: Resources) -> bool:
         return not self.exceeded(resources)
@@ -84,9 +86,15 @@ class Solver:
         self.choices = [Choices(stage) for stage in self.stages]
         self.offered = [offered(stage.styles(technology), logic=logic) for stage in self.stages]
         self.cost = cache(self._cost)
+        self.movable = cache(self._movable)
 
     def _cost(self, position: int, folding: Folding) -> Resources:
         return self.stages[position].cost(folding, self.technology)
+
+    def _movable(self, position: int, folding: Folding) -> list[Resources]:
+        """What a stage takes more, or less, with each memory that can leave the RAM blocks in tables."""
+        return [moved(memory, Place.TABLES, self.technology) for memory in self.cost(position, folding).memories
+                if can_leave_blocks(memory, self.technology)]
 
     def fastest(self) -> list[Choice]:
         """The choices for the shortest interval that fits.  AnswerIsNo if no interval fits."""
@@ -141,11 +149,19 @@ class Solver:
 
     def cheapest(self, position: int, choices: Sequence[Choice], coming: Sequence[int | None],
                  weights: Mapping[str, float] | None) -> Choice:
-        """The cheapest choice, each with its style of fewest blocks; `styled` later chooses all styles together."""
+        """Each is priced with the style that takes the fewest blocks, and with its memories where they are cheaper.
+
+        Which style a stage gets, and which memories leave the blocks, is decided for all stages together.
+        """
         stage = self.stages[position]
-        return min(choices, key=lambda choice: self.budget.price(
-            self.cost(position, replace(choice.folding, style=self.styles(position, choice)[-1]))
-            + self.joined(stage, choice, coming), weights))
+
+        def price(choice: Choice) -> float:
+            folding = replace(choice.folding, style=self.styles(position, choice)[-1])
+            cost = self.cost(position, folding) + self.joined(stage, choice, coming)
+            saved = sum(min(0.0, self.budget.price(each, weights)) for each in self.movable(position, folding))
+            return self.budget.price(cost, weights) + saved
+
+        return min(choices, key=price)
 
     def styles(self, position: int, choice: Choice) -> list[MultiplierStyle]:
         """The styles that a stage may use, in this order: blocks, pairs, logic."""
@@ -173,15 +189,30 @@ class Solver:
                    Resources())
 
     def total(self, picked: Sequence[Choice]) -> Resources:
-        """The resources of all stages and links.  Queues are computed only if the rest fits."""
+        """The resources of all stages and of the links between them; queues only where the rest fits."""
+        return self.settled(picked)[0]
+
+    def places(self, picked: Sequence[Choice]) -> dict[str, Places]:
+        """By stage, the memories that are not where the family prefers them."""
+        return {stage.name: places for stage, places in zip(self.stages, self.settled(picked)[1], strict=True)}
+
+    def settled(self, picked: Sequence[Choice]) -> tuple[Resources, list[dict[str, Place]]]:
+        """As `total`, and by stage the memories that leave the RAM blocks because these are short."""
         links = links_of(self.graph, self.stages, [(choice.folding, choice.schedule) for choice in picked])
-        stages = sum((self.cost(k, choice.folding) for k, choice in enumerate(picked)), Resources())
-        without = self.technology.placed(stages + links_cost(links, self.technology))
-        if not self.budget.fits(without):
-            return without
+        found = self.relieved(picked, links)
+        if not self.budget.fits(found[0]):
+            return found
         queues = with_queues(self.stages, [choice.folding for choice in picked], links, self.technology,
                              interval_of([choice.schedule for choice in picked], links))
-        return self.technology.placed(stages + links_cost(queues, self.technology))
+        return self.relieved(picked, queues)
+
+    def relieved(self, picked: Sequence[Choice], links: Sequence[LinkPlan]) -> tuple[Resources, list[dict[str, Place]]]:
+        costs = [self.cost(k, choice.folding) for k, choice in enumerate(picked)]
+        joined = links_cost(links, self.technology)
+        preferred = self.technology.placed(sum(costs, joined))
+        places = relieved(costs, preferred.ram - self.budget.limit("ram"), self.technology, self.budget.price)
+        placed = (with_places(cost, each, self.technology) for cost, each in zip(costs, places, strict=True))
+        return self.technology.placed(sum(placed, joined)), places
 
     def does_not_fit(self, picked: Sequence[Choice], *, even: str = "") -> str:
         """The message: which resources are exceeded, by how much, which stages need most of them, and the remedy."""
@@ -237,4 +268,4 @@ def solved(solver: Solver, interval: int | None) -> Plan:
         if fitting is None:
             raise AnswerIsNo(solver.does_not_fit(solver.styled(at_this_pace)))
         picked = fitting
-    return make_plan(solver.graph, [choice.folding for choice in picked], solver.technology)
+    return make_plan(solver.graph, [choice.folding for choice in picked], solver.technology, solver.places(picked))

@@ -61,7 +61,7 @@ class Pace:
         parts[LINKS] = _links(graph, placed, self.technology)
         total = self.technology.placed(sum(parts.values(), Resources()))
         prices = {name: self.budget.price(resources) for name, resources in parts.items()}
-        return Design(total, self.budget.price(total), prices)
+        return Design(Resources.of_counts(total.counts()), self.budget.price(total), prices)
 
     def plan(self, graph: LayerGraph) -> Plan | None:
         """The design of `graph` as a plan to build; None where it cannot be built yet."""

@@ -57,10 +57,11 @@ class ModelEvaluator:
 
     def _design(self, bits: Bits, *, tuned: bool) -> Design:
         def make() -> Mapping[str, Any]:
-            return asdict(self.pace.design(self.quantized(bits, tuned=tuned).graph))
+            design = self.pace.design(self.quantized(bits, tuned=tuned).graph)
+            return asdict(design) | {"resources": design.resources.counts()}
 
         def read(facts: Mapping[str, Any]) -> Design:
-            return Design(Resources(**facts["resources"]), float(facts["price"]), dict(facts["parts"]))
+            return Design(Resources.of_counts(facts["resources"]), float(facts["price"]), dict(facts["parts"]))
 
         return self._stored(f"{'tuned' if tuned else 'cost'} {_text(bits)}", make, read)
 

@@ -87,11 +87,15 @@ def frontier_facts(outcome: Outcome) -> dict[str, Any]:
         "knobs": [{"kind": knob.kind.value, "name": knob.name, "widths": list(knob.widths)} for knob in outcome.knobs],
         "without_hardware": list(outcome.pace.without), "fits": outcome.pace.fits,
         "evaluations": outcome.evaluations, "notes": list(outcome.notes),
-        "widest": asdict(outcome.widest),
-        "winner": None if outcome.winner is None else asdict(outcome.winner),
-        "frontier": [asdict(point) for point in outcome.frontier],
-        "points": [asdict(point) for point in outcome.points],
+        "widest": point_facts(outcome.widest),
+        "winner": None if outcome.winner is None else point_facts(outcome.winner),
+        "frontier": [point_facts(point) for point in outcome.frontier],
+        "points": [point_facts(point) for point in outcome.points],
     }  # fmt: skip
+
+
+def point_facts(point: Point) -> dict[str, Any]:
+    return asdict(point) | {"resources": point.resources.counts()}
 
 
 def frontier_svg(outcome: Outcome, title: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,11 @@ from hwflow_rtl.vendor import Resources
 
 from ..hls.links import LinkPlan
 from ..hls.plan import Plan, StagePlan
+from ..hls.plan_file import memory_facts
 from ..synth import Board
 from .clock import CoreClock
 from .console import Console
+from .memories import ring_bytes, show_memories
 from .numbers import number, percent
 
 if TYPE_CHECKING:
@@ -23,9 +25,6 @@ __all__ = ["plan_facts", "show_plan", "show_simulation", "simulation_facts"]
 
 #: Blocks are scarce where more than this share is taken, tables plenty where less than this one is.
 SCARCE, PLENTY = 0.8, 0.4
-
-#: By stage, bytes of the ring of its window; None where it has none.
-Rings = Sequence[int | None]
 
 
 def folding_text(stage: StagePlan) -> str:
@@ -68,9 +67,9 @@ def ends(plan: Plan, link: LinkPlan) -> tuple[str, str]:
     return source, sink
 
 
-def show_plan(console: Console, plan: Plan, board: Board, rings: Rings, clock: CoreClock) -> None:
+def show_plan(console: Console, plan: Plan, board: Board, clock: CoreClock) -> None:
     """The stages with their foldings, cycles and resources; the queues between them; the whole against the board."""
-    rows = []
+    rings, rows = ring_bytes(plan), []
     for stage, ring in zip(plan.stages, rings, strict=True):
         r = stage.resources
         rows.append((stage.name, stage.kind, folding_text(stage), number(stage.schedule.interval),
@@ -80,6 +79,7 @@ def show_plan(console: Console, plan: Plan, board: Board, rings: Rings, clock: C
     console.table(f"plan for {board.name}", ("stage", "layer", "rows x cols", "cycles", "busy", "useful", "padding",
                                              "ring", "LUT", "FF", "DSP", "RAM"), rows, second=8)
     show_queues(console, plan, board)
+    show_memories(console, plan)
     for name, need, have in resource_rows(plan, board):
         console.say(f"  {name}: {number(need)} of {number(have)} ({percent(need / have if have else 0.0)})")
     console.say(f"  interval {number(plan.interval)} cycles: {clock.rate(plan.interval)}")
@@ -131,7 +131,7 @@ def queue_bytes(plan: Plan) -> int:
 
 def counts(resources: Resources, board: Board) -> dict[str, int]:
     """By kind; SPRAM only where the board has some."""
-    return {name: count for name, count in asdict(resources).items() if board.resources.spram or name != "spram"}
+    return {name: count for name, count in resources.counts().items() if board.resources.spram or name != "spram"}
 
 
 def resource_rows(plan: Plan, board: Board) -> list[tuple[str, int, int]]:
@@ -139,12 +139,12 @@ def resource_rows(plan: Plan, board: Board) -> list[tuple[str, int, int]]:
     return [(name.upper(), need, have[name]) for name, need in counts(plan.resources, board).items()]
 
 
-def plan_facts(plan: Plan, board: Board, rings: Rings | None = None, *, clock: CoreClock) -> dict[str, Any]:
-    """The same as plain data; without `rings` nothing is said of them."""
-    slowest, technology = bottleneck(plan), board.technology()
-    facts: dict[str, Any] = {
+def plan_facts(plan: Plan, board: Board, *, clock: CoreClock) -> dict[str, Any]:
+    """The same as plain data."""
+    slowest, technology, rings = bottleneck(plan), board.technology(), ring_bytes(plan)
+    return {
         "board": board.name, "clock": asdict(clock), "interval": plan.interval, "multipliers": plan.multipliers,
-        "multiplier_use": plan.multiplier_use, "resources": asdict(plan.resources),
+        "multiplier_use": plan.multiplier_use, "resources": plan.resources.counts(),
         "bottleneck": {"stage": slowest.name, "busy": busy(slowest, plan),
                        "multiplier_use": slowest.multiplier_use(plan.interval)},
         "latency": [{"output": name, "cycles": cycles, "microseconds": cycles / clock.mhz}
@@ -155,19 +155,16 @@ def plan_facts(plan: Plan, board: Board, rings: Rings | None = None, *, clock: C
                     "work": s.schedule.work, "interval": s.schedule.interval, "busy": busy(s, plan),
                     "multiplications": s.multiplications, "multipliers": s.schedule.multipliers,
                     "multiplier_use": s.multiplier_use(plan.interval), "padding_loss": padding_loss(s),
-                    "resources": asdict(s.resources)}
-                   for s in plan.stages],
+                    "resources": s.resources.counts(), "ring_bytes": ring}
+                   for s, ring in zip(plan.stages, rings, strict=True)],
+        "ring_bytes": sum(filter(None, rings)),
+        "memories": [memory_facts(memory) for memory in plan.memories],
         "links": [{"from": ends(plan, link)[0], "to": ends(plan, link)[1], "port": link.port, "tensor": link.tensor,
                    "lanes_out": link.lanes_out, "lanes_in": link.lanes_in, "bits": link.bits, "queue": link.beats,
                    "queue_bytes": link.buffer_bytes,
                    **({"memory": link.memory(technology).value if link.beats else None} if board.resources.spram
                       else {})}
                   for link in plan.links]}
-    if rings is not None:
-        facts["ring_bytes"] = sum(filter(None, rings))
-        for stage, ring in zip(facts["stages"], rings, strict=True):
-            stage["ring_bytes"] = ring
-    return facts
 
 
 def show_simulation(console: Console, plan: Plan, runs: Mapping[str, RunResult], clock: CoreClock) -> None:

@@ -66,7 +66,7 @@ def show_synthesis(console: Console, plan: Plan, board: Board, report: Synthesis
         "part", *(text for name in usages for text in (f"{name.upper()} planned", "used"))), [
             (title, *(text for name in usages for text in (number(getattr(need, name)), number(getattr(used, name)))))
             for title, need, used in parts])
-    planned = asdict(plan.resources + parts[-1][1])
+    planned = (plan.resources + parts[-1][1]).counts()
     rows = [(name.upper(), number(planned[name]), number(usage.used), number(usage.available),
              percent(usage.used / usage.available if usage.available else 0.0)) for name, usage in usages.items()]
     console.table(f"routed for {board.name}", ("resource", "plan", "used", "available", "share"), rows)

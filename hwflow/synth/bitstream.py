@@ -9,7 +9,6 @@ import json
 import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -197,11 +196,11 @@ def parts_of(job: Job) -> dict[str, Resources]:
     netlist, folder = job.folder / "netlist" / "netlist.json", job.folder / "parts"
 
     def make(place: Path) -> None:
-        found = {part: asdict(used) for part, used in read_parts(netlist, job.board.family).items()}
+        found = {part: used.counts() for part, used in read_parts(netlist, job.board.family).items()}
         (place / "parts.json").write_text(json.dumps(found, indent=1))
 
     cached_step(folder, digest(netlist), make)
-    return {part: Resources(**used) for part, used in json.loads((folder / "parts.json").read_text()).items()}
+    return {part: Resources.of_counts(used) for part, used in json.loads((folder / "parts.json").read_text()).items()}
 
 
 def remedies(job: Job) -> str:

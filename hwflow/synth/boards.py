@@ -240,7 +240,7 @@ def assemble(path: Path, content: dict[str, Any]) -> Board:
         reset_active_low=reset is not None and reset["active"] == "low",
         rx=pin(uart["rx"], uart), tx=pin(uart["tx"], uart), baud=uart["baud"],
         leds=tuple(pin(name, leds) for name in leds["pins"]), leds_active_low=leds["active"] == "low",
-        resources=Resources(**{name: int(count) for name, count in content["resources"].items()}),  # 4.0 is 4
+        resources=Resources.of_counts({name: int(count) for name, count in content["resources"].items()}),  # 4.0 is 4
         programmer=Programmer(programmer["tool"], tuple(programmer.get("arguments", ())),
                               tuple(programmer.get("memory", ("sram", "flash")))) if programmer else None,
         source=content["source"], path=path,

@@ -97,6 +97,7 @@ class SynthesisReport:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         plain = asdict(self) | {"meets_clock": self.meets_clock, "bitstream": str(self.bitstream)}
+        plain["parts"] = {part: used.counts() for part, used in self.parts.items()}
         plain["logs"] = {step: str(path) for step, path in self.logs.items()}
         plain["clocks"] = [
             {"net": clock.net, "routed_mhz": clock.routed_mhz, "is_core": clock.is_core,

@@ -72,8 +72,9 @@ class LookupStage(wiring.Component):
     @staticmethod
     def cost(*, shape_in: Shape, shape_out: Shape, lanes: int, technology: Technology) -> Resources:
         """RAM exact, LUT and FF estimated."""
-        rom = technology.rom_cost(width=Shape.cast(shape_out).width, depth=1 << Shape.cast(shape_in).width)
-        roms = sum((rom for _ in range(lanes)), Resources())
+        rom = technology.rom_cost(width=Shape.cast(shape_out).width, depth=1 << Shape.cast(shape_in).width,
+                                  name="table")
+        roms = rom.copies(lanes)
         queue = Queue.cost(width=Shape.cast(shape_out).width * lanes, depth=queue_depth(technology))
         credit = CreditCounter.cost(words=queue_depth(technology))
         return roms + queue + credit + fitted("LookupStage") + Resources(ff=technology.timing.rom)
@@ -104,7 +105,7 @@ class LookupStage(wiring.Component):
         contents, words = self.contents(), []
         for lane in range(self.lanes):
             m.submodules[f"rom{lane}"] = rom = self.technology.rom(
-                width=self.shape_out.width, contents=contents, name=f"{self.name}_{lane}")
+                width=self.shape_out.width, contents=contents, name=f"{self.name}_table{lane}")
             m.d.comb += rom.addr.eq(Value.cast(self.i.payload[lane]))
             words.append(rom.data)
         m.d.comb += Value.cast(queue.i.payload).eq(Cat(*words))

@@ -12,12 +12,12 @@ from hwflow_rtl.stream.endpoint import Endpoint
 
 from hwflow import hls
 from hwflow.flow import budget_of
-from hwflow.hls.buffers import ring_bytes
 from hwflow.hls.plan import Plan, StagePlan
 from hwflow.host.identity import DesignFacts
 from hwflow.quantize import Quantized, quantize
 from hwflow.report.clock import CoreClock, clock_of
 from hwflow.report.console import Console
+from hwflow.report.memories import ring_bytes
 from hwflow.report.plan import bottleneck, busy, folding_text, padding_loss, plan_facts, show_queues, show_remedy
 from hwflow.report.synthesis import line_rate
 from hwflow.synth import load_board
@@ -52,9 +52,9 @@ def test_padding_is_a_loss(plan: Plan) -> None:
 
 
 def test_facts(quantized: Quantized, plan: Plan) -> None:
-    rings = ring_bytes(quantized.graph, plan, BOARD.technology())
+    rings = ring_bytes(plan)
     clock = CoreClock(125.0, "of a test", routed=True, board_mhz=25.0)
-    facts = plan_facts(plan, BOARD, rings, clock=clock)
+    facts = plan_facts(plan, BOARD, clock=clock)
     assert facts["clock"] == {"mhz": 125.0, "what": "of a test", "routed": True, "board_mhz": 25.0}
     assert facts["bottleneck"]["stage"] == bottleneck(plan).name
     assert max(stage.schedule.interval for stage in plan.stages) == bottleneck(plan).schedule.interval

@@ -58,7 +58,7 @@ def test_a_beat_every_cycle(rom):
 def test_each_lane_has_its_rom():
     unit = make(signed(4), signed(8), 3, np.arange(16))
     simulate(unit, sends={"i": np.zeros((1, 3))}, receives={"o": 1})
-    assert sorted(unit.technology.roms) == ["table_0", "table_1", "table_2"]
+    assert sorted(unit.technology.roms) == ["table_table0", "table_table1", "table_table2"]
 
 
 def test_cost_counts_a_rom_for_each_lane():

@@ -170,7 +170,7 @@ class Replay(wiring.Component):
         """RAM exact."""
         address = ceil_log2(2 * words)
         counters = (words - 1).bit_length() + (repeats - 1).bit_length() + 2
-        memory = technology.ram_cost(width=width, depth=1 << address)
+        memory = technology.ram_cost(width=width, depth=1 << address, name="replay")
         queue = Queue.cost(width=width, depth=Replay.depth(technology))
         credit = CreditCounter.cost(words=Replay.depth(technology))
         return (memory + queue + credit + fitted("Replay", counter_bits=counters, address_bits=address)
@@ -179,7 +179,8 @@ class Replay(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         depth, places = self.depth(self.technology), 1 << ceil_log2(2 * self.words)
-        m.submodules.ring = ring = self.technology.ram(width=Shape.cast(self.shape).width, depth=places)
+        m.submodules.ring = ring = self.technology.ram(
+            width=Shape.cast(self.shape).width, depth=places, name="replay")
         m.submodules.queue = queue = Queue(shape=self.shape, depth=depth)
         m.submodules.credit = credit = CreditCounter(words=depth, take=1)
         loops = Nest(m, [self.words, self.repeats], name="replay")

@@ -89,7 +89,7 @@ class MatrixArray(wiring.Component):
         """Multipliers and RAM exact; LUT and FF estimated: adders, accumulators, drain chain, hops."""
         bank = shape.bank_rows(technology)
         banks = shape.rows // bank
-        blocks = times(banks, shape.bank_cost(bank, technology))
+        blocks = shape.bank_cost(bank, technology).copies(banks)
         width, product = shape.accumulator.width, shape.products.shape.width
         if shape.products.accumulates:
             product = width

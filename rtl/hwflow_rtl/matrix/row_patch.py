@@ -107,7 +107,7 @@ class RowPatch(wiring.Component):
             tables = lut_ram_cost(bits, places, LUTS_OF_16X4).lut
             return total + Resources(lut=tables, ff=bits)
         latency = technology.timing.ram
-        return (total + technology.ram_cost(width=bits, depth=places - latency)
+        return (total + technology.ram_cost(width=bits, depth=places - latency, name="line")
                 + Resources(lut=latency * bits, ff=(latency + 1) * bits))
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -206,7 +206,7 @@ class RowPatch(wiring.Component):
             m.d.sync += [here.eq(ahead), ahead.eq(Mux(wraps, 0, ahead + 1)), wraps.eq(ahead == depth - 2)]
         word = Cat(newest, words[0])[:width]
         if latency:
-            m.submodules.line = line = self.technology.ram(width=width, depth=depth)
+            m.submodules.line = line = self.technology.ram(width=width, depth=depth, name="line")
             m.d.comb += [line.write_en.eq(shift), line.write_addr.eq(here), line.write_data.eq(word),
                          line.read_addr.eq(ahead)]
             return prefetched(m, shift, line.read_data, words)

@@ -18,6 +18,7 @@ from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
 
 from ..vendor.base import Resources, Technology
+from ..vendor.memory import Holds
 
 __all__ = ["ROMS", "RomSource", "RomWeights", "StageWeights", "WeightSource", "packed"]
 
@@ -74,7 +75,7 @@ class RomSource(WeightSource):
         return technology.timing.rom
 
     def cost(self, *, width: int, depth: int, technology: Technology) -> Resources:
-        return technology.rom_cost(width=width, depth=depth)
+        return technology.rom_cost(width=width, depth=depth, name="weights", holds=Holds.WEIGHTS)
 
     def weights(self, *, width: int, contents: Contents, technology: Technology, name: str) -> RomWeights:
         return RomWeights(width, contents, technology, name)

@@ -21,6 +21,7 @@ from ..stream.pipeline import Nest, adder_luts, delay, flip_flops
 from ..stream.times import Times
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from ..vendor.memory import Holds
 from ..window.shape import WindowShape
 
 __all__ = ["Combine", "Fold", "FoldShape", "Folds", "add", "larger"]
@@ -107,14 +108,17 @@ class Fold(wiring.Component):
         The loop, and what is done with an element.
     technology
         Makes the memory of a long period.
+    number
+        Of this fold among those of a stage, in the name of its memory.
 
     A word may come in every cycle; the last of `count` leaves combined with the others, `latency` cycles later.
     """
 
     def __init__(self, *, shape: Shape, element: Shape, lanes: int, period: int, count: int, combine: Combine,
-                 technology: Technology):
+                 technology: Technology, number: int = 0):
         self.shape = Shape.cast(shape)
         self.lanes = lanes
+        self.number = number
         self.period = period if count > 1 else 1
         self.count = count
         self.combine = combine
@@ -145,7 +149,7 @@ class Fold(wiring.Component):
 
     @staticmethod
     def cost(*, width: int, came: int, period: int, count: int, lanes: int, sums: bool,
-             technology: Technology) -> Resources:
+             technology: Technology, number: int = 0) -> Resources:
         """For words of `width` bits in `lanes`, made of words of `came` bits.  RAM exact, LUT and FF estimated."""
         counters = Nest.bits((period if count > 1 else 1, count))
         control = fitted("Fold", counter_bits=counters) + Resources(
@@ -157,7 +161,8 @@ class Fold(wiring.Component):
         late = width + wait * (came + 3) + (wait + 1) * address + 1
         if sums:  # what does not count is 0 before it comes to the adder
             control = Resources(lut=control.lut - width, ff=control.ff)
-        return (control + technology.ram_cost(width=width, depth=period)
+        return (control + technology.ram_cost(
+                width=width, depth=period, name=f"partial{number}", holds=Holds.PARTIAL)
                 + fitted("Fold in memory", address_bits=address) + flip_flops(late, late, technology))
 
     def elaborate(self, platform):
@@ -200,7 +205,8 @@ class Fold(wiring.Component):
 
         A register takes what is read; in place of what does not count, what changes nothing.
         """
-        m.submodules.partial = ram = self.technology.ram(width=self.width, depth=self.period)
+        m.submodules.partial = ram = self.technology.ram(
+            width=self.width, depth=self.period, name=f"partial{self.number}")
         place = Signal(range(self.period))
         with m.If(self.i_valid):
             m.d.sync += place.eq(Mux(turn, 0, place + 1))
@@ -232,9 +238,9 @@ class Folds(wiring.Component):
                  technology: Technology):
         self.shape = shape
         self.folds = []
-        for period, count in shape.loops:
+        for number, (period, count) in enumerate(shape.loops):
             self.folds.append(Fold(shape=partial, element=element, lanes=lanes, period=period, count=count,
-                                   combine=combine, technology=technology))
+                                   combine=combine, technology=technology, number=number))
             element = partial
         super().__init__({
             "take": In(1), "word": In(self.folds[0].i_word.shape()),
@@ -258,7 +264,7 @@ class Folds(wiring.Component):
         sums = width > came  # other partial results are as wide as what they are made of
         for n, (period, count) in enumerate(shape.loops):
             total += Fold.cost(width=width, came=width if n else came, period=period, count=count, lanes=lanes,
-                               sums=sums, technology=technology)
+                               sums=sums, technology=technology, number=n)
         return total
 
     def elaborate(self, platform):

@@ -214,7 +214,7 @@ class FoldAveragePoolStage(wiring.Component):
             FoldShape(window), lanes, out_lanes, lanes * self.accumulator.width, technology)
         self.rescalers = [
             part.unit(accumulator=self.accumulator, output=self.output, interval=self.schedule.step,
-                      technology=technology, name=f"{name}_{k}")
+                      technology=technology, name=f"{name}_requantizer{k}")
             for k, part in enumerate(parts_of(rescaler, window, lanes, out_lanes))]
         self.results = self.schedule.results(max(unit.latency for unit in self.rescalers))
         super().__init__({
@@ -261,9 +261,9 @@ class FoldAveragePoolStage(wiring.Component):
         if not schedule.steady:
             resources += Queue.cost(width=schedule.width, depth=schedule.waiting, technology=technology)
             resources += fitted("FoldAveragePoolStage waiting", level_bits=schedule.waiting.bit_length())
-        for part in parts_of(rescaler, window, lanes, out_lanes):
+        for k, part in enumerate(parts_of(rescaler, window, lanes, out_lanes)):
             resources += part.cost(accumulator=Shape.cast(accumulator), output=Shape.cast(output),
-                                   interval=schedule.step, technology=technology)
+                                   interval=schedule.step, technology=technology).within(f"requantizer{k}")
         return resources + results.cost(out_lanes * Shape.cast(output).width)
 
     def model(self, frames: IntArray) -> IntArray:

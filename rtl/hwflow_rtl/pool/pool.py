@@ -158,7 +158,7 @@ class AveragePoolStage(wiring.Component):
                                  interval=schedule.parts)
         self.rescalers = [
             part.unit(accumulator=self.accumulator, output=self.output, interval=schedule.step, technology=technology,
-                      name=f"{name}_{k}")
+                      name=f"{name}_requantizer{k}")
             for k, part in enumerate(parts_of(rescaler, window, lanes, out_lanes))]
         self.results = results_of(schedule, technology, max(unit.latency for unit in self.rescalers))
         super().__init__({
@@ -205,8 +205,8 @@ class AveragePoolStage(wiring.Component):
         latency = 0
         arguments = {"accumulator": Shape.cast(accumulator), "output": Shape.cast(output), "interval": schedule.step,
                      "technology": technology}
-        for part in parts_of(rescaler, window, lanes, out_lanes):
-            resources += part.cost(**arguments)
+        for k, part in enumerate(parts_of(rescaler, window, lanes, out_lanes)):
+            resources += part.cost(**arguments).within(f"requantizer{k}")
             latency = max(latency, part.latency(**arguments))
         width = out_lanes * Shape.cast(output).width
         return resources + results_of(schedule, technology, latency).cost(width)

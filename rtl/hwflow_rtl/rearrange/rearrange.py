@@ -83,7 +83,7 @@ class RearrangeStage(wiring.Component):
         counters = [address, address, *(counter.width for counter in counters_of(shape, depth))]
         chains = sum(adder_luts(bits, technology) for bits in counters)
         masks = width // 2 if shape.outside.any() else 0
-        return (technology.ram_cost(width=width, depth=depth)
+        return (technology.ram_cost(width=width, depth=depth, name="ring")
                 + Walker.cost(shape=shape, technology=technology)
                 + Queue.cost(width=width, depth=queue, technology=technology)
                 + CreditCounter.cost(words=queue) + fitted("RearrangeStage")
@@ -100,7 +100,8 @@ class RearrangeStage(wiring.Component):
         m = Module()
         shape, depth, technology = self.shape, self.depth, self.technology
         m.submodules.walker = walker = Walker(shape=shape, technology=technology, name=self.name)
-        m.submodules.ring = ring = technology.ram(width=self.element.width * self.lanes, depth=depth)
+        m.submodules.ring = ring = technology.ram(
+            width=self.element.width * self.lanes, depth=depth, name="ring")
         places_in_queue = queue_depth(technology)
         m.submodules.queue = queue = Queue(
             shape=data.ArrayLayout(self.element, self.lanes), depth=places_in_queue, technology=technology)

@@ -177,9 +177,9 @@ class Walker(wiring.Component):
         counters = sum((count - 1).bit_length() for table in tables for count in table.counts if count > 1)
         runs = sum(len(table.ends) - 1 for table in tables)
         total = fitted("Walker", counter_bits=counters, runs=runs, described_bits=(latency + 1) * bits)
-        for table in tables:
+        for axis, table in enumerate(tables):
             if table.in_rom:
-                total += technology.rom_cost(width=table.width, depth=table.size)
+                total += technology.rom_cost(width=table.width, depth=table.size, name=f"table{axis}")
         return total
 
     @staticmethod

@@ -12,6 +12,7 @@ from ..multiply.shift_add import ShiftAdd
 from ..multiply.shift_add_digits import DigitShiftAdd
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from ..vendor.memory import Holds
 from .ranges import RequantizerRanges
 
 __all__ = [
@@ -175,7 +176,7 @@ class RequantizerPlan:
         resources += fitted("Requantizer", result_bits=result, output_bits=ranges.output.width,
                             dropped_bits=ranges.drop if ranges.rounding.needs_rest else 0)
         if ranges.stored:
-            resources += technology.rom_cost(width=ranges.word_bits, depth=ranges.channels)
+            resources += technology.rom_cost(width=ranges.word_bits, depth=ranges.channels, holds=Holds.CONSTANTS)
             resources += fitted("Rescaler channel", counter_bits=(ranges.channels - 1).bit_length())
         for number in range(self.shifts):
             width = ranges.halves_after((number + 1) * SHIFT_BITS).width

@@ -175,7 +175,8 @@ class RescalerConstants(ABC):
             arguments = {"accumulator": accumulator, "output": output, "interval": interval, "technology": technology}
             parts = [self.of_lane(lane, lanes) for lane in range(lanes)]
             self._lane_units[key] = LaneUnits(tuple(part.latency(**arguments) for part in parts),
-                                              sum((part.cost(**arguments) for part in parts), Resources()))
+                                              sum((part.cost(**arguments).within(f"requantizer{lane}")
+                                                   for lane, part in enumerate(parts)), Resources()))
         return self._lane_units[key]
 
 

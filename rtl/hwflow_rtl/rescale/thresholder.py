@@ -13,6 +13,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology, price
 from ..vendor.fitted import fitted
+from ..vendor.memory import Holds
 from .ranges import shape_range, union
 from .rescaler import Order, Rescaler, RescalerConstants, count_channels
 
@@ -135,7 +136,7 @@ class Thresholder(Rescaler):
     def compare(self, m: Module, channel: Value) -> tuple[Value, Value]:
         plan = self.plan
         (table,) = plan.tables
-        thresholds = self.read(m, table, channel, "thresholds")
+        thresholds = self.read(m, table, channel, *plan.table_names)
         valid = delay(m, self.i_valid, plan.lead, "valid", reset_less=False)
         value = delay(m, self.i_value, plan.lead, "value")
         reached = Signal(plan.levels, reset_less=True)
@@ -145,8 +146,8 @@ class Thresholder(Rescaler):
     def search(self, m: Module, channel: Value) -> tuple[Value, Value]:
         plan = self.plan
         valid, value, found = self.i_valid, self.i_value, Const(0, 0)
-        for step, table in enumerate(plan.tables):
-            (threshold,) = self.read(m, table, Cat(found, channel), f"step{step}")
+        for step, (name, table) in enumerate(zip(plan.table_names, plan.tables, strict=True)):
+            (threshold,) = self.read(m, table, Cat(found, channel), name)
             wait = plan.waits[step]
             valid = delay(m, valid, wait, f"valid{step}", reset_less=False)
             if not plan.holds:
@@ -261,15 +262,23 @@ class ThresholderPlan:
     def latency(self) -> int:
         return sum(wait + 1 for wait in self.waits) + 1
 
+    @property
+    def table_names(self) -> list[str]:
+        """Of the memories of `tables`."""
+        if self.style is ThresholderStyle.COMPARATORS:
+            return ["thresholds"]
+        return [f"step{step}" for step in range(len(self.tables))]
+
     def cost(self) -> Resources:
         """RAM exact, LUT and FF estimated."""
         technology, sum_bits, channel = self.technology, self.accumulator.width, (len(self.rows) - 1).bit_length()
         comparator = Resources(lut=adder_luts(max(sum_bits, self.shape.width) + 1, technology), ff=1)
         total = Resources(lut=self.output.width if self.low else 0, ff=self.output.width + self.latency)
         total += fitted("Rescaler channel", counter_bits=channel)
-        for table in self.tables:
+        for name, table in zip(self.table_names, self.tables, strict=True):
             width = self.shape.width * len(self.stored(table))
-            total += technology.rom_cost(width=width, depth=len(table)) if width else Resources()
+            if width:
+                total += technology.rom_cost(width=width, depth=len(table), name=name, holds=Holds.CONSTANTS)
         if self.style is ThresholderStyle.COMPARATORS:
             return sum((comparator for _ in range(self.levels)), total) + Resources(
                 lut=self.levels - 1, ff=self.lead * sum_bits)

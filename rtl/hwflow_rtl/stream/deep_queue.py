@@ -9,6 +9,7 @@ from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from ..vendor.memory import Holds
 from .credit import CreditCounter
 from .pipeline import delay
 from .queue import Queue
@@ -75,14 +76,14 @@ class DeepQueue(wiring.Component):
         """Of words of `width` bits: LUT and FF estimated, RAM exact."""
         front = DeepQueue.front_of(technology)
         count = ceil_log2(depth - front + 1)
-        return (technology.ram_cost(width=width, depth=depth - front) + Queue.cost(width=width, depth=front)
-                + CreditCounter.cost(words=front) + fitted("DeepQueue", level_bits=count)
-                + Resources(ff=technology.timing.ram))
+        return (technology.ram_cost(width=width, depth=depth - front, name="queue", holds=Holds.QUEUE)
+                + Queue.cost(width=width, depth=front) + CreditCounter.cost(words=front)
+                + fitted("DeepQueue", level_bits=count) + Resources(ff=technology.timing.ram))
 
     def elaborate(self, platform):
         m = Module()
         places, width = self.depth - self.front, Shape.cast(self.shape).width
-        m.submodules.ram = ram = self.technology.ram(width=width, depth=places)
+        m.submodules.ram = ram = self.technology.ram(width=width, depth=places, name="queue")
         m.submodules.front = front = Queue(shape=self.shape, depth=self.front)
         m.submodules.credit = credit = CreditCounter(words=self.front, take=1)
         push, pull = Signal(name="push"), Signal(name="pull")

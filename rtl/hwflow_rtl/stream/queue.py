@@ -11,6 +11,7 @@ from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from ..vendor.memory import Holds
 from .pipeline import adder_luts, flip_flops
 
 __all__ = ["Queue", "has_tables", "used_places"]
@@ -70,9 +71,9 @@ class Queue(wiring.Component):
         count = ceil_log2(depth + 1)
         if technology is not None and not has_tables(technology):
             # The block gives a word late: a word that is written meanwhile is kept in a register.
-            blocks = technology.ram_cost(width=width, depth=1 << ceil_log2(depth)).ram
+            ram = technology.ram_cost(width=width, depth=1 << ceil_log2(depth), name="queue", holds=Holds.QUEUE)
             control = fitted("Queue in blocks", level_bits=count)
-            return (Resources(lut=control.lut + width, ram=blocks)
+            return (Resources(lut=control.lut + width, ram=ram.ram, memories=ram.memories)
                     + flip_flops(control.ff + 2 * width, 2 * width + 8, technology))
         # Up to four bits are counted in tables, more in carry chains.
         chains = 4 * adder_luts(0, technology) if technology is not None and count > 4 else 0

@@ -36,6 +36,7 @@ class QueueChoice:
     """
 
     def __init__(self, *, width: int, depth: int, technology: Technology | None, spram: bool = False):
+        self.width = width
         self.depth = depth
         self.technology = technology
         self.in_spram = spram and technology is not None and depth >= PairedQueue.LEAST_DEPTH

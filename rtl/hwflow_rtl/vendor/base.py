@@ -6,9 +6,13 @@ latency that `Technology.timing` states.  `generic.Generic` makes the portable t
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from types import MappingProxyType
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +21,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..multiply.style import MultiplierStyle
+from .memory import Holds, Memory, MemoryKind, Place
 from .pll import Pll, PllSettings
 
 __all__ = [
@@ -45,17 +50,44 @@ class Timing:
 @dataclass(frozen=True)
 class Resources:
     """Logic cells (4-input tables), flip-flops, multiplier blocks and RAM blocks of a family; `spram` counts large
-    memories with a single port, which few devices have."""
+    memories with a single port, which few devices have.
+
+    `memories` are those that the counts hold, each in the place that its family prefers; no two are equal that only
+    differ in them.
+    """
 
     lut: int = 0
     ff: int = 0
     dsp: int = 0
     ram: int = 0
     spram: int = 0
+    memories: tuple[Memory, ...] = field(default=(), compare=False, repr=False)
+
+    #: The names of the counts.
+    KINDS: ClassVar[tuple[str, ...]] = ("lut", "ff", "dsp", "ram", "spram")
 
     def __add__(self, other: Resources) -> Resources:
         return Resources(self.lut + other.lut, self.ff + other.ff, self.dsp + other.dsp, self.ram + other.ram,
-                         self.spram + other.spram)
+                         self.spram + other.spram, self.memories + other.memories)
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, int]) -> Resources:
+        """From the counts by their names; those that are missing are 0."""
+        return cls(*(counts.get(kind, 0) for kind in cls.KINDS))
+
+    def counts(self) -> dict[str, int]:
+        """The counts by their names."""
+        return {kind: getattr(self, kind) for kind in self.KINDS}
+
+    def copies(self, count: int) -> Resources:
+        """`count` of the same; the names of their memories end with their numbers."""
+        memories = tuple(replace(each, name=f"{each.name}{k}") for k in range(count) for each in self.memories)
+        return Resources(*(count * number for number in self.counts().values()), memories)
+
+    def within(self, part: str) -> Resources:
+        """The same as a part of a larger unit: its memories are named `<part>_<name>`, or `<part>`."""
+        return replace(self, memories=tuple(
+            replace(each, name=f"{part}_{each.name}" if each.name else part) for each in self.memories))
 
 
 def price(resources: Resources) -> float:
@@ -175,6 +207,12 @@ class Technology(ABC):
     #: Multipliers in the fabric take two bits of a factor in a step: a clock is slow enough for it, and cells are few.
     multiplies_by_digits: bool = False
 
+    #: The stage that `placing` named, and where it has its memories.
+    _stage: str = ""
+    _places: Mapping[str, Place] = MappingProxyType({})
+
+    #: Bits of a RAM block.
+    ram_block_bits: int = 18432
     #: Large memories with a single port that the device has, each of which `Resources.spram` counts as 1.
     single_port_rams: int = 0
     #: Logic cells that a RAM block is worth where a queue may stand in those memories instead.
@@ -230,7 +268,8 @@ class Technology(ABC):
         """`name` is unique in the design and stable from build to build: new weights are put in by it."""
 
     @abstractmethod
-    def ram(self, *, width: int, depth: int) -> Ram: ...
+    def ram(self, *, width: int, depth: int, name: str = "") -> Ram:
+        """`name` is what the cost of the unit calls the memory."""
 
     @abstractmethod
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources: ...
@@ -238,11 +277,38 @@ class Technology(ABC):
     @abstractmethod
     def multiply_accumulate_cost(self, *, count: int, a: Shape, b: Shape, total: Shape) -> Resources: ...
 
-    @abstractmethod
-    def rom_cost(self, *, width: int, depth: int) -> Resources: ...
+    def rom_cost(self, *, width: int, depth: int, name: str = "", holds: Holds = Holds.TABLE) -> Resources:
+        """Of a ROM in the place that the family prefers for one of its size, whatever `placing` says."""
+        return self.preferred_cost(Memory(name, MemoryKind.ROM, holds, width, depth))
+
+    def ram_cost(self, *, width: int, depth: int, name: str = "", holds: Holds = Holds.RING) -> Resources:
+        """Of a RAM in the place that the family prefers for one of its size, whatever `placing` says."""
+        return self.preferred_cost(Memory(name, MemoryKind.RAM, holds, width, depth))
+
+    def preferred_cost(self, memory: Memory) -> Resources:
+        return replace(self.memory_cost(memory, self.places(memory)[0]), memories=(memory,))
 
     @abstractmethod
-    def ram_cost(self, *, width: int, depth: int) -> Resources: ...
+    def places(self, memory: Memory) -> tuple[Place, ...]:
+        """Where a memory of this size can be, the place that the family prefers first."""
+
+    @abstractmethod
+    def memory_cost(self, memory: Memory, place: Place) -> Resources:
+        """What it takes in one of its `places`."""
+
+    def placing(self, stage: str, places: Mapping[str, Place]) -> Self:
+        """The same technology for the stage of that name, whose memories are in `places`, by their names in the stage.
+
+        Those that are not in `places` are where the family prefers them.
+        """
+        found = copy.copy(self)
+        found._stage, found._places = stage, dict(places)
+        return found
+
+    def place_of(self, kind: MemoryKind, width: int, depth: int, name: str) -> Place:
+        """Where the memory `name` is put: a ROM's name begins with that of its stage."""
+        memory = Memory(name.removeprefix(f"{self._stage}_"), kind, Holds.TABLE, width, depth)
+        return self._places.get(memory.name) or self.places(memory)[0]
 
     def single_port_ram(self, *, width: int, depth: int) -> SinglePortRam:
         """In memories that `Resources.spram` counts; ValueError where the family has none."""

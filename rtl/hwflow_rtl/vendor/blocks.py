@@ -7,8 +7,9 @@ of a ROM behind a power of two may have a tiling of their own (`tile_rom`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -18,9 +19,10 @@ from amaranth.lib import memory
 from amaranth.utils import ceil_log2
 
 from .base import Ram, Resources, Rom
+from .memory import Memory, MemoryKind, Place
 
 __all__ = ["BlockRam", "BlockRom", "BlockShape", "LutRam", "SplitRom", "Tiling", "block_cost",
-           "is_better_in_tables", "lut_ram_cost", "lut_rom_cost", "packed", "tile", "tile_rom", "write_decoder_cost"]
+           "lut_ram_cost", "lut_rom_cost", "packed", "places_of", "tile", "tile_rom", "tiling_of", "write_decoder_cost"]
 
 #: More banks than this make the multiplexer behind them the critical path, so that deeper shapes are taken instead.
 MOST_BANKS = 4
@@ -251,9 +253,24 @@ class LutRam(Ram):
         return m
 
 
-def is_better_in_tables(tables: Resources, depth: int, tiling: Tiling, luts_for_a_block: int) -> bool:
-    """A memory stands in tables where it is shallow and saves RAM blocks at `luts_for_a_block` tables each or fewer."""
-    return depth <= DEEPEST_TABLE and tables.lut <= luts_for_a_block * tiling.blocks
+def tiling_of(memory: Memory, shapes: Sequence[BlockShape]) -> Tiling:
+    """Of a memory in RAM blocks."""
+    cut = tile_rom if memory.kind is MemoryKind.ROM else tile
+    return cut(memory.width, memory.depth, shapes)
+
+
+def places_of(memory: Memory, tables: Resources, tiling: Tiling, luts_for_a_block: int,
+              deepest: Mapping[MemoryKind, int] = MappingProxyType({})) -> tuple[Place, ...]:
+    """The places of a memory that takes `tables` in tables and `tiling` in blocks.
+
+    Tables are preferred where it is shallow and saves RAM blocks at `luts_for_a_block` tables each or fewer.  Words
+    beyond `deepest` of its kind (`DEEPEST_TABLE` where none is given) are in blocks alone.
+    """
+    if memory.depth <= DEEPEST_TABLE and tables.lut <= luts_for_a_block * tiling.blocks:
+        return Place.TABLES, Place.BLOCKS
+    if memory.depth <= deepest.get(memory.kind, DEEPEST_TABLE):
+        return Place.BLOCKS, Place.TABLES
+    return (Place.BLOCKS,)
 
 
 def lut_rom_cost(width: int, depth: int) -> Resources:

@@ -21,15 +21,16 @@ from .blocks import (
     SplitRom,
     bits_of,
     block_cost,
-    is_better_in_tables,
     lut_ram_cost,
     lut_rom_cost,
     packed,
-    tile,
+    places_of,
     tile_rom,
+    tiling_of,
     write_decoder_cost,
 )
 from .dsp_ecp5 import ECP5Multipliers, ECP5MultiplyAccumulate, ECP5Pairs
+from .memory import Memory, MemoryKind, Place
 from .pairs import packing
 from .pll import Pll, PllSettings
 from .pll_ecp5 import ECP5Pll, ecp5_pll_settings
@@ -45,6 +46,8 @@ LUTS_FOR_A_BLOCK = 32
 #: Tables for the last bits of words that need a column of blocks for themselves, and the deepest ROM with such bits.  A
 #: requantizer's constants have about 41 bits, five more than a block; so few bits are no burden for their address.
 LUTS_FOR_A_COLUMN, DEEPEST_COLUMN = 96, 128
+#: Words of a ROM that the multiplexers of a slice join, and of a RAM in tables that is read in a cycle.
+DEEPEST_ROM_OF_TABLES, DEEPEST_RAM_OF_TABLES = 128, 64
 #: A TRELLIS_DPR16X4 takes four tables and the two of a third slice for its write port.
 LUTS_OF_16X4 = 6
 
@@ -211,7 +214,7 @@ class ECP5(Technology):
 
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
         depth = len(contents)
-        if self.rom_cost(width=width, depth=depth).ram == 0:
+        if self.place_of(MemoryKind.ROM, width, depth, name) is Place.TABLES:
             return ECP5LutRom(width=width, contents=contents, name=name)
         if over := bits_in_tables(width, depth):
             bits = bits_of(contents, width)
@@ -220,8 +223,8 @@ class ECP5(Technology):
                             high=ECP5LutRom(width=over, contents=high, name=f"{name}_high"))
         return ECP5Rom(width=width, contents=contents, name=name)
 
-    def ram(self, *, width: int, depth: int) -> Ram:
-        if self.ram_cost(width=width, depth=depth).ram == 0:
+    def ram(self, *, width: int, depth: int, name: str = "") -> Ram:
+        if self.place_of(MemoryKind.RAM, width, depth, name) is Place.TABLES:
             return LutRam(width=width, depth=depth)
         return ECP5Ram(width=width, depth=depth)
 
@@ -229,17 +232,19 @@ class ECP5(Technology):
         self.check_operands(a, b)
         return Resources(dsp=count, ff=count * (a.width + b.width))
 
-    def rom_cost(self, *, width: int, depth: int) -> Resources:
-        tables, tiling = lut_rom_cost(width, depth), tile_rom(width, depth, SHAPES)
-        if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
-            return tables
+    def places(self, memory: Memory) -> tuple[Place, ...]:
+        return places_of(memory, self.memory_cost(memory, Place.TABLES), tiling_of(memory, SHAPES), LUTS_FOR_A_BLOCK,
+                         deepest={MemoryKind.ROM: DEEPEST_ROM_OF_TABLES, MemoryKind.RAM: DEEPEST_RAM_OF_TABLES})
+
+    def memory_cost(self, memory: Memory, place: Place) -> Resources:
+        width, depth, tiling = memory.width, memory.depth, tiling_of(memory, SHAPES)
+        if memory.kind is MemoryKind.RAM:
+            if place is Place.TABLES:
+                return lut_ram_cost(width, depth, LUTS_OF_16X4)
+            return block_cost(tiling, width, fabric_register=False) + write_decoder_cost(tiling)
+        if place is Place.TABLES:
+            return lut_rom_cost(width, depth)
         if over := bits_in_tables(width, depth):
             blocks = tile_rom(width - over, depth, SHAPES)
             return block_cost(blocks, width - over, fabric_register=False) + lut_rom_cost(over, depth)
         return block_cost(tiling, width, fabric_register=False)
-
-    def ram_cost(self, *, width: int, depth: int) -> Resources:
-        tables, tiling = lut_ram_cost(width, depth, LUTS_OF_16X4), tile(width, depth, SHAPES)
-        if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
-            return tables
-        return block_cost(tiling, width, fabric_register=False) + write_decoder_cost(tiling)

@@ -15,6 +15,7 @@ from amaranth.hdl import ClockSignal, Instance, Module, Mux, Shape, Signal, Valu
 from amaranth.lib import memory
 
 from .base import Multipliers, MultiplyAccumulate, Ram, Resources, Rom, SinglePortRam, Technology, Timing
+from .memory import Memory, Place
 from .pairs import PairMultipliers, packing
 from .pll import Pll, PllSettings, Wire, exact
 
@@ -145,6 +146,7 @@ class Generic(Technology):
             self.chain_ends, self.has_distant_blocks = like.chain_ends, like.has_distant_blocks
             self.cells_for_a_multiplier = like.cells_for_a_multiplier
             self.multiplies_by_digits = like.multiplies_by_digits
+            self.ram_block_bits = like.ram_block_bits
             self.single_port_rams, self.cells_for_a_ram_block = like.single_port_rams, like.cells_for_a_ram_block
         self.roms: dict[str, npt.NDArray[np.uint8]] = {}
 
@@ -182,7 +184,7 @@ class Generic(Technology):
         return GenericRom(width=width, contents=contents, latency=self.timing.rom,
                           hex_file=f"{name}.hex" if self.hex_roms else None)
 
-    def ram(self, *, width: int, depth: int) -> Ram:
+    def ram(self, *, width: int, depth: int, name: str = "") -> Ram:
         return GenericRam(width=width, depth=depth, latency=self.timing.ram)
 
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
@@ -195,15 +197,13 @@ class Generic(Technology):
             return self.like.multiply_accumulate_cost(count=count, a=a, b=b, total=total)
         return Resources(dsp=2 * count)
 
-    def rom_cost(self, *, width: int, depth: int) -> Resources:
-        if self.like is not None:
-            return self.like.rom_cost(width=width, depth=depth)
-        return Resources(ram=-(-width * depth // 18432))
+    def places(self, memory: Memory) -> tuple[Place, ...]:
+        return (Place.BLOCKS,) if self.like is None else self.like.places(memory)
 
-    def ram_cost(self, *, width: int, depth: int) -> Resources:
+    def memory_cost(self, memory: Memory, place: Place) -> Resources:
         if self.like is not None:
-            return self.like.ram_cost(width=width, depth=depth)
-        return Resources(ram=-(-width * depth // 18432))
+            return self.like.memory_cost(memory, place)
+        return Resources(ram=-(-memory.bits // 18432))
 
     def single_port_ram(self, *, width: int, depth: int) -> SinglePortRam:
         self.single_port_ram_cost(width=width, depth=depth)

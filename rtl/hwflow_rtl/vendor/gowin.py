@@ -21,15 +21,15 @@ from .blocks import (
     LutRam,
     Tiling,
     block_cost,
-    is_better_in_tables,
     lut_ram_cost,
     lut_rom_cost,
     packed,
-    tile,
-    tile_rom,
+    places_of,
+    tiling_of,
     write_decoder_cost,
 )
 from .ice40 import extended
+from .memory import Memory, MemoryKind, Place
 from .pll import Pll, PllSettings
 from .pll_gowin import PLL_RANGES, GowinPll, gowin_pll_settings
 from .tables import GowinLutRom
@@ -156,12 +156,12 @@ class Gowin(Technology):
                                         latency=self.timing.multiply, total=total)
 
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
-        if self.rom_cost(width=width, depth=len(contents)).ram == 0:
+        if self.place_of(MemoryKind.ROM, width, len(contents), name) is Place.TABLES:
             return GowinLutRom(width=width, contents=contents, name=name)
         return GowinRom(width=width, contents=contents, name=name)
 
-    def ram(self, *, width: int, depth: int) -> Ram:
-        if self.ram_cost(width=width, depth=depth).ram == 0:
+    def ram(self, *, width: int, depth: int, name: str = "") -> Ram:
+        if self.place_of(MemoryKind.RAM, width, depth, name) is Place.TABLES:
             return LutRam(width=width, depth=depth)
         return GowinRam(width=width, depth=depth)
 
@@ -173,14 +173,14 @@ class Gowin(Technology):
         return FabricMultiplyAccumulate.cost(self.multipliers_cost(count=2 * count, a=a, b=b), count=count, a=a, b=b,
                                              total=total)
 
-    def rom_cost(self, *, width: int, depth: int) -> Resources:
-        tables, tiling = lut_rom_cost(width, depth), tile_rom(width, depth, SHAPES)
-        if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
-            return tables
-        return block_cost(tiling, width, not has_register(tiling))
+    def places(self, memory: Memory) -> tuple[Place, ...]:
+        return places_of(memory, self.memory_cost(memory, Place.TABLES), tiling_of(memory, SHAPES), LUTS_FOR_A_BLOCK)
 
-    def ram_cost(self, *, width: int, depth: int) -> Resources:
-        tables, tiling = lut_ram_cost(width, depth, LUTS_OF_16X4), tile(width, depth, SHAPES)
-        if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
-            return tables
+    def memory_cost(self, memory: Memory, place: Place) -> Resources:
+        width, depth, tiling = memory.width, memory.depth, tiling_of(memory, SHAPES)
+        if memory.kind is MemoryKind.ROM:
+            return lut_rom_cost(width, depth) if place is Place.TABLES else block_cost(
+                tiling, width, not has_register(tiling))
+        if place is Place.TABLES:
+            return lut_ram_cost(width, depth, LUTS_OF_16X4)
         return block_cost(tiling, width, not has_register(tiling)) + write_decoder_cost(tiling)

@@ -21,14 +21,14 @@ from .blocks import (
     BlockShape,
     Tiling,
     block_cost,
-    is_better_in_tables,
     lut_rom_cost,
     packed,
-    tile,
-    tile_rom,
+    places_of,
+    tiling_of,
     write_decoder_cost,
 )
 from .fitted import fitted
+from .memory import Memory, MemoryKind, Place
 from .pll import Pll, PllSettings
 from .pll_ice40 import ICE40Pll, ice40_pll_settings
 from .tables import ICE40LutRom
@@ -216,6 +216,7 @@ class ICE40(Technology):
     name = "ice40"
     timing = Timing(multiply=2, accumulate=2 + LATENCY, rom=2, ram=2)
     operand_bits = 16
+    ram_block_bits = 4096
     chain_ends = 1
     prefers_fabric_requantizer = True
     multiplies_by_digits = True
@@ -257,11 +258,11 @@ class ICE40(Technology):
                                         latency=self.timing.multiply, total=total)
 
     def rom(self, *, width: int, contents: npt.NDArray[np.uint8], name: str) -> Rom:
-        if self.rom_cost(width=width, depth=len(contents)).ram == 0:
+        if self.place_of(MemoryKind.ROM, width, len(contents), name) is Place.TABLES:
             return ICE40LutRom(width=width, contents=contents, name=name)
         return ICE40Rom(width=width, contents=contents, name=name)
 
-    def ram(self, *, width: int, depth: int) -> Ram:
+    def ram(self, *, width: int, depth: int, name: str = "") -> Ram:
         return ICE40Ram(width=width, depth=depth)
 
     def single_port_ram(self, *, width: int, depth: int) -> SinglePortRam:
@@ -280,15 +281,17 @@ class ICE40(Technology):
         return FabricMultiplyAccumulate.cost(self.multipliers_cost(count=2 * count, a=a, b=b), count=count, a=a, b=b,
                                              total=total)
 
-    def rom_cost(self, *, width: int, depth: int) -> Resources:
-        tables, tiling = lut_rom_cost(width, depth), tile_rom(width, depth, SHAPES)
-        if is_better_in_tables(tables, depth, tiling, LUTS_FOR_A_BLOCK):
-            return tables
-        return cell_cost(tiling, width)
+    def places(self, memory: Memory) -> tuple[Place, ...]:
+        """There are no RAMs of tables."""
+        if memory.kind is MemoryKind.RAM:
+            return (Place.BLOCKS,)
+        return places_of(memory, self.memory_cost(memory, Place.TABLES), tiling_of(memory, SHAPES), LUTS_FOR_A_BLOCK)
 
-    def ram_cost(self, *, width: int, depth: int) -> Resources:
-        tiling = tile(width, depth, SHAPES)
-        return cell_cost(tiling, width) + write_decoder_cost(tiling)
+    def memory_cost(self, memory: Memory, place: Place) -> Resources:
+        tiling = tiling_of(memory, SHAPES)
+        if memory.kind is MemoryKind.RAM:
+            return cell_cost(tiling, memory.width) + write_decoder_cost(tiling)
+        return lut_rom_cost(memory.width, memory.depth) if place is Place.TABLES else cell_cost(tiling, memory.width)
 
 
 def cell_cost(tiling: Tiling, width: int) -> Resources:

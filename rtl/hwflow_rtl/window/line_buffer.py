@@ -108,7 +108,7 @@ class LineBuffer(wiring.Component):
         chains = 6 * adder_luts(0, technology)
         control = fitted("LineBuffer", address_bits=address, counter_bits=counters, masked_taps=masked,
                          taps=sum(shape.kernel), is_wide=int(wide))
-        return technology.ram_cost(width=width, depth=depth) + control + Resources(lut=chains, ff=width)
+        return technology.ram_cost(width=width, depth=depth, name="ring") + control + Resources(lut=chains, ff=width)
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Words of all beats in order, [n * blocks, beats, lanes]; frames are [n, height, width, channels]."""
@@ -129,7 +129,8 @@ class LineBuffer(wiring.Component):
         shape, depth = self.shape, self.depth
         m.submodules.blocks = blocks = BlockWalker(shape=shape)
         m.submodules.beats = beats = BeatWalker(shape=shape, depth=depth)
-        m.submodules.ring = ring = self.technology.ram(width=self.element.width * self.lanes, depth=depth)
+        m.submodules.ring = ring = self.technology.ram(
+            width=self.element.width * self.lanes, depth=depth, name="ring")
 
         first_base = int(shape.bases()[0])
         base = Signal(range(depth), init=first_base % depth)

@@ -1,0 +1,120 @@
+"""Where the memories of a design are: in RAM blocks, or in tables where blocks are short.
+
+Every stage's cost names its memories, each in the place that the family prefers for it.  Where all of them take more
+blocks than there are, some move to tables: those that give up enough blocks for the least logic, which is a
+multiple-choice knapsack like the choice of multipliers (`styles`), solved exactly.  A place changes no cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hwflow_base.short_repr import fields_repr
+from hwflow_rtl.stream.queue import Queue
+from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind, Place
+
+from .links import LinkPlan
+from .styles import Option, cheapest_options
+
+__all__ = ["MemoryPlan", "Places", "can_leave_blocks", "memories_of_link", "memories_of_stage", "moved", "relieved",
+           "with_places"]
+
+#: By the name of a memory in its stage, the place that it has instead of the one that the family prefers.
+Places = Mapping[str, Place]
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """A memory of the design.
+
+    `part` is the stage, or the link, that it belongs to; `place` is where it is, one of `places`, of which the family
+    prefers the first; `resources` is what it takes there.  `block_bits`: of a RAM block.
+    """
+
+    part: str
+    memory: Memory
+    place: Place
+    places: tuple[Place, ...]
+    resources: Resources
+    block_bits: int
+
+    __repr__ = fields_repr
+
+    @property
+    def name(self) -> str:
+        """Unique in the design."""
+        return f"{self.part}/{self.memory.name}"
+
+    @property
+    def wasted_bits(self) -> int:
+        """Bits of its RAM blocks that hold nothing."""
+        return max(0, self.resources.ram * self.block_bits - self.memory.bits) if self.resources.ram else 0
+
+
+def difference(a: Resources, b: Resources) -> Resources:
+    return Resources.of_counts({kind: count - b.counts()[kind] for kind, count in a.counts().items()})
+
+
+def moved(memory: Memory, place: Place, technology: Technology) -> Resources:
+    """What a design takes more with `memory` in `place` than where the family prefers it."""
+    return difference(technology.memory_cost(memory, place),
+                      technology.memory_cost(memory, technology.places(memory)[0]))
+
+
+def with_places(cost: Resources, places: Places, technology: Technology) -> Resources:
+    """`cost` with its memories in `places`."""
+    return sum((moved(memory, places[memory.name], technology) for memory in cost.memories if memory.name in places),
+               cost)
+
+
+def can_leave_blocks(memory: Memory, technology: Technology) -> bool:
+    found = technology.places(memory)
+    return found[0] is Place.BLOCKS and Place.TABLES in found
+
+
+def relieved(costs: Sequence[Resources], blocks: int, technology: Technology,
+             price: Callable[[Resources], float]) -> list[dict[str, Place]]:
+    """For each stage, given its cost, which of its memories are in tables so that `blocks` fewer blocks are taken.
+
+    The choice with the lowest total `price` of what tables take more; where no choice gives up so many, the one that
+    gives up the most.
+    """
+    places: list[dict[str, Place]] = [{} for _ in costs]
+    if blocks <= 0:
+        return places
+    movable = [(k, memory) for k, cost in enumerate(costs) for memory in cost.memories
+               if can_leave_blocks(memory, technology)]
+    options = []
+    for _, memory in movable:
+        extra = moved(memory, Place.TABLES, technology)
+        there = technology.memory_cost(memory, Place.BLOCKS).ram
+        options.append([Option(there, 0.0), Option(there + extra.ram, price(replace(extra, ram=0)))])
+    taken = sum(stay.blocks for stay, _ in options)
+    for (k, memory), choice in zip(movable, cheapest_options(options, taken - blocks), strict=True):
+        if choice:
+            places[k][memory.name] = Place.TABLES
+    return places
+
+
+def memories_of_stage(stage: str, cost: Resources, places: Places, technology: Technology) -> tuple[MemoryPlan, ...]:
+    """Those of a stage with this cost, each where `places` or the family has it."""
+    found = []
+    for memory in cost.memories:
+        possible = technology.places(memory)
+        place = places.get(memory.name, possible[0])
+        found.append(MemoryPlan(stage, memory, place, possible, technology.memory_cost(memory, place),
+                                technology.ram_block_bits))
+    return tuple(found)
+
+
+def memories_of_link(part: str, link: LinkPlan, technology: Technology) -> tuple[MemoryPlan, ...]:
+    """The FIFOs of a link, which is called `part`; those of a few words are shift registers and no memories."""
+    found = []
+    for name, choice in (("queue", link.queue(technology)), ("queue_after", link.queue_after(technology))):
+        if choice.depth > Queue.SHIFT_DEPTH:
+            memory = Memory(name, MemoryKind.RAM, Holds.QUEUE, choice.width, choice.depth)
+            place = Place(choice.memory.value)
+            found.append(MemoryPlan(part, memory, place, (place,), choice.cost, technology.ram_block_bits))
+    return tuple(found)

@@ -1,0 +1,123 @@
+"""Memories of a plan: named, placed where blocks are short, and overruled in plan.yaml."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import yaml
+from amaranth.hdl import Fragment
+from hwflow_base.errors import HwflowError
+from hwflow_rtl.vendor import ECP5, Resources
+from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind, Place
+from hwflow_rtl.vendor.tables import LutRom
+
+from hwflow import hls
+from hwflow.hls.memories import moved, relieved, with_places
+from hwflow.layers.base import LayerGraph
+from hwflow.quantize import quantize
+from tests.e2e.networks import rows_for
+from tests.quantize.net import Net
+
+ECP = ECP5()
+
+
+def cost_of(*memories: Memory) -> Resources:
+    return sum((ECP.preferred_cost(memory) for memory in memories), Resources())
+
+
+def logic(resources: Resources) -> float:
+    return resources.lut + resources.ff
+
+
+def test_the_least_logic_gives_up_the_blocks() -> None:
+    """Against every choice there is."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        sizes = zip(rng.integers(8, 80, 7).tolist(), rng.integers(65, 200, 7).tolist(), strict=True)
+        memories = [Memory(f"m{k}", MemoryKind.ROM, Holds.CONSTANTS, *size) for k, size in enumerate(sizes)]
+        costs = [cost_of(*memories[:3]), cost_of(*memories[3:])]
+        movable = [memory for memory in memories if ECP.places(memory) == (Place.BLOCKS, Place.TABLES)]
+        for blocks in (1, 2, 5):
+            every = [some for n in range(len(movable) + 1) for some in itertools.combinations(movable, n)]
+            extra = {some: sum((moved(each, Place.TABLES, ECP) for each in some), Resources()) for some in every}
+            enough = [logic(each) for each in extra.values() if -each.ram >= blocks]
+            places = relieved(costs, blocks, ECP, logic)
+            found = sum((with_places(cost, each, ECP) for cost, each in zip(costs, places, strict=True)), Resources())
+            before = sum(costs, Resources())
+            if enough:
+                assert before.ram - found.ram >= blocks
+                assert logic(found) - logic(before) == pytest.approx(min(enough))
+
+
+def test_nothing_moves_where_blocks_suffice() -> None:
+    memory = Memory("m", MemoryKind.ROM, Holds.CONSTANTS, 40, 128)
+    assert relieved([cost_of(memory)], 0, ECP, logic) == [{}]
+
+
+@pytest.fixture(scope="module")
+def graph() -> LayerGraph:
+    """A 1 x 1 convolution with the constants of 96 channels: more words than tables are preferred for."""
+    n = Net((8, 6, 6))
+    model = n.model(n.unit(n.x, 96, 1))
+    return quantize(model, rows_for(model, 4)).graph
+
+
+def plan_of(graph: LayerGraph, blocks: int) -> hls.Plan:
+    have = Resources(lut=20000, ff=20000, dsp=8, ram=blocks)
+    return hls.solve(graph, ECP, hls.Budget("test", have, Resources(), usable_logic=1.0))
+
+
+def test_memories_leave_the_blocks_where_these_are_short(graph: LayerGraph) -> None:
+    many = plan_of(graph, 100)
+    assert all(not stage.places for stage in many.stages)
+    assert many.resources.ram == sum(memory.resources.ram for memory in many.memories)
+    few = plan_of(graph, many.resources.ram - 1)
+    assert few.interval == many.interval
+    assert few.resources.ram == sum(memory.resources.ram for memory in few.memories) < many.resources.ram
+    assert few.resources.lut > many.resources.lut
+    left = {(memory.part, memory.memory.name) for memory in few.memories if memory.place is not memory.places[0]}
+    assert left == {(stage.name, name) for stage in few.stages for name in stage.places} != set()
+
+
+def test_hardware_has_them_where_the_plan_does(graph: LayerGraph) -> None:
+    plan = plan_of(graph, plan_of(graph, 100).resources.ram - 1)
+    core = hls.lower(graph, plan, ECP)
+
+    def roms(fragment: Fragment) -> int:
+        own = getattr(fragment, "origins", None) or ()
+        return sum(isinstance(each, LutRom) for each in own) + sum(
+            roms(sub) for sub, *_ in fragment.subfragments if isinstance(sub, Fragment))
+
+    in_tables = [each for each in plan.memories if each.memory.kind is MemoryKind.ROM and each.place is Place.TABLES]
+    assert roms(Fragment.get(core, None)) == len(in_tables) > 0
+
+
+def test_a_plan_with_places_comes_back_from_its_file(graph: LayerGraph) -> None:
+    plan = plan_of(graph, plan_of(graph, 100).resources.ram - 1)
+    text = hls.plan_to_yaml(plan)
+    assert hls.plan_from_yaml(text, graph, ECP, source="plan.yaml") == plan
+    assert len(yaml.safe_load(text)["memories"]) == len(plan.memories)
+
+
+def overruled(graph: LayerGraph, places: dict[str, str]) -> hls.Plan:
+    document = yaml.safe_load(hls.plan_to_yaml(plan_of(graph, 100)))
+    document["stages"][0]["places"] = places
+    return hls.plan_from_yaml(yaml.safe_dump(document), graph, ECP, source="plan.yaml")
+
+
+def test_a_user_overrules_a_place(graph: LayerGraph) -> None:
+    memory = next(each for each in plan_of(graph, 100).memories if len(each.places) > 1)
+    other = overruled(graph, {memory.memory.name: memory.places[1].value})
+    assert next(each for each in other.memories if each.name == memory.name).place is memory.places[1]
+
+
+@pytest.mark.parametrize("places, message", [
+    ({"ring9": "tables"}, r"plan plan.yaml: stage '0_\w+' has no memory 'ring9'; with its folding its memories are "),
+    ({"weights0": "spram"}, r"plan plan.yaml: memory 'weights0' of stage '0_\w+' must be in .*, not in spram: it has "),
+    ({"weights0": "cloud"}, r"plan plan.yaml, stages/0/places/weights0: 'cloud' is not one of "),
+])
+def test_bad_places(graph: LayerGraph, places: dict[str, str], message: str) -> None:
+    with pytest.raises(HwflowError, match=message):
+        overruled(graph, places)
