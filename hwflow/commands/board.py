@@ -66,8 +66,8 @@ def opened(flow: Flow, request: RunRequest, port: str) -> OpenBoard:
     other = other_model(found[0][0].parent.parent, flow.project.model)
     if other is not None:
         raise HwflowError(
-            f"'{found[0][0]}' must hold the design of '{flow.project.model}', but is that of another model of the "
-            f"same name, '{other}'",
+            f"'{found[0][0]}' must hold the design of '{flow.project.model}', but is the design of another model "
+            f"of the same name, '{other}'",
             "run `hwflow synth` for this one first, or name the folder of its results with --build",
         )
     design = found[0][0] if board is not None and len(found) == 1 else None

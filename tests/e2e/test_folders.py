@@ -73,5 +73,5 @@ def test_the_design_of_another_model_is_refused(cli: Cli, two: Path, words: tupl
     leave_design(load_quantized(Path("build/small/quantized")), Path("."))
     shutil.move("small/ulx3s_85f", "build/small/ulx3s_85f")
     message = cli.refuses(words[0], "b/small.onnx", *words[1:])
-    assert message.startswith("'build/small/ulx3s_85f/synth' must hold the design of 'b/small.onnx', but is that of "
-                              "another model of the same name, 'a/small.onnx'; run `hwflow synth")
+    assert message.startswith("'build/small/ulx3s_85f/synth' must hold the design of 'b/small.onnx', but is "
+                              "the design of another model of the same name, 'a/small.onnx'; run `hwflow synth")

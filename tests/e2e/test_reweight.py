@@ -105,13 +105,14 @@ def test_another_host_program_behind_the_same_integers_is_kept(first: Path, tmp_
 
 def test_a_model_that_does_not_fit_is_refused_with_its_layers(first: Path, tmp_path: Path) -> None:
     other = of(retrained(tmp_path / "wild.onnx", spread=30.0), first)
-    with pytest.raises(AnswerIsNo, match=r"fit the routed design(.|\n)*layer 'dense1': ratios must(.|\n)*route anew"):
+    with pytest.raises(AnswerIsNo, match=r"fit the routed design(.|\n)*layer 'dense1': ratios must"
+                                         r"(.|\n)*route it again"):
         _ = other.fitted
 
 
 def test_another_architecture_is_the_answer_no(first: Path) -> None:
     with pytest.raises(AnswerIsNo, match=r"digits_cnn.onnx' must have the layers of the first model: .*dense1 must "
-                                         r"name a node(.|\n)*route anew"):
+                                         r"name a node(.|\n)*route it again"):
         _ = of(MODELS / "digits_cnn.onnx", first).fitted
 
 
