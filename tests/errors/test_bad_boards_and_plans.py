@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def test_a_plan_without_a_stage(cli: Cli, model: Path, plan: dict[str, Any]) -> 
 
 
 def test_a_plan_that_names_a_stage_twice(cli: Cli, model: Path, plan: dict[str, Any]) -> None:
-    plan["stages"].append({**plan["stages"][0], "rows": 1, "resources": {}})
+    plan["stages"].append({**deepcopy(plan["stages"][0]), "rows": 1, "resources": {}})
     assert cli.refuses("build", model, "--plan", edited(plan)) == (
         "plan p.yaml: stage '0_conv' must be named once, not 2 times")
 
