@@ -1,5 +1,8 @@
 """Networks of the size that people bring to a small FPGA, with random weights: nothing is trained, everything runs.
 
+What training does to the numbers is imitated, because constants in hardware are as wide as it makes them: the scales of
+channels are spread over three decades, and biases are as large as what they are added to.
+
     python -m bench.synthetic NAME FOLDER     writes NAME.onnx and NAME.npz
 """
 
@@ -20,9 +23,21 @@ __all__ = ["SYNTHETIC", "write"]
 ROWS = 12
 
 
+class TrainedNet(Net):
+    """A `Net` whose normalizations are like those of trained networks."""
+
+    def norm(self, x: str) -> str:
+        """The scales of channels are log-uniform over three decades; as a whole values keep their size."""
+        c = self.channels[x]
+        scale = 10 ** self.rng.uniform(-2, 1, c)
+        scale /= np.sqrt(np.mean(scale**2))
+        values = (scale, self.normal(c) * scale, self.normal(c, deviation=0.5), self.rng.uniform(0.2, 5, c))
+        return self.node("BatchNormalization", x, *(self.constant(value) for value in values), epsilon=1e-3)
+
+
 def mobilenet_v1_96() -> Model:
     """MobileNetV1 with 0.25 of the channels on 96 x 96 pixels (Howard et al., 2017): 27 convolutions."""
-    n = Net((3, 96, 96))
+    n = TrainedNet((3, 96, 96))
     x = n.unit(n.x, 8, stride=2)
     for cout, stride in ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), *((128, 1),) * 5, (256, 2), (256, 1)):
         x = n.unit(n.unit(x, n.channels[x], 3, stride, group=n.channels[x]), cout, 1)
@@ -31,7 +46,7 @@ def mobilenet_v1_96() -> Model:
 
 def resnet20() -> Model:
     """The ResNet of 20 layers for 32 x 32 pixels (He et al., 2015), with projections: 41 million multiplications."""
-    n = Net((3, 32, 32))
+    n = TrainedNet((3, 32, 32))
     x = n.unit(n.x, 16)
     for cout, first in ((16, 1), (32, 2), (64, 2)):
         for stride in (first, 1, 1):
@@ -43,7 +58,7 @@ def resnet20() -> Model:
 
 def squeeze_excite() -> Model:
     """Inverted residuals with squeeze and excitation, as in MobileNetV3 (Howard et al., 2019), on 48 x 48 pixels."""
-    n = Net((3, 48, 48))
+    n = TrainedNet((3, 48, 48))
     x = n.hard_swish(n.norm(n.conv(n.x, 16, (3, 3), 2, bias=False)))
     for wide, cout, kernel, stride in ((16, 16, 3, 2), (48, 24, 3, 1), (64, 24, 5, 1), (96, 40, 5, 2), (96, 40, 5, 1)):
         y = n.hard_swish(n.norm(n.conv(x, wide, (1, 1), bias=False)))
