@@ -66,7 +66,7 @@ class SelectionStage(wiring.Component):
         """For words of `width` bits.  RAM exact, LUT and FF estimated."""
         bits = lack_of(shape).width
         return (Walker.cost(shape=shape, technology=technology) + Queue.cost(width=width, depth=DEPTH)
-                + fitted("SelectionStage") + Resources(lut=adder_luts(bits, technology), ff=bits))
+                + fitted("SelectionStage", lack_bits=bits) + Resources(lut=adder_luts(bits, technology)))
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
