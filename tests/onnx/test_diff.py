@@ -329,7 +329,7 @@ def test_convert_to_another_operator_set(cli: Cli) -> None:
     assert done.out.splitlines()[:3] == [
         "ai.onnx: version 21, before 11",
         "ai.onnx.ml: version 2 already",
-        "nodes: 4, 4 of them new, before 1",
+        "nodes: 4, 4 of them new; the source has 1",
     ]
     assert load("new.onnx").opsets == {"": 21, "ai.onnx.ml": 2}
     for word, message in (
