@@ -1,0 +1,9 @@
+"""Memories outside of the FPGA: SDR SDRAM, its controller, and the reader that makes a stream of weights of it."""
+
+from .sdram import SdramController
+from .sdram_part import SdramClocks, SdramNumberError, SdramPart, SdramTiming
+from .sdram_pins import sdram_pins
+from .weight_reader import WeightReader
+
+__all__ = [
+    "SdramClocks", "SdramController", "SdramNumberError", "SdramPart", "SdramTiming", "WeightReader", "sdram_pins"]

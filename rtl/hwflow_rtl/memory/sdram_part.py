@@ -1,0 +1,231 @@
+"""An SDR SDRAM as its data sheet describes it, and the same in clocks of a controller.
+
+In: the numbers of a board file.  Out: `SdramClocks`, whole clocks, and the bounds that follow from them: how long a
+read can take, how long a sequential read can pause, and which share of the bandwidth is left.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from fractions import Fraction
+
+__all__ = ["SdramClocks", "SdramNumberError", "SdramPart", "SdramTiming"]
+
+#: A10 says in a column command whether the row closes by itself, so columns have ten address lines.
+MOST_COLUMNS = 1024
+
+
+class SdramNumberError(ValueError):
+    """A number of a part that cannot be; `key` is its name, `rule` what it must be and is not."""
+
+    def __init__(self, key: str, rule: str):
+        super().__init__(f"{key} {rule}")
+        self.key, self.rule = key, rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class SdramTiming:
+    """Times of a data sheet, in ns, with the data sheet's names; `..._clocks` where it counts clocks of the chip.
+
+    Where a time has both, the longer one holds.
+
+    Attributes
+    ----------
+    t_ck
+        Shortest clock period at `cas_latency`.
+    t_rc, t_ras, t_ras_max, t_rp, t_rcd
+        Of one bank: activate to activate, activate to precharge (least and most), precharge to activate, activate to
+        read or write.
+    t_rrd, t_rrd_clocks
+        Activate of one bank to activate of another.
+    t_rfc
+        Refresh to refresh or activate.
+    t_wr, t_wr_clocks
+        Last written word to precharge.
+    t_mrd_clocks
+        Setting of the mode register to the next command.
+    t_refi
+        From one refresh to the next: the retention time divided by the number of refreshes in it.
+    power_up
+        From a stable clock to the first command.
+    power_up_refreshes
+        How many refreshes come before the first access.
+    cas_latency
+        Clocks from a read to its word: 2 or 3.
+    """
+
+    t_ck: float
+    t_rc: float
+    t_ras: float
+    t_ras_max: float
+    t_rp: float
+    t_rcd: float
+    t_rrd: float
+    t_rfc: float
+    t_wr: float
+    t_refi: float
+    power_up: float
+    cas_latency: int
+    t_rrd_clocks: int = 1
+    t_wr_clocks: int = 1
+    t_mrd_clocks: int = 2
+    power_up_refreshes: int = 8
+
+    def __post_init__(self):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int":
+                if not isinstance(value, int) or value < 1:
+                    raise SdramNumberError(field.name, f"must be a whole number of at least 1, not {value!r}")
+            elif not (math.isfinite(value) and value > 0):
+                raise SdramNumberError(field.name, f"must be a number of ns above 0, not {value!r}")
+        if self.cas_latency not in (2, 3):
+            raise SdramNumberError("cas_latency", f"must be 2 or 3, not {self.cas_latency}")
+        if self.t_rc < self.t_ras + self.t_rp:
+            raise SdramNumberError("t_rc", f"must be at least t_ras + t_rp = {self.t_ras + self.t_rp:g} ns, not "
+                                           f"{self.t_rc:g}: a row is open for t_ras and closes in t_rp")
+        if self.t_ras_max < self.t_refi + self.t_ras:
+            raise SdramNumberError(
+                "t_ras_max", f"must be at least t_refi + t_ras = {self.t_refi + self.t_ras:g} ns, not "
+                             f"{self.t_ras_max:g}: a row may stay open from one refresh to the next")
+        busy = self.t_ras + self.t_rp + self.t_rfc + self.t_rcd
+        if self.t_refi < 4 * busy:
+            raise SdramNumberError("t_refi", f"must be at least four times t_ras + t_rp + t_rfc + t_rcd = {busy:g} ns, "
+                                             f"not {self.t_refi:g}: refreshes would take most of the time")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SdramPart:
+    """A chip on a board: its geometry, the clock that the board gives it, its timing.
+
+    A word of `width` bits has the address `(row * banks + bank) * columns + column`: what follows the end of a row is
+    in the next bank.
+    """
+
+    name: str
+    banks: int
+    rows: int
+    columns: int
+    width: int
+    clock_mhz: float
+    timing: SdramTiming
+
+    def __post_init__(self):
+        allowed = {"banks": (2, 4), "width": (8, 16, 32)}
+        for key, values in allowed.items():
+            if getattr(self, key) not in values:
+                raise SdramNumberError(key, f"must be {' or '.join(map(str, values))}, not {getattr(self, key)!r}")
+        for key, least, most in (("rows", 64, 8192), ("columns", 64, MOST_COLUMNS)):
+            value = getattr(self, key)
+            if not isinstance(value, int) or not least <= value <= most or value & (value - 1):
+                raise SdramNumberError(key, f"must be a power of two from {least} to {most}, not {value!r}")
+        if not (math.isfinite(self.clock_mhz) and self.clock_mhz > 0):
+            raise SdramNumberError("clock_mhz", f"must be a number above 0, not {self.clock_mhz!r}")
+        if self.period < Fraction(str(self.timing.t_ck)):
+            raise SdramNumberError(
+                "clock_mhz", f"must be at most {1000 / self.timing.t_ck:.6g}, which t_ck = {self.timing.t_ck:g} ns "
+                             f"allows at a CAS latency of {self.timing.cas_latency}, not {self.clock_mhz:g}")
+
+    @property
+    def period(self) -> Fraction:
+        """Of the clock, in ns."""
+        return 1000 / Fraction(str(self.clock_mhz))
+
+    @property
+    def words(self) -> int:
+        return self.banks * self.rows * self.columns
+
+    @property
+    def bytes(self) -> int:
+        return self.words * self.width // 8
+
+    @property
+    def peak_bytes_per_second(self) -> float:
+        """A word in every clock."""
+        return self.clock_mhz * 1e6 * self.width / 8
+
+    @property
+    def sustained_bytes_per_second(self) -> float:
+        """What a sequential read gets at least, refresh and changes of rows included."""
+        return self.peak_bytes_per_second * self.clocks.sustained_share(self.columns)
+
+    @property
+    def clocks(self) -> SdramClocks:
+        timing = self.timing
+
+        def up(time: float, least: int = 1) -> int:
+            return max(math.ceil(Fraction(str(time)) / self.period), least)
+
+        return SdramClocks(
+            rc=up(timing.t_rc), ras=up(timing.t_ras), rp=up(timing.t_rp), rcd=up(timing.t_rcd),
+            rrd=up(timing.t_rrd, timing.t_rrd_clocks), rfc=up(timing.t_rfc), wr=up(timing.t_wr, timing.t_wr_clocks),
+            mrd=timing.t_mrd_clocks, cas=timing.cas_latency, refi=int(Fraction(str(timing.t_refi)) / self.period),
+            power_up=up(timing.power_up), power_up_refreshes=timing.power_up_refreshes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SdramClocks:
+    """The timing of a part in whole clocks: least distances between commands; `refi` is the most between refreshes."""
+
+    rc: int
+    ras: int
+    rp: int
+    rcd: int
+    rrd: int
+    rfc: int
+    wr: int
+    mrd: int
+    cas: int
+    refi: int
+    power_up: int
+    power_up_refreshes: int
+
+    @property
+    def refresh_lateness(self) -> int:
+        """Most clocks from the moment when a refresh is due to its command: what is open must close first."""
+        return max(max(self.ras, self.wr) + self.rp, self.rc) + 1
+
+    @property
+    def refresh_interval(self) -> int:
+        """Clocks from one due refresh to the next: with the lateness it is `refi`."""
+        return self.refi - self.refresh_lateness
+
+    @property
+    def round_trip(self) -> int:
+        """Clocks from the decision to read a word to the place in the queue that it takes, and back to the credit.
+
+        The command's register at the pins, the CAS latency, the queue's two, the credit counter's one.
+        """
+        return 1 + self.cas + 2 + 1
+
+    @property
+    def worst_gap(self) -> int:
+        """Most clocks from one word of a sequential read to the next, if the request began with the start of a row.
+
+        Commands for the next row take the places of reads; right after them a refresh is due, so that the row that was
+        opened last must stay open for its time; after the refresh the row opens again, and the next row's activate may
+        take the place of the first read.
+        """
+        commands = 2 if self.rp == 1 else 1
+        return commands + max(self.ras + self.rp, self.rc) + self.rfc + self.rcd + 1
+
+    @property
+    def worst_latency(self) -> int:
+        """Most clocks from the transfer of a read request to its first word at the output, if there is room for it.
+
+        The bank has another row open, which was activated or written just before; when the right one is open comes what
+        makes the worst gap.
+        """
+        close = max(2, self.ras - 1, self.wr - 1)
+        activate = max(close + self.rp, self.rc - 1, self.rrd - 1)
+        return activate + self.rcd - 1 + self.worst_gap + 1 + self.cas + 2
+
+    def sustained_share(self, columns: int) -> float:
+        """Least share of the clocks that bring a word while a sequential read lasts.
+
+        In each refresh interval the longest gap is lost, and two clocks, for precharge and activate, at each change of
+        rows.
+        """
+        changes = self.refresh_interval // columns + 1
+        return 1 - (self.worst_gap + 2 * changes) / self.refresh_interval

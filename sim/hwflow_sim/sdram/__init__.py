@@ -1,0 +1,9 @@
+"""A simulated SDR SDRAM that checks its data sheet, and programs that run traffic into it."""
+
+from .chip import Chip, ChipResult, Command, Pins, compile_chip
+from .model import MODEL, VIOLATIONS, Sdram, SdramLimits
+from .traffic import Request, Traffic, TrafficResult, compile_traffic
+
+__all__ = [
+    "MODEL", "VIOLATIONS", "Chip", "ChipResult", "Command", "Pins", "Request", "Sdram", "SdramLimits", "Traffic",
+    "TrafficResult", "compile_chip", "compile_traffic"]

@@ -1,0 +1,80 @@
+"""The simulated chip as an Amaranth component, for the top of a simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from amaranth.hdl import Instance, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from hwflow_rtl.memory import SdramPart, sdram_pins
+
+__all__ = ["MODEL", "VIOLATIONS", "Sdram", "SdramLimits"]
+
+#: To be given to the simulator beside the design.
+MODEL = Path(__file__).parent / "sdr_sdram.sv"
+#: What the counters of the model count, in their order.
+VIOLATIONS = (
+    "command before the end of power-up", "access before the end of the power-up sequence", "t_rc", "t_ras",
+    "t_ras_max", "t_rp", "t_rcd", "t_rrd", "t_rfc", "t_wr", "t_mrd", "more than 8 refreshes owed", "retention time",
+    "access to a closed bank", "activate of an open bank", "refresh or mode with an open bank", "both sides drive data",
+    "write without data", "mode register", "clock period", "address outside of the chip", "cke low",
+    "command that the model does not know", "unused")
+
+
+@dataclass(frozen=True)
+class SdramLimits:
+    """The model's parameters for a part: the data sheet's numbers as integers of ps, nothing rounded to clocks."""
+
+    values: dict[str, int]
+
+    @staticmethod
+    def of(part: SdramPart) -> SdramLimits:
+        timing = part.timing
+
+        def ps(time: float) -> int:
+            return round(time * 1000)
+
+        other = 1 if timing.cas_latency == 2 else 10**9  # this clock was asked about at one CAS latency alone
+        return SdramLimits({
+            "CLOCK": round(part.period * 1000), "T_CK2": ps(timing.t_ck) if timing.cas_latency == 2 else other,
+            "T_CK3": ps(timing.t_ck), "T_RC": ps(timing.t_rc), "T_RAS": ps(timing.t_ras),
+            "T_RAS_MAX": ps(timing.t_ras_max), "T_RP": ps(timing.t_rp), "T_RCD": ps(timing.t_rcd),
+            "T_RRD": ps(timing.t_rrd), "T_RFC": ps(timing.t_rfc), "T_WR": ps(timing.t_wr), "T_REFI": ps(timing.t_refi),
+            "T_POWER_UP": ps(timing.power_up), "C_WR": timing.t_wr_clocks, "C_RRD": timing.t_rrd_clocks,
+            "C_MRD": timing.t_mrd_clocks, "POWER_UP_REFRESHES": timing.power_up_refreshes})
+
+
+class Sdram(wiring.Component):
+    """The chip at the other end of `sdram_pins(part)`; simulators need `MODEL` beside the design.
+
+    Attributes
+    ----------
+    pins
+        Flipped: connects to those of a controller.
+    counts : Out
+        A number of 32 bits for each of `VIOLATIONS`.
+    total, first_kind, first_cycle : Out
+        All violations; the index and the cycle of the first.
+    """
+
+    def __init__(self, *, part: SdramPart):
+        self.part = part
+        super().__init__({
+            "pins": In(sdram_pins(part)), "counts": Out(32 * len(VIOLATIONS)), "total": Out(32), "first_kind": Out(32),
+            "first_cycle": Out(64)})
+
+    def elaborate(self, platform):
+        m = Module()
+        pins, part = self.pins, self.part
+        sizes = {"BANK_BITS": part.banks, "ROW_BITS": part.rows, "COLUMN_BITS": part.columns}
+        parameters = {name: (count - 1).bit_length() for name, count in sizes.items()}
+        parameters |= {"WIDTH": part.width, "ADDRESS_BITS": len(pins.a), **SdramLimits.of(part).values}
+        m.submodules.chip = Instance(
+            "hwflow_sdr_sdram", **{f"p_{name}": value for name, value in parameters.items()},
+            **{f"i_{name}": getattr(pins, name) for name in ("clk", "cke", "cs_n", "ras_n", "cas_n", "we_n", "ba", "a",
+                                                             "dqm")},
+            i_dq_in=pins.dq_o, i_dq_driven=pins.dq_oe, o_dq_out=pins.dq_i, o_counts=self.counts, o_total=self.total,
+            o_first_kind=self.first_kind, o_first_cycle=self.first_cycle)
+        return m

@@ -1,0 +1,32 @@
+"""Compiled programs, shared by the tests of memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hwflow_rtl.memory import SdramPart, WeightReader
+from hwflow_sim.sdram import Chip, Traffic, compile_chip, compile_traffic
+
+from tests.memory.parts import SMALL
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def chip(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Chip:
+    return compile_chip(SMALL, folder=tmp_path_factory.mktemp("chip"), cache=cache)
+
+
+@pytest.fixture(scope="session")
+def traffic(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Traffic]:
+    """The program for a controller and its chip."""
+
+    def make(part: SdramPart, reader: WeightReader | None = None) -> Traffic:
+        return compile_traffic(part, folder=tmp_path_factory.mktemp("traffic"), cache=cache, reader=reader)
+
+    return make

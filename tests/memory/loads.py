@@ -1,0 +1,54 @@
+"""Requests for a memory, and what must come of them, from an array in numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from hwflow_rtl.memory import SdramPart
+from hwflow_sim.sdram import TrafficResult
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Load:
+    """`requests` are [count, 4]: first, last, write, wait; `words` are written, `expected` must be read."""
+
+    requests: Integers
+    words: Integers
+    expected: Integers
+
+
+def load(part: SdramPart, requests: Integers, seed: int) -> Load:
+    """Random words for the writes among `requests`; a memory that was never written has zeros."""
+    source = np.random.default_rng(seed)
+    lengths = (requests[:, 1] - requests[:, 0]) % part.words + 1
+    writes = requests[:, 2] == 1
+    words = source.integers(0, 1 << part.width, int(lengths[writes].sum()))
+    memory, read, used = np.zeros(part.words, dtype=np.int64), [np.zeros(0, dtype=np.int64)], 0
+    for (first, _, write, _), length in zip(requests.tolist(), lengths.tolist(), strict=True):
+        places = slice(first, first + length) if first + length <= part.words else (
+            first + np.arange(length)) % part.words
+        if write:
+            memory[places] = words[used:used + length]
+            used += length
+        else:
+            read.append(memory[places].copy())
+    return Load(requests, words, np.concatenate(read))
+
+
+def random_load(part: SdramPart, count: int, seed: int, *, longest: int = 1, wait: int = 0, pool: int = 4096) -> Load:
+    """Half reads, half writes at `pool` places, so that what was written is read again and banks have many rows."""
+    source = np.random.default_rng(seed)
+    first = source.integers(0, part.words, pool)[source.integers(0, pool, count)]
+    last = (first + source.integers(0, longest, count)) % part.words
+    columns = [first, last, source.integers(0, 2, count), source.integers(0, wait + 1, count)]
+    return load(part, np.stack(columns, axis=1), seed + 1)
+
+
+def require_right(result: TrafficResult, wanted: Load) -> None:
+    """Every word, and nothing that the chip counts."""
+    assert result.violations == {}, result.first_violation
+    assert np.array_equal(result.words, wanted.expected)
