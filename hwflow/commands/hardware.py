@@ -122,9 +122,15 @@ def boards(console: Console) -> Result:
         (b.name, f"{b.clock_mhz:g}", *map(str, (b.resources.lut, b.resources.ff, b.resources.dsp, b.resources.ram)),
          b.title) for b in found])
     console.say("SPRAM besides: " + ", ".join(f"{b.resources.spram} on {b.name}" for b in found if b.resources.spram))
+    sizes: dict[str, list[str]] = {}
+    for board in found:
+        for memory in board.memories:
+            sizes.setdefault(str(memory), []).append(board.name)
+    console.say("memory beside the FPGA: " + "; ".join(f"{size} on {', '.join(on)}" for size, on in sizes.items()))
     console.say("A board of your own: pass its YAML file as --board; see docs/add-a-board.md")
     return {"boards": [{"name": b.name, "title": b.title, "device": b.device, "clock_mhz": b.clock_mhz,
-                        "resources": b.resources.counts()} for b in found]}
+                        "resources": b.resources.counts(), "memories": [memory.facts() for memory in b.memories]}
+                       for b in found]}
 
 
 def doctor(console: Console) -> Result:

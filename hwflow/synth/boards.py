@@ -22,6 +22,7 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml
 from hwflow_rtl.vendor import Resources, Technology
 
+from .board_memories import SdramMemory, memories_of, memory_pins, memory_violations
 from .families import FAMILIES, Family
 
 __all__ = ["Board", "Pin", "Programmer", "list_boards", "load_board"]
@@ -55,7 +56,7 @@ class Board:
     `family` is a name in `families.FAMILIES`, and `resources` are the device's: tables of four inputs, flip-flops,
     multiplier blocks, RAM blocks and SPRAM in the units of `hwflow_rtl.vendor.Technology.name`.  `clock_mhz` is the
     oscillator; `pll_pad` says that it is at the pad that an iCE40's PLL takes for itself.  `baud` is the rate of the
-    serial line.
+    serial line.  `memories` are those beside the FPGA.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Board:
     programmer: Programmer | None
     source: str
     path: Path
+    memories: tuple[SdramMemory, ...] = ()
 
     def technology(self) -> Technology:
         """The device's way of making multipliers, memories and PLLs; a new object each time."""
@@ -196,8 +198,10 @@ def device_violations(content: dict[str, Any]) -> Iterator[str]:
     if is_known:
         yield from spram_violations(family, device, content["resources"].get("spram", 0))
     yield from foreign_keys(family, content)
+    yield from memory_violations(content.get("memories", []))
     pins = [content["clock"]["pin"], content["uart"]["rx"], content["uart"]["tx"], *content["leds"]["pins"]]
     pins += [content["reset"]["pin"]] if "reset" in content else []
+    pins += memory_pins(content.get("memories", []))
     for pin in sorted({pin for pin in pins if pins.count(pin) > 1}):
         yield f"pin {pin} must be used once, not {pins.count(pin)} times"
 
@@ -243,5 +247,5 @@ def assemble(path: Path, content: dict[str, Any]) -> Board:
         resources=Resources.of_counts({name: int(count) for name, count in content["resources"].items()}),  # 4.0 is 4
         programmer=Programmer(programmer["tool"], tuple(programmer.get("arguments", ())),
                               tuple(programmer.get("memory", ("sram", "flash")))) if programmer else None,
-        source=content["source"], path=path,
+        source=content["source"], path=path, memories=memories_of(content.get("memories", []), standard),
     )

@@ -139,9 +139,9 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("change", "expected"), [
     ({"colour": "red"}, "key 'colour' must be one of title, family, device, package, speed, chip, io_standard, clock, "
-                        "reset, uart, leds, resources, programmer, source"),
+                        "reset, uart, leds, resources, programmer, memories, source"),
     ({"clok": 1}, "key 'clok' must be one of title, family, device, package, speed, chip, io_standard, clock, "
-                  "reset, uart, leds, resources, programmer, source; did you mean 'clock'?"),
+                  "reset, uart, leds, resources, programmer, memories, source; did you mean 'clock'?"),
     ({"family": "ecp6"}, "key 'family' must be one of ecp5, ice40, gowin, not 'ecp6'"),
     ({"speed": 6}, "key 'speed' must be a string, not 6; put it in quotes"),
     ({"clock": {"pin": "G2"}}, "key 'clock.mhz' must be given"),

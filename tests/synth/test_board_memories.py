@@ -1,0 +1,133 @@
+"""The section `memories` of board files: what the boards say, and every way in which it can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hwflow_base.errors import HwflowError
+from hwflow_rtl.memory import SdramPart, SdramTiming
+
+from hwflow.synth.board_memories import SdramMemory
+from hwflow.synth.boards import boards_folder, list_boards, load_board
+
+NAMES = "cke, cs_n, ras_n, cas_n, we_n, ba, a, dq, dqm"
+
+
+def content(name: str = "ulx3s_85f") -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((boards_folder() / f"{name}.yaml").read_text())
+    return loaded
+
+
+def complaints(folder: Path, data: dict[str, Any]) -> list[str]:
+    path = folder / "mine.yaml"
+    path.write_text(yaml.safe_dump(data))
+    with pytest.raises(HwflowError) as caught:
+        load_board(path)
+    assert caught.value.exit_code == 2
+    first, *rest = str(caught.value).splitlines()
+    assert first == f"the board file '{path}' must have the keys of those in {boards_folder()}, with valid values:"
+    return [line.strip() for line in rest]
+
+
+def changed(section: str, **values: Any) -> dict[str, Any]:
+    """A board file whose memory has other values in `section` ("" is the memory itself); None removes a key."""
+    data = content()
+    memory = data["memories"][0]
+    target = memory[section] if section else memory
+    target.update(values)
+    for name in [name for name, value in values.items() if value is None]:
+        del target[name]
+    return data
+
+
+def test_which_boards_have_which() -> None:
+    sizes = {name: [str(memory) for memory in load_board(name).memories] for name in list_boards()}
+    large = {f"ulx3s_{size}f": ["32 MiB of SDRAM"] for size in (12, 25, 45, 85)}
+    small = {name: ["8 MiB of SDRAM"] for name in ("colorlight_i5", "colorlight_i9", "tangnano20k")}
+    assert {name: found for name, found in sizes.items() if found} == large | small
+
+
+def test_what_a_memory_says() -> None:
+    memory, = load_board("colorlight_i9").memories
+    timing = SdramTiming(
+        t_ck=10, t_rc=60, t_ras=42, t_ras_max=100_000, t_rp=18, t_rcd=18, t_rrd=12, t_rrd_clocks=2, t_rfc=60, t_wr=12,
+        t_wr_clocks=2, t_mrd_clocks=2, t_refi=15_625, power_up=200_000, power_up_refreshes=8, cas_latency=2)
+    part = SdramPart(name="EM638325-6H", banks=4, rows=2048, columns=256, width=32, clock_mhz=60, timing=timing)
+    assert memory == SdramMemory(part, memory.pins, "LVCMOS33", memory.source)
+    assert memory.pins["clk"] == ("B9",)
+    assert memory.pins["ba"] == ("B11", "C8")
+    assert set(memory.pins) == {"clk", "ras_n", "cas_n", "we_n", "ba", "a", "dq"}  # the others are tied
+    assert memory.facts() == {
+        "kind": "sdr_sdram", "part": "EM638325-6H", "bytes": 2**23, "width": 32, "clock_mhz": 60,
+        "peak_bytes_per_second": 240e6, "sustained_bytes_per_second": part.sustained_bytes_per_second}
+
+
+@pytest.mark.parametrize("name", [name for name in list_boards() if load_board(name).memories])
+def test_every_memory_is_complete(name: str) -> None:
+    for memory in load_board(name).memories:
+        assert memory.source
+        assert 0.9 < memory.part.sustained_bytes_per_second / memory.part.peak_bytes_per_second < 1
+
+
+@pytest.mark.parametrize(("section", "values", "expected"), [
+    ("", {"kind": "ddr3"}, "key 'memories.0.kind' must be one of sdr_sdram, not 'ddr3'"),
+    ("", {"part": None}, "key 'memories.0.part' must be given"),
+    ("", {"source": None}, "key 'memories.0.source' must be given"),
+    ("", {"timing": None}, "key 'memories.0.timing' must be given"),
+    ("", {"timing": 3}, "key 'memories.0.timing' must be a mapping of keys, not 3"),
+    ("", {"colums": 512}, "key 'memories.0.colums' must be one of kind, part, bytes, banks, rows, columns, width, "
+                          "clock_mhz, io_standard, timing, pins, source; did you mean 'columns'?"),
+    ("", {"banks": 3}, "key 'memories.0.banks' must be 2 or 4, not 3"),
+    ("", {"width": 24}, "key 'memories.0.width' must be 8 or 16 or 32, not 24"),
+    ("", {"columns": 500}, "key 'memories.0.columns' must be a power of two from 64 to 1024, not 500"),
+    ("", {"rows": 2}, "key 'memories.0.rows' must be a power of two from 64 to 8192, not 2"),
+    ("", {"bytes": 67108864}, "key 'memories.0.bytes' must be banks * rows * columns * width / 8 = 33554432, not "
+                              "67108864"),
+    ("", {"clock_mhz": 0}, "key 'memories.0.clock_mhz' must be a number above 0, not 0.0"),
+    ("", {"clock_mhz": 133}, "key 'memories.0.clock_mhz' must be at most 100, which t_ck = 10 ns allows at a CAS "
+                             "latency of 2, not 133"),
+    ("timing", {"t_refi": None}, "key 'memories.0.timing.t_refi' must be given"),
+    ("timing", {"t_rfc": None}, "key 'memories.0.timing.t_rfc' must be given"),
+    ("timing", {"t_rcs": 15}, "key 'memories.0.timing.t_rcs' must be one of t_ck, t_rc, t_ras, t_ras_max, t_rp, t_rcd, "
+                              "t_rrd, t_rrd_clocks, t_rfc, t_wr, t_wr_clocks, t_mrd_clocks, t_refi, power_up, "
+                              "power_up_refreshes, cas_latency; did you mean 't_rc'?"),
+    ("timing", {"t_rp": "21 ns"}, "key 'memories.0.timing.t_rp' must be a number, not '21 ns'"),
+    ("timing", {"t_rp": -21}, "key 'memories.0.timing.t_rp' must be a number of ns above 0, not -21.0"),
+    ("timing", {"t_rfc": float("nan")}, "key 'memories.0.timing.t_rfc' must be a number of ns above 0, not nan"),
+    ("timing", {"power_up": float("inf")}, "key 'memories.0.timing.power_up' must be a number of ns above 0, not inf"),
+    ("timing", {"t_rc": 60}, "key 'memories.0.timing.t_rc' must be at least t_ras + t_rp = 66 ns, not 60: a row is "
+                             "open for t_ras and closes in t_rp"),
+    ("timing", {"t_refi": 500}, "key 'memories.0.timing.t_refi' must be at least four times t_ras + t_rp + t_rfc + "
+                                "t_rcd = 153 ns, not 500: refreshes would take most of the time"),
+    ("timing", {"t_ras_max": 7000}, "key 'memories.0.timing.t_ras_max' must be at least t_refi + t_ras = 7857.5 ns, "
+                                    "not 7000: a row may stay open from one refresh to the next"),
+    ("timing", {"cas_latency": 4}, "key 'memories.0.timing.cas_latency' must be 2 or 3, not 4"),
+    ("timing", {"t_wr_clocks": 1.5}, "key 'memories.0.timing.t_wr_clocks' must be an integer, not 1.5"),
+    ("timing", {"t_mrd_clocks": 0}, "key 'memories.0.timing.t_mrd_clocks' must be a whole number of at least 1, not 0"),
+    ("pins", {"dq": None}, "key 'memories.0.pins.dq' must be given"),
+    ("pins", {"ck": "A1"}, f"key 'memories.0.pins.ck' must be one of clk, {NAMES}; did you mean 'clk'?"),
+    ("pins", {"ba": ["P19"]}, "key 'memories.0.pins.ba' must have 2 pins, the lowest bit first, not 1"),
+    ("pins", {"dqm": ["U19"]}, "key 'memories.0.pins.dqm' must have 2 pins, the lowest bit first, not 1"),
+    ("pins", {"clk": ["F19"]}, "key 'memories.0.pins.clk' must be a string, not ['F19']; put it in quotes"),
+    ("pins", {"cke": "G2"}, "pin G2 must be used once, not 2 times"),
+])
+def test_one_fault(tmp_path: Path, section: str, values: dict[str, Any], expected: str) -> None:
+    assert complaints(tmp_path, changed(section, **values)) == [expected]
+
+
+def test_memories_must_be_a_list(tmp_path: Path) -> None:
+    data = content()
+    data["memories"] = data["memories"][0]
+    first, = complaints(tmp_path, data)
+    assert first.startswith("key 'memories' must be a list, not {")
+
+
+def test_a_board_without_the_section_has_none(tmp_path: Path) -> None:
+    data = content()
+    del data["memories"]
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(data))
+    assert load_board(path).memories == ()
