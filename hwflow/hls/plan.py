@@ -96,7 +96,8 @@ class Plan:
         now = foldings[position]
         foldings[position] = Folding(
             now.rows if rows is None else whole("rows", rows), now.cols if cols is None else whole("cols", cols),
-            now.lanes if lanes is None else whole("lanes", lanes), now.style if style is None else style_of(style))
+            now.lanes if lanes is None else whole("lanes", lanes), now.style if style is None else style_of(style),
+            now.rescale)
         require_possible(self.graph, self.model, foldings, self.device)
         places = {each.name: each.places for each in self.stages if each.name != stage}
         return make_plan(self.graph, foldings, self.device, places)

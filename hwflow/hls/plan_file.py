@@ -33,6 +33,7 @@ def plan_to_yaml(plan: Plan) -> str:
         "rows": stage.folding.rows, "cols": stage.folding.cols, "lanes": stage.folding.lanes,
         **({"style": stage.folding.style.value} if stage.schedule.multipliers else {}),
         "cycles": stage.schedule.interval, "multipliers": stage.schedule.multipliers,
+        **({"rescale": stage.folding.rescale.value} if stage.folding.rescale else {}),
         **({"places": {name: place.value for name, place in stage.places.items()}} if stage.places else {}),
         "resources": resources_dict(stage.resources),
     } for stage in plan.stages]
@@ -48,7 +49,7 @@ def plan_to_yaml(plan: Plan) -> str:
         + ("# memory: spram, where a queue has it; the other queues are in tables or block RAMs, which is cheaper.\n"
            if any(link.spram for link in plan.links) else "") +
         "# style: what multiplies: blocks, macs (blocks that add up two products, for even cols), pairs (two narrow\n"
-        "# products in a block) or logic.\n"
+        "# products in a block) or logic.  rescale: logic, where results are multiplied in logic to save blocks.\n"
         "# memories: what each holds and where it is.  places, of a stage, has those that are not where they would\n"
         "# be by themselves: {requantizer0: tables} or {ring: blocks}, with the name that follows the / below.\n"
         "# Edit rows, cols, lanes, style and places and pass the file back with --plan; all else is computed anew.\n")
@@ -81,6 +82,7 @@ SCHEMA: Mapping[str, Any] = {
         "properties": {"stage": {"type": "string"}, "rows": COUNT, "cols": COUNT, "lanes": COUNT,
                        "style": {"enum": [style.value for style in MultiplierStyle]}, "layers": {}, "kind": {},
                        "cycles": {}, "multipliers": {}, "resources": {}, "places": PLACES,
+                       "rescale": {"const": "logic"},
                        "layer": {}},  # of plans of older versions
         "additionalProperties": False,
     }}, "model": {}, "technology": {}, "interval": {}, "latency": {}, "resources": {}, "links": {},
@@ -120,7 +122,8 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
 
 def folding_of(row: Mapping[str, Any]) -> Folding:
     rows, cols, lanes = (int(row[key]) for key in ("rows", "cols", "lanes"))  # 4.0 is 4
-    return Folding(rows, cols, lanes, MultiplierStyle(row.get("style", "blocks")))
+    rescale = MultiplierStyle(row["rescale"]) if "rescale" in row else None
+    return Folding(rows, cols, lanes, MultiplierStyle(row.get("style", "blocks")), rescale)
 
 
 def read_document(text: str, source: str) -> dict[str, Any]:

@@ -170,7 +170,8 @@ class Solver:
 
     def styled(self, picked: Sequence[Choice], weights: Mapping[str, float] | None = None) -> list[Choice]:
         """The same foldings with the styles that need the least logic within the multiplier blocks of the budget."""
-        styled = [[replace(choice.folding, style=style) for style in self.styles(position, choice)]
+        styled = [[replace(choice.folding, style=style, rescale=rescale) for style in self.styles(position, choice)
+                   for rescale in (None, *self.stages[position].rescale_styles)]
                   for position, choice in enumerate(picked)]
         options = [[self.option(self.cost(position, folding), weights) for folding in foldings]
                    for position, foldings in enumerate(styled)]

@@ -56,6 +56,11 @@ class Stage(ABC):
     def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
         """The styles that it can have on `technology`."""
 
+    @property
+    @abstractmethod
+    def rescale_styles(self) -> tuple[MultiplierStyle, ...]:
+        """What can multiply where results are rescaled, beside what it takes by itself."""
+
     @abstractmethod
     def folding_problem(self, folding: Folding, technology: Technology) -> str | None:
         """None if `folding` is possible on `technology`, else a message: what is wrong and what is possible."""
@@ -98,6 +103,10 @@ class LayerStage(Stage):
 
     def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
         return self.layer.styles(self.graph, technology)
+
+    @property
+    def rescale_styles(self) -> tuple[MultiplierStyle, ...]:
+        return self.layer.rescale_styles
 
     def folding_problem(self, folding: Folding, technology: Technology) -> str | None:
         return self.layer.folding_problem(self.graph, folding, technology)

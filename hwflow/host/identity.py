@@ -100,13 +100,19 @@ def no_number(text: str) -> float:
     raise ValueError(f"{text} is no number")
 
 
+def folding_facts(folding: Folding) -> dict[str, Any]:
+    """For JSON; without what is None."""
+    facts = {**asdict(folding), "style": folding.style.value, "rescale": folding.rescale and folding.rescale.value}
+    return {name: value for name, value in facts.items() if value is not None}
+
+
 COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
 POSITIVE: Mapping[str, Any] = {"type": "number", "exclusiveMinimum": 0}
 TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1}
 FOLDING: Mapping[str, Any] = {
     "type": "object", "required": ["rows", "cols", "lanes", "style"], "additionalProperties": False,
     "properties": {"rows": COUNT, "cols": COUNT, "lanes": COUNT,
-                   "style": {"enum": [style.value for style in MultiplierStyle]}}}
+                   "style": {"enum": [style.value for style in MultiplierStyle]}, "rescale": {"const": "logic"}}}
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "required": ["identity", "model", "board", "baud", "clock_mhz", "interval", "bytes_in", "bytes_out", "quantized",
@@ -150,7 +156,7 @@ class DesignFacts:
     def write(self, folder: Path) -> Path:
         """Write `identity.json` into `folder`."""
         text = {**asdict(self), "identity": self.identity.hex(),
-                "foldings": [{**asdict(folding), "style": folding.style.value} for folding in self.foldings]}
+                "foldings": [folding_facts(folding) for folding in self.foldings]}
         write_atomically(folder / IDENTITY_FILE, json.dumps(text, indent=1) + "\n")
         return folder / IDENTITY_FILE
 
@@ -171,7 +177,8 @@ class DesignFacts:
         except jsonschema.ValidationError as error:
             place = "/".join(map(str, error.absolute_path)) or "the top level"
             raise HwflowError(f"'{path}', {place}: {error.message[:200]}", remedy) from None
-        foldings = tuple(Folding(int(row["rows"]), int(row["cols"]), int(row["lanes"]), MultiplierStyle(row["style"]))
+        foldings = tuple(Folding(int(row["rows"]), int(row["cols"]), int(row["lanes"]), MultiplierStyle(row["style"]),
+                                 MultiplierStyle(row["rescale"]) if "rescale" in row else None)
                          for row in text["foldings"])
         counts = {name: int(text[name]) for name in ("baud", "interval", "bytes_in", "bytes_out")}
         return DesignFacts(**{**text, **counts, "identity": bytes.fromhex(text["identity"]), "foldings": foldings})

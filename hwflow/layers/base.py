@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hwflow_base.short_repr import screen
@@ -29,12 +29,14 @@ class Folding:
     `rows` is the number of output channels and `cols` the number of inputs that it multiplies in one cycle.  Inputs are
     input channels, or taps times input channels if `cols` spans a row of the kernel.  `lanes` is the number of results
     of a beat.  Layers without multipliers have rows = 1.  `style` says what multiplies, if the stage has a choice.
+    `rescale` says what multiplies where results are rescaled; None leaves that to the layer, which takes the cheaper.
     """
 
     rows: int
     cols: int
     lanes: int = 1
     style: MultiplierStyle = MultiplierStyle.BLOCKS
+    rescale: MultiplierStyle | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,16 @@ class HardwareLayer(Layer):
                 named = ", ".join(style.value for style in styles)
                 return f"style must be one of {named} on {technology.name}, not {folding.style.value}"
             possible = tuple(other for other in possible if other.style in styles)
-        return None if folding in possible else nearest_foldings(folding, possible)
+        if folding.rescale is not None and folding.rescale not in self.rescale_styles:
+            return (f"rescale must not be {folding.rescale.value} for a {self.kind}: this kind of layer has no choice "
+                    "there")
+        plain = replace(folding, rescale=None)
+        return None if plain in possible else nearest_foldings(plain, possible)
+
+    @property
+    def rescale_styles(self) -> tuple[MultiplierStyle, ...]:
+        """What can multiply where results are rescaled, beside what the layer takes by itself."""
+        return ()
 
     def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:
         """The styles that the stage can have on `technology`; `cost` and `unit` raise ValueError for another style."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Shape
+from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.requantizer import (
     WIDEST_SUM,
     RequantizerConstants,
@@ -64,10 +65,11 @@ def price(resources: Resources) -> float:
 
 
 def rescaler_constants(rescale: Rescale, accumulator: IntFormat, output: IntFormat, technology: Technology,
-                       interval: int = 1) -> RescalerConstants:
+                       interval: int = 1, style: MultiplierStyle | None = None) -> RescalerConstants:
     """What makes the hardware of `rescale` between sums of format `accumulator` and elements of format `output`.
 
-    `interval`: least cycles from sum to sum; with time between them it may be cheaper to multiply in logic.
+    `interval`: least cycles from sum to sum; with time between them it may be cheaper to multiply in logic.  `style`:
+    what multiplies, logic or (None) the cheaper.
     """
     if isinstance(rescale, Thresholds):
         any_values = isinstance(rescale, RoomyThresholds)
@@ -78,7 +80,8 @@ def rescaler_constants(rescale: Rescale, accumulator: IntFormat, output: IntForm
         bias=rescale.bias, multiplier=rescale.multiplier, shift=rescale.shift, zero_point=rescale.zero_point,
         low=rescale.low, high=rescale.high, style=RequantizerStyle.FABRIC, fraction=rescale.fraction,
         rounding=RequantizerRounding(rescale.rounding.value), room=room_of(rescale))
-    if technology.prefers_fabric_requantizer or too_wide_for_blocks(rescale, accumulator):
+    in_logic_alone = technology.prefers_fabric_requantizer or too_wide_for_blocks(rescale, accumulator)
+    if style is MultiplierStyle.LOGIC or in_logic_alone:
         return logic
     blocks = replace(logic, style=RequantizerStyle.DSP)
     costs = [made.cost(accumulator=shape_of(accumulator), output=shape_of(output), interval=interval,

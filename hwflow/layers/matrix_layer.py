@@ -53,6 +53,12 @@ class MatrixLayer(HardwareLayer):
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         return self.hardware_of(graph).foldings()
 
+    @property
+    def rescale_styles(self) -> tuple[MultiplierStyle, ...]:
+        from hwflow_rtl.multiply.style import MultiplierStyle
+
+        return (MultiplierStyle.LOGIC,)
+
     def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:
         return self.hardware_of(graph).products.styles(technology)
 

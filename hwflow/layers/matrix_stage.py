@@ -59,7 +59,7 @@ class MatrixHardware:
         self.weight_format = weight_format
         self.accumulator = accumulator
         self.requantize = requantize
-        self.rescalers: dict[tuple[Technology, int], RescalerConstants] = {}
+        self.rescalers: dict[tuple[Technology, int, MultiplierStyle | None], RescalerConstants] = {}
         self.shapes: dict[Folding, MatrixShape] = {}
         #: For rows (1: of one group) and columns: beats, blocks, cycles of the feed, words, lanes of the input.
         self.words_of: dict[tuple[int, int], tuple[int, int, int, int, tuple[int]]] = {}
@@ -154,6 +154,7 @@ class MatrixHardware:
 
     def shape(self, folding: Folding) -> MatrixShape:
         """The form of the unit: where rows of so many products can be had in two ways, the faster, or the plain one."""
+        folding = replace(folding, rescale=None)
         found = self.shapes.get(folding)
         if found is None:
             parallel = folding.rows // self.outputs if folding.rows > self.outputs else 1
@@ -205,24 +206,24 @@ class MatrixHardware:
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
         shape = self.shape(folding)
-        return MatrixStage.cost(shape=shape, rescaler=self.rescaler(technology, shape.drain_interval),
+        return MatrixStage.cost(shape=shape, rescaler=self.rescaler(folding, technology),
                                 technology=technology)
 
     def times(self, folding: Folding, technology: Technology, arrivals: Times) -> StageTimes:
         shape = self.shape(folding)
-        return MatrixStage.times(arrivals, shape=shape, rescaler=self.rescaler(technology, shape.drain_interval),
+        return MatrixStage.times(arrivals, shape=shape, rescaler=self.rescaler(folding, technology),
                                  technology=technology)
 
     def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
         shape = self.shape(folding)
         return MatrixStage(
             shape=shape, weights=self.weights, pad_value=pad_value(self.x),
-            rescaler=self.rescaler(technology, shape.drain_interval), technology=technology, name=name)
+            rescaler=self.rescaler(folding, technology), technology=technology, name=name)
 
-    def rescaler(self, technology: Technology, interval: int) -> RescalerConstants:
-        """Of results that leave `interval` cycles apart."""
-        found = self.rescalers.get((technology, interval))
+    def rescaler(self, folding: Folding, technology: Technology) -> RescalerConstants:
+        key = technology, self.shape(folding).drain_interval, folding.rescale
+        found = self.rescalers.get(key)
         if found is None:
-            found = self.rescalers[technology, interval] = rescaler_constants(
-                self.requantize, self.accumulator, self.y.format, technology, interval)
+            found = self.rescalers[key] = rescaler_constants(
+                self.requantize, self.accumulator, self.y.format, technology, key[1], folding.rescale)
         return found

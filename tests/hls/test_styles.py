@@ -19,6 +19,7 @@ from hwflow.quantize.settings import ActivationSettings, LayerSettings, Quantiza
 from hwflow.synth import load_board
 from tests.e2e.networks import rows_for, small_network
 from tests.hls.test_solver import budget
+from tests.quantize.net import Net
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -69,9 +70,9 @@ def test_logic_makes_a_plan_faster_where_blocks_are_short(technology: Technology
 
 
 def test_logic_is_used_unasked_where_there_is_no_other_way(technology: Technology) -> None:
-    plan = hls.solve(graph_of(8), technology, budget(dsp=2))
+    plan = hls.solve(graph_of(8), technology, budget(dsp=1))
     assert MultiplierStyle.LOGIC in styles(plan)
-    assert plan.resources.dsp <= 2
+    assert plan.resources.dsp <= 1
 
 
 def test_pairs_halve_the_blocks(technology: Technology) -> None:
@@ -124,3 +125,30 @@ def test_a_style_that_the_family_lacks_is_named(technology: Technology) -> None:
     with pytest.raises(HwflowError, match=r"^plan mine\.yaml, stage '0_conv': style must be one of blocks, logic on "
                                           r"ice40, not pairs$"):
         hls.plan_from_yaml(text, graph, load_board("icebreaker").technology(), source="mine.yaml")
+
+
+def test_results_are_rescaled_in_logic_where_blocks_are_short(technology: Technology) -> None:
+    """A depthwise layer gives a result in every cycle, so its rescaler prefers a multiplier block."""
+    net = Net((16, 8, 8))
+    model = net.model(net.unit(net.x, 16, 3, group=16))
+    graph = quantize(model, rows_for(model, 4)).graph
+    plenty = hls.solve(graph, technology, budget())
+    wants = plenty.resources.dsp
+    assert wants > plenty.multipliers
+    assert plenty.stages[0].folding.rescale is None
+    short = hls.solve(graph, technology, budget(dsp=plenty.multipliers), interval=plenty.interval)
+    assert short.interval == plenty.interval
+    assert short.stages[0].folding.rescale is MultiplierStyle.LOGIC
+    assert short.resources.dsp == short.multipliers == plenty.multipliers
+    assert hls.plan_from_yaml(hls.plan_to_yaml(short), graph, technology, source="plan.yaml") == short
+
+
+def test_only_layers_with_a_choice_rescale_in_another_way(technology: Technology) -> None:
+    net = Net((4, 8, 8))
+    model = net.model(net.node("MaxPool", net.relu(net.conv(net.x, 4, (3, 3))), kernel_shape=(2, 2), strides=(2, 2)))
+    graph = quantize(model, rows_for(model, 4)).graph
+    plan = hls.solve(graph, technology, budget())
+    foldings = [stage.folding for stage in plan.stages]
+    foldings[-1] = replace(foldings[-1], rescale=MultiplierStyle.LOGIC)
+    with pytest.raises(HwflowError, match=r"rescale must not be logic for a \w+: this kind of layer has no choice"):
+        hls.plan.require_possible(graph, "network", foldings, technology)

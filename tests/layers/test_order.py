@@ -85,7 +85,7 @@ def of_a_folding(folding: Folding, t: int) -> Iterator[tuple[str, Question]]:
 def of_matrix_hardware(folding: Folding, t: int) -> Iterator[tuple[str, Question]]:
     """The parts of a stage: its shape and what makes elements of its sums."""
     def rescaler(a: Asked) -> Any:
-        return hardware(a).rescaler(a.technologies[t], shape(a).drain_interval)
+        return hardware(a).rescaler(folding, a.technologies[t])
 
     def hardware(a: Asked) -> Any:
         return a.layer.hardware_of(a.graph)
