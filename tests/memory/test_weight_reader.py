@@ -106,6 +106,18 @@ def test_with_controller_and_chip(traffic: Callable[..., Traffic], shape: Shape,
         assert result.beat_cycles <= words / clocks.sustained_share(SMALL.columns) + 5 * clocks.worst_latency
 
 
+@pytest.mark.parametrize("length", [1, 7, 64, 501])
+def test_restarts_of_controller_and_reader(traffic: Callable[..., Traffic], length: int) -> None:
+    """Words on their way, in queues and in the reader are dropped; the chip's rows and refreshes go on."""
+    reader = WeightReader(part=SMALL, shape=signed(8), lanes=4, beats=500, first=64 * 5)
+    image = reader.image(weights(reader, 3))
+    fill = [Request(reader.first, reader.first + reader.words - 1, write=True)]
+    result = traffic(SMALL, reader).run(fill, image, beats=30 * length, restart=length, seed=length, read_stall=0.3)
+    assert result.violations == {}
+    frame = image[::2] | image[1::2] << 16
+    assert np.array_equal(result.beats, np.tile(np.resize(frame, length), 30))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("board", ["ulx3s_85f", "colorlight_i5", "tangnano20k"])
 def test_bytes_a_second_on_boards(traffic: Callable[..., Traffic], board: str) -> None:

@@ -10,6 +10,7 @@ from amaranth.hdl import Module, Signal
 from hwflow_base.files.cache import digest
 from hwflow_base.files.target import create_folder
 
+from ..board import Netlist
 from ..board.compiled import CXX_FLAGS, FAST, RUNTIME, SLOW, compile_units
 from ..builder import archive
 from ..cache import cached_folder
@@ -23,10 +24,11 @@ VERILATOR_FLAGS = ("--cc", "--no-timing", "--x-assign", "fast", "--x-initial", "
 
 
 def compile_program(top: Module, ports: Sequence[Signal], *, program: Path, folder: Path, cache: Path,
-                    say: Callable[[str], None]) -> Path:
+                    say: Callable[[str], None], netlist: Netlist | None = None) -> Path:
     """The executable of `program`, which drives `ports` of a Vtop; made, or found in `cache`.
 
-    Raises MissingTool, and ToolFailed with the path of the log in `folder`.
+    `netlist` is one that the top has an instance of.  Raises MissingTool, and ToolFailed with the path of the log in
+    `folder`.
     """
     from amaranth.back import rtlil
     from hwflow_rtl.emit import to_verilog, without_collector
@@ -36,6 +38,8 @@ def compile_program(top: Module, ports: Sequence[Signal], *, program: Path, fold
     tools, log = find_tools(), folder / "compile.log"
     with without_collector():
         verilog = to_verilog(rtlil.convert(top, name="sdram_top", ports=ports, emit_src=False))
+    models = [] if netlist is None else [netlist.models]
+    verilog += "" if netlist is None else netlist.verilog
     flags = [*VERILATOR_FLAGS, *CXX_FLAGS, FAST, SLOW, tools.verilator_version, tools.compiler, tools.compiler_version]
 
     def make_runtime(place: Path) -> None:
@@ -46,15 +50,15 @@ def compile_program(top: Module, ports: Sequence[Signal], *, program: Path, fold
     def make(place: Path) -> None:
         (place / "top.v").write_text(verilog)
         runtime, _ = cached_folder(cache, digest("sdram runtime", str(RUNTIME), *flags), make_runtime, say)
-        compile_in(tools, place, program, runtime / "runtime.a", log)
+        compile_in(tools, place, [place / "top.v", MODEL, *models], program, runtime / "runtime.a", log)
 
-    made, _ = cached_folder(cache, digest(verilog, MODEL, program, *flags), make, say)
+    made, _ = cached_folder(cache, digest(verilog, MODEL, *models, program, *flags), make, say)
     return made / "program"
 
 
-def compile_in(tools: Tools, place: Path, program: Path, runtime: Path, log: Path) -> None:
-    run_tool([tools.verilator, *VERILATOR_FLAGS, "--Mdir", ".", place / "top.v", MODEL], what="Verilator", cwd=place,
-             log=log, env={**os.environ, "VERILATOR_ROOT": str(tools.verilator_root)})
+def compile_in(tools: Tools, place: Path, sources: Sequence[Path], program: Path, runtime: Path, log: Path) -> None:
+    run_tool([tools.verilator, *VERILATOR_FLAGS, "--Mdir", ".", *sources], what="Verilator", cwd=place, log=log,
+             env={**os.environ, "VERILATOR_ROOT": str(tools.verilator_root)})
     generated = sorted(place.glob("Vtop*.cpp"))
     units = [(path, SLOW if path.stem.endswith("Slow") or "__Syms" in path.stem else FAST) for path in generated]
     compile_units(tools, [*units, (program, FAST)], place, log=log, jobs=None)

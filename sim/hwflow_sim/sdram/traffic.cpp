@@ -1,10 +1,11 @@
 // Runs requests through a controller into the simulated chip and measures what happens.
 //
-//   program REQUESTS WORDS OUTPUT SEED WRITE_STALL READ_STALL BEATS [+plusargs]
+//   program REQUESTS WORDS OUTPUT SEED WRITE_STALL READ_STALL BEATS RESTART [+plusargs]
 //
 // REQUESTS: four numbers of 32 bits each: first, last, 1 for a write, cycles to wait before.  WORDS: what is written.
 // OUTPUT: what was read, numbers of 64 bits.  Stalls are in 1/256.  Where the design has a reader of weights, it is
-// enabled after the requests and gives BEATS beats.  Prints numbers by name.
+// enabled after the requests and gives BEATS beats; after every RESTART of them, if not 0, all is restarted.  Prints
+// numbers by name.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -34,7 +35,7 @@ static bool chance(uint32_t of256) {
 }
 
 int main(int count, char** arguments) {
-    if (count < 8) return 2;
+    if (count < 9) return 2;
     VerilatedContext context;
     context.commandArgs(count, arguments);
     const auto requests = read_file<Request>(arguments[1]);
@@ -43,6 +44,7 @@ int main(int count, char** arguments) {
     state = 0x9E3779B97F4A7C15ULL ^ (std::strtoull(arguments[4], nullptr, 10) * 0xD1342543DE82EF95ULL);
     const uint32_t write_stall = std::atoi(arguments[5]), read_stall = std::atoi(arguments[6]);
     const uint64_t beats = std::strtoull(arguments[7], nullptr, 10);
+    const uint64_t restart_after = std::strtoull(arguments[8], nullptr, 10);
     Vtop top{&context};
     top.clk = 0;
     top.eval();
@@ -54,7 +56,8 @@ int main(int count, char** arguments) {
     uint64_t next = 0, word = 0, wait = requests.empty() ? 0 : requests[0].wait, cycle = 0, quiet = 0, got = 0;
     uint64_t to_write = 0, initialized = 0, latency = 0, gap = 0, first_beat = 0, last_beat = 0, begun = 0, ended = 0;
     uint64_t read_words = 0, reading = 0;
-    top.request_valid = top.write_valid = top.read_ready = top.enable = 0;
+    bool restarting = false;
+    top.request_valid = top.write_valid = top.read_ready = top.enable = top.restart = 0;
     auto half = [&](int level) { top.clk = level; top.eval(); };
     top.rst = 1;
     for (int n = 0; n < 4; n++) { half(1); half(0); }
@@ -67,6 +70,8 @@ int main(int count, char** arguments) {
         if (!busy && got >= beats) break;
         if (++quiet > patience) { std::printf("stuck %llu\n", (unsigned long long)cycle); break; }
         top.enable = stream;
+        top.restart = restarting;
+        restarting = false;
         if (!top.request_valid && requests_left && (wait == 0 || wait-- == 0)) {
             top.request_first = requests[next].first;
             top.request_last = requests[next].last;
@@ -77,7 +82,7 @@ int main(int count, char** arguments) {
             top.write_payload = words[word];
             top.write_valid = 1;
         }
-        top.read_ready = !chance(read_stall);
+        top.read_ready = !top.restart && !chance(read_stall);
         top.eval();
         const bool taken = top.request_valid && top.request_ready, written = top.write_valid && top.write_ready;
         const bool given = top.read_valid && top.read_ready;
@@ -114,6 +119,7 @@ int main(int count, char** arguments) {
                 else if (cycle - last_beat > gap) gap = cycle - last_beat;
                 last_beat = cycle;
                 got++;
+                restarting = restart_after && got % restart_after == 0;
             }
         }
     }

@@ -18,7 +18,9 @@ from amaranth.lib import wiring
 from hwflow_base.errors import ToolFailed
 from hwflow_rtl.memory import SdramController, SdramPart, WeightReader
 
+from ..board import Netlist
 from .model import VIOLATIONS, Sdram
+from .netlist_unit import NetlistUnit
 from .program import compile_program
 
 __all__ = ["Request", "Traffic", "TrafficResult", "compile_traffic"]
@@ -69,19 +71,21 @@ class Traffic:
     folder: Path
 
     def run(self, requests: Sequence[Request] | npt.NDArray[np.uint32], words: npt.ArrayLike = (), *, seed: int = 0,
-            write_stall: float = 0.0, read_stall: float = 0.0, beats: int = 0,
+            write_stall: float = 0.0, read_stall: float = 0.0, beats: int = 0, restart: int = 0,
             limits: Mapping[str, int] | None = None) -> TrafficResult:
         """Send `requests`, writing `words` one after another.
 
         `requests` may be an array [count, 4] as well: first, last, write, wait.  `limits` are numbers of the model, by
-        the names of its plusargs, that differ from the part's.  Raises ToolFailed where nothing moves any more.
+        the names of its plusargs, that differ from the part's.  After each `restart` of the `beats` from the reader,
+        if not 0, controller and reader are restarted.  Raises ToolFailed where nothing moves any more.
         """
         table = (np.array([(r.first, r.last, r.write, r.wait) for r in requests], dtype=np.uint32).reshape(-1, 4)
                  if isinstance(requests, Sequence) else requests.astype(np.uint32))
         table.tofile(self.folder / "requests.bin")
         np.asarray(words, dtype=np.uint32).tofile(self.folder / "words.bin")
         command = [self.executable, "requests.bin", "words.bin", "read.bin", seed, round(256 * write_stall),
-                   round(256 * read_stall), beats, *(f"+{name}={value}" for name, value in (limits or {}).items())]
+                   round(256 * read_stall), beats, restart,
+                   *(f"+{name}={value}" for name, value in (limits or {}).items())]
         done = subprocess.run([str(part) for part in command], cwd=self.folder, capture_output=True, text=True,
                               check=False)
         found = {name: int(value) for name, value in (line.split() for line in done.stdout.splitlines())}
@@ -104,10 +108,13 @@ class Traffic:
 class Bench:
     """The top of the simulation: controller, chip, perhaps a reader, and ports for all that the program drives."""
 
-    def __init__(self, part: SdramPart, chip: SdramPart, reader: WeightReader | None):
+    def __init__(self, part: SdramPart, chip: SdramPart, reader: WeightReader | None, netlist: Netlist | None):
         self.module = m = Module()
         self.ports: list[Signal] = []
-        m.submodules.controller = controller = SdramController(part=part)
+        controller = SdramController(part=part)
+        if netlist is not None:
+            controller = NetlistUnit(unit=controller, netlist=netlist)
+        m.submodules.controller = controller
         m.submodules.chip = memory = Sdram(part=chip)
         wiring.connect(m, controller.pins, memory.pins)
         words = self.requests(controller) if reader is None else self.requests_and_reader(controller, reader)
@@ -118,13 +125,15 @@ class Bench:
         self.shows("read_payload", payload)
         self.shows("read_valid", words.valid)
         self.drives("read_ready", words.ready)
+        restart = self.port("restart", 1)
+        m.d.comb += [controller.restart.eq(restart), *([] if reader is None else [reader.restart.eq(restart)])]
         self.shows("request_ready", controller.request.ready)
         self.shows("initialized", controller.initialized)
         for name in ("counts", "first_kind", "first_cycle"):
             self.shows(name, getattr(memory, name))
         self.shows("space", Const(part.words, 32))
 
-    def requests(self, controller: SdramController):
+    def requests(self, controller):
         """The program makes requests and takes words."""
         self.port("enable", 1)
         self.drives("request_valid", controller.request.valid)
@@ -132,7 +141,7 @@ class Bench:
             self.drives(f"request_{name}", controller.request.payload[name])
         return controller.read
 
-    def requests_and_reader(self, controller: SdramController, reader: WeightReader):
+    def requests_and_reader(self, controller, reader: WeightReader):
         """The program makes requests until it enables the reader, and takes the reader's beats."""
         m, request, asked = self.module, controller.request, reader.request
         m.submodules.reader = reader
@@ -158,13 +167,15 @@ class Bench:
 
 
 def compile_traffic(part: SdramPart, *, folder: Path, cache: Path, chip: SdramPart | None = None,
-                    reader: WeightReader | None = None,
+                    reader: WeightReader | None = None, netlist: Netlist | None = None,
                     say: Callable[[str], None] = print) -> Traffic:
     """The program for a controller of `part` and a `chip`, by default the same; made, or found in `cache`.
 
-    `reader` makes beats of up to 64 bits of the words that are read after the requests.  Raises MissingTool, and
+    `reader` makes beats of up to 64 bits of the words that are read after the requests.  `netlist` is what yosys made
+    of the controller, which is then simulated instead of it.  Raises MissingTool, and
     ToolFailed with the path of the log.
     """
-    bench = Bench(part, chip or part, reader)
-    executable = compile_program(bench.module, bench.ports, program=PROGRAM, folder=folder, cache=cache, say=say)
+    bench = Bench(part, chip or part, reader, netlist)
+    executable = compile_program(bench.module, bench.ports, program=PROGRAM, folder=folder, cache=cache, say=say,
+                                 netlist=netlist)
     return Traffic(executable, folder)
