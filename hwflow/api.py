@@ -18,7 +18,6 @@ from .data.arguments import boolean, instance, megahertz, path_of, shapes_of, wh
 from .data.dataset import Dataset, described, load_dataset
 from .data.given import dataset_of
 from .data.shapes import shapes_of_data
-from .flow import budget_of
 from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
@@ -27,6 +26,7 @@ from .quantize import Quantized, quantize, save_quantized
 from .quantize.settings import QuantizationSettings, settings_of_bits
 from .quantize.settings_file import settings_from_yaml
 from .steps.generation import write_rtl
+from .steps.planning import plan_for
 from .steps.simulation import compile_plan, run_plan
 from .synth import Board, SynthesisReport, load_board
 from .synth.design import Design, SynthesisOptions, synthesize_design
@@ -116,16 +116,20 @@ def run_golden(quantized: Quantized, inputs: Rows) -> dict[str, Array]:
 
 
 def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None, *,
-              logic_multipliers: bool = False) -> hls.Plan:
+              logic_multipliers: bool = False, frames_per_second: float | None = None) -> hls.Plan:
     """The fastest plan that fits the board; with `interval`, the cheapest plan with at most that many cycles a frame.
 
-    With `logic_multipliers`, stages multiply in logic when all multiplier blocks of the board are used.
+    With `logic_multipliers`, stages multiply in logic when all multiplier blocks of the board are used.  With
+    `frames_per_second`, it is the cheapest plan for that rate at the clock that routed designs of the board's family
+    reach at least (`hwflow.steps.planning.expected_mhz`), and it may multiply in logic.
     `Plan.with_folding` makes a plan with another folding of a stage.
     """
     graph, board = a_quantized(quantized).graph, as_board(board)
+    if interval is not None and frames_per_second is not None:
+        raise HwflowError("interval must not be given together with frames_per_second", "give one of them")
     pace = None if interval is None else whole_number(interval, "interval", 1)
-    return hls.solve(graph, board.technology(), budget_of(board, graph), interval=pace,
-                     logic=boolean(logic_multipliers, "logic_multipliers"))
+    return plan_for(graph, graph, board, interval=pace, frames_per_second=frames_per_second,
+                    logic=boolean(logic_multipliers, "logic_multipliers"))
 
 
 def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:

@@ -20,7 +20,6 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import cached_step, digest
 from hwflow_base.files.sources import read_text
 from hwflow_base.files.target import same_file, write_atomically
-from hwflow_rtl.io.board_top import BoardTop
 
 from . import hls, onnx
 from .accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
@@ -43,8 +42,9 @@ from .reweight.routed import keep_design
 from .steps import measurements
 from .steps.folders import board_folder, held
 from .steps.generation import generate, generate_axi_stream
+from .steps.planning import plan_for
 from .steps.stimuli import Frames, stimuli
-from .synth import Board, SynthesisReport, ends_before_plan, load_board
+from .synth import Board, SynthesisReport, load_board
 from .synth.design import Design, SynthesisOptions, synthesize_design
 from .synth.netlist import make_netlist_of
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from .steps.proof import NetlistProof
 
-__all__ = ["Flow", "budget_of"]
+__all__ = ["Flow"]
 
 #: A larger model fits no board; a layer by layer report would take long.
 MAX_NODES, MAX_PARAMETERS = 5_000, 50_000_000
@@ -229,9 +229,12 @@ class Flow:
     def plan_text(self) -> str | None:
         """The text of the user's plan; None without --plan."""
         given = self.hardware
-        if given.plan and (given.interval or given.logic_multipliers):
-            raise HwflowError("--plan must not be given together with --interval or --logic-multipliers", "the "
-                              "plan's file decides both")
+        pace = given.interval or given.frames_per_second
+        if given.plan and (pace or given.logic_multipliers):
+            raise HwflowError("--plan must not be given together with --interval, --frames-per-second or "
+                              "--logic-multipliers", "the plan's file decides all of them")
+        if given.interval and given.frames_per_second:
+            raise HwflowError("--interval must not be given together with --frames-per-second", "give one of them")
         return read_text(given.plan) if given.plan else None
 
     def prepare(self, *needs: Callable[[], object]) -> None:
@@ -245,9 +248,9 @@ class Flow:
         """The user's plan, or the fastest one that fits the board.  It is written to plan.yaml."""
         technology = self.board.technology()
         if self.plan_text is None:
-            budget = budget_of(self.board, self.graph)
-            plan = hls.solve(self.structure, technology, budget, interval=self.hardware.interval,
-                             logic=self.hardware.logic_multipliers)
+            wanted = self.hardware
+            plan = plan_for(self.graph, self.structure, self.board, interval=wanted.interval,
+                            frames_per_second=wanted.frames_per_second, logic=wanted.logic_multipliers)
         else:
             plan = hls.plan_from_yaml(self.plan_text, self.structure, technology, source=str(self.hardware.plan))
         write_atomically(self.board_folder / "plan.yaml", hls.plan_to_yaml(plan))
@@ -340,10 +343,3 @@ class Flow:
     def layer_noise(self) -> tuple[LayerNoise, ...]:
         """The noise of every layer on the first rows of the data; empty without data, or with `layer_rows` 0."""
         return measurements.layer_noises(self)
-
-
-def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
-    """The resources of `board` for the core of `graph`; without a graph, for a core with one input and one output."""
-    technology = board.technology()
-    around = BoardTop.cost(technology, None if graph is None else ends_before_plan(graph))
-    return hls.Budget(board.name, board.resources, around, technology.usable_logic)

@@ -48,6 +48,7 @@ class HardwareOptions:
     board: str = BOARD
     plan: Path | None = None
     interval: int | None = None
+    frames_per_second: float | None = None
     logic_multipliers: bool = False
     reweightable: bool = False
 

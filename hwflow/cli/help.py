@@ -20,7 +20,7 @@ SECTIONS = {
     "Quantization": ("--bits", "--settings", "--hardware-argmax"),
     "Search for widths": ("--accuracy-drop", "--search-evaluations"),
     "Board": ("--board", "--clock", "--flash", "--port", "--baud", "--patience"),
-    "Plan": ("--plan", "--interval", "--logic-multipliers", "--reweightable"),
+    "Plan": ("--plan", "--interval", "--frames-per-second", "--logic-multipliers", "--reweightable"),
     "Place and route": ("synth --seed", "--seeds", "--jobs"),
     "Simulation": ("--frames", "--stalls", "--seed", "--waves", "--netlist"),
     "Output": ("--build", "--export", "--svg", "--layer-rows", "--axi-stream", "--opset", "--external-data",

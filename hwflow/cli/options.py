@@ -167,6 +167,9 @@ def plan_options(command: F) -> F:
                      help="Use this edited plan.yaml instead of a new plan."),
         click.option("--interval", type=click.IntRange(min=1), metavar="CYCLES",
                      help="Make the smallest design with at most CYCLES a frame; default: the fastest that fits."),
+        click.option("--frames-per-second", type=click.FloatRange(min=0, min_open=True), metavar="N",
+                     help="Make the smallest design for N frames/s, at the clock that routed designs of the board's "
+                          "family reach at least; it may multiply in logic."),
         click.option("--logic-multipliers", is_flag=True,
                      help="Multiply in logic when all multiplier blocks are used: a faster design, but a large one "
                           "takes long to route."),

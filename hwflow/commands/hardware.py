@@ -20,6 +20,7 @@ from ..report.numbers import counted
 from ..report.plan import plan_facts, show_plan, show_simulation, simulation_facts
 from ..report.synthesis import show_synthesis, synthesis_facts, too_slow
 from ..request import BuildRequest, SimRequest, SynthRequest
+from ..steps.planning import expected_mhz
 from ..synth import list_boards, load_board, tool_status
 from ..synth.program import programmer_status
 from ..synth.toolchain import find_tool, tools_of_family
@@ -41,6 +42,10 @@ def build(console: Console, request: BuildRequest) -> Result:
         axi_stream = flow.generate(axi_stream=True) if request.axi_stream else None
     clock = core_clock(flow)
     show_plan(console, flow.plan, flow.board, clock)
+    rate = request.hardware.frames_per_second
+    if rate is not None:
+        console.say(f"  planned for {rate:,g} frames/s at {expected_mhz(flow.board):g} MHz, the clock that "
+                    f"routed designs of {flow.board.family} reach at least")
     console.say(f"plan: {flow.board_folder / 'plan.yaml'}; Verilog and ROM contents: {folder}")
     facts = {"plan": str(flow.board_folder / "plan.yaml"), "rtl": str(folder), "warnings": flow.warned.facts(),
              **plan_facts(flow.plan, flow.board, clock=clock)}

@@ -17,13 +17,14 @@ from hwflow_base.files.cache import code_fingerprint, content, digest
 from hwflow_base.files.target import same_file, write_atomically
 
 from .. import onnx
-from ..flow import Flow, budget_of
+from ..flow import Flow
 from ..hls import plan_to_yaml
 from ..precision import Answers, Outcome, Point, bits_text, choose_widths, require_drop
 from ..report.console import Console
 from ..report.frontier import frontier_facts, frontier_svg, show_frontier
 from ..request import HardwareOptions, QuantizationOptions, QuantizeRequest
 from ..steps.measurements import required_dataset
+from ..steps.planning import budget_of
 
 __all__ = ["quantize_within"]
 

@@ -76,6 +76,17 @@ def test_build(cli: Cli, board: str) -> None:
     assert Path(result["plan"]).is_file()
 
 
+def test_build_for_a_frame_rate(cli: Cli) -> None:
+    result = cli("build", *SMALL, "--board", "icebreaker", "--frames-per-second", "1000")
+    assert result.code == 0
+    assert "planned for 1,000 frames/s at 46.5 MHz, the clock that routed" in result.out
+    facts = cli("build", *SMALL, "--board", "icebreaker", "--frames-per-second", "1000", "--json").json
+    assert facts["interval"] <= 46_500
+    both = cli("build", *SMALL, "--frames-per-second", "9", "--interval", "9")
+    assert both.code == 2
+    assert "--interval must not be given together with --frames-per-second; give one of them" in both.err
+
+
 def test_build_with_axi_stream_ports(cli: Cli) -> None:
     done = cli("build", *SMALL, "--axi-stream")
     assert done.code == 0

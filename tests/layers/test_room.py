@@ -10,7 +10,6 @@ from hwflow_rtl.emit import emit_rtlil
 from hwflow_rtl.vendor import ECP5, Generic
 
 from hwflow import hls
-from hwflow.flow import budget_of
 from hwflow.golden import run
 from hwflow.layers import Conv, Dense, MaxPool
 from hwflow.layers.base import LayerGraph
@@ -18,6 +17,7 @@ from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, RoomyRequantize, Thresholds
 from hwflow.layers.room import fitted, with_rescale_of, with_room
 from hwflow.steps.generation import simulation_technology
+from hwflow.steps.planning import budget_of
 from hwflow.synth import load_board
 
 INT8 = IntFormat(8, signed=True)

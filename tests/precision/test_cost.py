@@ -9,13 +9,13 @@ import pytest
 from hwflow_rtl.vendor import Resources
 
 from hwflow import onnx
-from hwflow.flow import budget_of
 from hwflow.hls import solve
 from hwflow.layers import Add, Dense, Frame, IntFormat, LayerGraph, Tensor
 from hwflow.layers.rescale import Requantize
 from hwflow.precision.cost import pace_of
 from hwflow.precision.points import LINKS
 from hwflow.quantize import quantize
+from hwflow.steps.planning import budget_of
 from hwflow.synth import load_board
 from tests.project.tree import ROOT
 

@@ -11,7 +11,6 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.endpoint import Endpoint
 
 from hwflow import hls
-from hwflow.flow import budget_of
 from hwflow.hls.plan import Plan, StagePlan
 from hwflow.host.identity import DesignFacts
 from hwflow.quantize import Quantized, quantize
@@ -20,6 +19,7 @@ from hwflow.report.console import Console
 from hwflow.report.memories import ring_bytes
 from hwflow.report.plan import bottleneck, busy, folding_text, padding_loss, plan_facts, show_queues, show_remedy
 from hwflow.report.synthesis import line_rate
+from hwflow.steps.planning import budget_of
 from hwflow.synth import load_board
 from tests.e2e.networks import residual
 

@@ -12,7 +12,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.paired_queue import PairedQueue
 from hwflow_rtl.vendor import Resources
 
-from hwflow.flow import Flow, budget_of
+from hwflow.flow import Flow
 from hwflow.hls import make_plan, solve
 from hwflow.hls.stages import stages_of
 from hwflow.layers import LayerGraph
@@ -20,6 +20,7 @@ from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.quantize import quantize
 from hwflow.report.console import Console
 from hwflow.request import HardwareOptions, Project
+from hwflow.steps.planning import budget_of
 from hwflow.synth import load_board
 from hwflow.synth.job import Job
 from hwflow.synth.netlist import make_netlist

@@ -114,6 +114,8 @@ class Family(ABC):
     #: The clock that place and route aims at, MHz.  nextpnr stops to improve a design that meets its goal, so this is
     #: above what any design reaches; whether the board's own clock is met is judged afterwards.
     goal_mhz: float
+    #: The clock that routed designs reach at least, MHz: what a frame rate is planned with before anything is routed.
+    expected_mhz: float
 
     # Tools and their files
 

@@ -1,0 +1,54 @@
+"""The plan that a user asks for: the fastest that fits a board, or the smallest for an interval or a frame rate."""
+
+from __future__ import annotations
+
+import math
+
+from hwflow_base.errors import AnswerIsNo, HwflowError
+from hwflow_rtl.io.board_top import BoardTop
+
+from .. import hls
+from ..layers.base import LayerGraph
+from ..synth import Board
+from ..synth.families import FAMILIES
+from ..synth.top import ends_before_plan
+
+__all__ = ["budget_of", "expected_mhz", "interval_for", "plan_for"]
+
+
+def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
+    """The resources of `board` for the core of `graph`; without a graph, for a core with one input and one output."""
+    technology = board.technology()
+    around = BoardTop.cost(technology, None if graph is None else ends_before_plan(graph))
+    return hls.Budget(board.name, board.resources, around, technology.usable_logic)
+
+
+def expected_mhz(board: Board) -> float:
+    """The clock that a design on `board` reaches at least, by experience; the oscillator's where there is no PLL."""
+    expected = FAMILIES[board.family].expected_mhz
+    settings = board.technology().pll_settings(board.clock_mhz, expected)
+    return board.clock_mhz if settings is None else float(settings.output_mhz)
+
+
+def interval_for(frames_per_second: float, board: Board) -> int:
+    """The most cycles of a frame for this rate at `expected_mhz`.  AnswerIsNo where not even one cycle is left."""
+    if not math.isfinite(frames_per_second) or frames_per_second <= 0:
+        raise HwflowError(f"frames per second must be a number above 0, not {frames_per_second}")
+    mhz = expected_mhz(board)
+    interval = int(mhz * 1e6 / frames_per_second)
+    if interval < 1:
+        raise AnswerIsNo(f"{frames_per_second:,.0f} frames/s leave no cycle for a frame at {mhz:g} MHz, the clock that "
+                         f"designs on {board.name} reach at least", "ask for fewer")
+    return interval
+
+
+def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval: int | None = None,
+             frames_per_second: float | None = None, logic: bool = False) -> hls.Plan:
+    """The fastest plan that fits `board`, or the smallest for `interval` cycles a frame or `frames_per_second`.
+
+    `structure` is `graph` with the constants that the hardware has room for.  For a frame rate stages may multiply in
+    logic, as with `logic`.
+    """
+    if frames_per_second is not None:
+        interval, logic = interval_for(frames_per_second, board), True
+    return hls.solve(structure, board.technology(), budget_of(board, graph), interval=interval, logic=logic)
