@@ -100,12 +100,13 @@ class Queue(wiring.Component):
             self.level.eq(sum(used)),
         ]
         pop = used_places(m, used, self.i.valid & self.i.ready, self.o.ready)
-        for k, word in enumerate(words):
+        for k, word in enumerate(words[:-1]):
             with m.If(~used[k] | pop):  # a free place may take anything
                 m.d.sync += word.eq(self.i.payload)
-                if k + 1 < self.depth:
-                    with m.If(used[k + 1]):
-                        m.d.sync += word.eq(words[k + 1])
+                with m.If(used[k + 1]):
+                    m.d.sync += word.eq(words[k + 1])
+        with m.If(~used[-1]):  # nothing enters while it is in use: its enable does not wait for the reader
+            m.d.sync += words[-1].eq(self.i.payload)
         return m
 
     def ring(self) -> Module:
