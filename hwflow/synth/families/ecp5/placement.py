@@ -1,7 +1,8 @@
 """Between synthesis and place and route: what nextpnr would not find by itself in a large design for an ECP5.
 
 In: the cells of a netlist, as in yosys' JSON.  Out: the same function, with copies of the register that resets the
-design, one for each part of it, with places for multipliers and block RAMs, and with constants near them.
+design, one for each part of it, and of what enables wide words; with places for multipliers and block RAMs, and with
+constants near them.
 
 Measured on an LFE5U-85F, speed grade 6, seed 1, the same netlists with nextpnr-ecp5 0.11.1; MHz, and seconds that the
 router took of a core.  A keyword network of 147 multipliers and 63 block RAMs: with places for the multipliers alone
@@ -17,20 +18,16 @@ queue; an older netlist without any of it but multipliers had 141.6 MHz from the
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 from .constants import local_constants
-from .names import module_of, natural
-from .places import Cells, block_places
+from .copies import copy_busy, copy_resets, first_free
+from .places import block_places
 
 __all__ = ["RULES", "prepared", "without_places"]
 
 #: Of what is done here; part of the key of a step whose result it changes.
-RULES = "3"
-#: A register that resets so many others gets copies.
-MOST_RESETS = 256
+RULES = "4"
 
 
 def prepared(netlist: str, device: str) -> str:
@@ -38,7 +35,7 @@ def prepared(netlist: str, device: str) -> str:
     document = json.loads(netlist)
     for module in document["modules"].values():
         if "top" in module["attributes"]:
-            copy_resets(module)
+            copy_busy(module, copy_resets(module))
             place_blocks(module, device)
     return json.dumps(document)
 
@@ -59,62 +56,3 @@ def without_places(netlist: str) -> str:
         for cell in module["cells"].values():
             cell["attributes"].pop("BEL", None)
     return json.dumps(document)
-
-
-def copy_resets(module: dict[str, Any]) -> None:
-    """A register that resets many others is copied for each part of the core: none has to reach over the device.
-
-    The copies have the register's own inputs, so they always hold the same.
-    """
-    cells: Cells = module["cells"]
-    readers, drivers = wiring_of(cells)
-    fresh = first_free(module)
-    for bit, pins in readers.items():
-        driver = drivers.get(bit)
-        if driver is None or cells[driver]["type"] != "TRELLIS_FF":
-            continue
-        if sum(pin == "LSR" for _, pin, _ in pins) < MOST_RESETS:
-            continue
-        groups = defaultdict(list)
-        for cell, pin, place in pins:
-            groups[module_of(cell)].append((cell, pin, place))
-        for part in sorted(groups, key=natural):
-            if not part:
-                continue  # keeps the register itself
-            name = f"{driver}.{part}"
-            original = cells[driver]
-            cells[name] = original | {"attributes": dict(original["attributes"]), "connections": {
-                **{pin: list(bits) for pin, bits in original["connections"].items()}, "Q": [fresh]}}
-            module["netnames"][f"{name}.Q"] = {"hide_name": 1, "bits": [fresh], "attributes": {}}
-            for cell, pin, place in groups[part]:
-                cells[cell]["connections"][pin][place] = fresh
-            fresh += 1
-
-
-def wiring_of(cells: Cells) -> tuple[dict[int, list[tuple[str, str, int]]], dict[int, str]]:
-    """For each wire the inputs it goes to, as cell, pin and place in the pin; and the cell that drives it."""
-    readers: dict[int, list[tuple[str, str, int]]] = defaultdict(list)
-    drivers: dict[int, str] = {}
-    for name, cell in cells.items():
-        for pin, bits in cell["connections"].items():
-            for place, bit in enumerate(bits):
-                if not isinstance(bit, int):
-                    continue
-                if cell["port_directions"][pin] == "input":
-                    readers[bit].append((name, pin, place))
-                else:
-                    drivers[bit] = name
-    return readers, drivers
-
-
-def first_free(module: dict[str, Any]) -> int:
-    """A number above those of all wires."""
-    return 1 + max((bit for bits in bits_of(module) for bit in bits if isinstance(bit, int)), default=0)
-
-
-def bits_of(module: dict[str, Any]) -> Iterator[list[int | str]]:
-    """The wires that the module knows by any name."""
-    for cell in module["cells"].values():
-        yield from cell["connections"].values()
-    for named in (*module["netnames"].values(), *module["ports"].values()):
-        yield named["bits"]
