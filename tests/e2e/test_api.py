@@ -60,12 +60,12 @@ def test_values_are_arrays_and_frozen_dataclasses(place: Path) -> None:
     assert plan.interval < slow.interval <= 1000
     assert slow.multipliers <= plan.multipliers
     assert hwflow.make_plan(quantized, frames_per_second=120_000) == hwflow.make_plan(quantized, interval=1000)
-    with pytest.raises(hwflow.HwflowError, match="^interval must not be given together with frames_per_second; give"):
+    with pytest.raises(hwflow.HwflowError, match=r"^interval must not be given together with frames_per_second; give"):
         hwflow.make_plan(quantized, interval=1000, frames_per_second=5)
     with pytest.raises(hwflow.HwflowError, match=r"^300,000,000 frames/s leave no cycle for a frame at "
                                                  r"\d+ MHz, the clock that designs on ulx3s_85f reach at least; ask"):
         hwflow.make_plan(quantized, frames_per_second=3e8)
-    with pytest.raises(hwflow.HwflowError, match="^frames per second must be a number above 0, not nan"):
+    with pytest.raises(hwflow.HwflowError, match=r"^frames per second must be a number above 0, not nan"):
         hwflow.make_plan(quantized, frames_per_second=float("nan"))
 
 
