@@ -32,6 +32,8 @@ __all__ = ["Budget", "solve"]
 
 #: Rounds in which stages look for foldings that need less of a short resource, and the factor of its price in each.
 ROUNDS, HEAVIER = 4, 4.0
+#: Share of the RAM blocks that a design takes at most where logic can hold the rest, and share of the logic for that.
+COMFORTABLE, ROOMY = 0.75, 0.65
 
 RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers", "ram": "block RAMs",
                   "spram": "single-port RAMs"}
@@ -194,24 +196,41 @@ class Solver:
         return self.settled(picked)[0]
 
     def places(self, picked: Sequence[Choice]) -> dict[str, Places]:
-        """By stage, the memories that are not where the family prefers them."""
-        return {stage.name: places for stage, places in zip(self.stages, self.settled(picked)[1], strict=True)}
+        """By stage, the memories that are not where the family prefers them.
 
-    def settled(self, picked: Sequence[Choice]) -> tuple[Resources, list[dict[str, Place]]]:
-        """As `total`, and by stage the memories that leave the RAM blocks because these are short."""
+        More of them leave the RAM blocks than must, until `COMFORTABLE` blocks are left of those that there are, where
+        `ROOMY` of the logic is enough for that: a chip whose blocks are all taken has long wires.
+        """
+        total, places = self.settled(picked)
+        logic = [kind for kind in ("lut", "ff") if self.budget.limit(kind)]
+        least = int(COMFORTABLE * self.budget.limit("ram"))
+        for blocks in range(least, total.ram, max(1, (total.ram - least) // 8)):
+            found, others = self.settled(picked, blocks)
+            if all(getattr(found, kind) <= ROOMY * self.budget.limit(kind) for kind in logic):
+                places = others
+                break
+        return {stage.name: each for stage, each in zip(self.stages, places, strict=True)}
+
+    def settled(self, picked: Sequence[Choice], blocks: int | None = None) -> tuple[Resources, list[dict[str, Place]]]:
+        """As `total`, and by stage the memories that leave the RAM blocks because these are short.
+
+        `blocks` may be taken, or (None) as many as there are.
+        """
         links = links_of(self.graph, self.stages, [(choice.folding, choice.schedule) for choice in picked])
-        found = self.relieved(picked, links)
+        found = self.relieved(picked, links, blocks)
         if not self.budget.fits(found[0]):
             return found
         queues = with_queues(self.stages, [choice.folding for choice in picked], links, self.technology,
                              interval_of([choice.schedule for choice in picked], links))
-        return self.relieved(picked, queues)
+        return self.relieved(picked, queues, blocks)
 
-    def relieved(self, picked: Sequence[Choice], links: Sequence[LinkPlan]) -> tuple[Resources, list[dict[str, Place]]]:
+    def relieved(self, picked: Sequence[Choice], links: Sequence[LinkPlan],
+                 blocks: int | None) -> tuple[Resources, list[dict[str, Place]]]:
         costs = [self.cost(k, choice.folding) for k, choice in enumerate(picked)]
         joined = links_cost(links, self.technology)
         preferred = self.technology.placed(sum(costs, joined))
-        places = relieved(costs, preferred.ram - self.budget.limit("ram"), self.technology, self.budget.price)
+        excess = preferred.ram - (self.budget.limit("ram") if blocks is None else blocks)
+        places = relieved(costs, excess, self.technology, self.budget.price)
         placed = (with_places(cost, each, self.technology) for cost, each in zip(costs, places, strict=True))
         return self.technology.placed(sum(placed, joined)), places
 

@@ -21,8 +21,9 @@ from amaranth.utils import ceil_log2
 from .base import Ram, Resources, Rom
 from .memory import Memory, MemoryKind, Place
 
-__all__ = ["BlockRam", "BlockRom", "BlockShape", "LutRam", "SplitRom", "Tiling", "block_cost",
-           "lut_ram_cost", "lut_rom_cost", "packed", "places_of", "tile", "tile_rom", "tiling_of", "write_decoder_cost"]
+__all__ = [
+    "BlockRam", "BlockRom", "BlockShape", "LutRam", "SplitRom", "Tiling", "block_cost", "joined_rom_cost",
+    "lut_ram_cost", "lut_rom_cost", "packed", "places_of", "tile", "tile_rom", "tiling_of", "write_decoder_cost"]
 
 #: More banks than this make the multiplexer behind them the critical path, so that deeper shapes are taken instead.
 MOST_BANKS = 4
@@ -263,7 +264,8 @@ def places_of(memory: Memory, tables: Resources, tiling: Tiling, luts_for_a_bloc
               deepest: Mapping[MemoryKind, int] = MappingProxyType({})) -> tuple[Place, ...]:
     """The places of a memory that takes `tables` in tables and `tiling` in blocks.
 
-    Tables are preferred where it is shallow and saves RAM blocks at `luts_for_a_block` tables each or fewer.  Words
+    Tables are preferred where it is shallow and saves RAM blocks at `luts_for_a_block` tables each or fewer; for this
+    `tables` counts what joins them, too, for it burdens the router.  Words
     beyond `deepest` of its kind (`DEEPEST_TABLE` where none is given) are in blocks alone.
     """
     if memory.depth <= DEEPEST_TABLE and tables.lut <= luts_for_a_block * tiling.blocks:
@@ -277,6 +279,12 @@ def lut_rom_cost(width: int, depth: int) -> Resources:
     """Upper estimate: a table of four inputs holds 16 words of a bit, and two tables join four of those."""
     leaves = -(-depth // 16)
     return Resources(lut=width * (leaves + max(leaves - 1, 0)), ff=width + ceil_log2(depth))
+
+
+def joined_rom_cost(width: int, depth: int) -> Resources:
+    """Where the multiplexers of a slice join the tables of a bit, and take none."""
+    leaves = 1 << ceil_log2(-(-depth // 16))
+    return Resources(lut=width * leaves, ff=width + ceil_log2(depth))
 
 
 def lut_ram_cost(width: int, depth: int, luts_of_16x4: int) -> Resources:

@@ -21,6 +21,7 @@ from .blocks import (
     SplitRom,
     bits_of,
     block_cost,
+    joined_rom_cost,
     lut_ram_cost,
     lut_rom_cost,
     packed,
@@ -233,7 +234,9 @@ class ECP5(Technology):
         return Resources(dsp=count, ff=count * (a.width + b.width))
 
     def places(self, memory: Memory) -> tuple[Place, ...]:
-        return places_of(memory, self.memory_cost(memory, Place.TABLES), tiling_of(memory, SHAPES), LUTS_FOR_A_BLOCK,
+        tables = lut_rom_cost(memory.width, memory.depth) if memory.kind is MemoryKind.ROM else lut_ram_cost(
+            memory.width, memory.depth, LUTS_OF_16X4)
+        return places_of(memory, tables, tiling_of(memory, SHAPES), LUTS_FOR_A_BLOCK,
                          deepest={MemoryKind.ROM: DEEPEST_ROM_OF_TABLES, MemoryKind.RAM: DEEPEST_RAM_OF_TABLES})
 
     def memory_cost(self, memory: Memory, place: Place) -> Resources:
@@ -243,7 +246,7 @@ class ECP5(Technology):
                 return lut_ram_cost(width, depth, LUTS_OF_16X4)
             return block_cost(tiling, width, fabric_register=False) + write_decoder_cost(tiling)
         if place is Place.TABLES:
-            return lut_rom_cost(width, depth)
+            return joined_rom_cost(width, depth)
         if over := bits_in_tables(width, depth):
             blocks = tile_rom(width - over, depth, SHAPES)
             return block_cost(blocks, width - over, fabric_register=False) + lut_rom_cost(over, depth)

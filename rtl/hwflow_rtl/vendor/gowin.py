@@ -21,6 +21,7 @@ from .blocks import (
     LutRam,
     Tiling,
     block_cost,
+    joined_rom_cost,
     lut_ram_cost,
     lut_rom_cost,
     packed,
@@ -174,12 +175,14 @@ class Gowin(Technology):
                                              total=total)
 
     def places(self, memory: Memory) -> tuple[Place, ...]:
-        return places_of(memory, self.memory_cost(memory, Place.TABLES), tiling_of(memory, SHAPES), LUTS_FOR_A_BLOCK)
+        tables = lut_rom_cost(memory.width, memory.depth) if memory.kind is MemoryKind.ROM else lut_ram_cost(
+            memory.width, memory.depth, LUTS_OF_16X4)
+        return places_of(memory, tables, tiling_of(memory, SHAPES), LUTS_FOR_A_BLOCK)
 
     def memory_cost(self, memory: Memory, place: Place) -> Resources:
         width, depth, tiling = memory.width, memory.depth, tiling_of(memory, SHAPES)
         if memory.kind is MemoryKind.ROM:
-            return lut_rom_cost(width, depth) if place is Place.TABLES else block_cost(
+            return joined_rom_cost(width, depth) if place is Place.TABLES else block_cost(
                 tiling, width, not has_register(tiling))
         if place is Place.TABLES:
             return lut_ram_cost(width, depth, LUTS_OF_16X4)
