@@ -4,6 +4,8 @@ from .sdram import SdramController
 from .sdram_part import SdramClocks, SdramNumberError, SdramPart, SdramTiming
 from .sdram_pins import sdram_pins
 from .weight_reader import WeightReader
+from .weight_store import WeightStore
 
 __all__ = [
-    "SdramClocks", "SdramController", "SdramNumberError", "SdramPart", "SdramTiming", "WeightReader", "sdram_pins"]
+    "SdramClocks", "SdramController", "SdramNumberError", "SdramPart", "SdramTiming", "WeightReader",
+    "WeightStore", "sdram_pins"]

@@ -1,10 +1,11 @@
 // Runs requests through a controller into the simulated chip and measures what happens.
 //
-//   program REQUESTS WORDS OUTPUT SEED WRITE_STALL READ_STALL BEATS RESTART [+plusargs]
+//   program REQUESTS WORDS OUTPUT SEED WRITE_STALL READ_STALL BEATS RESTART CLEAR [+plusargs]
 //
 // REQUESTS: four numbers of 32 bits each: first, last, 1 for a write, cycles to wait before.  WORDS: what is written.
 // OUTPUT: what was read, numbers of 64 bits.  Stalls are in 1/256.  Where the design has a reader of weights, it is
-// enabled after the requests and gives BEATS beats; after every RESTART of them, if not 0, all is restarted.  Prints
+// enabled after the requests and gives BEATS beats; after every RESTART of them, if not 0, all is restarted.  Where
+// the design has an image that it is filled with, that is forgotten in cycle CLEAR, if not 0, and filled again.  Prints
 // numbers by name.
 #include <cstdint>
 #include <cstdio>
@@ -35,7 +36,7 @@ static bool chance(uint32_t of256) {
 }
 
 int main(int count, char** arguments) {
-    if (count < 9) return 2;
+    if (count < 10) return 2;
     VerilatedContext context;
     context.commandArgs(count, arguments);
     const auto requests = read_file<Request>(arguments[1]);
@@ -45,6 +46,7 @@ int main(int count, char** arguments) {
     const uint32_t write_stall = std::atoi(arguments[5]), read_stall = std::atoi(arguments[6]);
     const uint64_t beats = std::strtoull(arguments[7], nullptr, 10);
     const uint64_t restart_after = std::strtoull(arguments[8], nullptr, 10);
+    const uint64_t clear_at = std::strtoull(arguments[9], nullptr, 10);
     Vtop top{&context};
     top.clk = 0;
     top.eval();
@@ -55,9 +57,9 @@ int main(int count, char** arguments) {
     std::deque<Pending> pending;
     uint64_t next = 0, word = 0, wait = requests.empty() ? 0 : requests[0].wait, cycle = 0, quiet = 0, got = 0;
     uint64_t to_write = 0, initialized = 0, latency = 0, gap = 0, first_beat = 0, last_beat = 0, begun = 0, ended = 0;
-    uint64_t read_words = 0, reading = 0;
+    uint64_t read_words = 0, reading = 0, cleared = 0;
     bool restarting = false;
-    top.request_valid = top.write_valid = top.read_ready = top.enable = top.restart = 0;
+    top.request_valid = top.write_valid = top.read_ready = top.enable = top.restart = top.clear = 0;
     auto half = [&](int level) { top.clk = level; top.eval(); };
     top.rst = 1;
     for (int n = 0; n < 4; n++) { half(1); half(0); }
@@ -72,17 +74,19 @@ int main(int count, char** arguments) {
         top.enable = stream;
         top.restart = restarting;
         restarting = false;
+        top.clear = clear_at && cycle == clear_at;
+        if (top.clear) { top.write_valid = 0; word = 0; cleared = got; }
         if (!top.request_valid && requests_left && (wait == 0 || wait-- == 0)) {
             top.request_first = requests[next].first;
             top.request_last = requests[next].last;
             top.request_write = requests[next].write;
             top.request_valid = 1;
         }
-        if (!top.write_valid && word < words.size() && !chance(write_stall)) {
+        if (!top.write_valid && !top.clear && word < words.size() && !chance(write_stall)) {
             top.write_payload = words[word];
             top.write_valid = 1;
         }
-        top.read_ready = !top.restart && !chance(read_stall);
+        top.read_ready = !top.restart && !top.clear && !chance(read_stall);
         top.eval();
         const bool taken = top.request_valid && top.request_ready, written = top.write_valid && top.write_ready;
         const bool given = top.read_valid && top.read_ready;
@@ -100,7 +104,7 @@ int main(int count, char** arguments) {
             if (++next < requests.size()) wait = requests[next].wait;
             quiet = 0;
         }
-        if (written) { top.write_valid = 0; word++; to_write--; quiet = 0; }
+        if (written) { top.write_valid = 0; word++; to_write -= to_write > 0; quiet = 0; }
         if (given) {
             quiet = 0;
             std::fwrite(&payload, sizeof payload, 1, output);
@@ -128,6 +132,7 @@ int main(int count, char** arguments) {
     say("cycles", cycle); say("initialized", initialized); say("begun", begun); say("ended", ended);
     say("latency", latency); say("gap", gap); say("read_words", read_words); say("reading", reading);
     say("first_beat", first_beat); say("last_beat", last_beat); say("beats", got); say("requests", next);
+    say("cleared", cleared);
     say("first_kind", top.first_kind); say("first_cycle", top.first_cycle);
     for (int n = 0; n < 24; n++) std::printf("violation%d %u\n", n, top.counts[n]);
     return 0;
