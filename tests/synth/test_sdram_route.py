@@ -1,4 +1,4 @@
-"""A store of weights on the pins of each board with SDRAM: placed, routed, packed, and fast enough for the chip's clock."""
+"""A store of weights on the pins of each board with SDRAM: routed, packed, fast enough for the clock of the chip."""
 
 from __future__ import annotations
 

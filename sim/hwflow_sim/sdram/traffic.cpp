@@ -56,7 +56,8 @@ int main(int count, char** arguments) {
     struct Pending { uint64_t left, taken, last; bool begun; };
     std::deque<Pending> pending;
     uint64_t next = 0, word = 0, wait = requests.empty() ? 0 : requests[0].wait, cycle = 0, quiet = 0, got = 0;
-    uint64_t to_write = 0, initialized = 0, latency = 0, gap = 0, first_beat = 0, last_beat = 0, begun = 0, ended = 0;
+    int64_t to_write = 0;  // words may be taken before their request
+    uint64_t initialized = 0, latency = 0, gap = 0, first_beat = 0, last_beat = 0, begun = 0, ended = 0;
     uint64_t read_words = 0, reading = 0, cleared = 0;
     bool restarting = false;
     top.request_valid = top.write_valid = top.read_ready = top.enable = top.restart = top.clear = 0;
@@ -66,7 +67,7 @@ int main(int count, char** arguments) {
     top.rst = 0;
     for (;; cycle++) {
         const bool requests_left = next < requests.size();
-        const bool busy = requests_left || !pending.empty() || to_write;
+        const bool busy = requests_left || !pending.empty() || to_write > 0;
         if (!busy && !ended) ended = cycle;
         const bool stream = !busy && beats;
         if (!busy && got >= beats) break;
@@ -104,7 +105,7 @@ int main(int count, char** arguments) {
             if (++next < requests.size()) wait = requests[next].wait;
             quiet = 0;
         }
-        if (written) { top.write_valid = 0; word++; to_write -= to_write > 0; quiet = 0; }
+        if (written) { top.write_valid = 0; word++; to_write--; quiet = 0; }
         if (given) {
             quiet = 0;
             std::fwrite(&payload, sizeof payload, 1, output);
