@@ -1,0 +1,107 @@
+"""`StreamCrossing` takes a stream from one clock domain to another, a word in every cycle of the slower clock."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.cdc import FFSynchronizer
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+__all__ = ["StreamCrossing"]
+
+
+def gray(binary: Value) -> Value:
+    """Of numbers that follow each other one bit differs."""
+    return binary ^ (binary >> 1)
+
+
+def binary(gray_code: Value) -> Value:
+    return Cat(gray_code[k:].xor() for k in range(len(gray_code)))
+
+
+class StreamCrossing(wiring.Component):
+    """A queue whose ends are in two clock domains, whatever their ratio.
+
+    The two sides tell each other how far they are by counters in Gray code, of which a synchronizer never sees a wrong
+    number.  A restart drops all words inside; it begins in `target`, goes to `source` and comes back, and no word of
+    before arrives after it.
+
+    Parameters
+    ----------
+    shape
+        Of the payload.
+    source, target
+        Clock domains.
+    depth
+        Words it holds, a power of two of at least 8: a word's way there and the way of its place back take so many
+        cycles.
+
+    Attributes
+    ----------
+    i, o : streams
+        In `source` and in `target`.
+    restart : In(1)
+        In `target`, from a register; any length.
+    restarted : Out(1)
+        In `source`, from a register: what makes the words must begin anew; nothing is taken meanwhile.
+    """
+
+    def __init__(self, *, shape: ShapeLike, source: str, target: str, depth: int = 16):
+        if depth < 8 or depth & (depth - 1):
+            raise ValueError(f"depth of a StreamCrossing must be a power of two of at least 8, not {depth}")
+        self.shape = shape
+        self.source = source
+        self.target = target
+        self.depth = depth
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape)), "restart": In(1),
+                          "restarted": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        bits = ceil_log2(self.depth)
+        m.submodules.words = words = memory.Memory(shape=self.shape, depth=self.depth, init=[],
+                                                   attrs={"ram_style": "distributed"})
+        write, read = words.write_port(domain=self.source), words.read_port(domain="comb")
+        written, taken = Signal(bits + 1), Signal(bits + 1)  # words, counted in each domain
+        written_code, taken_code = Signal(bits + 1), Signal(bits + 1)
+        written_seen, taken_seen = Signal(bits + 1), Signal(bits + 1)
+        m.submodules.to_target = FFSynchronizer(written_code, written_seen, o_domain=self.target)
+        m.submodules.to_source = FFSynchronizer(taken_code, taken_seen, o_domain=self.source)
+        stopped = self.stops(m)
+
+        space, push, next_written = Signal(), Signal(), Signal(bits + 1)
+        m.d.comb += [
+            self.i.ready.eq(space & ~self.restarted), push.eq(self.i.valid & self.i.ready),
+            next_written.eq(written + push),
+            write.en.eq(push), write.addr.eq(written), write.data.eq(self.i.payload)]
+        m.d[self.source] += [
+            written.eq(Mux(self.restarted, 0, next_written)),
+            written_code.eq(Mux(self.restarted, 0, gray(next_written))),
+            space.eq(~self.restarted & ((next_written - binary(taken_seen))[:bits + 1] < self.depth))]
+
+        some, pull, next_taken = Signal(), Signal(), Signal(bits + 1)
+        m.d.comb += [
+            some.eq(~stopped & (binary(written_seen) != taken)), pull.eq(some & (~self.o.valid | self.o.ready)),
+            next_taken.eq(taken + pull), read.addr.eq(taken)]
+        m.d[self.target] += [
+            taken.eq(Mux(stopped, 0, next_taken)), taken_code.eq(Mux(stopped, 0, gray(next_taken))),
+            self.o.valid.eq(~stopped & (pull | (self.o.valid & ~self.o.ready)))]
+        with m.If(pull):
+            m.d[self.target] += self.o.payload.eq(read.data)
+        return m
+
+    def stops(self, m: Module) -> Signal:
+        """Both sides stop, and begin when the other one has stopped; high while `target` is stopped."""
+        asked, answered, seen_asked, wanted = Signal(), Signal(), Signal(), Signal()
+        m.submodules.asked = FFSynchronizer(asked, seen_asked, o_domain=self.source)
+        m.submodules.answered = FFSynchronizer(self.restarted, answered, o_domain=self.target)
+        m.d[self.source] += self.restarted.eq(seen_asked)
+        stopped = Signal(name="stopped")
+        m.d.comb += stopped.eq(self.restart | wanted | asked | answered)
+        m.d[self.target] += wanted.eq(self.restart | (wanted & (asked | answered)))
+        with m.If(~asked & ~answered):
+            m.d[self.target] += asked.eq(wanted)
+        with m.Elif(asked & answered):
+            m.d[self.target] += asked.eq(0)
+        return stopped
