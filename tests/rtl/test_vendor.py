@@ -266,7 +266,7 @@ def read_back(unit, addresses: list[int], *, latency: int) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", [portable(ECP5LutRom), portable(ICE40LutRom), portable(GowinLutRom), None])
-@pytest.mark.parametrize("depth", [1, 2, 5, 16, 20, 33, 64])
+@pytest.mark.parametrize("depth", [1, 2, 5, 16, 20, 33, 64, 100, 200, 256])
 def test_a_small_rom_gives_the_word_two_cycles_after_its_address(kind: type[LutRom] | None, depth: int) -> None:
     contents = random_contents(8, depth)
     rom = (kind or Generic(timing=Timing(multiply=3)).rom)(width=8, contents=contents, name="table")

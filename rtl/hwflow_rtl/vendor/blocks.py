@@ -281,10 +281,10 @@ def lut_rom_cost(width: int, depth: int) -> Resources:
     return Resources(lut=width * (leaves + max(leaves - 1, 0)), ff=width + ceil_log2(depth))
 
 
-def joined_rom_cost(width: int, depth: int) -> Resources:
-    """Where the multiplexers of a slice join the tables of a bit, and take none."""
+def joined_rom_cost(width: int, depth: int, joined: int) -> Resources:
+    """Where the multiplexers of the slices join up to `joined` tables of a bit, and take none; tables join the rest."""
     leaves = 1 << ceil_log2(-(-depth // 16))
-    return Resources(lut=width * leaves, ff=width + ceil_log2(depth))
+    return Resources(lut=width * (leaves + max(leaves // joined - 1, 0)), ff=width + ceil_log2(depth))
 
 
 def lut_ram_cost(width: int, depth: int, luts_of_16x4: int) -> Resources:

@@ -47,8 +47,10 @@ LUTS_FOR_A_BLOCK = 32
 #: Tables for the last bits of words that need a column of blocks for themselves, and the deepest ROM with such bits.  A
 #: requantizer's constants have about 41 bits, five more than a block; so few bits are no burden for their address.
 LUTS_FOR_A_COLUMN, DEEPEST_COLUMN = 96, 128
-#: Words of a ROM that the multiplexers of a slice join, and of a RAM in tables that is read in a cycle.
-DEEPEST_ROM_OF_TABLES, DEEPEST_RAM_OF_TABLES = 128, 64
+#: Tables of a bit that the multiplexers of the slices join: PFUMX and two levels of L6MUX21.
+JOINED_TABLES = 8
+#: Words of a ROM and of a RAM in tables: what is between two registers is four levels of a ROM's multiplexers.
+DEEPEST_ROM_OF_TABLES, DEEPEST_RAM_OF_TABLES = 256, 64
 #: A TRELLIS_DPR16X4 takes four tables and the two of a third slice for its write port.
 LUTS_OF_16X4 = 6
 
@@ -246,7 +248,7 @@ class ECP5(Technology):
                 return lut_ram_cost(width, depth, LUTS_OF_16X4)
             return block_cost(tiling, width, fabric_register=False) + write_decoder_cost(tiling)
         if place is Place.TABLES:
-            return joined_rom_cost(width, depth)
+            return joined_rom_cost(width, depth, JOINED_TABLES)
         if over := bits_in_tables(width, depth):
             blocks = tile_rom(width - over, depth, SHAPES)
             return block_cost(blocks, width - over, fabric_register=False) + lut_rom_cost(over, depth)

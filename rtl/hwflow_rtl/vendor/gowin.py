@@ -41,6 +41,8 @@ SHAPES = (BlockShape(512, 36), BlockShape(1024, 18), BlockShape(2048, 9), BlockS
           BlockShape(16384, 1))
 #: Tables that are worth one RAM block: a GW1NR-9 has 332 for each of its blocks.
 LUTS_FOR_A_BLOCK = 96
+#: Tables of a bit that MUX2_LUT5 and MUX2_LUT6 join.
+JOINED_TABLES = 4
 #: A RAM16SDP4 takes the tables of two slices.
 LUTS_OF_16X4 = 4
 
@@ -182,7 +184,7 @@ class Gowin(Technology):
     def memory_cost(self, memory: Memory, place: Place) -> Resources:
         width, depth, tiling = memory.width, memory.depth, tiling_of(memory, SHAPES)
         if memory.kind is MemoryKind.ROM:
-            return joined_rom_cost(width, depth) if place is Place.TABLES else block_cost(
+            return joined_rom_cost(width, depth, JOINED_TABLES) if place is Place.TABLES else block_cost(
                 tiling, width, not has_register(tiling))
         if place is Place.TABLES:
             return lut_ram_cost(width, depth, LUTS_OF_16X4)

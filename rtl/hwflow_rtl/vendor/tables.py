@@ -70,7 +70,7 @@ class LutRom(Rom):
 
 
 class Multiplexed:
-    """Joins leaves in pairs, and pairs of pairs, with the multiplexers behind the tables of a slice.
+    """Joins leaves in pairs, and pairs of pairs, with the multiplexers of the slices, and what is left in tables.
 
     `kinds` names the cell for each level with its ports: for select 0, for select 1, select, output.
     """
@@ -84,7 +84,7 @@ class Multiplexed:
                         **{f"o_{result}": out})
 
     def join(self, m: Module, leaves: list[Value], select: Value, name: str) -> Value:
-        for level in range((len(leaves) - 1).bit_length()):
+        for level in range(min((len(leaves) - 1).bit_length(), len(self.kinds))):
             pairs = []
             for k in range(0, len(leaves), 2):
                 pair = Signal(name=f"{name}_pair{level}_{k}")
@@ -92,7 +92,7 @@ class Multiplexed:
                     level, leaves[k], leaves[k + 1], select[level], pair)
                 pairs.append(pair)
             leaves = pairs
-        return leaves[0]
+        return leaves[0] if len(leaves) == 1 else Array(leaves)[select[len(self.kinds):]]
 
 
 class ECP5LutRom(Multiplexed, LutRom):
