@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -63,14 +64,16 @@ class Tiling:
         return ceil_log2(self.shape.depth)
 
 
-def tile(width: int, depth: int, shapes: Sequence[BlockShape]) -> Tiling:
+@lru_cache(maxsize=1 << 16)  # the solver asks for the same sizes again and again
+def tile(width: int, depth: int, shapes: tuple[BlockShape, ...]) -> Tiling:
     """The tiling of the fewest blocks, and among those of the fewest banks."""
     tilings = [Tiling(shape, -(-depth // shape.depth), -(-width // shape.width)) for shape in shapes]
     shallow = [t for t in tilings if t.banks <= MOST_BANKS]
     return min(shallow or tilings, key=lambda t: (t.blocks, t.banks) if shallow else (t.banks, t.blocks))
 
 
-def tile_rom(width: int, depth: int, shapes: Sequence[BlockShape]) -> Tiling:
+@lru_cache(maxsize=1 << 16)
+def tile_rom(width: int, depth: int, shapes: tuple[BlockShape, ...]) -> Tiling:
     """As `tile`, or in two parts, where that takes fewer blocks: a power of two of words, and the others.
 
     The weights of a 3 x 3 kernel are 9 * 2^n words.  On an ECP5 36 864 words of 8 bits take 24 blocks in banks of one
@@ -119,7 +122,7 @@ class BlockRom(Rom):
     the banks' multiplexer comes behind them; else it comes before a register in the fabric.
     """
 
-    shapes: ClassVar[Sequence[BlockShape]]
+    shapes: ClassVar[tuple[BlockShape, ...]]
 
     def __init__(self, *, width: int, contents: npt.NDArray[np.uint8], name: str):
         super().__init__(width=width, contents=contents)
@@ -166,7 +169,7 @@ class BlockRom(Rom):
 class BlockRam(Ram):
     """A RAM in RAM blocks; a family says what a block is.  Latency 2, registers as in `BlockRom`."""
 
-    shapes: ClassVar[Sequence[BlockShape]]
+    shapes: ClassVar[tuple[BlockShape, ...]]
 
     def __init__(self, *, width: int, depth: int):
         super().__init__(width=width, depth=depth)
@@ -254,7 +257,7 @@ class LutRam(Ram):
         return m
 
 
-def tiling_of(memory: Memory, shapes: Sequence[BlockShape]) -> Tiling:
+def tiling_of(memory: Memory, shapes: tuple[BlockShape, ...]) -> Tiling:
     """Of a memory in RAM blocks."""
     cut = tile_rom if memory.kind is MemoryKind.ROM else tile
     return cut(memory.width, memory.depth, shapes)
