@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
+from ..stream.pipeline import delay
 from ..stream.streams import link, stream_of
 from ..vendor.base import Resources
 from ..vendor.fitted import fitted
@@ -17,6 +18,8 @@ __all__ = ["RESTART_CYCLES", "CoreCrossing"]
 
 #: Cycles of `sync` in which a restart keeps the core in reset: more than its longest pipeline without reset.
 RESTART_CYCLES = 32
+#: Registers between what wants the core to be reset and the core.
+RESET_HOPS = 2
 
 
 class CoreCrossing(wiring.Component):
@@ -42,7 +45,7 @@ class CoreCrossing(wiring.Component):
     core_data, core_results : streams of bytes
         The same in `sync`.
     reset : Out(1)
-        Resets the core; in `sync`, from a register, which is set also by the reset of `sync`.
+        Resets the core; in `sync`, from a register, which the reset of `sync` sets, too, some cycles later.
     """
 
     def __init__(self):
@@ -73,8 +76,14 @@ class CoreCrossing(wiring.Component):
             leaving.o.ready.eq(self.results.ready | self.restart),
             self.stopped.eq(seen_done & ~arriving.busy),
         ]
-        # The count begins when the core is in reset, and so gives no byte any more.
-        m.d.sync += [self.reset.eq(wanted), done.eq(wanted & left[-1] & ~leaving.busy)]
+        # Registers on the way give place and route time to bring the reset to all of the core.  Only the first is reset
+        # itself, for else that reset would have to reach the others.
+        wants = Signal(init=1)
+        m.d.sync += wants.eq(wanted)
+        late = delay(m, wants, RESET_HOPS, "reset_hop")
+        m.d.comb += self.reset.eq(late)
+        # The count begins when the core is in reset, and so gives no byte any more; it ends when the core has left it.
+        m.d.sync += done.eq((wanted | self.reset) & left[-1] & ~leaving.busy)
         with m.If(~self.reset):
             m.d.sync += left.eq(left.init)
         with m.Elif(~left[-1]):
