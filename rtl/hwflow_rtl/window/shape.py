@@ -21,10 +21,6 @@ __all__ = ["WindowShape"]
 
 IntArray = npt.NDArray[np.int64]
 
-# Cycles from the write of a word to the start of the block that waits for it (4), and from the start that frees a
-# place to the write into it (1), with some to spare.
-RING_SLACK = 8
-
 
 @dataclass(frozen=True, kw_only=True)
 class WindowShape:
@@ -141,9 +137,13 @@ class WindowShape:
         rows, columns = self.rows_at()[:, 0], self.columns_at()[:, 0]
         return ((rows[:, None] * self.width + columns) * self.words).reshape(-1)
 
-    def needs(self) -> IntArray:
-        """Words of the frame that must have arrived before each output pixel's window starts."""
-        return np.minimum(self.bases() + self.span - self.group_words + self.words, self.input_words)
+    def group_bases(self) -> IntArray:
+        """Base of each output pixel's window in each group, [out_height * out_width * groups]."""
+        return (self.bases()[:, None] + np.arange(self.groups) * self.group_words).reshape(-1)
+
+    def decided(self, interval: int = 1) -> int:
+        """Cycles from the write of a word to the start of the block that waits for it."""
+        return 2 if max(interval, self.beats) == 1 else 3
 
     def times(self, arrivals: Times, interval: int = 1) -> tuple[Times, Times]:
         """The cycles in which a `LineBuffer` starts blocks and takes words; `arrivals` has those of whole frames."""
@@ -162,35 +162,29 @@ class WindowShape:
         first there, when they are taken, and anything else that has to come to rest.
         """
         pace = max(interval, self.beats)
-        decided = 2 if pace == 1 else 3  # cycles from the write of a word to the start of the block that waits for it
-        bases, first = self._block_bases(), np.arange(frames)[:, None] * self.input_words
+        bases, first = np.repeat(self.group_bases(), self.tiles_per_group), np.arange(frames)[:, None] * self.input_words
         needs = (first + np.minimum(bases + self.span, self.input_words)).reshape(-1)
         bases = (first + bases).reshape(-1)
         least = np.arange(frames * self.input_words) - (self.ring_depth(interval, feed) - self.guard) + 1
         found = source(None)
         while True:  # each round is right for longer than the one before; most need two
-            starts = in_turn(found[1][needs - 1] + decided, pace)
+            starts = in_turn(found[1][needs - 1] + self.decided(interval), pace)
             later = source(_room(starts, bases, least, found[0]))
             if all(np.array_equal(a, b) for a, b in zip(found, later, strict=True)):
                 return starts, later
             found = later
 
-    def _block_bases(self) -> IntArray:
-        """Base of each block of a frame."""
-        groups = np.arange(self.groups) * self.group_words
-        return np.repeat((self.bases()[:, None] + groups).reshape(-1), self.tiles_per_group)
-
     def ring_depth(self, interval: int = 1, feed: int = 0) -> int:
         """Words of the ring, a power of two, of which it needs `ring_words`."""
-        return 1 << ceil_log2(max(2, self.ring_words(interval, feed) + RING_SLACK))
+        return 1 << ceil_log2(max(2, self.ring_words(interval, feed)))
 
     def ring_words(self, interval: int = 1, feed: int = 0) -> int:
-        """Words of the ring with which it neither makes a window wait, nor words that come evenly.
+        """The least words of the ring with which it makes no window wait where words come evenly.
 
-        `feed`: the least cycles in which the words of a frame can come.  With S(b) the start of block b at full pace, a
-        word that block b needs must find its place free so early that it and all words after it, as fast as they come
-        evenly over the frame, arrive in time; a place is free once the block after the last that wants it starts.  That
-        is, with times counted in such words, depth >= (need(b) - S(b)) - (base(a - 1) - S(a)) for all a <= b.
+        `feed`: the least cycles in which the words of a frame can come.  Let block b start in cycle S(b) at full pace,
+        and a word come every p cycles.  Word base(a - 1) + depth is written after the start of block a, the words
+        after it come evenly, and the last that block b needs is written `decided` cycles before b starts.  So
+        depth >= need(b) - 1 - base(a - 1) - (S(b) - S(a) - 1 - decided) / p for all a <= b.
         """
         return _ring_words(self, interval, feed)
 
@@ -214,15 +208,20 @@ def _room(starts: Times, bases: IntArray, least: IntArray, there: Times) -> Time
 
 @lru_cache(maxsize=4096)
 def _ring_words(shape: WindowShape, interval: int, feed: int) -> int:
-    cost = shape.groups * shape.tiles_per_group * max(shape.beats, interval)
-    bases, words = shape.bases(), shape.input_words
-    cycles = max(len(bases) * cost, words, feed)
-    needs = np.concatenate([shape.needs(), shape.needs() + words])
-    kept = np.concatenate([bases[-1:] - words, bases, bases[:-1] + words])
-    even = np.arange(len(needs)) * cost * words // cycles
-    if len(bases) * cost == cycles:
-        depth = np.max(needs - even - np.minimum.accumulate(kept - even))
-    else:  # the input is the limit: blocks start as data comes
-        starts = np.maximum.accumulate(needs - even) + even
-        depth = np.max((starts - kept)[len(bases):])
-    return int(depth) + shape.guard
+    # The blocks that are the first with their base, of two frames.  All times are multiplied by `words`.
+    cost, decided = shape.tiles_per_group * max(shape.beats, interval), shape.decided(interval)
+    bases, words = shape.group_bases(), shape.input_words
+    count = len(bases)
+    cycles = max(count * cost, words, feed)
+    early = decided + (cycles % words > 0)  # words that come evenly come in whole cycles
+    last = np.minimum(bases + shape.span, words) - 1
+    last, bases = np.append(last, last + words), np.append(bases, bases + words)
+    before = np.append(bases[count - 1] - words, bases[:-1])
+    starts = np.arange(2 * count) * cost * words
+    if count * cost == cycles:
+        wait = last * cycles - starts - np.minimum.accumulate(before * cycles - starts) + (1 + early) * words
+        depth = max(-(-int(wait.max()) // cycles), int((last + 1 - bases).max()))
+    else:  # the input is the limit: blocks start as data comes, and no word can wait
+        starts += np.maximum.accumulate(last * cycles + early * words - starts)
+        depth = -(-int((starts + words - before * cycles)[count:].max()) // cycles)
+    return depth + shape.guard
