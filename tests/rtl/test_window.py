@@ -4,9 +4,12 @@ from amaranth.hdl import Module, Value, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.stream.streams import stream_of
-from hwflow_rtl.vendor.base import Timing
+from hwflow_rtl.stream.word_join import spaced
+from hwflow_rtl.vendor.base import Resources, Timing
 from hwflow_rtl.vendor.generic import Generic
+from hwflow_rtl.window.address import is_power_of_two
 from hwflow_rtl.window.line_buffer import LineBuffer
+from hwflow_rtl.window.ring import ring_depth
 from hwflow_rtl.window.shape import WindowShape
 
 from tests.rtl.harness import simulate, staller
@@ -175,6 +178,78 @@ def test_keeps_starts_apart(name, interval):
     assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
     assert np.diff(starts).min() == max(interval, shape.beats)
     assert (np.diff(starts.reshape(4, -1)[1:, 0]) == shape.cycles(interval)).all()
+
+
+class EveryWordCounts(Generic):
+    """A word is a RAM block, so that a ring has just the words that windows need."""
+
+    def memory_cost(self, memory, place):
+        return Resources(ram=memory.depth)
+
+
+def ring_of(shape: WindowShape, interval: int = 1, feed: int = 0) -> int:
+    return ring_depth(shape=shape, width=16, technology=EveryWordCounts(), interval=interval, feed=feed)
+
+
+def random_shapes(seed: int):
+    """Of rings that are no power of two."""
+    source = np.random.default_rng(seed)
+    while True:
+        def draw(high: int, low: int = 1) -> int:
+            return int(source.integers(low, high + 1))
+
+        groups = draw(4)
+        kernel, dilation = (draw(3), draw(3)), (draw(2), draw(2))
+        reach = [(taps - 1) * apart for taps, apart in zip(kernel, dilation, strict=True)]
+        pads = tuple(draw(reach[k % 2], 0) for k in range(4))
+        shape = WindowShape(
+            height=max(1, reach[0] + draw(5) - pads[0] - pads[2]), width=reach[1] + draw(5), words=groups * draw(3),
+            kernel=kernel, dilation=dilation, stride=(draw(3), draw(3)), pads=pads,
+            groups=groups, tiles_per_group=draw(3))
+        interval = draw(12)
+        if shape.cycles(interval) < 500 and not is_power_of_two(ring_of(shape, interval)):
+            yield shape, interval
+
+
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 60))])
+def test_ring_of_any_depth(seed):
+    shape, interval = next(random_shapes(seed))
+    frames = frames_of(shape, 4, seed)
+    window = LineBuffer(shape=shape, element=signed(8), lanes=LANES, pad_value=5, technology=EveryWordCounts(),
+                        interval=interval)
+    assert window.depth == shape.ring_words(interval) != 1 << (window.depth - 1).bit_length()
+    trace, _, starts, _ = play(window, frames)
+    assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
+    assert (np.diff(starts.reshape(4, -1)[1:, 0]) == shape.cycles(interval)).all()
+    trace, _, _, _ = play(window, frames, stall_in=0.4, stall_credit=0.4, seed=seed)
+    assert np.array_equal(trace.beats, window.model(frames).reshape(-1, LANES))
+
+
+def test_one_word_less_is_too_few():
+    """A source that gives a word every so many cycles is late for good, or never done, with one word less."""
+    shapes, found, late = random_shapes(0), 0, 0
+    while found < 60:
+        shape, interval = next(shapes)
+        cycles, words = shape.cycles(interval), shape.input_words
+        if cycles % words:
+            continue
+        found += 1
+        spacing = np.full(8 * words, cycles // words)
+
+        def source(room, spacing=spacing):
+            taken = spaced(np.zeros_like(spacing) if room is None else room, spacing)
+            return np.append(taken[:1], taken[:-1] + spacing[1:]), taken
+
+        needed = shape.ring_words(interval)
+        starts, _ = shape.play(source, 8, needed, interval)
+        assert starts[-1] - starts[-1 - shape.blocks] == cycles
+        bases = shape.group_bases()
+        before = np.append(bases[-1] - words, bases[:-1])
+        if needed > (np.minimum(bases + shape.span, words) - before).max() + shape.guard:  # else it waits for ever
+            late += 1
+            starts, _ = shape.play(source, 8, needed - 1, interval)
+            assert starts[-1] - starts[-1 - shape.blocks] > cycles
+    assert late > 20
 
 
 def test_model_cost_uses_the_ring():

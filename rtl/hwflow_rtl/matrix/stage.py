@@ -21,6 +21,7 @@ from ..stream.word_join import WordJoin, spaced
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..window.line_buffer import LineBuffer
+from ..window.ring import ring_depth
 from .array import MatrixArray
 from .row_patch import PatchTimes, RowPatch
 from .shape import MatrixShape, paces, pairs_rows
@@ -83,7 +84,7 @@ class MatrixStage(wiring.Component):
     def times(arrivals: Times, *, shape: MatrixShape, rescaler: RescalerConstants,
               technology: Technology) -> StageTimes:
         """The cycles in which words are taken and results given, if words arrive as `arrivals` says."""
-        starts, taken = front_times(arrivals, shape)
+        starts, taken = front_times(arrivals, shape, technology)
         latency = MatrixStage.rescaler_latency(shape, rescaler, technology)
         depth = max(2, shape.queue_depth(technology, latency))
         first = (1 + technology.timing.ram + 1 + shape.played.beats - 1 + shape.word_delay(technology)
@@ -176,8 +177,10 @@ def front_cost(shape: MatrixShape, technology: Technology) -> Resources:
     return total
 
 
-def front_times(arrivals: Times, shape: MatrixShape) -> tuple[Times, Times]:
+def front_times(arrivals: Times, shape: MatrixShape, technology: Technology) -> tuple[Times, Times]:
     """The cycles in which blocks start, and in which beats are taken."""
+    depth = ring_depth(shape=shape.played, width=shape.word_lanes * shape.element.width, technology=technology,
+                       interval=shape.block_interval, feed=shape.feed)
     beats = np.ones(1, dtype=np.int64)
     if shape.joins:
         beats = WordJoin.beats(lanes_in=shape.lanes_in, lanes=shape.lanes, chunk=shape.chunk)
@@ -188,7 +191,7 @@ def front_times(arrivals: Times, shape: MatrixShape) -> tuple[Times, Times]:
             taken = spaced(earliest if room is None else np.maximum(earliest, room), spacing)
             return np.maximum(earliest, np.append(earliest[:1], taken[:-1] + spacing[1:])), taken
 
-        starts, (_, taken) = shape.played.play(words, frames, shape.block_interval, shape.feed)
+        starts, (_, taken) = shape.played.play(words, frames, depth, shape.block_interval)
     else:
         patch = PatchTimes(shape.window, earliest, spacing)
 
@@ -198,7 +201,7 @@ def front_times(arrivals: Times, shape: MatrixShape) -> tuple[Times, Times]:
             there = np.maximum(given, np.append(given[:1], taken[:-1] + 1))
             return there, taken, patch.words.reshape(-1), patch.fillers
 
-        starts, (_, _, taken, _) = shape.played.play(windows, frames, shape.block_interval, shape.feed)
+        starts, (_, _, taken, _) = shape.played.play(windows, frames, depth, shape.block_interval)
     return starts, WordJoin.taken(arrivals, taken, spacing) if shape.joins else taken
 
 

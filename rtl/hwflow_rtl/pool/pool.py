@@ -20,6 +20,7 @@ from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..window.line_buffer import LineBuffer
+from ..window.ring import ring_depth
 from ..window.shape import WindowShape
 from .results import Results, drain, parts_of, rescaled
 
@@ -74,7 +75,8 @@ class MaxPoolStage(wiring.Component):
     def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape,
               technology: Technology) -> StageTimes:
         """When words are taken and results given, for words that come as `arrivals` says."""
-        starts, taken = window.times(arrivals)
+        depth = ring_depth(shape=window, width=lanes * Shape.cast(element).width, technology=technology)
+        starts, taken = window.times(arrivals, depth)
         results = MaxPoolStage.results_of(window, technology)
         return StageTimes((taken,), starts + results.latency + Queue.latency_of(results.depth))
 
@@ -173,7 +175,9 @@ class AveragePoolStage(wiring.Component):
               rescaler: RescalerConstants, output: Shape, out_lanes: int, technology: Technology) -> StageTimes:
         """When words are taken and results given, for words that come as `arrivals` says."""
         schedule = _Schedule(window, lanes, out_lanes)
-        starts, taken = window.times(arrivals, schedule.parts)
+        depth = ring_depth(shape=window, width=lanes * Shape.cast(element).width, technology=technology,
+                           interval=schedule.parts)
+        starts, taken = window.times(arrivals, depth, schedule.parts)
         slowest = max(part.latency(accumulator=Shape.cast(accumulator), output=Shape.cast(output),
                                    interval=schedule.step, technology=technology)
                       for part in parts_of(rescaler, window, lanes, out_lanes))

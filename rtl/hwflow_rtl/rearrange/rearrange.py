@@ -16,7 +16,7 @@ from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-from ..window.line_buffer import sum_with_carry
+from ..window.address import sum_with_carry
 from .shape import RearrangeShape
 from .walk import Walker
 

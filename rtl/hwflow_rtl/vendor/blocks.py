@@ -23,8 +23,8 @@ from .base import Ram, Resources, Rom
 from .memory import Memory, MemoryKind, Place
 
 __all__ = [
-    "BlockRam", "BlockRom", "BlockShape", "LutRam", "SplitRom", "Tiling", "block_cost", "joined_rom_cost",
-    "lut_ram_cost", "lut_rom_cost", "packed", "places_of", "tile", "tile_rom", "tiling_of", "write_decoder_cost"]
+    "BlockRam", "BlockRom", "BlockShape", "LutRam", "SplitRom", "TailedRam", "Tiling", "block_cost",
+    "joined_rom_cost", "lut_ram_cost", "lut_rom_cost", "packed", "places_of", "tile", "tile_rom", "tiling_of", "write_decoder_cost"]
 
 #: More banks than this make the multiplexer behind them the critical path, so that deeper shapes are taken instead.
 MOST_BANKS = 4
@@ -238,6 +238,27 @@ class SplitRom(Rom):
         m.submodules.low, m.submodules.high = self.low, self.high
         m.d.comb += [self.low.addr.eq(self.addr), self.high.addr.eq(self.addr),
                      self.data.eq(Cat(self.low.data, self.high.data))]
+        return m
+
+
+class TailedRam(Ram):
+    """The first words, a power of two, in `low` and the others in `high`.  Latency 2, as both have it."""
+
+    def __init__(self, *, low: Ram, high: Ram):
+        super().__init__(width=low.width, depth=low.depth + high.depth)
+        self.low, self.high = low, high
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.low, m.submodules.high = self.low, self.high
+        for part, behind in ((self.low, 0), (self.high, 1)):
+            m.d.comb += [
+                part.write_en.eq(self.write_en & (self.write_addr[-1] == behind)),
+                part.write_addr.eq(self.write_addr), part.write_data.eq(self.write_data),
+                part.read_addr.eq(self.read_addr),
+            ]
+        behind = delay(m, self.read_addr[-1], 2, "behind")
+        m.d.comb += self.read_data.eq(Mux(behind, self.high.read_data, self.low.read_data))
         return m
 
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Shape, Signal, Value
+from amaranth.utils import ceil_log2
 
 from .base import Multipliers, MultiplyAccumulate, Ram, Resources, Rom, Technology, Timing
 from .blocks import (
@@ -19,6 +20,7 @@ from .blocks import (
     BlockShape,
     LutRam,
     SplitRom,
+    TailedRam,
     bits_of,
     block_cost,
     joined_rom_cost,
@@ -26,6 +28,7 @@ from .blocks import (
     lut_rom_cost,
     packed,
     places_of,
+    tile,
     tile_rom,
     tiling_of,
     write_decoder_cost,
@@ -44,8 +47,9 @@ SHAPES = (BlockShape(512, 36), BlockShape(1024, 18), BlockShape(2048, 9), BlockS
 #: Tables that are worth one RAM block.  An ECP5-85F has 402 for each, but the address of a wide ROM in tables fans out
 #: to every bit: a dense stage of 64 multipliers kept nextpnr routing for more than 20 minutes, without an end.
 LUTS_FOR_A_BLOCK = 32
-#: Tables for the last bits of words that need a column of blocks for themselves, and the deepest ROM with such bits.  A
-#: requantizer's constants have about 41 bits, five more than a block; so few bits are no burden for their address.
+#: Tables for the last bits of words that need a column of blocks for themselves, or the last words that need a bank of
+#: them; and the deepest ROM with such bits.  A requantizer's constants have about 41 bits, five more than a block; so
+#: few bits are no burden for their address.
 LUTS_FOR_A_COLUMN, DEEPEST_COLUMN = 96, 128
 #: Tables of a bit that the multiplexers of the slices join: PFUMX and two levels of L6MUX21.
 JOINED_TABLES = 8
@@ -170,6 +174,23 @@ def bits_in_tables(width: int, depth: int) -> int:
     return over if lut_rom_cost(over, depth).lut <= LUTS_FOR_A_COLUMN else 0
 
 
+def words_in_tables(width: int, depth: int) -> int:
+    """The last words of a RAM, behind a power of two, that are in tables, because they would need a bank of blocks.
+
+    The window of a 3 x 3 kernel on frames of 7 x 7 pixels has 16 * 2^n words and one.
+    """
+    first = 1 << (ceil_log2(depth) - 1) if depth > 1 else 0
+    if not first or tile(width, first, SHAPES).blocks == tile(width, depth, SHAPES).blocks:
+        return 0
+    over = depth - first
+    return over if over <= DEEPEST_RAM_OF_TABLES and tail_cost(width, over).lut <= LUTS_FOR_A_COLUMN else 0
+
+
+def tail_cost(width: int, over: int) -> Resources:
+    """Of the `over` words of a RAM that are in tables: with the choice between them and the others."""
+    return lut_ram_cost(width, over, LUTS_OF_16X4) + Resources(lut=width + 2, ff=2)
+
+
 class ECP5(Technology):
     """All LFE5U and LFE5UM devices."""
 
@@ -229,6 +250,8 @@ class ECP5(Technology):
     def ram(self, *, width: int, depth: int, name: str = "") -> Ram:
         if self.place_of(MemoryKind.RAM, width, depth, name) is Place.TABLES:
             return LutRam(width=width, depth=depth)
+        if over := words_in_tables(width, depth):
+            return TailedRam(low=ECP5Ram(width=width, depth=depth - over), high=LutRam(width=width, depth=over))
         return ECP5Ram(width=width, depth=depth)
 
     def multipliers_cost(self, *, count: int, a: Shape, b: Shape) -> Resources:
@@ -246,6 +269,10 @@ class ECP5(Technology):
         if memory.kind is MemoryKind.RAM:
             if place is Place.TABLES:
                 return lut_ram_cost(width, depth, LUTS_OF_16X4)
+            if over := words_in_tables(width, depth):
+                blocks = tile(width, depth - over, SHAPES)
+                return (block_cost(blocks, width, fabric_register=False) + write_decoder_cost(blocks)
+                        + tail_cost(width, over))
             return block_cost(tiling, width, fabric_register=False) + write_decoder_cost(tiling)
         if place is Place.TABLES:
             return joined_rom_cost(width, depth, JOINED_TABLES)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..stream.pipeline import Nest
 from .shape import WindowShape
 
-__all__ = ["BeatWalker", "BlockWalker", "block_steps"]
+__all__ = ["BeatWalker", "BlockWalker", "beat_steps", "block_steps", "is_power_of_two", "sum_with_carry"]
+
+
+def is_power_of_two(depth: int) -> bool:
+    return depth & (depth - 1) == 0
+
+
+def sum_with_carry(a: Value, b: Value, carry: Value) -> Value:
+    """a + b + carry in one carry chain."""
+    return (Cat(1, a).as_signed() + Cat(carry, b).as_signed()) >> 1
 
 
 def block_steps(shape: WindowShape) -> tuple[int, int, int, int, int]:
@@ -23,6 +34,28 @@ def block_steps(shape: WindowShape) -> tuple[int, int, int, int, int]:
     last_row = (shape.out_height - 1) * shape.stride[0] * shape.width * shape.words
     frame = shape.input_words - last_row - row_start - back
     return 0, group, column, row, frame
+
+
+def all_beat_steps(shape: WindowShape) -> tuple[int, int, int]:
+    """Words from a beat of a block to the next: next word, column, row."""
+    back = shape.group_words - 1
+    return (1, shape.dilation[1] * shape.words - back,
+            (shape.dilation[0] * shape.width - shape.reach[1]) * shape.words - back)
+
+
+def beat_steps(shape: WindowShape) -> tuple[int, ...]:
+    """Those of `all_beat_steps` that a block has, its first step first; 0 where it has none."""
+    counts = (shape.group_words, shape.kernel[1], shape.kernel[0])
+    return tuple(step for step, count in zip(all_beat_steps(shape), counts, strict=True) if count > 1) or (0,)
+
+
+def ends_at(counts: Sequence[int], beat: int) -> list[bool]:
+    """For each of nested loops, innermost first, whether `beat` is in its last iteration."""
+    found = []
+    for count in counts:
+        beat, index = divmod(beat, count)
+        found.append(index == count - 1)
+    return found
 
 
 class BlockWalker(wiring.Component):
@@ -87,7 +120,8 @@ class BeatWalker(wiring.Component):
     """Plays the ring addresses of a block, from the cycle after `start` on, one a cycle.
 
     `base`, `outside_x` and `outside_y` are taken with `start`, which must not come while a block plays but in the cycle
-    of its last beat.  `outside` says that the beat lies in the padding and `addr` means nothing.
+    of its last beat; so are `second` and `over` of a `RingBase` where the ring is no power of two.  `outside` says that
+    the beat lies in the padding and `addr` means nothing.
     """
 
     def __init__(self, *, shape: WindowShape, depth: int):
@@ -96,6 +130,8 @@ class BeatWalker(wiring.Component):
         super().__init__({
             "start": In(1),
             "base": In(range(depth)),
+            "second": In(range(2 * depth)),
+            "over": In(Shape.cast(range(-depth, depth))),
             "outside_x": In(shape.kernel[1]),
             "outside_y": In(shape.kernel[0]),
             "addr": Out(range(depth)),
@@ -106,26 +142,19 @@ class BeatWalker(wiring.Component):
         m = Module()
         shape = self.shape
         counts = (shape.group_words, shape.kernel[1], shape.kernel[0])
-        nest = Nest(m, counts, ahead=1, name="left")  # the flags of a beat are in registers when it plays
-        lasts = [Signal(init=count == 1, name=f"last{k}") for k, count in enumerate(counts)]
+        wraps = not is_power_of_two(self.depth)
+        # The flags of a beat are in registers when it plays, and its step a beat earlier where the ring wraps.
+        nest = Nest(m, counts, ahead=1 + wraps, name="left")
+        valid = Signal(name="valid")
+        following = self.flags(m, nest.last, valid, 1) if wraps else nest.last
+        lasts = self.flags(m, following, valid, 0)
         word_last, column_last, row_last = lasts
-        valid, first = Signal(name="valid"), Signal(name="first")
+        first = Signal(name="first")
         last = word_last & column_last & row_last
         nest.advance(valid)
         m.d.sync += [valid.eq(self.start | (valid & ~last)), first.eq(self.start)]
         m.d.comb += [self.valid.eq(valid), self.first.eq(first), self.last.eq(valid & last)]
-
-        tap_step = shape.dilation[1] * shape.words - (shape.group_words - 1)
-        row_step = (shape.dilation[0] * shape.width - shape.reach[1]) * shape.words - (shape.group_words - 1)
-        one, tap, row = (Const(step % self.depth, len(self.addr)) for step in (1, tap_step, row_step))
-        addr = Signal(self.addr.shape(), reset_less=True)
-        step = Signal(self.addr.shape(), init=(one if counts[0] > 1 else tap if counts[1] > 1 else row).value)
-        with m.If(valid):
-            m.d.sync += [flag.eq(ended) for flag, ended in zip(lasts, nest.last, strict=True)]
-            m.d.sync += step.eq(Mux(nest.last[0], Mux(nest.last[1], row, tap), one))
-        # There is no logic before the carry chain; `start` has a long path and is selected after it.
-        m.d.sync += addr.eq(Mux(self.start, self.base, addr + step))
-        m.d.comb += self.addr.eq(addr)
+        self.address(m, nest, valid, wraps)
 
         # The flags of the current tap are in bit 0; after a whole row (kernel) they have rotated back.
         outside_x, outside_y = (Signal.like(port, name=f"flags_{port.name}", reset_less=True)
@@ -138,3 +167,34 @@ class BeatWalker(wiring.Component):
                 m.d.sync += outside_y.eq(outside_y.rotate_right(1))
         m.d.comb += self.outside.eq(outside_x[0] | outside_y[0])
         return m
+
+    def flags(self, m: Module, following: Sequence[Value], valid: Signal, beat: int) -> list[Signal]:
+        """Registers with the flags of `following` of the beat before; at reset those of `beat`."""
+        shape = self.shape
+        ends = ends_at((shape.group_words, shape.kernel[1], shape.kernel[0]), beat)
+        found = [Signal(init=end, name=f"last{k}" if beat == 0 else f"next_last{k}") for k, end in enumerate(ends)]
+        with m.If(valid):
+            m.d.sync += [flag.eq(ended) for flag, ended in zip(found, following, strict=True)]
+        return found
+
+    def address(self, m: Module, nest: Nest, valid: Signal, wraps: bool) -> None:
+        """There is no logic before a carry chain; `start` has a long path and is selected after it.
+
+        Where the ring wraps, the address of the next beat is in two registers: before it is wrapped, and less `depth`.
+        """
+        one, tap, row = (Const(step % self.depth, len(self.addr)) for step in all_beat_steps(self.shape))
+        ends = ends_at(nest.counts, int(wraps))
+        step = Signal(self.addr.shape(), init=(row if ends[0] and ends[1] else tap if ends[0] else one).value)
+        with m.If(valid):
+            m.d.sync += step.eq(Mux(nest.last[0], Mux(nest.last[1], row, tap), one))
+        addr = Signal(self.addr.shape(), reset_less=True)
+        m.d.comb += self.addr.eq(addr)
+        if not wraps:
+            m.d.sync += addr.eq(Mux(self.start, self.base, addr + step))
+            return
+        place, over = (Signal(port.shape(), name=f"next_{port.name}", reset_less=True)
+                       for port in (self.second, self.over))
+        m.d.sync += [
+            addr.eq(Mux(self.start, self.base, Mux(over[-1], place, over))),
+            place.eq(Mux(self.start, self.second, place + step)), over.eq(Mux(self.start, self.over, over + step)),
+        ]

@@ -1,8 +1,7 @@
 """The line buffer: takes frames as a stream of words, plays the windows of every output pixel, block by block.
 
-A *block* is one pass over a window for one tile of outputs.  The words are in a linear ring: a memory with a power of
-two of words, whose pointers never reset.  So the rows of the next frame enter while the last windows of this one are
-played.
+A *block* is one pass over a window for one tile of outputs.  The words are in a linear ring: a memory whose pointers
+never reset.  So the rows of the next frame enter while the last windows of this one are played.
 """
 
 from __future__ import annotations
@@ -16,10 +15,11 @@ from amaranth.lib.wiring import In, Out
 from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
-from .address import BeatWalker, BlockWalker, block_steps
+from .address import BeatWalker, BlockWalker, block_steps, is_power_of_two, sum_with_carry
+from .ring import RingBase, ring_depth, wrap_cost
 from .shape import WindowShape
 
-__all__ = ["LineBuffer", "sum_with_carry"]
+__all__ = ["LineBuffer"]
 
 
 class LineBuffer(wiring.Component):
@@ -70,7 +70,8 @@ class LineBuffer(wiring.Component):
         self.pad_value = pad_value
         self.technology = technology
         self.interval = max(interval, shape.beats)
-        self.depth = shape.ring_depth(interval, feed)
+        self.depth = ring_depth(shape=shape, width=self.element.width * lanes, technology=technology, interval=interval,
+                                feed=feed)
         limits = range(-1 << (self.element.width - 1), 1 << (self.element.width - 1)) if self.element.signed else range(
             1 << self.element.width)
         if pad_value not in limits:
@@ -98,7 +99,7 @@ class LineBuffer(wiring.Component):
     def cost(*, shape: WindowShape, width: int, technology: Technology, interval: int = 1,
              feed: int = 0) -> Resources:
         """For words of `width` bits.  RAM exact, LUT and FF estimated."""
-        depth = shape.ring_depth(interval, feed)
+        depth = ring_depth(shape=shape, width=width, technology=technology, interval=interval, feed=feed)
         address, wide = (depth - 1).bit_length(), shape.kernel != (1, 1)
         counters = sum((n - 1).bit_length() for n in (
             shape.out_height, shape.out_width, shape.groups, shape.tiles_per_group, shape.group_words, *shape.kernel))
@@ -108,7 +109,8 @@ class LineBuffer(wiring.Component):
         chains = 6 * adder_luts(0, technology)
         control = fitted("LineBuffer", address_bits=address, counter_bits=counters, masked_taps=masked,
                          taps=sum(shape.kernel), is_wide=int(wide))
-        return technology.ram_cost(width=width, depth=depth, name="ring") + control + Resources(lut=chains, ff=width)
+        return (technology.ram_cost(width=width, depth=depth, name="ring") + control + wrap_cost(depth)
+                + Resources(lut=chains, ff=width))
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Words of all beats in order, [n * blocks, beats, lanes]; frames are [n, height, width, channels]."""
@@ -132,19 +134,22 @@ class LineBuffer(wiring.Component):
         m.submodules.ring = ring = self.technology.ram(
             width=self.element.width * self.lanes, depth=depth, name="ring")
 
-        first_base = int(shape.bases()[0])
-        base = Signal(range(depth), init=first_base % depth)
-        with m.If(self.start):
-            m.d.sync += base.eq(sum_with_carry(base, blocks.hop, Const(1)))
+        m.submodules.base = base = RingBase(shape=shape, depth=depth)
         m.d.comb += [
-            blocks.start.eq(self.start), beats.start.eq(self.start), beats.base.eq(base),
+            blocks.start.eq(self.start), beats.start.eq(self.start), base.start.eq(self.start),
+            base.hop.eq(blocks.hop), beats.base.eq(base.base), beats.second.eq(base.second), beats.over.eq(base.over),
             beats.outside_x.eq(blocks.outside_x), beats.outside_y.eq(blocks.outside_y),
         ]
 
         wrote, write_addr = Signal(name="wrote"), Signal(range(depth), name="write_addr")
         room, there = self.room(m, wrote, blocks.hop), self.there(m, wrote, blocks)
         m.d.comb += [self.i.ready.eq(room), wrote.eq(self.i.valid & room)]
-        m.d.sync += write_addr.eq(write_addr + wrote)
+        if is_power_of_two(depth):
+            m.d.sync += write_addr.eq(write_addr + wrote)
+        else:
+            at_end = Signal(init=depth == 1)  # a word ahead
+            with m.If(wrote):
+                m.d.sync += [write_addr.eq(Mux(at_end, 0, write_addr + 1)), at_end.eq(write_addr == depth - 2)]
         m.d.comb += [
             ring.write_en.eq(wrote), ring.write_addr.eq(write_addr), ring.write_data.eq(Value.cast(self.i.payload)),
             ring.read_addr.eq(beats.addr),
@@ -209,8 +214,3 @@ class LineBuffer(wiring.Component):
             self.busy.eq(beats.valid), self.beat.valid.eq(valid), self.beat.first.eq(first),
             self.beat.last.eq(last), Value.cast(self.beat.word).eq(played),
         ]
-
-
-def sum_with_carry(a: Value, b: Value, carry: Value) -> Value:
-    """a + b + carry in one carry chain."""
-    return (Cat(1, a).as_signed() + Cat(carry, b).as_signed()) >> 1

@@ -13,7 +13,6 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.utils import ceil_log2
 
 from ..stream.times import Times, in_turn
 
@@ -145,27 +144,32 @@ class WindowShape:
         """Cycles from the write of a word to the start of the block that waits for it."""
         return 2 if max(interval, self.beats) == 1 else 3
 
-    def times(self, arrivals: Times, interval: int = 1) -> tuple[Times, Times]:
-        """The cycles in which a `LineBuffer` starts blocks and takes words; `arrivals` has those of whole frames."""
+    def times(self, arrivals: Times, depth: int, interval: int = 1) -> tuple[Times, Times]:
+        """The cycles in which a `LineBuffer` with a ring of `depth` words starts blocks and takes words.
+
+        `arrivals` has those of the words of whole frames.
+        """
         def source(room: Times | None) -> tuple[Times, ...]:
             taken = in_turn(arrivals if room is None else np.maximum(arrivals, room))
             return np.maximum(arrivals, np.append(arrivals[:1], taken[:-1] + 1)), taken
 
-        starts, (_, taken) = self.play(source, len(arrivals) // self.input_words, interval)
+        starts, (_, taken) = self.play(source, len(arrivals) // self.input_words, depth, interval)
         return starts, taken
 
-    def play(self, source: Callable[[Times | None], tuple[Times, ...]], frames: int, interval: int = 1,
-             feed: int = 0) -> tuple[Times, tuple[Times, ...]]:
-        """When a `LineBuffer` starts the blocks of `frames` frames; and what `source` says in the end.
+    def play(self, source: Callable[[Times | None], tuple[Times, ...]], frames: int, depth: int,
+             interval: int = 1) -> tuple[Times, tuple[Times, ...]]:
+        """When a `LineBuffer` with a ring of `depth` words starts the blocks of `frames` frames; and what `source` says
+        in the end.
 
         `source` says, for the cycles from which on the ring has room for each word (None: always), when words are
         first there, when they are taken, and anything else that has to come to rest.
         """
         pace = max(interval, self.beats)
-        bases, first = np.repeat(self.group_bases(), self.tiles_per_group), np.arange(frames)[:, None] * self.input_words
+        bases = np.repeat(self.group_bases(), self.tiles_per_group)
+        first = np.arange(frames)[:, None] * self.input_words
         needs = (first + np.minimum(bases + self.span, self.input_words)).reshape(-1)
         bases = (first + bases).reshape(-1)
-        least = np.arange(frames * self.input_words) - (self.ring_depth(interval, feed) - self.guard) + 1
+        least = np.arange(frames * self.input_words) - (depth - self.guard) + 1
         found = source(None)
         while True:  # each round is right for longer than the one before; most need two
             starts = in_turn(found[1][needs - 1] + self.decided(interval), pace)
@@ -173,10 +177,6 @@ class WindowShape:
             if all(np.array_equal(a, b) for a, b in zip(found, later, strict=True)):
                 return starts, later
             found = later
-
-    def ring_depth(self, interval: int = 1, feed: int = 0) -> int:
-        """Words of the ring, a power of two, of which it needs `ring_words`."""
-        return 1 << ceil_log2(max(2, self.ring_words(interval, feed)))
 
     def ring_words(self, interval: int = 1, feed: int = 0) -> int:
         """The least words of the ring with which it makes no window wait where words come evenly.
