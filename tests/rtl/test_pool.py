@@ -10,6 +10,7 @@ from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyl
 from hwflow_rtl.rescale.rescaler import Order
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
 from hwflow_rtl.vendor import ECP5, Generic, Timing
+from hwflow_rtl.window.ring import ring_depth
 from hwflow_rtl.window.shape import WindowShape
 
 from tests.rtl.harness import simulate
@@ -179,7 +180,7 @@ def test_max_pool_cost_is_a_window_and_little_more():
     shape = window(64, 64, 4, (2, 2), (2, 2))
     cost = MaxPoolStage.cost(window=shape, lanes=4, element=signed(8), technology=ECP5())
     assert cost.dsp == 0
-    assert cost.ram == ECP5().ram_cost(width=32, depth=shape.ring_depth()).ram > 0
+    assert cost.ram == ECP5().ram_cost(width=32, depth=ring_depth(shape=shape, width=32, technology=ECP5())).ram > 0
 
 
 def test_refuses_windows_over_channels():

@@ -10,7 +10,7 @@ from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyl
 from hwflow_rtl.rescale.thresholder import ThresholderConstants
 from hwflow_rtl.vendor import Generic, Timing
 
-from tests.rtl import test_fold_pool, test_pool
+from tests.rtl import test_fold_pool, test_pool, test_window
 from tests.rtl.harness import layout_of, pack, receiver, simulator
 from tests.rtl.test_pool import frames_for
 
@@ -78,6 +78,14 @@ def test_max_pool(name):
     sizes = {"window": shape, "lanes": lanes, "element": signed(8)}
     check(lambda: MaxPoolStage(**sizes, technology=technology()),
           lambda arrivals: MaxPoolStage.times(arrivals, **sizes, technology=technology()),
+          frames_for(shape, lanes, 3), lanes)
+
+
+@pytest.mark.parametrize("name", quick(test_pool.SHAPES, "3x3 padded"))
+def test_max_pool_with_a_ring_of_any_depth(name):
+    shape, lanes = test_pool.SHAPES[name]
+    sizes = {"window": shape, "lanes": lanes, "element": signed(8), "technology": test_window.EveryWordCounts()}
+    check(lambda: MaxPoolStage(**sizes), lambda arrivals: MaxPoolStage.times(arrivals, **sizes),
           frames_for(shape, lanes, 3), lanes)
 
 

@@ -18,10 +18,13 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from hwflow_rtl.multiply.products import MultiplierStyle, Operand, ProductShape
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Technology, Timing
+from hwflow_rtl.vendor.base import Ram
 from hwflow_rtl.vendor.blocks import (
     BlockRom,
     BlockShape,
+    LutRam,
     SplitRom,
+    TailedRam,
     Tiling,
     bits_of,
     block_of,
@@ -107,7 +110,7 @@ class Everything(wiring.Component):
 OPERANDS = [(signed(8), signed(8)), (unsigned(8), signed(8)), (signed(9), signed(4)), (signed(16), unsigned(16)),
             (signed(18), unsigned(18))]
 SIZES = [(4, 16), (8, 100), (36, 512), (50, 16), (64, 300), (72, 700), (20, 3000), (3, 9000), (256, 36), (12, 64),
-         (18, 4608), (41, 128)]
+         (18, 4608), (41, 128), (8, 2050)]
 
 
 def catalogue(technology: Technology) -> dict[str, tuple[wiring.Component, object]]:
@@ -139,6 +142,7 @@ def catalogue(technology: Technology) -> dict[str, tuple[wiring.Component, objec
 
 #: Units whose shapes differ most, in the default run; among the slow tests all of the catalogue.
 SOME = {"multipliers0", "multipliers3", "macs_8x8", "logic_8x8", "logic_8x4", "pairs_8x4", "logic_6x3",
+        "ram_8x2050",
         *(f"{kind}_{size}" for kind in ("rom", "ram") for size in ("36x512", "50x16", "12x64", "3x9000", "41x128"))}
 
 
@@ -301,8 +305,19 @@ def test_yosys_leaves_tables_as_they_are(family: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("technology", [ECP5(), Gowin(), Generic()])
 def test_a_shallow_ram_gives_the_word_two_cycles_after_its_address(technology: Technology) -> None:
-    ram = technology.ram(width=4, depth=32)
-    assert ram.__class__.__name__ in ("LutRam", "GenericRam")
+    check_ram(technology.ram(width=4, depth=32), ("LutRam", "GenericRam"))
+
+
+def test_words_behind_a_power_of_two_are_in_a_memory_of_their_own() -> None:
+    check_ram(TailedRam(low=Generic().ram(width=4, depth=16), high=LutRam(width=4, depth=16)), ("TailedRam",))
+    costs = {depth: ECP5().ram_cost(width=8, depth=depth) for depth in (2048, 2050, 2064, 2200)}
+    assert [cost.ram for cost in costs.values()] == [1, 1, 1, 2]
+    assert ECP5().ram(width=8, depth=2064).high.depth == 16
+
+
+def check_ram(ram: Ram, kinds: tuple[str, ...]) -> None:
+    """Words that are written and read at random; `ram` has 32 of 4 bits."""
+    assert ram.__class__.__name__ in kinds
     chance = np.random.default_rng(2)
     state: dict[int, int] = {}
     pending: list[tuple[int, int | None]] = []

@@ -24,7 +24,8 @@ from .memory import Memory, MemoryKind, Place
 
 __all__ = [
     "BlockRam", "BlockRom", "BlockShape", "LutRam", "SplitRom", "TailedRam", "Tiling", "block_cost",
-    "joined_rom_cost", "lut_ram_cost", "lut_rom_cost", "packed", "places_of", "tile", "tile_rom", "tiling_of", "write_decoder_cost"]
+    "joined_rom_cost", "lut_ram_cost", "lut_rom_cost", "packed", "places_of", "tile", "tile_rom", "tiling_of",
+    "write_decoder_cost"]
 
 #: More banks than this make the multiplexer behind them the critical path, so that deeper shapes are taken instead.
 MOST_BANKS = 4

@@ -109,7 +109,7 @@ class LineBuffer(wiring.Component):
         chains = 6 * adder_luts(0, technology)
         control = fitted("LineBuffer", address_bits=address, counter_bits=counters, masked_taps=masked,
                          taps=sum(shape.kernel), is_wide=int(wide))
-        return (technology.ram_cost(width=width, depth=depth, name="ring") + control + wrap_cost(depth)
+        return (technology.ram_cost(width=width, depth=depth, name="ring") + control + wrap_cost(depth, technology)
                 + Resources(lut=chains, ff=width))
 
     def model(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -12,6 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from ..stream.pipeline import adder_luts
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .address import beat_steps, block_steps, is_power_of_two, sum_with_carry
@@ -44,11 +45,13 @@ def can_wrap(shape: WindowShape, depth: int, interval: int) -> bool:
     return max(interval, shape.beats) >= WRAP_CYCLES and all(0 <= step < depth for step in steps)
 
 
-def wrap_cost(depth: int) -> Resources:
+def wrap_cost(depth: int, technology: Technology) -> Resources:
     """What a ring takes more because its depth is no power of two."""
     if is_power_of_two(depth):
         return Resources()
-    return fitted("LineBuffer that wraps", address_bits=(depth - 1).bit_length())
+    bits = (depth - 1).bit_length()
+    chains = Resources(lut=6 * adder_luts(bits + 1, technology), ff=6 * (bits + 1))
+    return chains + fitted("LineBuffer that wraps", address_bits=bits)
 
 
 class RingBase(wiring.Component):
