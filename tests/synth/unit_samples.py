@@ -12,6 +12,7 @@ import numpy as np
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import wiring
 from hwflow_rtl.matrix.row_patch import RowPatch
+from hwflow_rtl.memory import SdramController, SdramPart, WeightStore
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
 from hwflow_rtl.stream.credit import CreditCounter
@@ -29,6 +30,7 @@ from hwflow_rtl.window.shape import WindowShape
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Tensor
 from hwflow.layers.base import Folding
 from hwflow.layers.rescale import Requantize
+from hwflow.synth import load_board
 
 __all__ = ["MAKERS", "Sample", "key_of", "sample_of"]
 
@@ -125,10 +127,26 @@ def conv(technology: Technology, size: int, channels: int, outputs: int, kernel:
                   lambda: layer.cost(graph, folding, technology))
 
 
+def sdram_controller(technology: Technology, banks: int, rows: int, columns: int, width: int, clock_mhz: float
+                     ) -> Sample:
+    timing = load_board("ulx3s_85f").memories[0].part.timing
+    part = SdramPart(name="any", banks=banks, rows=rows, columns=columns, width=width, clock_mhz=clock_mhz,
+                     timing=timing)
+    return Sample(lambda: SdramController(part=part, technology=technology),
+                  lambda: SdramController.cost(part=part, technology=technology))
+
+
+def weight_store(technology: Technology, width: int, lanes: int, beats: int) -> Sample:
+    part = load_board("ulx3s_85f").memories[0].part
+    store = WeightStore(part=part, shape=signed(width), lanes=lanes, beats=beats, technology=technology)
+    return Sample(lambda: store, lambda: store.cost(technology))
+
+
 MAKERS: Mapping[str, Callable[..., Sample]] = {
     "Queue": queue, "CreditCounter": credit_counter, "Gearbox": gearbox, "Fork": fork, "DeepQueue": deep_queue,
     "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "LineBuffer": window, "RowPatch": row_patch,
-    "FoldMaxPoolStage": fold_max_pool, "Conv": conv}
+    "FoldMaxPoolStage": fold_max_pool, "Conv": conv, "SdramController": sdram_controller,
+    "WeightStore": weight_store}
 
 
 def sample_of(shape: Sizes, technology: Technology) -> Sample:

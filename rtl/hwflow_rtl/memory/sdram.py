@@ -5,14 +5,17 @@ from __future__ import annotations
 from amaranth.hdl import C, Cat, ClockDomain, ClockSignal, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from ..stream.credit import CreditCounter
+from ..stream.pipeline import flip_flops
 from ..stream.queue import Queue
-from ..vendor.base import Technology
+from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .sdram_banks import SdramBanks
 from .sdram_pages import PageWalk, request_of
 from .sdram_part import SdramPart
-from .sdram_pins import sdram_pins
+from .sdram_pins import address_lines, sdram_pins
 
 __all__ = ["SdramController"]
 
@@ -62,7 +65,7 @@ class SdramController(wiring.Component):
 
     def __init__(self, *, part: SdramPart, queue_depth: int | None = None, technology: Technology | None = None):
         clocks = part.clocks
-        depth = clocks.round_trip + clocks.worst_latency if queue_depth is None else queue_depth
+        depth = clocks.default_depth if queue_depth is None else queue_depth
         if depth < clocks.round_trip:
             raise ValueError(f"queue_depth must be at least {clocks.round_trip}, the cycles from a read to its place "
                              f"in the queue, not {depth}")
@@ -73,6 +76,25 @@ class SdramController(wiring.Component):
             "request": In(stream.Signature(request_of(part))), "write": In(stream.Signature(part.width)),
             "read": Out(stream.Signature(part.width)), "restart": In(1), "initialized": Out(1),
             "pins": Out(sdram_pins(part))})
+
+    @staticmethod
+    def cost(*, part: SdramPart, queue_depth: int | None = None, technology: Technology | None = None) -> Resources:
+        """LUT and FF estimated."""
+        clocks, width = part.clocks, part.width
+        address, rows = ceil_log2(part.words), ceil_log2(part.rows)
+        page = address - ceil_log2(part.columns)
+        depth = clocks.default_depth if queue_depth is None else queue_depth
+        pauses = max(clocks.rp, clocks.rc, clocks.rfc, clocks.mrd) + max(clocks.ras, clocks.wr) + clocks.rcd - 3
+        banks = part.banks * (pauses + 1 + rows) + clocks.rrd + clocks.cas
+        walk = 2 * address + page + 7
+        counters = sum(map(ceil_log2, (clocks.refresh_interval, clocks.power_up, clocks.power_up_refreshes)))
+        pins = width + address_lines(part) + ceil_log2(part.banks) + 6
+        control = banks + walk + counters
+        return (Queue.cost(width=width, depth=2, technology=technology)
+                + Queue.cost(width=width, depth=depth, technology=technology).within("words")
+                + CreditCounter.cost(words=depth + 1)
+                + fitted("SdramController", row_bits=part.banks * rows, pause_bits=part.banks * pauses)
+                + flip_flops(control + width + pins, part.banks * rows + width, technology))
 
     def elaborate(self, platform):
         m = Module()

@@ -221,6 +221,11 @@ class SdramClocks:
         activate = max(close + self.rp, self.rc - 1, self.rrd - 1)
         return activate + self.rcd - 1 + self.worst_gap + 1 + self.cas + 2
 
+    @property
+    def default_depth(self) -> int:
+        """Words of the queue at the controller's output, of which the worst latency costs none."""
+        return self.round_trip + self.worst_latency
+
     def sustained_share(self, columns: int) -> float:
         """Least share of the clocks that bring a word while a sequential read lasts.
 

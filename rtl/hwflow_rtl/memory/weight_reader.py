@@ -9,9 +9,11 @@ import numpy.typing as npt
 from amaranth.hdl import Module, ResetInserter, Shape, ShapeLike, Signal, Value, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from ..stream.gearbox import Gearbox
 from ..stream.streams import stream_of
+from ..vendor.base import Resources, Technology
 from .sdram_pages import request_of
 from .sdram_part import SdramPart
 
@@ -78,6 +80,11 @@ class WeightReader(wiring.Component):
         return self.shape.width * self.lanes
 
     @property
+    def piece(self) -> int:
+        """Bits in which beats and words are cut."""
+        return gcd(self.width, self.part.width)
+
+    @property
     def group(self) -> int:
         """Bits after which a beat and a word end together."""
         return lcm(self.width, self.part.width)
@@ -109,9 +116,16 @@ class WeightReader(wiring.Component):
         elements = bits.reshape(-1, self.shape.width) @ weights
         return elements.reshape(self.padded_beats, self.lanes)[:self.beats]
 
+    def cost(self, technology: Technology | None = None) -> Resources:
+        """LUT and FF estimated: the change of width, and a counter of beats where some are dropped."""
+        count = ceil_log2(self.padded_beats) if self.padded_beats > self.beats else 0
+        return (Gearbox.cost(width=self.piece, lanes_in=self.part.width // self.piece,
+                             lanes_out=self.width // self.piece, technology=technology)
+                + Resources(lut=2 * count, ff=count + 1))
+
     def elaborate(self, platform):
         m = Module()
-        piece = gcd(self.width, self.part.width)
+        piece = self.piece
         gearbox = Gearbox(shape=unsigned(piece), lanes_in=self.part.width // piece, lanes_out=self.width // piece)
         m.submodules.gearbox = ResetInserter(self.restart)(gearbox)
         asked = self.request.payload

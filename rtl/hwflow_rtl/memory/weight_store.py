@@ -5,9 +5,10 @@ from __future__ import annotations
 from amaranth.hdl import Module, ShapeLike, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from ..stream.streams import link, stream_of
-from ..vendor.base import Technology
+from ..vendor.base import Resources, Technology
 from .sdram import SdramController
 from .sdram_part import SdramPart
 from .sdram_pins import sdram_pins
@@ -52,6 +53,12 @@ class WeightStore(wiring.Component):
         super().__init__({
             "fill": In(stream.Signature(part.width)), "clear": In(1), "restart": In(1), "filled": Out(1),
             "o": Out(stream_of(shape, lanes)), "pins": Out(sdram_pins(part))})
+
+    def cost(self, technology: Technology | None = None) -> Resources:
+        """LUT and FF estimated: controller, reader, and the counter of the words of an image."""
+        count = ceil_log2(self.reader.words)
+        return (SdramController.cost(part=self.part, technology=technology).within("controller")
+                + self.reader.cost(technology) + Resources(lut=2 * count + 10, ff=count + 3))
 
     def elaborate(self, platform):
         m = Module()
