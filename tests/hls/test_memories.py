@@ -81,6 +81,15 @@ def test_memories_leave_the_blocks_where_these_are_short(graph: LayerGraph) -> N
     assert left == {(stage.name, name) for stage in few.stages for name in stage.places} != set()
 
 
+def test_some_blocks_stay_free_where_logic_is(graph: LayerGraph) -> None:
+    """They would all fit; but a chip whose blocks are all taken is hard to route."""
+    many = plan_of(graph, 100)
+    all_taken = plan_of(graph, many.resources.ram)
+    assert all_taken.interval == many.interval
+    assert all_taken.resources.ram < many.resources.ram
+    assert all_taken.resources.lut > many.resources.lut
+
+
 def test_hardware_has_them_where_the_plan_does(graph: LayerGraph) -> None:
     plan = plan_of(graph, 1)
     core = hls.lower(graph, plan, ECP)
