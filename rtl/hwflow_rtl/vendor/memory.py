@@ -43,8 +43,6 @@ class Holds(enum.Enum):
     PARTIAL = "partial results"
     #: A function of its address, or an order of addresses.
     TABLE = "table"
-    #: Whole frames that wait before or after the core.
-    FRAMES = "frames"
 
 
 @dataclass(frozen=True)
