@@ -175,7 +175,8 @@ def play(unit, values: list[int], interval: int, seed: int | None = None) -> tup
 
     Values come every `interval` cycles, or with a seed at random, no faster.
     """
-    gaps, start, results, starts, ends = random.Random(seed), unit.plan.technology.timing.rom, [], [], []
+    start = unit.plan.technology.timing.rom + getattr(unit.plan, "in_halves", False)  # the ROM has given the first word
+    gaps, results, starts, ends = random.Random(seed), [], [], []
 
     given, width = Cat(unit.i_value, unit.i_valid), len(unit.i_value)
 

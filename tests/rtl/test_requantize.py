@@ -95,6 +95,28 @@ def test_every_sum_and_every_channel(name, style, interval):
 
 
 @pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("rom", [1, 2, 4])
+@pytest.mark.parametrize("interval", [2, 3, 4, 7])
+def test_wide_constants_are_read_in_halves(interval, rom, style):
+    """From a block instead of two, where there is time for it; values come as early and as close as they may."""
+    source = np.random.default_rng(interval)
+    constants = {"bias": source.integers(-1 << 20, 1 << 20, 130), "multiplier": source.integers(1 << 16, 1 << 17, 130),
+                 "shift": source.integers(20, 35, 130)}
+    limits = {"accumulator": signed(18), "output": signed(8), "low": -128, "high": 127, "like": ECP5(),
+              "timing": Timing(multiply=4, rom=rom)}
+    unit = make(**constants, **limits, interval=interval, style=style)
+    assert unit.plan.in_halves
+    values = source.integers(-1 << 17, 1 << 17, 300).tolist()
+    check(unit, values, interval)
+    check(make(**constants, **limits, interval=interval, style=style), values, interval, seed=1)
+    quick = make(**constants, **limits, interval=1, style=style)
+    assert not quick.plan.in_halves
+    assert (unit.plan.cost().ram, quick.plan.cost().ram) == (1, 2)
+    few = make(**{name: values[:128] for name, values in constants.items()}, **limits, interval=interval, style=style)
+    assert few.plan.in_halves == (few.plan.ranges.word_bits > 42)
+
+
+@pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("name", ["ties", "mixed"])
 @pytest.mark.parametrize("rounding", [way for way in RequantizerRounding if way is not RequantizerRounding.HALF_EVEN])
 def test_every_way_of_rounding(rounding, name, style):

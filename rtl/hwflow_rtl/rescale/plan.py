@@ -72,7 +72,27 @@ class RequantizerPlan:
     def lead(self) -> int:
         """Cycles that a value waits for its constants; with time between the values they are read ahead."""
         rom = self.technology.timing.rom
+        if self.in_halves:
+            return max(0, rom + 2 - self.interval)
         return rom if self.ranges.stored and self.interval <= rom else 0
+
+    @cached_property
+    def in_halves(self) -> bool:
+        """Whether the constants of a channel are two words of the ROM, read one after the other.
+
+        They are where that saves RAM blocks: 41 to 72 bits of 129 to 256 channels are in one block then.
+        """
+        if self.interval < 2 or not self.ranges.stored:
+            return False
+        word, bits = self.ranges.word_bits, -(-self.ranges.word_bits // 2)
+        whole, halves = (self.technology.rom_cost(width=width, depth=depth, holds=Holds.CONSTANTS) for width, depth in (
+            (word, self.ranges.channels), (bits, 2 * self.ranges.channels)))
+        return halves.ram < whole.ram
+
+    @property
+    def rom_width(self) -> int:
+        """Bits of a word of the ROM with the constants."""
+        return -(-self.ranges.word_bits // 2) if self.in_halves else self.ranges.word_bits
 
     @property
     def split(self) -> bool:
@@ -176,7 +196,10 @@ class RequantizerPlan:
         resources += fitted("Requantizer", result_bits=result, output_bits=ranges.output.width,
                             dropped_bits=ranges.drop if ranges.rounding.needs_rest else 0)
         if ranges.stored:
-            resources += technology.rom_cost(width=ranges.word_bits, depth=ranges.channels, holds=Holds.CONSTANTS)
+            resources += technology.rom_cost(width=self.rom_width, depth=ranges.channels << self.in_halves,
+                                             holds=Holds.CONSTANTS)
+            if self.in_halves:  # the low half waits for the high one
+                resources += Resources(lut=1, ff=self.rom_width + technology.timing.rom + 1)
             resources += fitted("Rescaler channel", counter_bits=(ranges.channels - 1).bit_length())
         for number in range(self.shifts):
             width = ranges.halves_after((number + 1) * SHIFT_BITS).width

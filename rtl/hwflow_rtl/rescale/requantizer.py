@@ -11,6 +11,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 
 from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
+from ..vendor.blocks import bits_of
 from .plan import LOW_PART, SHIFT_BITS, WIDEST_SUM, RequantizerPlan, RequantizerStyle, ShiftAddArguments
 from .ranges import RequantizerRoom, RequantizerRounding
 from .rescaler import Order, Rescaler, RescalerConstants, count_channels
@@ -95,7 +96,8 @@ class Requantizer(Rescaler):
     technology, name
         Who makes multipliers and ROM; the ROM's name, unique in the design.
 
-    Latency `latency`, constant.  The first `i_valid` comes no earlier than `technology.timing.rom` cycles after reset.
+    Latency `latency`, constant.  The first `i_valid` comes no earlier than `technology.timing.rom` cycles after reset,
+    and one more where constants are read in halves.
     """
 
     def __init__(self, *, accumulator: Shape, bias: IntArray, multiplier: IntArray, shift: IntArray, zero_point: int,
@@ -167,15 +169,32 @@ class Requantizer(Rescaler):
             name: Const(values[0], shape) for name, (shape, values) in ranges.fields.items()}
         if not ranges.stored:
             return constants
-        m.submodules.constants = rom = self.plan.technology.rom(
-            width=ranges.word_bits, contents=ranges.rom(), name=self.name)
-        m.d.comb += rom.addr.eq(count_channels(m, self.i_valid, ranges.channels, self.order))
-        place = 0
+        place = count_channels(m, self.i_valid, ranges.channels, self.order)
+        word = self.read_halves(m, place) if self.plan.in_halves else self.read(m, ranges.rom(), place)
+        start = 0
         for name, shape in ranges.stored.items():
-            bits = rom.data[place:place + shape.width]
+            bits = word[start:start + shape.width]
             constants[name] = bits.as_signed() if shape.signed else bits
-            place += shape.width
+            start += shape.width
         return constants
+
+    def read(self, m: Module, contents: npt.NDArray[np.uint8], place: Value) -> Value:
+        m.submodules.constants = rom = self.plan.technology.rom(
+            width=self.plan.rom_width, contents=contents, name=self.name)
+        m.d.comb += rom.addr.eq(place)
+        return rom.data
+
+    def read_halves(self, m: Module, place: Value) -> Value:
+        """The low half of a word is read in the cycle after a value, the high half from the next cycle on."""
+        width, cycles = self.plan.rom_width, self.plan.technology.timing.rom
+        bits = bits_of(self.plan.ranges.rom(), self.plan.ranges.word_bits)
+        bits = np.pad(bits, ((0, 0), (0, 2 * width - bits.shape[1]))).reshape(-1, width)
+        is_high, low = Signal(name="is_high"), Signal(width, name="low_half", reset_less=True)
+        m.d.sync += is_high.eq(~self.i_valid)
+        half = self.read(m, np.packbits(bits, axis=1, bitorder="little"), Cat(is_high, place))
+        with m.If(delay(m, ~is_high, cycles, "low_there", reset_less=False)):
+            m.d.sync += low.eq(half)
+        return Cat(low, half)
 
     def multiply(self, m: Module, valid: Value, total: Value, factor: Value) -> Value:
         """The product, `plan.multiply_latency` cycles later, in multiplier blocks."""
