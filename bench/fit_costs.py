@@ -1,9 +1,10 @@
 """Fits the constants of `hwflow_rtl/vendor/fitted.json` to what synthesis makes of the shapes that it lists.
 
-    python -m bench.fit_costs [--board NAME ...] [--only UNIT ...] [--folder build/fit_costs] [--write]
+    python -m bench.fit_costs [--board NAME ...] [--only UNIT ...] [--folder build/fit_costs] [--shapes] [--write]
 
 In: the shapes of each unit.  Out: a table of each factor as it is in the file and as it fits best, and of how many
-cells the file and the best fit are off, on average over all shapes and boards.  `--write` puts the best factors,
+cells the file and the best fit are off, on average over all shapes and boards.  `--shapes` shows besides what each
+shape takes, and what its unit says.  `--write` puts the best factors,
 rounded to quarters, into the file.  The shapes of a unit are synthesized side by side; netlists stay in the folder.
 """
 
@@ -42,6 +43,7 @@ PARTS = 4
 class Seen:
     """A shape on a board: what it takes, what its cost says, and the quantities that each fit was asked with."""
 
+    key: str
     technology: Technology
     used: Resources
     planned: Resources
@@ -76,12 +78,13 @@ def synthesized(shapes: Sequence[Mapping[str, Any]], name: str, folder: Path) ->
     board = load_board(name)
     technology = board.technology()
     units, costs = [], []
-    for sample in (sample_of(shape, technology) for shape in shapes):
+    for shape in shapes:
+        sample = sample_of(shape, technology)
         with contextlib.suppress(ValueError):  # the family has no such unit
-            costs.append(quantities_asked(sample))
+            costs.append((key_of(shape), *quantities_asked(sample)))
             units.append(sample.unit())
     used = used_by(units, board, folder / name) if units else []
-    return [Seen(technology, taken, cost, asked) for taken, (cost, asked) in zip(used, costs, strict=True)]
+    return [Seen(key, technology, taken, cost, asked) for taken, (key, cost, asked) in zip(used, costs, strict=True)]
 
 
 def fitting(fit: Fit, kind: str, seen: Iterable[Seen]) -> tuple[list[list[str]], dict[str, Fraction]]:
@@ -103,6 +106,17 @@ def fitting(fit: Fit, kind: str, seen: Iterable[Seen]) -> tuple[list[list[str]],
     return rows, rounded
 
 
+def shapes_seen(shapes: Mapping[str, Sequence[Seen]]) -> list[list[str]]:
+    """Of what was seen on each board a row for each shape: what its unit says, and what it takes."""
+    rows = []
+    for board, seen in shapes.items():
+        for each in seen:
+            planned = each.technology.placed(each.planned)
+            pairs = ((getattr(planned, kind), getattr(each.used, kind)) for kind in ("lut", "ff", "dsp", "ram"))
+            rows.append([board, each.key, *(str(number) for pair in pairs for number in pair)])
+    return rows
+
+
 def text_of(entries: Mapping[str, Mapping[str, Any]]) -> str:
     """The file, a line for each fact and each shape."""
     parts = []
@@ -119,21 +133,27 @@ def main() -> int:
     parser.add_argument("--board", action="append", choices=BOARDS, help="only on this board; more than once for more")
     parser.add_argument("--only", action="append", choices=sorted(fits()), metavar="UNIT", help="only these fits")
     parser.add_argument("--folder", type=Path, default=Path("build/fit_costs"), help="keeps the netlists")
+    parser.add_argument("--shapes", action="store_true", help="show what each shape takes")
     parser.add_argument("--write", action="store_true", help="write the best factors into the file")
     options = parser.parse_args()
     entries = json.loads(FILE.read_text(encoding="utf-8"))
-    rows = []
+    rows, shapes = [], []
     for name, fit in fits().items():
         if not fit.shapes or name not in (options.only or fits()):
             continue
         folder = options.folder.resolve() / hashlib.sha256("".join(map(key_of, fit.shapes)).encode()).hexdigest()[:16]
-        seen = [each for board in options.board or BOARDS for each in synthesized(fit.shapes, board, folder)]
+        by_board = {board: synthesized(fit.shapes, board, folder) for board in options.board or BOARDS}
+        shapes += shapes_seen(by_board)
+        seen = [each for found in by_board.values() for each in found]
         for kind in KINDS:
             found, factors = fitting(fit, kind, seen)
             rows += found
             entries[name] |= {kind: {quantity: int(factor) if factor.denominator == 1 else str(factor)
                                      for quantity, factor in factors.items()}} if factors else {}
     print(table(("unit", "cells", "factor of", "in the file", "best", "shapes", "file is off", "best is off"), rows))
+    if options.shapes:
+        print(table(("board", "shape", *(f"{kind} {what}" for kind in ("LUT", "FF", "DSP", "RAM")
+                                         for what in ("said", "taken"))), shapes))
     if options.write:
         FILE.write_text(text_of(entries), encoding="utf-8")
     return 0

@@ -52,9 +52,10 @@ def test_costs_name_the_memories_of_the_hardware(kind: type[Layer], family: str)
         folding = foldings[rng.integers(len(foldings))]
         cost = case.layer.cost(case.graph, folding, technology)
         Fragment.get(case.layer.unit(case.graph, folding, technology, STAGE), None)
-        queues = {each.name for each in cost.memories if each.holds is Holds.QUEUE}  # made without the technology
+        others = {each.name for each in cost.memories  # made without the technology
+                  if each.holds is Holds.QUEUE or each.fixed is not None}
         named = Counter((each.name, each.kind, each.width, each.depth) for each in cost.memories
-                        if each.name not in queues)
+                        if each.name not in others)
         assert named == asked, f"seed {seed}, {folding}"
         counted = sum((technology.memory_cost(each, technology.places(each)[0]) for each in cost.memories), Resources())
         assert cost.ram == counted.ram, f"seed {seed}, {folding}"

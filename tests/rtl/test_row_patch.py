@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed
 from hwflow_rtl.matrix.row_patch import RowPatch
-from hwflow_rtl.vendor import ECP5, Generic, Technology, Timing
+from hwflow_rtl.vendor import ECP5, Generic, Gowin, Technology, Timing
+from hwflow_rtl.vendor.memory import Place
 from hwflow_rtl.window.shape import WindowShape
 
 from tests.rtl.harness import simulate
@@ -131,3 +132,17 @@ def test_takes_a_word_every_cycle(name):
 def test_refuses(shape, message):
     with pytest.raises(ValueError, match=message):
         patch_of(shape)
+
+
+def test_a_delay_in_tables_is_a_memory_that_stays_there() -> None:
+    """12 words of two columns of 16 bits; 16 words of 4 bits are 6 tables of an ECP5 and 4 of a Gowin."""
+    shape, found = row(10, 3, pads=(1, 1), words=12), []
+    for technology in (ECP5(), Gowin()):
+        cost = RowPatch.cost(shape=shape, width=16, technology=technology)
+        line, = cost.memories
+        assert (line.name, line.width, line.depth) == ("line", 32, 12)
+        assert technology.places(line) == (Place.TABLES,)
+        found.append(cost)
+    assert found[0].lut - found[1].lut == (6 - 4) * 8
+    assert found[0].ff == found[1].ff
+    assert found[0].ram == found[1].ram == 0

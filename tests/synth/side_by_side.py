@@ -10,6 +10,7 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.hdl import Module
 from amaranth.lib import wiring
+from hwflow_rtl.rescale.rescaler import Rescaler
 from hwflow_rtl.stream.credit import CreditCounter
 from hwflow_rtl.vendor import Resources
 from hwflow_rtl.window.line_buffer import LineBuffer
@@ -24,8 +25,10 @@ __all__ = ["SideBySide", "used_by"]
 
 
 class SideBySide(wiring.Component):
-    """Units whose streams are pins; the other ports of a `LineBuffer` and a `CreditCounter` too.  The level of a queue
-    is no pin, so that what makes it is not there."""
+    """Units whose streams are pins; the other ports of a `LineBuffer`, a `CreditCounter` and a `Rescaler` too.
+
+    The level of a queue is no pin, so that what makes it is not there.
+    """
 
     def __init__(self, units: Sequence[wiring.Component]):
         self.units = units
@@ -35,7 +38,7 @@ class SideBySide(wiring.Component):
     @staticmethod
     def seen(unit: wiring.Component):
         return [(name, member) for name, member in unit.signature.members.items()
-                if member.is_signature or isinstance(unit, LineBuffer | CreditCounter)]
+                if member.is_signature or isinstance(unit, LineBuffer | CreditCounter | Rescaler)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -16,7 +16,7 @@ FIT = Fit("made up", "", {"bits": Fraction(1), "constant": Fraction(0)}, {"bits"
 
 def test_finds_the_factors_of_a_made_up_unit() -> None:
     """It takes 7/2 cells a bit and 5, and its parts 10, of which its cost knows."""
-    seen = [Seen(ECP5(), Resources(lut=7 * bits // 2 + 5 + 10, ff=3 * bits), Resources(lut=bits + 10, ff=2 * bits),
+    seen = [Seen("", ECP5(), Resources(lut=7 * bits // 2 + 5 + 10, ff=3 * bits), Resources(lut=bits + 10, ff=2 * bits),
                  {"made up": {"bits": bits, "constant": 1}}) for bits in (2, 4, 10, 16)]
     rows, best = fitting(FIT, "lut", seen)
     assert best == {"bits": Fraction(7, 2), "constant": Fraction(5)}
@@ -26,7 +26,7 @@ def test_finds_the_factors_of_a_made_up_unit() -> None:
 
 
 def test_a_unit_that_never_asked_says_nothing_of_a_fit() -> None:
-    assert fitting(FIT, "lut", [Seen(ECP5(), Resources(lut=3), Resources(lut=3), {})]) == ([], {})
+    assert fitting(FIT, "lut", [Seen("", ECP5(), Resources(lut=3), Resources(lut=3), {})]) == ([], {})
 
 
 def test_hears_what_a_unit_and_its_parts_ask_for() -> None:

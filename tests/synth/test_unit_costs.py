@@ -35,6 +35,48 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
                        "clock_mhz": mhz} for rows, columns, width, mhz in ((8192, 512, 16, 66), (4096, 512, 32, 48),
                                                                            (1024, 256, 8, 100))) + tuple(
         {"unit": "WeightStore", "width": 8, "lanes": lanes, "beats": 5001} for lanes in (1, 2, 4, 9)),
+    "rescalers": (
+        *({"unit": "Requantizer", "channels": channels, "bits": bits, "style": style, "interval": interval,
+           "shifts": shifts} for channels, bits, style, interval, shifts in (
+               (32, 18, "dsp", 1, 3), (48, 14, "dsp", 2, 1), (20, 26, "dsp", 4, 20), (20, 16, "fabric", 2, 2))),
+        *({"unit": "Requantizer", "channels": channels, "bits": 15, "rows": rows, "columns": columns}
+          for channels, rows, columns in ((6, (0, 1, 1, 2), (0, 1, 1, 1, 2)), (24, (0, 1, 1, 1, 1, 1), (0, 0, 0, 1)))),
+        *({"unit": "Thresholder", "channels": channels, "levels": levels, "bits": bits, "style": style,
+           "interval": interval} for channels, levels, bits, style, interval in (
+               (32, 3, 10, "comparators", 1), (20, 31, 13, "search", 1), (100, 7, 12, "search", 4)))),
+    "joins": (
+        *({"unit": "JoinStage", "beats": beats, "lanes": lanes, "words": words, "factors": factors, "shift": shift}
+          for beats, lanes, words, factors, shift in (
+              (32, 2, (32, 32), (7, 9), 5), (20, 1, (20, 20), (1, 3), 2), (40, 1, (40, 8), (3, 1), 3),
+              (12, 4, (12, 1), (21, 11), 6))),
+        *({"unit": "Replay", "width": width, "words": words, "repeats": repeats}
+          for width, words, repeats in ((12, 12, 20), (24, 40, 6), (8, 300, 4))),
+        *({"unit": "Hold", "width": width, "repeats": repeats} for width, repeats in ((10, 25), (24, 1000)))),
+    "concats": tuple({"unit": "ConcatStage", "lanes": lanes, "words": words, "bits": bits}
+                     for lanes, words, bits in ((3, (3, 4), 8), (1, (2, 6, 7), 8), (4, (12, 12, 20, 4, 4), 4),
+                                                (8, (2, 6), 8))),
+    "averages": tuple(
+        {"unit": unit, "size": size, "words": words, "kernel": kernel, "lanes": lanes, "out_lanes": out_lanes}
+        for unit, size, words, kernel, lanes, out_lanes in (
+            ("AveragePoolStage", 8, 1, 2, 4, 2), ("AveragePoolStage", 12, 8, 3, 2, 1),
+            ("FoldAveragePoolStage", 4, 8, 4, 4, 1), ("FoldAveragePoolStage", 9, 2, 3, 2, 1),
+            ("FoldAveragePoolStage", 14, 16, 7, 2, 1), ("FoldAveragePoolStage", 8, 4, 8, 2, 2))),
+    "moves": tuple(
+        {"unit": unit, "operation": operation, "height": height, "width": width, "words": words, "lanes": lanes}
+        for unit, operation, height, width, words, lanes in (
+            ("RearrangeStage", "flip", 12, 10, 1, 2), ("RearrangeStage", "transpose", 16, 16, 2, 1),
+            ("RearrangeStage", "upsample", 7, 7, 3, 2), ("RearrangeStage", "pad", 10, 10, 4, 1),
+            ("SelectionStage", "crop", 14, 14, 1, 2), ("SelectionStage", "thin", 16, 16, 4, 1))),
+    "tables": (
+        *({"unit": "LookupStage", "bits_in": bits_in, "bits_out": bits_out, "lanes": lanes}
+          for bits_in, bits_out, lanes in ((5, 8, 1), (8, 4, 2), (7, 8, 8))),
+        *({"unit": "TopKStage", "channels": channels, "lanes": lanes, "k": k}
+          for channels, lanes, k in ((20, 1, 1), (16, 4, 1), (50, 1, 2), (1000, 2, 1)))),
+    "small matrix stages": tuple(
+        {"unit": "Conv", "size": size, "channels": channels, "outputs": outputs, "kernel": kernel, "rows": rows,
+         "cols": cols, "bits": bits, "style": style}
+        for size, channels, outputs, kernel, rows, cols, bits, style in (
+            (9, 8, 4, 3, 2, 8, 8, "blocks"), (7, 16, 8, 1, 4, 8, 4, "logic"), (16, 4, 16, 3, 4, 4, 8, "blocks"))),
     "matrix stages": tuple(
         {"unit": "Conv", "size": 12, "channels": 16, "outputs": 16, "kernel": 3, "rows": rows, "cols": cols,
          "bits": bits, "style": style}
@@ -54,7 +96,8 @@ def test_no_constant_is_fitted_to_what_is_tested(name: str) -> None:
 @pytest.mark.parametrize(("name", "board"), [
     ("few queues", "ulx3s_85f"),
     *(pytest.param(name, board, marks=pytest.mark.slow) for board in ("ulx3s_85f", "tangnano9k")
-      for name in ("queues", "gearboxes", "windows", "pools")),
+      for name in ("queues", "gearboxes", "windows", "pools", "rescalers", "joins", "concats", "averages", "moves",
+                   "tables", "small matrix stages")),
     # A controller of a Gowin takes up to a third more tables than its cost says, which is one for all families.
     pytest.param("memories", "ulx3s_85f", marks=pytest.mark.slow)])
 def test_a_unit_takes_what_it_says(name: str, board: str, tmp_path: Path) -> None:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from amaranth.hdl import signed, unsigned
-from amaranth.lib import wiring
 from hwflow_rtl.matrix.row_patch import RowPatch
 from hwflow_rtl.memory import SdramController, SdramPart, WeightStore
 from hwflow_rtl.multiply.style import MultiplierStyle
@@ -23,7 +20,7 @@ from hwflow_rtl.stream.pair import Pair
 from hwflow_rtl.stream.paired_queue import PairedQueue
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.word_join import WordJoin
-from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor import Technology
 from hwflow_rtl.window.line_buffer import LineBuffer
 from hwflow_rtl.window.shape import WindowShape
 
@@ -31,18 +28,10 @@ from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Tensor
 from hwflow.layers.base import Folding
 from hwflow.layers.rescale import Requantize
 from hwflow.synth import load_board
+from tests.synth.sample import Sample, Sizes
+from tests.synth.stage_samples import STAGES
 
 __all__ = ["MAKERS", "Sample", "key_of", "sample_of"]
-
-Sizes = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Functions that make a unit and give its cost; the cost raises ValueError where a family has no such unit."""
-
-    unit: Callable[[], wiring.Component]
-    cost: Callable[[], Resources]
 
 
 def queue(technology: Technology, width: int, depth: int) -> Sample:
@@ -146,7 +135,7 @@ MAKERS: Mapping[str, Callable[..., Sample]] = {
     "Queue": queue, "CreditCounter": credit_counter, "Gearbox": gearbox, "Fork": fork, "DeepQueue": deep_queue,
     "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "LineBuffer": window, "RowPatch": row_patch,
     "FoldMaxPoolStage": fold_max_pool, "Conv": conv, "SdramController": sdram_controller,
-    "WeightStore": weight_store}
+    "WeightStore": weight_store, **STAGES}
 
 
 def sample_of(shape: Sizes, technology: Technology) -> Sample:

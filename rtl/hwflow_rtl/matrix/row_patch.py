@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +18,13 @@ from ..stream.streams import link, payload_of, stream_of
 from ..stream.times import Times
 from ..stream.word_join import spaced
 from ..vendor.base import Resources, Technology
-from ..vendor.blocks import lut_ram_cost
 from ..vendor.fitted import fitted
+from ..vendor.memory import Holds, Memory, MemoryKind, Place
 from ..window.shape import WindowShape
 
 __all__ = ["PatchTimes", "RowPatch"]
 
 IntArray = npt.NDArray[np.int64]
-
-#: Cells that hold 16 words of 4 bits: ECP5's, of the families with such tables the dearest.
-LUTS_OF_16X4 = 6
 
 
 class RowPatch(wiring.Component):
@@ -104,8 +102,9 @@ class RowPatch(wiring.Component):
             return total + Resources(ff=places * bits)
         total += fitted("RowPatch in memory", address_bits=ceil_log2(places))
         if not RowPatch.in_blocks(places, technology):
-            tables = lut_ram_cost(bits, places, LUTS_OF_16X4).lut
-            return total + Resources(lut=tables, ff=bits)
+            # Read in the cycle of its address: of the registers of a technology's memory it has that of the word.
+            line = Memory("line", MemoryKind.RAM, Holds.RING, bits, places, fixed=Place.TABLES)
+            return total + replace(technology.preferred_cost(line), ff=bits)
         latency = technology.timing.ram
         return (total + technology.ram_cost(width=bits, depth=places - latency, name="line")
                 + Resources(lut=latency * bits, ff=(latency + 1) * bits))

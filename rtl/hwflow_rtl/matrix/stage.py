@@ -19,7 +19,6 @@ from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times, in_turn
 from ..stream.word_join import WordJoin, spaced
 from ..vendor.base import Resources, Technology
-from ..vendor.fitted import fitted
 from ..window.line_buffer import LineBuffer
 from ..window.ring import ring_depth
 from .array import MatrixArray
@@ -108,7 +107,8 @@ class MatrixStage(wiring.Component):
         total = front_cost(shape, technology) + MatrixArray.cost(shape, technology) + lanes.cost
         depth = max(2, shape.queue_depth(technology, MatrixStage.rescaler_latency(shape, rescaler, technology)))
         queue = Queue.cost(width=shape.output.width * shape.out_lanes, depth=depth, technology=technology)
-        return total + queue + fitted("MatrixStage", level_bits=depth.bit_length())
+        credits = CreditCounter.cost(**credit_sizes(shape, Queue.capacity_of(depth)))
+        return total + queue + credits + Resources(ff=1)  # `left`
 
     def model(self, frames: IntArray) -> IntArray:
         """[n, height, width, channels] as they are on `i` to the beats of `o`, [beats, out_lanes]."""
@@ -129,8 +129,7 @@ class MatrixStage(wiring.Component):
         depth = shape.queue_depth(self.technology, max(times))
         word = data.ArrayLayout(shape.output, shape.out_lanes)
         m.submodules.queue = queue = Queue(shape=word, depth=depth, technology=self.technology)
-        drops = shape.kept < shape.drain
-        m.submodules.credits = credits = CreditCounter(words=queue.capacity, take=shape.drain, give=1 + drops)
+        m.submodules.credits = credits = CreditCounter(**credit_sizes(shape, queue.capacity))
         left = delay(m, self.o.valid & self.o.ready, 1, "left", reset_less=False)
 
         source = wiring.flipped(self.i)
@@ -145,7 +144,7 @@ class MatrixStage(wiring.Component):
             array.busy.eq(window.busy), array.beat.eq(window.beat), self.busy.eq(window.busy),
             window.credit.eq(array.weights.gated(m, credit=credits.credit, start=window.start)),
             credits.taken.eq(window.start),
-            credits.given.eq(left + array.dropped if drops else left),
+            credits.given.eq(left + array.dropped if credits.give > 1 else left),
         ]
 
         valid, results = None, []
@@ -157,6 +156,11 @@ class MatrixStage(wiring.Component):
             valid = unit.o_valid if wait == 0 else valid
         m.d.comb += [queue.i.valid.eq(valid), Value.cast(queue.i.payload).eq(Cat(*results))]
         return m
+
+
+def credit_sizes(shape: MatrixShape, words: int) -> dict[str, int]:
+    """Arguments of the `CreditCounter` of an output queue of `words`: it gets back also what is dropped."""
+    return {"words": words, "take": shape.drain, "give": 1 + (shape.kept < shape.drain)}
 
 
 def lane_units(shape: MatrixShape, rescaler: RescalerConstants, technology: Technology) -> LaneUnits:

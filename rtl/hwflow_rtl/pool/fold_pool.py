@@ -260,7 +260,8 @@ class FoldAveragePoolStage(wiring.Component):
             resources += fitted("AveragePoolStage", parts=schedule.parts)
         if not schedule.steady:
             resources += Queue.cost(width=schedule.width, depth=schedule.waiting, technology=technology)
-            resources += fitted("FoldAveragePoolStage waiting", level_bits=schedule.waiting.bit_length())
+            resources += CreditCounter.cost(words=schedule.waiting)
+            resources += fitted("FoldAveragePoolStage waiting", counter_bits=pause_of(schedule).width)
         for k, part in enumerate(parts_of(rescaler, window, lanes, out_lanes)):
             resources += part.cost(accumulator=Shape.cast(accumulator), output=Shape.cast(output),
                                    interval=schedule.step, technology=technology).within(f"requantizer{k}")
@@ -302,7 +303,7 @@ class FoldAveragePoolStage(wiring.Component):
         credit = self.results.build(m, start, valid, word, wiring.flipped(self.o),
                                     data.ArrayLayout(self.output, len(self.rescalers)))
         if not schedule.steady:
-            left = Signal(Shape.cast(range(-1, max(1, schedule.parts - 1))), init=-1)  # cycles until the next may start
+            left = Signal(pause_of(schedule), init=-1)
             m.d.comb += [start.eq(waiting.o.valid & credit & left[-1]), waiting.o.ready.eq(credit & left[-1])]
             with m.If(start):
                 m.d.sync += left.eq(schedule.parts - 2)
@@ -311,6 +312,11 @@ class FoldAveragePoolStage(wiring.Component):
             credit = room.credit
         accept(m, self, folds, credit)
         return m
+
+
+def pause_of(schedule: AverageSchedule) -> Shape:
+    """Of the counter of the cycles until the next sum that waits may start, less one."""
+    return Shape.cast(range(-1, max(1, schedule.parts - 1)))
 
 
 def planned(window: WindowShape, lanes: int, accumulator: Shape, rescaler: RescalerConstants, output: Shape,

@@ -60,7 +60,12 @@ class Queue(wiring.Component):
     @property
     def capacity(self) -> int:
         """Words that can enter before the first leaves."""
-        return self.depth if self.depth <= self.SHIFT_DEPTH else self.depth + 1
+        return self.capacity_of(self.depth)
+
+    @staticmethod
+    def capacity_of(depth: int) -> int:
+        """Of a queue of `depth` words."""
+        return depth if depth <= Queue.SHIFT_DEPTH else depth + 1
 
     @staticmethod
     def cost(*, width: int, depth: int, technology: Technology | None = None) -> Resources:

@@ -288,9 +288,13 @@ class Technology(ABC):
     def preferred_cost(self, memory: Memory) -> Resources:
         return replace(self.memory_cost(memory, self.places(memory)[0]), memories=(memory,))
 
-    @abstractmethod
     def places(self, memory: Memory) -> tuple[Place, ...]:
-        """Where a memory of this size can be, the place that the family prefers first."""
+        """Where `memory` can be, the place that the family prefers first."""
+        return self.family_places(memory) if memory.fixed is None else (memory.fixed,)
+
+    @abstractmethod
+    def family_places(self, memory: Memory) -> tuple[Place, ...]:
+        """Where the family can have a memory of this size, the place that it prefers first."""
 
     @abstractmethod
     def memory_cost(self, memory: Memory, place: Place) -> Resources:

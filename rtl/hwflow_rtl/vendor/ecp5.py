@@ -258,7 +258,7 @@ class ECP5(Technology):
         self.check_operands(a, b)
         return Resources(dsp=count, ff=count * (a.width + b.width))
 
-    def places(self, memory: Memory) -> tuple[Place, ...]:
+    def family_places(self, memory: Memory) -> tuple[Place, ...]:
         tables = lut_rom_cost(memory.width, memory.depth) if memory.kind is MemoryKind.ROM else lut_ram_cost(
             memory.width, memory.depth, LUTS_OF_16X4)
         return places_of(memory, tables, tiling_of(memory, SHAPES), LUTS_FOR_A_BLOCK,

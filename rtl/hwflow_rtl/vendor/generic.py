@@ -197,8 +197,8 @@ class Generic(Technology):
             return self.like.multiply_accumulate_cost(count=count, a=a, b=b, total=total)
         return Resources(dsp=2 * count)
 
-    def places(self, memory: Memory) -> tuple[Place, ...]:
-        return (Place.BLOCKS,) if self.like is None else self.like.places(memory)
+    def family_places(self, memory: Memory) -> tuple[Place, ...]:
+        return (Place.BLOCKS,) if self.like is None else self.like.family_places(memory)
 
     def memory_cost(self, memory: Memory, place: Place) -> Resources:
         if self.like is not None:

@@ -176,7 +176,7 @@ class Gowin(Technology):
         return FabricMultiplyAccumulate.cost(self.multipliers_cost(count=2 * count, a=a, b=b), count=count, a=a, b=b,
                                              total=total)
 
-    def places(self, memory: Memory) -> tuple[Place, ...]:
+    def family_places(self, memory: Memory) -> tuple[Place, ...]:
         tables = lut_rom_cost(memory.width, memory.depth) if memory.kind is MemoryKind.ROM else lut_ram_cost(
             memory.width, memory.depth, LUTS_OF_16X4)
         return places_of(memory, tables, tiling_of(memory, SHAPES), LUTS_FOR_A_BLOCK)

@@ -281,7 +281,7 @@ class ICE40(Technology):
         return FabricMultiplyAccumulate.cost(self.multipliers_cost(count=2 * count, a=a, b=b), count=count, a=a, b=b,
                                              total=total)
 
-    def places(self, memory: Memory) -> tuple[Place, ...]:
+    def family_places(self, memory: Memory) -> tuple[Place, ...]:
         """There are no RAMs of tables."""
         if memory.kind is MemoryKind.RAM:
             return (Place.BLOCKS,)

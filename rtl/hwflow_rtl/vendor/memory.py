@@ -47,13 +47,18 @@ class Holds(enum.Enum):
 
 @dataclass(frozen=True)
 class Memory:
-    """`depth` words of `width` bits.  `name` is unique in its stage; in a unit it may be shorter or empty."""
+    """`depth` words of `width` bits.  `name` is unique in its stage; in a unit it may be shorter or empty.
+
+    `fixed`: the only place for it, because its unit reads it in another number of cycles than a `Technology`'s memories
+    take; None where it may be in each of the family's places.
+    """
 
     name: str
     kind: MemoryKind
     holds: Holds
     width: int
     depth: int
+    fixed: Place | None = None
 
     @property
     def bits(self) -> int:

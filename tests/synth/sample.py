@@ -1,0 +1,22 @@
+"""A unit that can be made and says what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.lib import wiring
+from hwflow_rtl.vendor import Resources
+
+__all__ = ["Sample", "Sizes"]
+
+Sizes = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Functions that make a unit and give its cost; the cost raises ValueError where a family has no such unit."""
+
+    unit: Callable[[], wiring.Component]
+    cost: Callable[[], Resources]

@@ -1,0 +1,144 @@
+"""Stages of the core but those of matrices, and their parts, by their sizes: what `unit_samples` makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import signed, unsigned
+from hwflow_rtl.join.add import AddFunction
+from hwflow_rtl.join.concat import ConcatStage
+from hwflow_rtl.join.feed import Hold, Replay
+from hwflow_rtl.join.join import JoinShape, JoinStage
+from hwflow_rtl.lookup import LookupStage
+from hwflow_rtl.multiply.products import Operand
+from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage
+from hwflow_rtl.pool.pool import AveragePoolStage
+from hwflow_rtl.rearrange.rearrange import RearrangeShape, RearrangeStage
+from hwflow_rtl.rearrange.selection import SelectionStage
+from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
+from hwflow_rtl.rescale.rescaler import Order, RescalerConstants
+from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
+from hwflow_rtl.top_k import TopKStage
+from hwflow_rtl.vendor import Technology
+from hwflow_rtl.window.shape import WindowShape
+
+from tests.synth.sample import Sample
+
+__all__ = ["STAGES"]
+
+
+def constants(channels: int, style: str, shifts: int = 2, order: Order | None = None) -> RequantizerConstants:
+    """Random ones; the shifts of the channels are `shifts` different ones."""
+    rng = np.random.default_rng(channels)
+    return RequantizerConstants(
+        bias=rng.integers(-999, 999, channels), multiplier=rng.integers(1 << 14, 1 << 17, channels),
+        shift=20 + rng.integers(0, shifts, channels), zero_point=-3, low=-128, high=127, style=RequantizerStyle(style),
+        order=order)
+
+
+def rescaler(made: RescalerConstants, technology: Technology, bits: int, output: int, interval: int) -> Sample:
+    arguments = {"accumulator": signed(bits), "output": signed(output), "interval": interval, "technology": technology}
+    return Sample(lambda: made.unit(**arguments, name="rescaler"), lambda: made.cost(**arguments))
+
+
+def requantizer(technology: Technology, channels: int, bits: int, style: str = "dsp", interval: int = 1,
+                shifts: int = 2, rows: Sequence[int] = (), columns: Sequence[int] = ()) -> Sample:
+    """With `rows` and `columns` their classes have constants of their own."""
+    order = Order(tuple(rows), tuple(columns), channels) if rows else None
+    made = constants(order.depth if order else channels, style, shifts, order)
+    return rescaler(made, technology, bits, 8, interval)
+
+
+def thresholder(technology: Technology, channels: int, levels: int, bits: int, style: str, interval: int = 1) -> Sample:
+    values = np.random.default_rng(channels).integers(-1 << (bits - 2), 1 << (bits - 2), (channels, levels))
+    made = ThresholderConstants(np.sort(values, axis=1), 0, ThresholderStyle(style))
+    return rescaler(made, technology, bits, 8, interval)
+
+
+def join(technology: Technology, beats: int, lanes: int, words: Sequence[int], factors: Sequence[int], shift: int,
+         bits: int = 8, zero_point: int = 3) -> Sample:
+    """The rounded sum of two operands; one of a single word counts for a whole frame."""
+    element, most = signed(bits), (1 << (bits - 1)) - 1
+    function = AddFunction.of(
+        operands=(Operand(element), Operand(element)), zero_points=(2, -5), multipliers=(factors[0], factors[1]),
+        shift=shift, zero_point=zero_point, low=-most - 1, high=most, output=element)
+    arguments = {"shape": JoinShape(beats, lanes, (words[0], words[1]), (lanes, lanes)), "function": function,
+                 "technology": technology}
+    return Sample(lambda: JoinStage(**arguments), lambda: JoinStage.cost(**arguments))
+
+
+def hold(technology: Technology, width: int, repeats: int) -> Sample:
+    return Sample(lambda: Hold(shape=unsigned(width), repeats=repeats), lambda: Hold.cost(width=width, repeats=repeats))
+
+
+def replay(technology: Technology, width: int, words: int, repeats: int) -> Sample:
+    sizes = {"words": words, "repeats": repeats, "technology": technology}
+    return Sample(lambda: Replay(shape=unsigned(width), **sizes), lambda: Replay.cost(width=width, **sizes))
+
+
+def concat(technology: Technology, lanes: int, words: Sequence[int], bits: int = 8) -> Sample:
+    arguments = {"element": signed(bits), "lanes": lanes, "words": tuple(words)}
+    return Sample(lambda: ConcatStage(**arguments), lambda: ConcatStage.cost(**arguments))
+
+
+def average_pool(kind: Callable[..., Any]) -> Callable[..., Sample]:
+    def make(technology: Technology, size: int, words: int, kernel: int, lanes: int, out_lanes: int, bits: int = 8,
+             style: str = "dsp") -> Sample:
+        window = WindowShape(height=size, width=size, words=words, kernel=(kernel, kernel), stride=(kernel, kernel),
+                             groups=words)
+        arguments = {
+            "window": window, "lanes": lanes, "element": signed(bits), "technology": technology,
+            "accumulator": signed(bits + (kernel * kernel).bit_length()), "output": signed(8), "out_lanes": out_lanes,
+            "rescaler": constants(words * lanes, style)}
+        padding = {} if kind is FoldAveragePoolStage else {"pad_value": 0}
+        return Sample(lambda: kind(**arguments, **padding, name="average"), lambda: kind.cost(**arguments))
+
+    return make
+
+
+def moved(operation: str, height: int, width: int, words: int) -> RearrangeShape:
+    """Frames of height x width pixels of `words` words each."""
+    rows, columns, groups = np.arange(height) * width * words, np.arange(width) * words, np.arange(words)
+    tables = {
+        "flip": (rows[::-1], columns, groups), "transpose": (columns, rows, groups),
+        "upsample": (np.repeat(rows, 2), np.repeat(columns, 2), groups), "crop": (rows[1:-1], columns[1:-1], groups),
+        "pad": (np.pad(rows, 1, constant_values=-1), np.pad(columns, 1, constant_values=-1), groups),
+        "thin": (rows[::2], columns[::2], groups), "channels": (rows, columns, groups[::-1])}[operation]
+    return RearrangeShape(input_words=height * width * words, rows=tables[0], columns=tables[1], groups=tables[2])
+
+
+def rearrange(technology: Technology, operation: str, height: int, width: int, words: int, lanes: int = 1) -> Sample:
+    shape = moved(operation, height, width, words)
+    return Sample(lambda: RearrangeStage(shape=shape, element=signed(8), lanes=lanes, padding=-3, technology=technology,
+                                         name="move"),
+                  lambda: RearrangeStage.cost(shape=shape, width=8 * lanes, technology=technology))
+
+
+def selection(technology: Technology, operation: str, height: int, width: int, words: int, lanes: int = 1) -> Sample:
+    shape = moved(operation, height, width, words)
+    return Sample(lambda: SelectionStage(shape=shape, element=signed(8), lanes=lanes, technology=technology,
+                                         name="select"),
+                  lambda: SelectionStage.cost(shape=shape, width=8 * lanes, technology=technology))
+
+
+def lookup(technology: Technology, bits_in: int, bits_out: int, lanes: int) -> Sample:
+    table = np.random.default_rng(bits_in).integers(0, 1 << bits_out, 1 << bits_in)
+    arguments = {"shape_in": unsigned(bits_in), "shape_out": unsigned(bits_out), "lanes": lanes,
+                 "technology": technology}
+    return Sample(lambda: LookupStage(**arguments, table=table, name="lookup"), lambda: LookupStage.cost(**arguments))
+
+
+def top_k(technology: Technology, channels: int, lanes: int, k: int, bits: int = 8) -> Sample:
+    arguments = {"channels": channels, "lanes": lanes, "element": signed(bits),
+                 "output": unsigned((channels - 1).bit_length()), "k": k, "largest": True, "gives_indices": True,
+                 "last_index": False, "technology": technology}
+    return Sample(lambda: TopKStage(**arguments), lambda: TopKStage.cost(**arguments))
+
+
+STAGES: Mapping[str, Callable[..., Sample]] = {
+    "Requantizer": requantizer, "Thresholder": thresholder, "JoinStage": join, "Hold": hold, "Replay": replay,
+    "ConcatStage": concat, "AveragePoolStage": average_pool(AveragePoolStage),
+    "FoldAveragePoolStage": average_pool(FoldAveragePoolStage), "RearrangeStage": rearrange,
+    "SelectionStage": selection, "LookupStage": lookup, "TopKStage": top_k}
