@@ -38,7 +38,7 @@ def built(model: Model, place: Path, *words: str) -> AxiSimulation:
     random = np.random.default_rng(1)
     frames = {name: noise(graph.tensors[name], FRAMES, random) for name in graph.inputs}
     folder = place / "sim"
-    shutil.copytree(place / "build" / "m" / "rtl", folder)
+    shutil.copytree(place / "build" / "m" / "ulx3s_85f" / "rtl", folder)
     return compile_axi(graph, plan, frames, folder)
 
 
