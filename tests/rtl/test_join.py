@@ -35,8 +35,13 @@ class Played:
     output: Trace
 
 
-def play(unit: wiring.Component, beats: Sequence[np.ndarray], arrivals: Sequence[np.ndarray], count: int) -> Played:
-    """Beats that are valid from `arrivals` on, or from when the one before is taken; the output is always taken."""
+def play(unit: wiring.Component, beats: Sequence[np.ndarray], arrivals: Sequence[np.ndarray], count: int,
+         ports: Sequence[str] = ()) -> Played:
+    """Beats that are valid from `arrivals` on, or from when the one before is taken; the output is always taken.
+
+    They are those of the inputs, or of `ports`.
+    """
+    inputs = [getattr(unit, name) for name in ports] or inputs_of(unit)
     taken: list[list[int]] = [[] for _ in beats]
     found: list[Trace] = []
 
@@ -60,7 +65,7 @@ def play(unit: wiring.Component, beats: Sequence[np.ndarray], arrivals: Sequence
         return testbench
 
     sim = simulator(unit)
-    for each in zip(inputs_of(unit), beats, arrivals, taken, strict=True):
+    for each in zip(inputs, beats, arrivals, taken, strict=True):
         sim.add_testbench(sender(*each))
     sim.add_testbench(receiver(unit.o, count, 0.0, 0, 5000, 20, found.append))
     sim.run()

@@ -175,6 +175,7 @@ class Case:
         low, high = limits(layer.weight)
         weights = random.integers(low, high, (layer.cout, *layer.kernel, layer.frame[2] // layer.groups))
         weights[0, 0, 0, 0], weights[-1, -1, -1, -1] = low, high - 1
+        self.weights = weights
         pad_value = int(random.integers(*limits(layer.element)))
         sums = sums_of(layer, self.frames, weights, pad_value)
         bias = random.integers(-100, 100, layer.cout)

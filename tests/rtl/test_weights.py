@@ -40,11 +40,14 @@ class SlowSource(WeightSource):
     def latency(self, technology):
         return technology.timing.rom + self.more
 
-    def cost(self, *, width, depth, technology):
-        return technology.rom_cost(width=width, depth=depth) + Resources(ff=self.more * width)
+    def places(self, words):
+        return words.blocks * words.beats
 
-    def weights(self, *, width, contents, technology, name):
-        return SlowWeights(self, width, contents, technology, name)
+    def cost(self, words, technology):
+        return technology.rom_cost(width=words.width, depth=self.places(words)) + Resources(ff=self.more * words.width)
+
+    def weights(self, *, words, contents, technology, name):
+        return SlowWeights(self, words.width, contents, technology, name)
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class SlowWeights:
         rom = self.technology.rom(width=self.width, contents=self.contents(b), name=f"{self.name}{b}")
         return SlowRom(rom, self.source.more)
 
-    def gated(self, m, *, credit, start):
+    def gated(self, m, *, credit, start, arrivals):
         left = Signal(range(self.source.pause), name="weights_left")
         with m.If(start):
             m.d.sync += left.eq(self.source.pause - 1)

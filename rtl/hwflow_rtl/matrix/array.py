@@ -63,7 +63,7 @@ class MatrixArray(wiring.Component):
         self.bank = shape.bank_rows(technology)
         self.banks = shape.rows // self.bank
         self.weights = shape.source.weights(
-            width=self.bank * shape.cols * shape.weight.width, contents=self.contents, technology=technology, name=name)
+            words=shape.bank_words(self.bank), contents=self.contents, technology=technology, name=name)
         word = data.ArrayLayout(shape.element, shape.word_lanes)
         super().__init__({
             "busy": In(1),
@@ -105,7 +105,8 @@ class MatrixArray(wiring.Component):
             registers += count * sum_width
         if shape.played.beats > 1 and not shape.products.accumulates:
             adders, registers = adders + adder_luts(width, technology), registers + width
-        address = ceil_log2(shape.weight_depth)
+        words = shape.bank_words(bank)
+        address = ceil_log2(shape.source.places(words))
         per_row = Resources(lut=adders + (width if shape.drain > 1 else 0), ff=registers)
         # Of the words of several groups each bank passes on what the next ones need: half of them, all in all.  Where
         # multipliers begin with a register, it is the same as that to the next bank, and synthesis makes one of them.
@@ -114,7 +115,8 @@ class MatrixArray(wiring.Component):
             activations = 0
         per_hop = fitted("MatrixArray hop") + Resources(
             ff=activations + address + (width if shape.drain > 1 else shape.output.width * banks // 2))
-        control = fitted("MatrixArray", address_bits=address, latency=shape.bank_latency(technology))
+        control = shape.source.control_cost(words) + fitted(
+            "MatrixArray", address_bits=address, latency=shape.bank_latency(technology))
         return blocks + control + times(shape.rows, per_row) + times(banks - 1, per_hop)
 
     def model(self, words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -188,8 +190,8 @@ class MatrixArray(wiring.Component):
         return packed(self.shape.products.weight.encoded(words), self.shape.weight.width)
 
     def address(self, m: Module, playing: Value) -> Value:
-        """The address of the words of weights, which counts through all words for every output pixel."""
-        depth = self.shape.weight_depth
+        """The address of the words of weights, which counts through the places of the source."""
+        depth = self.shape.source.places(self.shape.bank_words(self.bank))
         addr, at_end = Signal(range(depth)), Signal(init=depth == 1)
         if depth > 1:
             with m.If(playing):

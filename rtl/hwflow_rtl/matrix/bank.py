@@ -45,7 +45,7 @@ class MatrixBank(wiring.Component):
         sums = data.ArrayLayout(signed(shape.accumulator.width), rows)
         super().__init__({
             **({"more": In(1)} if shape.products.accumulates else {}),
-            "addr": In(range(shape.weight_depth)),
+            "addr": In(weights.addr.shape()),
             "word": In(data.ArrayLayout(shape.element, shape.word_lanes)),
             "clear": In(1), "load": In(1), "move": In(1),
             "shifted": In(data.ArrayLayout(signed(shape.accumulator.width), linked)), "held": Out(sums),

@@ -18,8 +18,10 @@ from ..multiply.products import TABLE_INPUTS, MultiplierStyle, Operand, ProductS
 from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
 from ..window.shape import WindowShape
+from .banks import banks_of, pairs_rows
+from .folding_check import check_folding
 from .row_patch import RowPatch
-from .weights import ROMS, WeightSource
+from .weights import ROMS, BankWords, WeightSource
 
 __all__ = ["MatrixShape", "paces", "pairs_rows"]
 
@@ -28,8 +30,6 @@ IntArray = npt.NDArray[np.int64]
 #: The most cycles from result to result: in so many a requantizer in logic takes one bit of a factor after the other,
 #: 18 significant ones and some that bring the channels' to a common place.  Later results would help nobody.
 SLOWEST_DRAIN = 24
-#: The most rows of a bank: what one activation register drives without limiting the clock.
-BANK_ROWS = 8
 
 
 def paces(beats: int, drain: int) -> tuple[int, int]:
@@ -40,17 +40,6 @@ def paces(beats: int, drain: int) -> tuple[int, int]:
     """
     result = min(SLOWEST_DRAIN, max(1, beats // drain))
     return result, max(beats, drain * result)
-
-
-def banks_of(rows: int, out_lanes: int) -> list[int]:
-    """The numbers of rows that a bank can have, ascending."""
-    return [bank for bank in range(1, min(rows, BANK_ROWS) + 1)
-            if rows % bank == 0 and (bank % out_lanes == 0 or out_lanes % bank == 0)]
-
-
-def pairs_rows(rows: int, out_lanes: int, together: int) -> bool:
-    """Whether two rows always share their elements: `together` rows do, and a bank has an even number of rows."""
-    return together % 2 == 0 and any(bank % 2 == 0 for bank in banks_of(rows, out_lanes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,32 +91,7 @@ class MatrixShape:
     source: WeightSource = ROMS
 
     def __post_init__(self) -> None:
-        if self.rows < 1 or self.lanes < 1:
-            raise ValueError(f"rows and lanes of a matrix stage must be at least 1, not {self.rows} and {self.lanes}")
-        if self.parallel == 1:
-            if self.rows > self.outputs or self.lanes > self.depth:
-                raise ValueError(f"rows and lanes of a matrix stage must be at most the {self.outputs} outputs and "
-                                 f"{self.depth} inputs of a group, not {self.rows} and {self.lanes}")
-        elif not 1 < self.parallel <= self.frame.groups:
-            raise ValueError(f"parallel groups of a matrix stage must be 1 to {self.frame.groups}, not {self.parallel}")
-        elif (self.rows, self.lanes) != (self.parallel * self.outputs, self.parallel * self.depth):
-            raise ValueError(f"rows and lanes of a matrix stage must be the {self.parallel * self.outputs} outputs and "
-                             f"{self.parallel * self.depth} inputs of its {self.parallel} groups, not {self.rows} and "
-                             f"{self.lanes}")
-        if self.out_lanes < 1 or self.rows % self.out_lanes or self.span % self.out_lanes:
-            raise ValueError(f"out_lanes of a matrix stage must divide its {self.rows} rows and {self.span} outputs, "
-                             f"not {self.out_lanes}")
-        if self.bipolar_weight and self.parallel == 1 and self.depth % self.lanes:
-            raise ValueError(f"lanes of a matrix stage must divide the {self.depth} inputs of a group where no weight "
-                             f"is 0, not {self.lanes}")
-        together = self.rows // self.parallel
-        if self.style is MultiplierStyle.PAIRS and not pairs_rows(self.rows, self.out_lanes, together):
-            raise ValueError(f"style of a matrix stage must be blocks or logic with {self.rows} rows, {together} of a "
-                             f"group, and {self.out_lanes} results at once, not pairs: two rows must be of one group "
-                             "and in one bank")
-        if self.style is MultiplierStyle.MACS and self.cols % 2:
-            raise ValueError(f"style of a matrix stage must be blocks or logic with {self.cols} products of a row in a "
-                             "cycle, not macs: they are added up in twos")
+        check_folding(self)
 
     @cached_property
     def products(self) -> ProductShape:
@@ -218,9 +182,25 @@ class MatrixShape:
         """Beats in which the results of a block leave."""
         return self.rows // self.out_lanes
 
+    @property
+    def weight_lanes(self) -> int:
+        """Weights of a beat of the stream `weights`; 0 where there is none."""
+        return self.source.arriving_rows * self.cols
+
+    @property
+    def weight_beats(self) -> int:
+        """Beats of the stream `weights` for a frame; 0 where there is none."""
+        return self.played.blocks * self.block_weights
+
+    @property
+    def block_weights(self) -> int:
+        """Beats of the stream `weights` for a block."""
+        arriving = self.source.arriving_rows
+        return self.played.beats * self.rows // arriving if arriving else 0
+
     @cached_property
     def paces(self) -> tuple[int, int]:
-        return paces(self.played.beats, self.drain)
+        return paces(max(self.played.beats, self.source.block_cycles(self.block_weights)), self.drain)
 
     @property
     def drain_interval(self) -> int:
@@ -247,7 +227,8 @@ class MatrixShape:
     def cycles(self) -> int:
         """Cycles from frame to frame if neither the source nor the reader stalls the stage.
 
-        That is `work`, unless the results need longer to leave than a block takes, or the input words are more.
+        That is `work`, unless the results need longer to leave than a block takes, its weights need longer to arrive,
+        or the input words are more.
         """
         return max(self.played.cycles(self.block_interval), self.feed)
 
@@ -284,8 +265,12 @@ class MatrixShape:
 
     def weights_cost(self, bank: int, technology: Technology) -> Resources:
         """The cost of the weights of a bank of `bank` rows."""
-        width = bank * self.cols * self.weight.width
-        return self.source.cost(width=width, depth=self.weight_depth, technology=technology)
+        return self.source.cost(self.bank_words(bank), technology)
+
+    def bank_words(self, bank: int) -> BankWords:
+        """What banks of `bank` rows read."""
+        return BankWords(width=bank * self.cols * self.weight.width, beats=self.played.beats, blocks=self.tiles,
+                         banks=self.rows // bank, rows=bank)
 
     def weights_wait(self, bank: int, technology: Technology) -> bool:
         """Whether weights pass a register between source and multipliers, and their address comes a cycle earlier.
@@ -299,6 +284,12 @@ class MatrixShape:
         cost = self.weights_cost(bank, technology)
         return cost.ram > 0 and (cost.lut > 0 or self.style is not MultiplierStyle.PAIRS)
 
+    @property
+    def possible_banks(self) -> list[int]:
+        """The numbers of rows that a bank can have: weights that arrive in a beat are those of whole banks."""
+        return [bank for bank in banks_of(self.rows, self.out_lanes)
+                if bank % self.products.sharing == 0 and self.source.arriving_rows % bank == 0]
+
     @cached_property
     def _bank_rows(self) -> dict[Technology, int]:
         """What `bank_rows` has given."""
@@ -311,10 +302,9 @@ class MatrixShape:
         """
         if technology not in self._bank_rows:
             costs = {}
-            for bank in banks_of(self.rows, self.out_lanes):
-                if bank % self.products.sharing == 0:
-                    cost, count = self.bank_cost(bank, technology), self.rows // bank
-                    costs[bank] = (cost.dsp * count, cost.ram * count)
+            for bank in self.possible_banks:
+                cost, count = self.bank_cost(bank, technology), self.rows // bank
+                costs[bank] = (cost.dsp * count, cost.ram * count)
             dsp = min(cost[0] for cost in costs.values())
             ram = min(cost[1] for cost in costs.values() if cost[0] == dsp)
             self._bank_rows[technology] = next(

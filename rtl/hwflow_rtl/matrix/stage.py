@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Cat, Module, Value
@@ -48,9 +50,11 @@ class MatrixStage(wiring.Component):
         `name` begins the names of the ROMs and is unique in the design.
 
     Ports: `i`, words of `lanes_in` channels in raster order; `o`, `out_lanes` channels in raster order; `busy`, high
-    while the multipliers compute a word (`MatrixShape.work` cycles a frame).
+    while the multipliers compute a word (`MatrixShape.work` cycles a frame); with a `StreamSource` also `weights`, the
+    beats of `weight_beats`, again for each frame.
 
-    Initiation interval: exactly `MatrixShape.cycles()` from frame to frame, if source and reader never stall the stage.
+    Initiation interval: exactly `MatrixShape.cycles()` from frame to frame, if source and reader never stall the stage,
+    and weights arrive as fast as the source of weights says.
     """
 
     def __init__(self, *, shape: MatrixShape, weights: IntArray, rescaler: RescalerConstants, pad_value: int,
@@ -77,13 +81,23 @@ class MatrixStage(wiring.Component):
             "i": In(stream_of(shape.element, shape.lanes_in)),
             "o": Out(stream_of(shape.output, shape.out_lanes)),
             "busy": Out(1),
+            **({"weights": In(stream_of(shape.weight, shape.weight_lanes))} if shape.weight_lanes else {}),
         })
 
     @staticmethod
-    def times(arrivals: Times, *, shape: MatrixShape, rescaler: RescalerConstants,
-              technology: Technology) -> StageTimes:
-        """The cycles in which words are taken and results given, if words arrive as `arrivals` says."""
-        starts, taken = front_times(arrivals, shape, technology)
+    def times(arrivals: Times, *, shape: MatrixShape, rescaler: RescalerConstants, technology: Technology,
+              weights: Times | None = None) -> StageTimes:
+        """The cycles in which words are taken and results given, if words arrive as `arrivals` says.
+
+        `weights` are the arrivals of the stream `weights`, where there is one; `taken` has it after `i`.
+        """
+        words = shape.bank_words(shape.bank_rows(technology))
+
+        def played(earliest: Times, pace: int) -> tuple[Times, ...]:
+            return shape.source.starts(earliest, pace, words, weights)
+
+        starts, taken = front_times(arrivals, shape, technology, lambda earliest, pace: played(earliest, pace)[0])
+        _, *taken_weights = played(starts, 1)
         latency = MatrixStage.rescaler_latency(shape, rescaler, technology)
         depth = max(2, shape.queue_depth(technology, latency))
         first = (1 + technology.timing.ram + 1 + shape.played.beats - 1 + shape.word_delay(technology)
@@ -91,7 +105,7 @@ class MatrixStage(wiring.Component):
                  + Queue.latency_of(depth))
         results = starts[:, None] + first + np.arange(shape.drain) * shape.drain_interval
         spans = results.reshape(-1, shape.period * shape.drain)[:, :shape.span // shape.out_lanes]
-        return StageTimes((taken,), spans.reshape(-1))
+        return StageTimes((taken, *taken_weights), spans.reshape(-1))
 
     @staticmethod
     def rescaler_latency(shape: MatrixShape, rescaler: RescalerConstants, technology: Technology) -> int:
@@ -142,7 +156,9 @@ class MatrixStage(wiring.Component):
         link(m, queue.o, wiring.flipped(self.o))
         m.d.comb += [
             array.busy.eq(window.busy), array.beat.eq(window.beat), self.busy.eq(window.busy),
-            window.credit.eq(array.weights.gated(m, credit=credits.credit, start=window.start)),
+            window.credit.eq(array.weights.gated(
+                m, credit=credits.credit, start=window.start,
+                arrivals=wiring.flipped(self.weights) if shape.weight_lanes else None)),
             credits.taken.eq(window.start),
             credits.given.eq(left + array.dropped if credits.give > 1 else left),
         ]
@@ -181,8 +197,9 @@ def front_cost(shape: MatrixShape, technology: Technology) -> Resources:
     return total
 
 
-def front_times(arrivals: Times, shape: MatrixShape, technology: Technology) -> tuple[Times, Times]:
-    """The cycles in which blocks start, and in which beats are taken."""
+def front_times(arrivals: Times, shape: MatrixShape, technology: Technology,
+                begin: Callable[[Times, int], Times]) -> tuple[Times, Times]:
+    """The cycles in which blocks start, and in which beats are taken; `begin` as of `WindowShape.play`."""
     depth = ring_depth(shape=shape.played, width=shape.word_lanes * shape.element.width, technology=technology,
                        interval=shape.block_interval, feed=shape.feed)
     beats = np.ones(1, dtype=np.int64)
@@ -195,7 +212,7 @@ def front_times(arrivals: Times, shape: MatrixShape, technology: Technology) -> 
             taken = spaced(earliest if room is None else np.maximum(earliest, room), spacing)
             return np.maximum(earliest, np.append(earliest[:1], taken[:-1] + spacing[1:])), taken
 
-        starts, (_, taken) = shape.played.play(words, frames, depth, shape.block_interval)
+        starts, (_, taken) = shape.played.play(words, frames, depth, shape.block_interval, begin)
     else:
         patch = PatchTimes(shape.window, earliest, spacing)
 
@@ -205,7 +222,7 @@ def front_times(arrivals: Times, shape: MatrixShape, technology: Technology) -> 
             there = np.maximum(given, np.append(given[:1], taken[:-1] + 1))
             return there, taken, patch.words.reshape(-1), patch.fillers
 
-        starts, (_, _, taken, _) = shape.played.play(windows, frames, depth, shape.block_interval)
+        starts, (_, _, taken, _) = shape.played.play(windows, frames, depth, shape.block_interval, begin)
     return starts, WordJoin.taken(arrivals, taken, spacing) if shape.joins else taken
 
 

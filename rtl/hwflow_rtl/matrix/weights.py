@@ -1,8 +1,8 @@
-"""Where the weights of a matrix stage come from: the interface `WeightSource`, and ROMs, the one source that there is.
+"""Where the weights of a matrix stage come from: the interface `WeightSource`, and ROMs.
 
 A *word* of weights holds those of all rows and columns of a bank, column after column and row after row, the first in
 the lowest bits.  In each cycle in which a word of activations meets a bank, the bank reads one word of weights; the
-array counts the addresses.
+array counts the addresses.  `streamed_weights` has the source whose weights arrive as a stream.
 """
 
 from __future__ import annotations
@@ -10,20 +10,40 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
 
+from ..stream.times import Times, in_turn
 from ..vendor.base import Resources, Technology
 from ..vendor.memory import Holds
 
-__all__ = ["ROMS", "RomSource", "RomWeights", "StageWeights", "WeightSource", "packed"]
+__all__ = ["ROMS", "BankWords", "RomSource", "RomWeights", "StageWeights", "WeightSource", "packed"]
 
 #: By bank, the words that it reads, by address: uint8[depth, bytes], least significant byte first.
 Contents = Callable[[int], npt.NDArray[np.uint8]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BankWords:
+    """The words that the banks of a stage read.
+
+    width
+        Bits of a word of a bank.
+    beats, blocks
+        Words of a block; blocks of an output pixel.
+    banks, rows
+        Banks of the stage; rows of a bank.
+    """
+
+    width: int
+    beats: int
+    blocks: int
+    banks: int
+    rows: int
 
 
 class StageWeights(Protocol):
@@ -36,31 +56,56 @@ class StageWeights(Protocol):
         """
         ...
 
-    def gated(self, m: Module, *, credit: Value, start: Value) -> Value:
+    def gated(self, m: Module, *, credit: Value, start: Value, arrivals: Any) -> Value:
         """`credit`, where all words that the next block reads are there as well.
 
         `start` is set in the cycle in which a block starts.  As `LineBuffer.credit`: what is returned does not fall but
-        after a start, and counts every start of the cycles before.
+        after a start, and counts every start of the cycles before.  `arrivals` is the stream `weights` of the stage, or
+        None where `WeightSource.arriving_rows` is 0.
         """
         ...
 
 
 class WeightSource(ABC):
-    """The place of the weights of a stage: the latency and cost of its hardware, and the hardware itself (`weights`).
+    """The place of the weights of a stage: its latency, its cost, its part in the schedule, and its hardware.
 
     Sources are frozen and equal by value.
     """
+
+    @property
+    def arriving_rows(self) -> int:
+        """Rows whose weights arrive in a beat of the stage's stream `weights`; 0 where the stage has no such stream."""
+        return 0
+
+    def block_cycles(self, words: int) -> int:
+        """Least cycles in which the weights of a block arrive, `words` times those of `arriving_rows` rows."""
+        return 0
 
     @abstractmethod
     def latency(self, technology: Technology) -> int:
         """Cycles from an address at a bank to the word; constant, one word a cycle."""
 
     @abstractmethod
-    def cost(self, *, width: int, depth: int, technology: Technology) -> Resources:
-        """What a bank of `depth` words of `width` bits reads.  RAM exact, LUT and FF estimated."""
+    def places(self, words: BankWords) -> int:
+        """Addresses that the array counts through, again and again."""
 
     @abstractmethod
-    def weights(self, *, width: int, contents: Contents, technology: Technology, name: str) -> StageWeights:
+    def cost(self, words: BankWords, technology: Technology) -> Resources:
+        """What one bank reads.  RAM exact, LUT and FF estimated."""
+
+    def control_cost(self, words: BankWords) -> Resources:
+        """What all banks have in common, estimated."""
+        return Resources()
+
+    def starts(self, earliest: Times, pace: int, words: BankWords, arrivals: Times | None) -> tuple[Times, ...]:
+        """When blocks start that are `pace` cycles apart, not before `earliest`, and when beats of weights are taken.
+
+        `arrivals` are those of the stream `weights`; the second array is missing where there is none.
+        """
+        return (in_turn(earliest, pace),)
+
+    @abstractmethod
+    def weights(self, *, words: BankWords, contents: Contents, technology: Technology, name: str) -> StageWeights:
         """For the banks of a stage; `contents` is asked when a bank is made.
 
         `name` begins the names of the memories and is unique in the design.
@@ -74,11 +119,14 @@ class RomSource(WeightSource):
     def latency(self, technology: Technology) -> int:
         return technology.timing.rom
 
-    def cost(self, *, width: int, depth: int, technology: Technology) -> Resources:
-        return technology.rom_cost(width=width, depth=depth, name="weights", holds=Holds.WEIGHTS)
+    def places(self, words: BankWords) -> int:
+        return words.blocks * words.beats
 
-    def weights(self, *, width: int, contents: Contents, technology: Technology, name: str) -> RomWeights:
-        return RomWeights(width, contents, technology, name)
+    def cost(self, words: BankWords, technology: Technology) -> Resources:
+        return technology.rom_cost(width=words.width, depth=self.places(words), name="weights", holds=Holds.WEIGHTS)
+
+    def weights(self, *, words: BankWords, contents: Contents, technology: Technology, name: str) -> RomWeights:
+        return RomWeights(words.width, contents, technology, name)
 
 
 @dataclass(frozen=True)
@@ -93,11 +141,11 @@ class RomWeights:
     def bank(self, b: int) -> wiring.Component:
         return self.technology.rom(width=self.width, contents=self.contents(b), name=f"{self.name}_weights{b}")
 
-    def gated(self, m: Module, *, credit: Value, start: Value) -> Value:
+    def gated(self, m: Module, *, credit: Value, start: Value, arrivals: Any) -> Value:
         return credit
 
 
-#: The source of all stages.
+#: The source of all stages of a plan.
 ROMS = RomSource()
 
 

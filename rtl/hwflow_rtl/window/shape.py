@@ -157,9 +157,11 @@ class WindowShape:
         return starts, taken
 
     def play(self, source: Callable[[Times | None], tuple[Times, ...]], frames: int, depth: int,
-             interval: int = 1) -> tuple[Times, tuple[Times, ...]]:
+             interval: int = 1, begin: Callable[[Times, int], Times] = in_turn) -> tuple[Times, tuple[Times, ...]]:
         """When a `LineBuffer` with a ring of `depth` words starts the blocks of `frames` frames; and what `source` says
         in the end.
+
+        `begin` says when blocks start that may start from some cycles on, and are so many cycles apart at least.
 
         `source` says, for the cycles from which on the ring has room for each word (None: always), when words are
         first there, when they are taken, and anything else that has to come to rest.
@@ -172,7 +174,7 @@ class WindowShape:
         least = np.arange(frames * self.input_words) - (depth - self.guard) + 1
         found = source(None)
         while True:  # each round is right for longer than the one before; most need two
-            starts = in_turn(found[1][needs - 1] + self.decided(interval), pace)
+            starts = begin(found[1][needs - 1] + self.decided(interval), pace)
             later = source(_room(starts, bases, least, found[0]))
             if all(np.array_equal(a, b) for a, b in zip(found, later, strict=True)):
                 return starts, later

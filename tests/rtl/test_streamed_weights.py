@@ -1,0 +1,232 @@
+"""A matrix stage whose weights arrive as a stream: values, cycles, pace, order of the stream, costs, refusals."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from amaranth.hdl import Fragment, Shape, signed, unsigned
+from hwflow_rtl.matrix.stage import MatrixStage
+from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
+from hwflow_rtl.matrix.weights import ROMS
+from hwflow_rtl.multiply.style import MultiplierStyle
+from hwflow_rtl.rescale.requantizer import RequantizerStyle
+from hwflow_rtl.vendor import FAMILIES
+from hwflow_rtl.vendor.base import Timing
+from hwflow_rtl.vendor.ecp5 import ECP5
+from hwflow_rtl.vendor.generic import Generic
+
+from tests.rtl.harness import simulate
+from tests.rtl.test_join import ARRIVALS, arrivals_of, play
+from tests.rtl.test_matrix import LAYERS, Case, Layer
+
+FRAMES = 3
+#: Layers with one output pixel, and the rows whose weights arrive in a beat.
+STREAMED: dict[str, tuple[Layer, int]] = {
+    "dense": (LAYERS["dense"], 5),
+    "dense, a row at a time": (LAYERS["dense"], 1),
+    "one tile": (LAYERS["dense, one tile"], 2),
+    "one word": (LAYERS["dense, one word"], 3),
+    "one word, a row at a time": (LAYERS["dense, one word"], 1),
+    "one word, one row": (Layer((1, 1, 8), 12, 1, 8), 1),
+    "one word, all lanes": (Layer((1, 1, 8), 12, 4, 8, out_lanes=4), 4),
+    "two words, many banks": (Layer((1, 1, 8), 48, 24, 4, out_lanes=8), 24),
+    "left over": (LAYERS["dense, left over"], 2),
+    "whole frame": (LAYERS["whole frame"], 3),
+    "whole frame in a patch": (Layer((3, 3, 2), 4, 2, 2, kernel=(3, 3), patch=True), 2),
+    "whole frame in groups": (Layer((3, 3, 4), 6, 3, 2, kernel=(3, 3), groups=2), 3),
+    "whole frame, depthwise": (Layer((3, 3, 4), 4, 4, 4, kernel=(3, 3), groups=4, parallel=4, out_lanes=2), 2),
+    "3-bit weights": (LAYERS["logic, 3-bit weights"], 2),
+    "unsigned": (Layer((1, 1, 12), 8, 4, 3, element=unsigned(8), weight=unsigned(3), output=unsigned(8)), 4),
+    "pairs": (Layer((1, 1, 12), 12, 6, 2, weight=signed(4), style=MultiplierStyle.PAIRS, out_lanes=3), 6),
+    "macs": (Layer((1, 1, 16), 8, 4, 4, style=MultiplierStyle.MACS, out_lanes=2), 4),
+}
+TIMINGS = (Timing(multiply=4), Timing(multiply=1, rom=1, ram=1), Timing(multiply=3, rom=3, ram=1),
+           Timing(multiply=2, rom=1, ram=3))
+
+
+def case_of(name: str, *, interval: Fraction = Fraction(1), technology=None, seed: int = 0, frames: int = FRAMES):
+    layer, rows = STREAMED[name]
+    case = Case(layer, frames, technology=technology, source=StreamSource(rows, interval), seed=seed)
+    beats = weight_beats(case.stage.shape, case.weights)
+    return case, np.tile(beats, (frames, 1))
+
+
+def check(name: str, timing: Timing, arrivals, weight_arrivals, seed: int = 0) -> None:
+    """Values and cycles; the arrivals are functions of the number of beats."""
+    technology = Generic(timing=timing)
+    case, weights = case_of(name, technology=technology, seed=seed)
+    cycles = [arrivals(len(case.beats_in)), weight_arrivals(len(weights))]
+    said = MatrixStage.times(cycles[0], shape=case.stage.shape, rescaler=case.rescaler, technology=technology,
+                             weights=cycles[1])
+    seen = play(case.stage, [case.beats_in, weights], cycles, len(case.beats_out), ("i", "weights"))
+    assert np.array_equal(seen.output.beats, case.beats_out)
+    assert np.array_equal(said.departures, seen.output.cycles)
+    for taken, found in zip(said.taken, seen.taken, strict=True):
+        assert np.array_equal(taken, found)
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_times(name: str) -> None:
+    order = list(STREAMED).index(name)
+    for seed in (order, order + 1):
+        check(name, TIMINGS[seed % len(TIMINGS)],
+              lambda count, seed=seed: arrivals_of(ARRIVALS[seed % len(ARRIVALS)], count, seed),
+              lambda count, seed=seed: arrivals_of(ARRIVALS[(2 * seed - order + 1) % len(ARRIVALS)], count, seed + 50),
+              seed)
+
+
+@pytest.mark.parametrize("timing", [ECP5.timing, Timing(multiply=2, rom=1, ram=1)], ids=str)
+def test_weights_of_a_deep_buffer_pass_a_register(timing: Timing) -> None:
+    layer, technology = Layer((1, 1, 600), 4, 2, 2), Generic(timing=timing, like=ECP5())
+    case = Case(layer, 2, technology=technology, source=StreamSource(2))
+    shape, beats = case.stage.shape, np.tile(weight_beats(case.stage.shape, case.weights), (2, 1))
+    assert shape.weights_wait(case.stage.array.bank, technology)
+    cycles = [np.arange(len(case.beats_in)), np.arange(len(beats))]
+    said = MatrixStage.times(cycles[0], shape=shape, rescaler=case.rescaler, technology=technology, weights=cycles[1])
+    seen = play(case.stage, [case.beats_in, beats], cycles, len(case.beats_out), ("i", "weights"))
+    assert np.array_equal(seen.output.beats, case.beats_out)
+    assert np.array_equal(said.departures, seen.output.cycles)
+    assert np.array_equal(said.taken[1], seen.taken[1])
+
+
+#: One of each structure; the others take half a minute.
+OFTEN = {"dense, a row at a time", "one word, all lanes", "two words, many banks", "left over", "whole frame", "macs"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.slow])
+                                  for name in STREAMED])
+def test_stalls(name: str) -> None:
+    """On the frames, the weights and the results, each with its own seed."""
+    for stall, seed in ((0.3, 1), (0.9, 2)):
+        case, weights = case_of(name, seed=seed, frames=2)
+        traces = simulate(case.stage, sends={"i": case.beats_in, "weights": weights},
+                          receives={"o": len(case.beats_out)}, stall_in=stall, stall_out=stall, seed=seed)
+        assert np.array_equal(traces["o"].beats, case.beats_out)
+
+
+def ends_of(case: Case, weights: np.ndarray, every: int) -> np.ndarray:
+    """The cycles in which frames end, if a beat of weights comes in each `every` cycles."""
+    cycles = [np.zeros(len(case.beats_in), dtype=np.int64), np.arange(len(weights)) * every]
+    seen = play(case.stage, [case.beats_in, weights], cycles, len(case.beats_out), ("i", "weights"))
+    return seen.output.cycles.reshape(FRAMES, -1)[:, -1]
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("name", STREAMED)
+def test_full_pace(name: str, every: int) -> None:
+    """From frame to frame exactly the schedule's cycles: those of the products, or those of the weights."""
+    case, weights = case_of(name, interval=Fraction(every))
+    shape = case.stage.shape
+    assert shape.cycles() >= max(shape.work, every * shape.weight_beats)
+    assert (np.diff(ends_of(case, weights, every)[1:]) == shape.cycles()).all()
+
+
+@pytest.mark.parametrize(("name", "interval", "cycles"), [
+    ("dense", 1, 12),  # 2 tiles of 6 words, 5 rows of weights in each beat
+    ("dense, a row at a time", 1, 60), ("dense", 3, 36), ("one word", 1, 4), ("one word, one row", 1, 12),
+    ("one word, all lanes", 1, 3), ("two words, many banks", 1, 6), ("two words, many banks", 2, 8),
+    ("one tile", Fraction(9, 8), 27), ("one word", Fraction(5, 2), 12), ("one word", Fraction(7, 2), 16)])
+def test_cycles(name: str, interval: int | Fraction, cycles: int) -> None:
+    assert case_of(name, interval=Fraction(interval), frames=1)[0].stage.shape.cycles() == cycles
+
+
+def test_the_order_of_the_stream() -> None:
+    """By its definition: tile, word, rows that arrive together, row, column."""
+    layer, rows = Layer((1, 1, 6), 8, 4, 3), 2
+    case = Case(layer, 1, source=StreamSource(rows))
+    kernel, expected = case.weights[:, 0, 0], []
+    for tile in range(2):
+        for word in range(2):
+            for first in (0, 2):
+                places = [(4 * tile + first + row, 3 * word + col) for row in range(2) for col in range(3)]
+                expected.append([kernel[place] for place in places])
+    assert weight_beats(case.stage.shape, case.weights).tolist() == expected
+    assert (case.stage.shape.weight_beats, case.stage.shape.weight_lanes) == (8, 6)
+
+
+def test_bipolar_weights_are_single_bits() -> None:
+    shape = replace(LAYERS["dense"].shape(signed(24)), weight=Shape(1), bipolar_weight=True, source=StreamSource(5))
+    weights = np.where(np.random.default_rng(0).integers(0, 2, (10, 1, 1, 24)), 1, -1)
+    beats = weight_beats(shape, weights)
+    assert np.array_equal(beats[0], (weights[:5, 0, 0, :4].reshape(-1) + 1) // 2)
+
+
+@pytest.mark.parametrize("name", ["dense", "one word", "two words, many banks"])
+def test_weights_are_taken_before_frames_come_as_far_as_there_is_room(name: str) -> None:
+    case, weights = case_of(name)
+    shape = case.stage.shape
+    words = shape.bank_words(case.stage.array.bank)
+    late = np.full(len(case.beats_in), 2000)
+    seen = play(case.stage, [case.beats_in, weights], [late, np.zeros(len(weights), dtype=np.int64)],
+                len(case.beats_out), ("i", "weights"))
+    room = shape.source.places(words) * shape.rows // shape.source.rows
+    assert (seen.taken[1] < 2000).sum() == min(room, len(weights))
+
+
+def test_two_tiles_are_the_buffer_where_tiles_are_long() -> None:
+    case, _ = case_of("whole frame", frames=1)
+    shape = case.stage.shape
+    assert shape.source.places(shape.bank_words(case.stage.array.bank)) == 2 * 4 * 4 * 2
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("name", ["dense", "long"])
+def test_the_cost_names_the_buffers(family: str, name: str) -> None:
+    layer, rows = STREAMED.get(name, (Layer((1, 1, 512), 16, 8, 4), 4))
+    technology, asked = FAMILIES[family](), Counter()
+    make_ram = technology.ram
+
+    def ram(*, width, depth, name=""):
+        asked[name, width, depth] += 1
+        return make_ram(width=width, depth=depth, name=name)
+
+    technology.ram = ram
+    case = Case(layer, 1, technology=technology, source=StreamSource(rows), style=RequantizerStyle.FABRIC)
+    Fragment.get(case.stage, None)
+    cost = MatrixStage.cost(shape=case.stage.shape, rescaler=case.rescaler, technology=technology)
+    named = {(each.name, each.width, each.depth) for each in cost.memories if each.name.startswith("weights")}
+    assert named == {each for each in asked if each[0].startswith("weights")}
+    assert len(named) == case.stage.array.banks
+
+
+def test_a_buffer_takes_fewer_blocks_than_a_rom() -> None:
+    """256 x 256 weights: 64 kB of ROM, or two tiles."""
+    layer, technology = Layer((1, 1, 256), 256, 4, 4), ECP5()
+    costs = []
+    for source in (ROMS, StreamSource(4)):
+        case = Case(layer, 1, technology=technology, source=source)
+        costs.append(MatrixStage.cost(shape=case.stage.shape, rescaler=case.rescaler, technology=technology))
+    assert costs[0].ram - costs[1].ram >= 28
+    assert abs(costs[1].lut - costs[0].lut) < 150
+
+
+@pytest.mark.parametrize(("layer", "rows", "message"), [
+    (LAYERS["3x3 pad 1"], 2, "output pixels of a matrix stage must be 1 where its weights are streamed, not 30: its "
+                             "order of blocks would read each weight once for each pixel"),
+    (LAYERS["dense"], 2, "rows of a StreamSource must divide the 5 rows of the matrix stage, not 2"),
+    (STREAMED["pairs"][0], 3, "rows of a StreamSource must be a multiple of the rows that share a multiplier block and "
+                              "are in one bank, not 3; choose another style, or more rows"),
+    (LAYERS["dense"], 0, "rows of a StreamSource must be at least 1, not 0")])
+def test_refusals(layer: Layer, rows: int, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        replace(layer.shape(signed(24)), source=StreamSource(rows))
+
+
+def test_refuses_an_interval_of_less_than_a_cycle() -> None:
+    message = "interval of a StreamSource must be at least 1 cycle, not 1/2: a beat moves in a cycle"
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        StreamSource(1, Fraction(1, 2))
+
+
+def test_times_need_the_arrivals_of_all_weights() -> None:
+    case, weights = case_of("dense", frames=1)
+    arrivals = np.arange(len(case.beats_in))
+    for given, shown in ((None, "None"), (np.arange(len(weights) - 1), "11")):
+        with pytest.raises(ValueError, match=f"^arrivals of weights must be 12 cycles, not {shown}$"):
+            MatrixStage.times(arrivals, shape=case.stage.shape, rescaler=case.rescaler, technology=case.technology,
+                              weights=given)
