@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from hwflow_rtl.io.board_top import BoardTop
@@ -45,8 +44,8 @@ def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[s
     rows = planned_and_used(plan, board, report)
     planned = plan.resources + rows[-1][1]
     return {
-        **report.to_dict(), "planned": asdict(planned), "frames_per_second": rates(plan, board, report),
-        "by_part": [{"part": title, "planned": asdict(need), "used": asdict(used)} for title, need, used in rows]}
+        **report.to_dict(), "planned": planned.counts(), "frames_per_second": rates(plan, board, report),
+        "by_part": [{"part": title, "planned": need.counts(), "used": used.counts()} for title, need, used in rows]}
 
 
 def rates(plan: Plan, board: Board, report: SynthesisReport) -> Mapping[str, float]:

@@ -8,13 +8,18 @@ from pathlib import Path
 
 import pytest
 from hwflow_base.errors import HwflowError, ToolFailed
+from hwflow_rtl.vendor import Resources
 
-from hwflow.report.synthesis import too_slow
+from hwflow import hls
+from hwflow.quantize import quantize
+from hwflow.report.synthesis import synthesis_facts, too_slow
+from hwflow.steps.planning import budget_of
 from hwflow.synth.bitstream import shorten_report
 from hwflow.synth.boards import load_board
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.paths import Clock, clocks_of
 from hwflow.synth.report import SynthesisReport, Usage, path_text, read_nextpnr_report
+from tests.e2e.networks import rows_for, small_network
 
 
 def step(kind: str, delay: float, source: str, target: str, pin: str = "A") -> dict:
@@ -118,6 +123,20 @@ def test_a_report_as_plain_data(tmp_path: Path) -> None:
     plain = json.loads(json.dumps(report.to_dict()))
     assert plain["lut"] == {"used": 1, "available": 2}
     assert (plain["meets_clock"], plain["bitstream"]) == (False, str(tmp_path / "top.bit"))
+
+
+def test_planned_beside_used_as_plain_data(tmp_path: Path) -> None:
+    """What a plan says of a stage names its memories; of these the report has counts alone."""
+    model, board = small_network(), load_board("ulx3s_85f")
+    graph = quantize(model, rows_for(model, 4)).graph
+    plan = hls.solve(graph, board.technology(), budget_of(board, graph))
+    assert plan.resources.memories
+    report = SynthesisReport(
+        board="b", device="d", lut=Usage(1, 2), ff=Usage(1, 2), dsp=Usage(0, 2), ram=Usage(0, 2), board_mhz=25.0,
+        clock_mhz=25.0, routed_mhz=30.0, usable_mhz=30.0, limit=FAMILIES["ecp5"].limits[0], critical_path="",
+        bitstream=tmp_path / "top.bit", seed=1, tools={}, logs={}, seconds={}, parts={"stage0": plan.resources})
+    facts = json.loads(json.dumps(synthesis_facts(plan, board, report)))
+    assert facts["by_part"][0]["planned"].keys() == facts["parts"]["stage0"].keys() == set(Resources.KINDS)
 
 
 @pytest.mark.parametrize(("content", "what"), [
