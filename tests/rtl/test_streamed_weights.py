@@ -9,12 +9,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from amaranth.hdl import Fragment, Shape, signed, unsigned
+from amaranth.hdl import Fragment, Module, Shape, signed, unsigned
+from amaranth.lib import wiring
 from hwflow_rtl.matrix.stage import MatrixStage
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
 from hwflow_rtl.matrix.weights import ROMS
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.requantizer import RequantizerStyle
+from hwflow_rtl.stream.pipeline import delay
 from hwflow_rtl.vendor import FAMILIES
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.ecp5 import ECP5
@@ -166,6 +168,43 @@ def test_weights_are_taken_before_frames_come_as_far_as_there_is_room(name: str)
                 len(case.beats_out), ("i", "weights"))
     room = shape.source.places(words) * shape.rows // shape.source.rows
     assert (seen.taken[1] < 2000).sum() == min(room, len(weights))
+
+
+class Spoiling(wiring.Component):
+    """A RAM that spoils what is read from an address in the cycle in which it is written."""
+
+    def __init__(self, ram: wiring.Component, latency: int):
+        self.ram, self.latency = ram, latency
+        super().__init__(ram.signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ram = ram = self.ram
+        wrong = delay(m, self.write_en & (self.write_addr == self.read_addr), self.latency, "wrong", reset_less=False)
+        for name in ("write_en", "write_addr", "write_data", "read_addr"):
+            m.d.comb += getattr(ram, name).eq(getattr(self, name))
+        m.d.comb += self.read_data.eq(ram.read_data ^ wrong.replicate(len(ram.read_data)))
+        return m
+
+
+@pytest.mark.parametrize("timing", TIMINGS[:3], ids=str)
+@pytest.mark.parametrize(("layer", "rows"), [
+    (Layer((1, 1, 8), 48, 24, 4, out_lanes=8), 24), (Layer((1, 1, 8), 12, 3, 8), 3), (Layer((1, 1, 8), 24, 12, 2), 6)])
+def test_a_word_is_written_when_the_last_bank_has_read_what_was_there(layer: Layer, rows: int, timing: Timing) -> None:
+    """Weights come faster than results can leave, so the buffers are always full and each place is written at once."""
+    technology = Generic(timing=timing)
+    make_ram = technology.ram
+    technology.ram = lambda **sizes: Spoiling(make_ram(**sizes), timing.ram)
+    frames = 20
+    case = Case(layer, frames, technology=technology, source=StreamSource(rows))
+    shape, words = case.stage.shape, case.stage.shape.bank_words(case.stage.array.bank)
+    assert shape.block_interval > shape.block_weights
+    assert frames * words.blocks * words.beats > 3 * shape.source.places(words)
+    weights = np.tile(weight_beats(shape, case.weights), (frames, 1))
+    traces = simulate(case.stage, sends={"i": case.beats_in, "weights": weights}, receives={"o": len(case.beats_out)})
+    assert np.array_equal(traces["o"].beats, case.beats_out)
+    ends = traces["o"].cycles.reshape(frames, -1)[:, -1]
+    assert (np.diff(ends[1:]) == shape.cycles()).all()
 
 
 def test_two_tiles_are_the_buffer_where_tiles_are_long() -> None:
