@@ -107,7 +107,8 @@ class TopKStage(wiring.Component):
         matches, levels = lanes - 1, ceil_log2(lanes)
         index = adder_luts(base, technology) if lane else 0
         width = k * Shape.cast(output).width
-        return results_of(channels, lanes, technology).cost(width) + fitted("TopKStage") + Resources(
+        return results_of(channels, lanes, technology).cost(width) + fitted(
+            "TopKStage", counter_bits=(channels // lanes - 1).bit_length()) + Resources(
             lut=matches * (compare + bits + lane) + k * compare + (k - 1) * 2 * carried + k * index + base,
             ff=matches * (bits + lane) + levels * (base + 3) + k * (carried + 1) + width + 2 * base)
 

@@ -71,11 +71,10 @@ class ConcatStage(wiring.Component):
         width, count = lanes * Shape.cast(element).width, len(words)
         if count == 1:
             return Pair.cost(width=width)
-        pair = Resources(ff=Pair.cost(width=width).ff)
         bits = (max(words) - 1).bit_length() + 1
-        # A multiplexer of three words is a table of five inputs, made of two; each further word is one more.  What the
-        # queue holds back is in the same tables.
-        return pair + Resources(lut=width * (count - 1)) + fitted("ConcatStage", inputs=count, count_bits=bits)
+        # A multiplexer of three words is a table of five inputs, made of two; each further word is one more.
+        return Pair.cost(width=width) + Resources(lut=width * (count - 1)) + fitted(
+            "ConcatStage", inputs=count, count_bits=bits)
 
     def model(self, *inputs: IntArray) -> IntArray:
         """Codes [beats, lanes] of each input to [beats, lanes] of the output."""

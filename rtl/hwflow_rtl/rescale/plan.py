@@ -185,6 +185,7 @@ class RequantizerPlan:
         return max(0, self.ranges.sum_shape.width - max(self.ranges.fraction, passed))
 
     def cost(self) -> Resources:
+        """Without `channels_cost`."""
         ranges, technology = self.ranges, self.technology
         total, result = ranges.sum_shape.width, self.above_shape.width
         extra = ranges.fields["extra"][0].width if "extra" in ranges.stored else 0
@@ -200,7 +201,6 @@ class RequantizerPlan:
                                              holds=Holds.CONSTANTS)
             if self.in_halves:  # the low half waits for the high one
                 resources += Resources(lut=1, ff=self.rom_width + technology.timing.rom + 1)
-            resources += fitted("Rescaler channel", counter_bits=(ranges.channels - 1).bit_length())
         for number in range(self.shifts):
             width = ranges.halves_after((number + 1) * SHIFT_BITS).width
             resources += fitted("Requantizer shift", value_bits=width) + Resources(ff=width + extra)

@@ -14,7 +14,7 @@ from ..vendor.base import Resources, Technology
 from ..vendor.blocks import bits_of
 from .plan import LOW_PART, SHIFT_BITS, WIDEST_SUM, RequantizerPlan, RequantizerStyle, ShiftAddArguments
 from .ranges import RequantizerRoom, RequantizerRounding
-from .rescaler import Order, Rescaler, RescalerConstants, count_channels
+from .rescaler import Order, Rescaler, RescalerConstants, channels_cost, count_channels
 
 __all__ = [
     "WIDEST_SUM", "Requantizer", "RequantizerConstants", "RequantizerRoom", "RequantizerRounding", "RequantizerStyle"]
@@ -69,7 +69,7 @@ class RequantizerConstants(RescalerConstants):
     def cost(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> Resources:
         plan = RequantizerPlan.of(
             accumulator=accumulator, output=output, interval=interval, technology=technology, **self.constants())
-        return plan.cost() + (self.order.cost() if self.order and plan.ranges.stored else Resources())
+        return plan.cost() + (channels_cost(plan.ranges.channels, self.order) if plan.ranges.stored else Resources())
 
     def latency(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> int:
         return RequantizerPlan.of(

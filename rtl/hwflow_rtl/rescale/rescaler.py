@@ -18,7 +18,8 @@ from ..stream.pipeline import Nest
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 
-__all__ = ["LaneUnits", "Order", "Rescaler", "RescalerConstants", "count_channels"]
+__all__ = ["LaneUnits", "Order", "Rescaler", "RescalerConstants", "channels_cost",
+           "count_channels"]
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,13 @@ class RescalerConstants(ABC):
                                               sum((part.cost(**arguments).within(f"requantizer{lane}")
                                                    for lane, part in enumerate(parts)), Resources()))
         return self._lane_units[key]
+
+
+def channels_cost(channels: int, order: Order | None) -> Resources:
+    """Of `count_channels`, estimated."""
+    if order is not None:
+        return order.cost()
+    return fitted("Rescaler channel", counter_bits=(channels - 1).bit_length())
 
 
 def count_channels(m: Module, valid: Value, channels: int, order: Order | None = None) -> Value:

@@ -12,10 +12,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology, price
-from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 from .ranges import shape_range, union
-from .rescaler import Order, Rescaler, RescalerConstants, count_channels
+from .rescaler import Order, Rescaler, RescalerConstants, channels_cost, count_channels
 
 __all__ = ["MOST_LEVELS", "Thresholder", "ThresholderConstants", "ThresholderStyle"]
 
@@ -62,7 +61,7 @@ class ThresholderConstants(RescalerConstants):
 
     def cost(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> Resources:
         plan = self.plan(accumulator, output, interval, technology)
-        return plan.cost() + (self.order.cost() if self.order and len(plan.rows) > 1 else Resources())
+        return plan.cost() + (channels_cost(len(plan.rows), self.order) if len(plan.rows) > 1 else Resources())
 
     def latency(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology) -> int:
         return self.plan(accumulator, output, interval, technology).latency
@@ -270,11 +269,10 @@ class ThresholderPlan:
         return [f"step{step}" for step in range(len(self.tables))]
 
     def cost(self) -> Resources:
-        """RAM exact, LUT and FF estimated."""
+        """Without `channels_cost`.  RAM exact, LUT and FF estimated."""
         technology, sum_bits, channel = self.technology, self.accumulator.width, (len(self.rows) - 1).bit_length()
         comparator = Resources(lut=adder_luts(max(sum_bits, self.shape.width) + 1, technology), ff=1)
         total = Resources(lut=self.output.width if self.low else 0, ff=self.output.width + self.latency)
-        total += fitted("Rescaler channel", counter_bits=channel)
         for name, table in zip(self.table_names, self.tables, strict=True):
             width = self.shape.width * len(self.stored(table))
             if width:
