@@ -10,6 +10,7 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.hdl import Module
 from amaranth.lib import wiring
+from hwflow_rtl.io.host_link import HostLink
 from hwflow_rtl.rescale.rescaler import Rescaler
 from hwflow_rtl.stream.credit import CreditCounter
 from hwflow_rtl.vendor import Resources
@@ -25,7 +26,7 @@ __all__ = ["SideBySide", "used_by"]
 
 
 class SideBySide(wiring.Component):
-    """Units whose streams are pins; the other ports of a `LineBuffer`, a `CreditCounter` and a `Rescaler` too.
+    """Units whose streams are pins; the other ports of a `LineBuffer`, a `CreditCounter`, `Rescaler` or `HostLink` too.
 
     The level of a queue is no pin, so that what makes it is not there.
     """
@@ -38,7 +39,7 @@ class SideBySide(wiring.Component):
     @staticmethod
     def seen(unit: wiring.Component):
         return [(name, member) for name, member in unit.signature.members.items()
-                if member.is_signature or isinstance(unit, LineBuffer | CreditCounter | Rescaler)]
+                if member.is_signature or isinstance(unit, LineBuffer | CreditCounter | Rescaler | HostLink)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

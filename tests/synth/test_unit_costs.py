@@ -67,6 +67,10 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
             ("RearrangeStage", "flip", 12, 10, 1, 2), ("RearrangeStage", "transpose", 16, 16, 2, 1),
             ("RearrangeStage", "upsample", 7, 7, 3, 2), ("RearrangeStage", "pad", 10, 10, 4, 1),
             ("SelectionStage", "crop", 14, 14, 1, 2), ("SelectionStage", "thin", 16, 16, 4, 1))),
+    "links": (
+        *({"unit": "HostLink", "bytes_in": bytes_in, "bytes_out": bytes_out}
+          for bytes_in, bytes_out in ((64, 1), (27648, 1000))),
+        *({"unit": "RegisterSlice", "width": width} for width in (9, 40))),
     "tables": (
         *({"unit": "LookupStage", "bits_in": bits_in, "bits_out": bits_out, "lanes": lanes}
           for bits_in, bits_out, lanes in ((5, 8, 1), (8, 4, 2), (7, 8, 8))),
@@ -97,7 +101,7 @@ def test_no_constant_is_fitted_to_what_is_tested(name: str) -> None:
     ("few queues", "ulx3s_85f"),
     *(pytest.param(name, board, marks=pytest.mark.slow) for board in ("ulx3s_85f", "tangnano9k")
       for name in ("queues", "gearboxes", "windows", "pools", "rescalers", "joins", "concats", "moves",
-                   "tables", "small matrix stages")),
+                   "tables", "small matrix stages", "links")),
     # A controller of a Gowin takes up to a third more tables than its cost says, which is one for all families; sums of
     # a pool take a sixth less there.
     *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow) for name in ("averages", "memories"))])

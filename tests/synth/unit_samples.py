@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from amaranth.hdl import signed, unsigned
+from hwflow_rtl.io.axi_stream import RegisterSlice
+from hwflow_rtl.io.host_link import HostLink
 from hwflow_rtl.matrix.row_patch import RowPatch
 from hwflow_rtl.memory import SdramController, SdramPart, WeightStore
 from hwflow_rtl.multiply.style import MultiplierStyle
@@ -131,11 +133,20 @@ def weight_store(technology: Technology, width: int, lanes: int, beats: int) -> 
     return Sample(lambda: store, lambda: store.cost(technology))
 
 
+def host_link(technology: Technology, bytes_in: int, bytes_out: int) -> Sample:
+    return Sample(lambda: HostLink(technology=technology, identity=bytes(range(8)), bytes_in=bytes_in,
+                                   bytes_out=bytes_out), lambda: HostLink.cost(technology))
+
+
+def register_slice(technology: Technology, width: int) -> Sample:
+    return Sample(lambda: RegisterSlice(shape=unsigned(width)), lambda: RegisterSlice.cost(width=width))
+
+
 MAKERS: Mapping[str, Callable[..., Sample]] = {
     "Queue": queue, "CreditCounter": credit_counter, "Gearbox": gearbox, "Fork": fork, "DeepQueue": deep_queue,
     "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "LineBuffer": window, "RowPatch": row_patch,
     "FoldMaxPoolStage": fold_max_pool, "Conv": conv, "SdramController": sdram_controller,
-    "WeightStore": weight_store, **STAGES}
+    "WeightStore": weight_store, "HostLink": host_link, "RegisterSlice": register_slice, **STAGES}
 
 
 def sample_of(shape: Sizes, technology: Technology) -> Sample:
