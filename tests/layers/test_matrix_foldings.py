@@ -126,9 +126,9 @@ def test_solvers_do_not_wait() -> None:
     hardware = layer.hardware_of(graph)
     shapes = [hardware.shape(folding) for folding in foldings[::20]]
     for shape in shapes:
-        hardware.rescaler(technology, shape.drain_interval)
+        hardware.rescaler(folding, technology)
     start = time.process_time()
     for shape in shapes:
-        MatrixStage.cost(shape=shape, rescaler=hardware.rescaler(technology, shape.drain_interval),
+        MatrixStage.cost(shape=shape, rescaler=hardware.rescaler(folding, technology),
                          technology=technology)
     assert (time.process_time() - start) / len(shapes) < 50e-3
