@@ -26,7 +26,7 @@ from hwflow_rtl.window.shape import WindowShape
 
 from tests.synth.sample import Sample
 
-__all__ = ["STAGES"]
+__all__ = ["STAGES", "constants"]
 
 
 def constants(channels: int, style: str, shifts: int = 2, order: Order | None = None) -> RequantizerConstants:

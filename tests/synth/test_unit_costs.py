@@ -81,6 +81,10 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
          "cols": cols, "bits": bits, "style": style}
         for size, channels, outputs, kernel, rows, cols, bits, style in (
             (9, 8, 4, 3, 2, 8, 8, "blocks"), (7, 16, 8, 1, 4, 8, 4, "logic"), (16, 4, 16, 3, 4, 4, 8, "blocks"))),
+    "streamed weights": tuple(
+        {"unit": "Streamed dense", "inputs": inputs, "outputs": 64, "rows": rows, "cols": cols, "together": together}
+        for inputs, rows, cols, together in ((256, 4, 4, 4), (256, 4, 4, 2), (64, 2, 1, 2), (32, 8, 4, 1),
+                                             (8, 4, 8, 4))),
     "matrix stages": tuple(
         {"unit": "Conv", "size": 12, "channels": 16, "outputs": 16, "kernel": 3, "rows": rows, "cols": cols,
          "bits": bits, "style": style}
@@ -104,7 +108,8 @@ def test_no_constant_is_fitted_to_what_is_tested(name: str) -> None:
                    "tables", "small matrix stages", "links")),
     # A controller of a Gowin takes up to a third more tables than its cost says, which is one for all families; sums of
     # a pool take a sixth less there.
-    *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow) for name in ("averages", "memories"))])
+    *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow)
+      for name in ("averages", "memories", "streamed weights"))])
 def test_a_unit_takes_what_it_says(name: str, board: str, tmp_path: Path) -> None:
     target = load_board(board)
     need(target.family)

@@ -11,6 +11,8 @@ from amaranth.hdl import signed, unsigned
 from hwflow_rtl.io.axi_stream import RegisterSlice
 from hwflow_rtl.io.host_link import HostLink
 from hwflow_rtl.matrix.row_patch import RowPatch
+from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage
+from hwflow_rtl.matrix.streamed_weights import StreamSource
 from hwflow_rtl.memory import SdramController, SdramPart, WeightStore
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
@@ -31,7 +33,7 @@ from hwflow.layers.base import Folding
 from hwflow.layers.rescale import Requantize
 from hwflow.synth import load_board
 from tests.synth.sample import Sample, Sizes
-from tests.synth.stage_samples import STAGES
+from tests.synth.stage_samples import STAGES, constants
 
 __all__ = ["MAKERS", "Sample", "key_of", "sample_of"]
 
@@ -142,11 +144,25 @@ def register_slice(technology: Technology, width: int) -> Sample:
     return Sample(lambda: RegisterSlice(shape=unsigned(width)), lambda: RegisterSlice.cost(width=width))
 
 
+def streamed_dense(technology: Technology, inputs: int, outputs: int, rows: int, cols: int, together: int) -> Sample:
+    """A dense stage whose weights arrive, those of `together` rows in a beat."""
+    shape = MatrixShape(
+        frame=WindowShape(height=1, width=1, words=1, kernel=(1, 1)), depth=inputs, outputs=outputs, lanes=cols,
+        rows=rows, out_lanes=1, element=signed(8), weight=signed(8), accumulator=signed(24), output=signed(8),
+        source=StreamSource(together))
+    rescaler = constants(outputs, "dsp")
+    return Sample(
+        lambda: MatrixStage(shape=shape, weights=np.zeros((outputs, 1, 1, inputs), dtype=np.int64), pad_value=0,
+                            rescaler=rescaler, technology=technology, name="streamed"),
+        lambda: MatrixStage.cost(shape=shape, rescaler=rescaler, technology=technology))
+
+
 MAKERS: Mapping[str, Callable[..., Sample]] = {
     "Queue": queue, "CreditCounter": credit_counter, "Gearbox": gearbox, "Fork": fork, "DeepQueue": deep_queue,
     "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "LineBuffer": window, "RowPatch": row_patch,
     "FoldMaxPoolStage": fold_max_pool, "Conv": conv, "SdramController": sdram_controller,
-    "WeightStore": weight_store, "HostLink": host_link, "RegisterSlice": register_slice, **STAGES}
+    "WeightStore": weight_store, "HostLink": host_link, "RegisterSlice": register_slice,
+    "Streamed dense": streamed_dense, **STAGES}
 
 
 def sample_of(shape: Sizes, technology: Technology) -> Sample:
