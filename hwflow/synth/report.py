@@ -102,7 +102,7 @@ class SynthesisReport:
         plain["clocks"] = [
             {"net": clock.net, "routed_mhz": clock.routed_mhz, "is_core": clock.is_core,
              "path": clock.path.to_dict() if clock.path else None} for clock in self.clocks]
-        plain["part_delays"] = [asdict(delay) for delay in self.part_delays]
+        plain["part_delays"] = [asdict(delay) | {"layers": list(delay.layers)} for delay in self.part_delays]
         plain["seeds"] = [asdict(attempt) for attempt in self.seeds]
         return plain
 

@@ -124,11 +124,11 @@ def test_solvers_do_not_wait() -> None:
     scheduled = time.process_time()
     assert (scheduled - start) / len(foldings) < 200e-6
     hardware = layer.hardware_of(graph)
-    shapes = [hardware.shape(folding) for folding in foldings[::20]]
-    for shape in shapes:
-        hardware.rescaler(folding, technology)
+    asked = foldings[::20]
+    for folding in asked:
+        hardware.shape(folding), hardware.rescaler(folding, technology)
     start = time.process_time()
-    for shape in shapes:
-        MatrixStage.cost(shape=shape, rescaler=hardware.rescaler(folding, technology),
+    for folding in asked:
+        MatrixStage.cost(shape=hardware.shape(folding), rescaler=hardware.rescaler(folding, technology),
                          technology=technology)
-    assert (time.process_time() - start) / len(shapes) < 50e-3
+    assert (time.process_time() - start) / len(asked) < 50e-3
