@@ -10,8 +10,9 @@ from hwflow_rtl.io import End, Ends
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.fork import Fork
 from hwflow_rtl.stream.gearbox import Gearbox
-from hwflow_rtl.stream.queue_choice import QueueChoice, QueueMemory, chosen_for_spram
+from hwflow_rtl.stream.queue_choice import QueueChoice, chosen_for_spram
 from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor.memory import Place
 
 from ..layers.base import Folding, LayerGraph, Schedule
 from .stages import Stage
@@ -78,7 +79,7 @@ class LinkPlan:
         return QueueChoice(width=self.width_in, depth=self.depth_after, technology=technology,
                            spram=self.spram and not self.depth)
 
-    def memory(self, technology: Technology) -> QueueMemory:
+    def memory(self, technology: Technology) -> Place:
         """The memory of the link's queue: of the one before the gearbox, or, where there is none, of the one after."""
         return self.queue(technology).memory if self.depth else self.queue_after(technology).memory
 

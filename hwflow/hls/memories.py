@@ -115,6 +115,6 @@ def memories_of_link(part: str, link: LinkPlan, technology: Technology) -> tuple
     for name, choice in (("queue", link.queue(technology)), ("queue_after", link.queue_after(technology))):
         if choice.depth > Queue.SHIFT_DEPTH:
             memory = Memory(name, MemoryKind.RAM, Holds.QUEUE, choice.width, choice.depth)
-            place = Place(choice.memory.value)
-            found.append(MemoryPlan(part, memory, place, (place,), choice.cost, technology.ram_block_bits))
+            found.append(MemoryPlan(part, memory, choice.memory, (choice.memory,), choice.cost,
+                                    technology.ram_block_bits))
     return tuple(found)

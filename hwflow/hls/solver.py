@@ -193,39 +193,39 @@ class Solver:
 
     def total(self, picked: Sequence[Choice]) -> Resources:
         """The resources of all stages and of the links between them; queues only where the rest fits."""
-        return self.settled(picked)[0]
+        links = self.links(picked)
+        without, _ = self.relieved(picked, links)
+        return self.relieved(picked, self.with_queues(picked, links))[0] if self.budget.fits(without) else without
 
     def places(self, picked: Sequence[Choice]) -> dict[str, Places]:
         """By stage, the memories that are not where the family prefers them.
 
-        More of them leave the RAM blocks than must, until `COMFORTABLE` blocks are left of those that there are, where
+        More of them leave the RAM blocks than must, until at most `COMFORTABLE` of the blocks are taken, where
         `ROOMY` of the logic is enough for that: a chip whose blocks are all taken has long wires.
         """
-        total, places = self.settled(picked)
+        links = self.with_queues(picked, self.links(picked))  # where memories are changes no cycle, so no queue
+        total, places = self.relieved(picked, links)
         logic = [kind for kind in ("lut", "ff") if self.budget.limit(kind)]
         least = int(COMFORTABLE * self.budget.limit("ram"))
         for blocks in range(least, total.ram, max(1, (total.ram - least) // 8)):
-            found, others = self.settled(picked, blocks)
+            found, others = self.relieved(picked, links, blocks)
             if all(getattr(found, kind) <= ROOMY * self.budget.limit(kind) for kind in logic):
                 places = others
                 break
         return {stage.name: each for stage, each in zip(self.stages, places, strict=True)}
 
-    def settled(self, picked: Sequence[Choice], blocks: int | None = None) -> tuple[Resources, list[dict[str, Place]]]:
-        """As `total`, and by stage the memories that leave the RAM blocks because these are short.
+    def links(self, picked: Sequence[Choice]) -> tuple[LinkPlan, ...]:
+        """The links between the stages, without queues."""
+        return links_of(self.graph, self.stages, [(choice.folding, choice.schedule) for choice in picked])
 
-        `blocks` may be taken, or (None) as many as there are.
-        """
-        links = links_of(self.graph, self.stages, [(choice.folding, choice.schedule) for choice in picked])
-        found = self.relieved(picked, links, blocks)
-        if not self.budget.fits(found[0]):
-            return found
-        queues = with_queues(self.stages, [choice.folding for choice in picked], links, self.technology,
-                             interval_of([choice.schedule for choice in picked], links))
-        return self.relieved(picked, queues, blocks)
+    def with_queues(self, picked: Sequence[Choice], links: tuple[LinkPlan, ...]) -> tuple[LinkPlan, ...]:
+        return with_queues(self.stages, [choice.folding for choice in picked], links, self.technology,
+                           interval_of([choice.schedule for choice in picked], links))
 
     def relieved(self, picked: Sequence[Choice], links: Sequence[LinkPlan],
-                 blocks: int | None) -> tuple[Resources, list[dict[str, Place]]]:
+                 blocks: int | None = None) -> tuple[Resources, list[dict[str, Place]]]:
+        """The resources of all stages and of `links`, and by stage the memories that leave the RAM blocks, so that at
+        most `blocks` are taken, or (None) as many as there are."""
         costs = [self.cost(k, choice.folding) for k, choice in enumerate(picked)]
         joined = links_cost(links, self.technology)
         preferred = self.technology.placed(sum(costs, joined))

@@ -9,8 +9,8 @@ import pytest
 from hwflow_rtl.io import End, Ends
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.paired_queue import PairedQueue
-from hwflow_rtl.stream.queue_choice import QueueMemory
 from hwflow_rtl.vendor import ICE40, Resources, Technology
+from hwflow_rtl.vendor.memory import Place
 
 from hwflow import hls
 from hwflow.hls.links import in_spram
@@ -52,7 +52,7 @@ def test_a_long_queue_is_in_spram(graph: LayerGraph, up5k: Technology) -> None:
     (link,) = [link for link in plan.links if link.spram]
     assert plan.stages[link.sink.number].kind == "multiply"
     assert link.depth >= 28 * 28 * 2
-    assert link.memory(up5k) is QueueMemory.SPRAM
+    assert link.memory(up5k) is Place.SPRAM
     assert (plan.resources.spram, without.resources.spram) == (1, 0)
     assert without.resources.ram - plan.resources.ram == 4
     text = hls.plan_to_yaml(plan)
@@ -90,7 +90,7 @@ def test_frames_around_the_core_come_first(up5k: Technology) -> None:
     plan = plan_of(gated(6, 24), up5k)
     outputs = Ends((), (End(1, 8, 4000),) * 3)
     queues = outputs.queues(up5k)
-    assert [queue.memory for queue in queues] == [QueueMemory.SPRAM] * 2
+    assert [queue.memory for queue in queues] == [Place.SPRAM] * 2
     extra = [replace(plan.links[-1], sink=Endpoint.core(k), elements=4000) for k in (1, 2)]
     chosen = in_spram((*plan.links, *extra), up5k)
     assert sum(link.spram for link in chosen) == 2

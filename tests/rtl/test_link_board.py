@@ -17,9 +17,9 @@ from hwflow_rtl.io.frame_bytes import FrameBytes
 from hwflow_rtl.io.uart import bytes_of
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.queue import Queue
-from hwflow_rtl.stream.queue_choice import QueueMemory
 from hwflow_rtl.stream.streams import link, payload_of, stream_of
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Technology
+from hwflow_rtl.vendor.memory import Place
 from hwflow_rtl.vendor.pll import Pll, PllSettings
 
 from .harness import simulate
@@ -132,7 +132,7 @@ def test_frames_that_wait_stand_in_spram() -> None:
     sums = [octet for a, b in zip(x, y, strict=True) for octet in (a + b & 0xffff).to_bytes(2, "little")]
     core, ends = core_of_sums(elements)
     kinds = [queue.memory for queue in ends.queues(technology)]
-    assert kinds == [QueueMemory.SPRAM, QueueMemory.BLOCKS, QueueMemory.BLOCKS, QueueMemory.SPRAM]
+    assert kinds == [Place.SPRAM, Place.BLOCKS, Place.BLOCKS, Place.SPRAM]
     assert FrameBytes.cost(ends, technology).spram == 5
     assert FrameBytes.cost(ends, ICE40()).spram == 0
     expected = [*sums, *(value & 255 for value in z), *sums]

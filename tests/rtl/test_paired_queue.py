@@ -13,8 +13,9 @@ from hwflow_rtl.stream.deep_queue import DeepQueue
 from hwflow_rtl.stream.fork import Fork
 from hwflow_rtl.stream.paired_queue import PairedQueue
 from hwflow_rtl.stream.queue import Queue
-from hwflow_rtl.stream.queue_choice import QueueChoice, QueueMemory, chosen_for_spram, make_queue
+from hwflow_rtl.stream.queue_choice import QueueChoice, chosen_for_spram, make_queue
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin
+from hwflow_rtl.vendor.memory import Place
 
 from tests.rtl.harness import STALLS, simulate, simulator
 
@@ -139,9 +140,9 @@ def test_who_gets_them() -> None:
 
 def test_a_queue_is_made_where_it_is_told_to_be() -> None:
     choices = {depth: QueueChoice(width=8, depth=depth, technology=UP5K, spram=True) for depth in (8, 2000)}
-    assert [choice.memory for choice in choices.values()] == [QueueMemory.BLOCKS, QueueMemory.SPRAM]
-    assert QueueChoice(width=8, depth=2000, technology=UP5K).memory is QueueMemory.BLOCKS
-    assert QueueChoice(width=8, depth=3, technology=UP5K).memory is QueueMemory.TABLES
+    assert [choice.memory for choice in choices.values()] == [Place.BLOCKS, Place.SPRAM]
+    assert QueueChoice(width=8, depth=2000, technology=UP5K).memory is Place.BLOCKS
+    assert QueueChoice(width=8, depth=3, technology=UP5K).memory is Place.TABLES
     kinds = [type(make_queue(shape=8, depth=depth, technology=UP5K, spram=spram))
              for depth, spram in ((2000, True), (2000, False), (3, True))]
     assert kinds == [PairedQueue, DeepQueue, Queue]

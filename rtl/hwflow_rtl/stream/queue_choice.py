@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 
 from amaranth.hdl import Shape, ShapeLike
 
 from ..vendor.base import Technology, price
 from ..vendor.blocks import DEEPEST_TABLE
+from ..vendor.memory import Place
 from .deep_queue import DeepQueue
 from .paired_queue import PairedQueue
 from .queue import Queue
 
-__all__ = ["QueueChoice", "QueueMemory", "chosen_for_spram", "make_queue"]
-
-
-class QueueMemory(Enum):
-    """The memory that holds the words of a queue."""
-
-    #: Registers, or memories of tables.
-    TABLES = "tables"
-    #: RAM blocks.
-    BLOCKS = "blocks"
-    #: Large memories with a single port.
-    SPRAM = "spram"
+__all__ = ["QueueChoice", "chosen_for_spram", "make_queue"]
 
 
 class QueueChoice:
@@ -52,11 +41,11 @@ class QueueChoice:
                 self.in_blocks, self.cost = True, deep
 
     @property
-    def memory(self) -> QueueMemory:
+    def memory(self) -> Place:
         """The memory of most of its words.  A family without memories in tables uses RAM blocks instead."""
         if self.in_spram:
-            return QueueMemory.SPRAM
-        return QueueMemory.BLOCKS if self.cost.ram else QueueMemory.TABLES
+            return Place.SPRAM
+        return Place.BLOCKS if self.cost.ram else Place.TABLES
 
     @property
     def latency(self) -> int:
