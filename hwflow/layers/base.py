@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from hwflow_base.short_repr import screen
@@ -30,6 +31,8 @@ class Folding:
     input channels, or taps times input channels if `cols` spans a row of the kernel.  `lanes` is the number of results
     of a beat.  Layers without multipliers have rows = 1.  `style` says what multiplies, if the stage has a choice.
     `rescale` says what multiplies where results are rescaled; None leaves that to the layer, which takes the cheaper.
+    `weight_rows` is the number of rows whose weights arrive in a beat of the stage's stream of weights; 0: weights are
+    in ROMs.  `weight_interval` is the number of cycles from beat to beat that this stream keeps up.
     """
 
     rows: int
@@ -37,6 +40,8 @@ class Folding:
     lanes: int = 1
     style: MultiplierStyle = MultiplierStyle.BLOCKS
     rescale: MultiplierStyle | None = None
+    weight_rows: int = 0
+    weight_interval: Fraction = Fraction(1)
 
 
 @dataclass(frozen=True)
