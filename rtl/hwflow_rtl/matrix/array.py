@@ -117,7 +117,7 @@ class MatrixArray(wiring.Component):
             ff=activations + address + (width if shape.drain > 1 else shape.output.width * banks // 2))
         control = shape.source.control_cost(words) + fitted(
             "MatrixArray", address_bits=address, latency=shape.bank_latency(technology))
-        return blocks + control + times(shape.rows, per_row) + times(banks - 1, per_hop)
+        return blocks + control + per_row.copies(shape.rows) + per_hop.copies(banks - 1)
 
     def model(self, words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Words of whole pixels, [blocks, beats, word_lanes], to sums, [pixels * channels / out_lanes, out_lanes]."""
@@ -256,7 +256,3 @@ class MatrixArray(wiring.Component):
         if self.shape.kept < self.shape.drain:
             move, keep = (values[self.bank_of(0)] for values in (moves, keeps))
             m.d.comb += self.dropped.eq(delay(m, move & ~keep, 1, "dropped", reset_less=False))
-
-
-def times(count: int, cost: Resources) -> Resources:
-    return Resources(count * cost.lut, count * cost.ff, count * cost.dsp, count * cost.ram)
