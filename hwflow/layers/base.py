@@ -18,6 +18,7 @@ from hwflow.layers.planes import Planes, to_frames, to_planes
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
+    from hwflow_rtl.memory import WeightStream
     from hwflow_rtl.vendor import Resources, Technology
 
 __all__ = ["Folding", "HardwareLayer", "Layer", "LayerGraph", "Schedule", "divisors"]
@@ -130,8 +131,14 @@ class HardwareLayer(Layer):
         if folding.rescale is not None and folding.rescale not in self.rescale_styles:
             return (f"rescale must not be {folding.rescale.value} for a {self.kind}: this kind of layer has no choice "
                     "there")
-        plain = replace(folding, rescale=None)
-        return None if plain in possible else nearest_foldings(plain, possible)
+        plain = replace(folding, rescale=None, weight_rows=0, weight_interval=Fraction(1))
+        if plain not in possible:
+            return nearest_foldings(plain, possible)
+        rows = (0, *self.weight_rows(graph, plain))
+        if folding.weight_rows not in rows:
+            return (f"weight_rows must be one of {', '.join(map(str, sorted(rows)))} with these rows, cols and lanes, "
+                    f"not {folding.weight_rows}")
+        return None
 
     @property
     def rescale_styles(self) -> tuple[MultiplierStyle, ...]:
@@ -141,6 +148,21 @@ class HardwareLayer(Layer):
     def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:
         """The styles that the stage can have on `technology`; `cost` and `unit` raise ValueError for another style."""
         return (MultiplierStyle.BLOCKS,)
+
+    def weight_rows(self, graph: LayerGraph, folding: Folding) -> tuple[int, ...]:
+        """The `weight_rows` that a stage with `folding` can have beside 0, the best first.
+
+        Those of the folding itself do not count.
+        """
+        return ()
+
+    def weight_stream(self, graph: LayerGraph, folding: Folding) -> WeightStream | None:
+        """What the stage's stream of weights brings for a frame; None where weights are in ROMs."""
+        return None
+
+    def weight_beats(self, graph: LayerGraph, folding: Folding) -> IntArray:
+        """The weights in the order of `weight_stream`: int64[beats, lanes]."""
+        raise NotImplementedError(f"{self.kind} has no stream of weights")
 
     @abstractmethod
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
@@ -154,14 +176,15 @@ class HardwareLayer(Layer):
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
         """The stage as an Amaranth component with the streams `i` and `o` and the output port `busy`.
 
-        With several inputs it has the streams `i0`, `i1`, ... instead of `i`.
+        With several inputs it has the streams `i0`, `i1`, ... instead of `i`.  With `weight_rows` it also has the
+        stream `weights`.
         """
 
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
         """The cycles in which the stage takes and gives beats, if the beats of each input arrive as `arrivals` says.
 
-        `arrivals` has one or more whole frames for each input, with at most one beat a cycle.  The result is exact, to
-        the cycle, if the output never stalls.
+        `arrivals` has one or more whole frames for each input, with at most one beat a cycle; with `weight_rows` also,
+        at the end, for the stream of weights.  The result is exact, to the cycle, if the output never stalls.
         """
         raise NotImplementedError(f"{self.kind} has no times")
 

@@ -5,7 +5,8 @@ from .sdram_part import SdramClocks, SdramNumberError, SdramPart, SdramTiming
 from .sdram_pins import sdram_pins
 from .weight_reader import WeightReader
 from .weight_store import WeightStore
+from .weight_stream import WeightStream
 
 __all__ = [
     "SdramClocks", "SdramController", "SdramNumberError", "SdramPart", "SdramTiming", "WeightReader",
-    "WeightStore", "sdram_pins"]
+    "WeightStore", "WeightStream", "sdram_pins"]
