@@ -66,4 +66,4 @@ def test_a_stage_with_weights_from_sdram(cache: Path, tmp_path: Path, stalls: St
                  **({} if stalls is None else {"stalls": stalls}))
     assert result.equal, result.failures()
     if stalls is None:  # a word of 16 bits is a beat: the memory's pace is the stage's
-        assert BEATS <= result.interval <= BEATS / SMALL.clocks.sustained_share(SMALL.columns) + 30
+        assert BEATS <= result.interval <= BEATS / SMALL.clocks.sustained_share + 30

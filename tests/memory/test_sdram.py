@@ -71,7 +71,7 @@ def test_a_sequential_read_keeps_nine_tenths_of_the_bandwidth(traffic: Programs,
     result = traffic(part).run(wanted.requests, wanted.words)
     require_right(result, wanted)
     share = 1 / result.cycles_a_word
-    assert share >= part.clocks.sustained_share(part.columns) > 0.9
+    assert share >= part.clocks.sustained_share > 0.9
     assert share < 1
     assert result.gap <= part.clocks.worst_gap
 
@@ -96,6 +96,20 @@ def test_the_latency_is_reached_within_a_few_clocks(traffic: Programs) -> None:
     wanted = random_load(SMALL, 20_000, seed=9, longest=70, wait=5)
     result = traffic(SMALL).run(wanted.requests, wanted.words)
     assert SMALL.clocks.worst_latency - 5 <= result.latency <= SMALL.clocks.worst_latency
+
+
+@pytest.mark.parametrize("words", [1, 8, 33, 300])
+def test_reads_that_wait_for_each_other(traffic: Programs, words: int) -> None:
+    """In two rows of one bank in turn: no read takes more clocks than the part says, refreshes included."""
+    clocks, count = SMALL.clocks, 400
+    turn = SMALL.columns * SMALL.banks * (1 + -(-words // SMALL.columns // SMALL.banks))
+    first = SMALL.columns // 2 + turn * (np.arange(count) % 2)
+    zero = np.zeros(count, dtype=np.int64)
+    wanted = load(SMALL, np.stack([first, first + words - 1, zero, zero], axis=1), seed=13)
+    result = traffic(SMALL).run(wanted.requests, wanted.words)
+    require_right(result, wanted)
+    most = clocks.with_pauses(count * clocks.read_clocks(words)) + clocks.worst_latency
+    assert 0.65 * most <= result.busy <= most
 
 
 def test_nothing_is_asked_before_the_power_up_sequence(traffic: Programs) -> None:

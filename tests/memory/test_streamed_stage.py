@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +56,7 @@ class StoredStage(WeightStore):
 @pytest.fixture(scope="module")
 def case() -> Case:
     """96 inputs, 90 outputs in tiles of four: 17 kbit of weights in a beat of two words for two rows."""
-    interval = 2 / Fraction(SMALL.clocks.sustained_share(SMALL.columns))
+    interval = 2 / SMALL.clocks.sustained_share
     return Case(Layer((1, 1, 96), 90, 4, 2, out_lanes=2), FRAMES, source=StreamSource(2, interval))
 
 
@@ -85,5 +84,5 @@ def test_every_frame_is_right(case: Case, unit: StoredStage, traffic: Traffic, s
     if not stall:
         frames = FRAMES * FRAMES
         share = len(image) / (result.beat_cycles / frames)  # words of a frame in the cycles of a frame
-        assert SMALL.clocks.sustained_share(SMALL.columns) <= share < 1
+        assert SMALL.clocks.sustained_share <= share < 1
         assert result.beat_cycles <= frames * shape.cycles()

@@ -103,7 +103,7 @@ def test_with_controller_and_chip(traffic: Callable[..., Traffic], shape: Shape,
     assert np.array_equal(elements, np.resize(wanted, (5 * beats, lanes))[:4 * beats + 17])
     if not stall:
         words, clocks = len(result.beats) * reader.width / SMALL.width, SMALL.clocks
-        assert result.beat_cycles <= words / clocks.sustained_share(SMALL.columns) + 5 * clocks.worst_latency
+        assert result.beat_cycles <= words / clocks.sustained_share + 5 * clocks.worst_latency
 
 
 @pytest.mark.parametrize("length", [1, 7, 64, 501])

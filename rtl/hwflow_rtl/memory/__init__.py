@@ -1,5 +1,6 @@
 """Memories outside of the FPGA: SDR SDRAM, its controller, and the reader that makes a stream of weights of it."""
 
+from .part import MemoryClocks, MemoryPart, request_of
 from .sdram import SdramController
 from .sdram_part import SdramClocks, SdramNumberError, SdramPart, SdramTiming
 from .sdram_pins import sdram_pins
@@ -8,5 +9,5 @@ from .weight_store import WeightStore
 from .weight_stream import WeightStream
 
 __all__ = [
-    "SdramClocks", "SdramController", "SdramNumberError", "SdramPart", "SdramTiming", "WeightReader",
-    "WeightStore", "WeightStream", "sdram_pins"]
+    "MemoryClocks", "MemoryPart", "SdramClocks", "SdramController", "SdramNumberError", "SdramPart", "SdramTiming",
+    "WeightReader", "WeightStore", "WeightStream", "request_of", "sdram_pins"]

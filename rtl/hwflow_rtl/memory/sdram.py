@@ -12,8 +12,9 @@ from ..stream.pipeline import flip_flops
 from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from .part import request_of
 from .sdram_banks import SdramBanks
-from .sdram_pages import PageWalk, request_of
+from .sdram_pages import PageWalk
 from .sdram_part import SdramPart
 from .sdram_pins import address_lines, sdram_pins
 

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Module, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from .part import request_of
 from .sdram_part import SdramPart
 
-__all__ = ["PageWalk", "request_of"]
-
-
-def request_of(part: SdramPart) -> data.StructLayout:
-    """The payload of a request: the words from address `first` to `last`, both included.
-
-    Words follow each other round and round: after the highest address comes 0.
-    """
-    bits = ceil_log2(part.words)
-    return data.StructLayout({"first": bits, "last": bits, "write": 1})
+__all__ = ["PageWalk"]
 
 
 class PageWalk(wiring.Component):

@@ -9,6 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from amaranth.lib import wiring
+
+from ..vendor.base import Resources, Technology
+
+if TYPE_CHECKING:
+    from .sdram import SdramController
 
 __all__ = ["SdramClocks", "SdramNumberError", "SdramPart", "SdramTiming"]
 
@@ -148,7 +156,7 @@ class SdramPart:
     @property
     def sustained_bytes_per_second(self) -> float:
         """What a sequential read gets at least, refresh and changes of rows included."""
-        return self.peak_bytes_per_second * self.clocks.sustained_share(self.columns)
+        return self.peak_bytes_per_second * float(self.clocks.sustained_share)
 
     @property
     def clocks(self) -> SdramClocks:
@@ -158,16 +166,41 @@ class SdramPart:
             return max(math.ceil(Fraction(str(time)) / self.period), least)
 
         return SdramClocks(
-            rc=up(timing.t_rc), ras=up(timing.t_ras), rp=up(timing.t_rp), rcd=up(timing.t_rcd),
+            columns=self.columns, rc=up(timing.t_rc), ras=up(timing.t_ras), rp=up(timing.t_rp), rcd=up(timing.t_rcd),
             rrd=up(timing.t_rrd, timing.t_rrd_clocks), rfc=up(timing.t_rfc), wr=up(timing.t_wr, timing.t_wr_clocks),
             mrd=timing.t_mrd_clocks, cas=timing.cas_latency, refi=int(Fraction(str(timing.t_refi)) / self.period),
             power_up=up(timing.power_up), power_up_refreshes=timing.power_up_refreshes)
 
+    @property
+    def writable(self) -> bool:
+        return True
+
+    # The controller and its pins are made of a part, so their files are imported when they are asked for.
+
+    def controller(self, technology: Technology | None = None) -> SdramController:
+        from .sdram import SdramController
+
+        return SdramController(part=self, technology=technology)
+
+    def controller_cost(self, technology: Technology | None = None) -> Resources:
+        from .sdram import SdramController
+
+        return SdramController.cost(part=self, technology=technology)
+
+    def pins(self) -> wiring.Signature:
+        from .sdram_pins import sdram_pins
+
+        return sdram_pins(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SdramClocks:
-    """The timing of a part in whole clocks: least distances between commands; `refi` is the most between refreshes."""
+    """The timing of a part in whole clocks: least distances between commands; `refi` is the most between refreshes.
 
+    `columns` are the words of a row.
+    """
+
+    columns: int
     rc: int
     ras: int
     rp: int
@@ -211,26 +244,52 @@ class SdramClocks:
         return commands + max(self.ras + self.rp, self.rc) + self.rfc + self.rcd + 1
 
     @property
+    def opening(self) -> int:
+        """Most clocks from the transfer of a read request to its first read command, without a refresh.
+
+        The bank has another row open, which was activated or written just before.
+        """
+        close = max(2, self.ras - 1, self.wr - 1)
+        return max(close + self.rp, self.rc - 1, self.rrd - 1) + self.rcd
+
+    @property
     def worst_latency(self) -> int:
         """Most clocks from the transfer of a read request to its first word at the output, if there is room for it.
 
-        The bank has another row open, which was activated or written just before; when the right one is open comes what
-        makes the worst gap.
+        When the right row is open comes what makes the worst gap.
         """
-        close = max(2, self.ras - 1, self.wr - 1)
-        activate = max(close + self.rp, self.rc - 1, self.rrd - 1)
-        return activate + self.rcd - 1 + self.worst_gap + 1 + self.cas + 2
+        return self.opening - 1 + self.worst_gap + 1 + self.cas + 2
 
     @property
     def default_depth(self) -> int:
         """Words of the queue at the controller's output, of which the worst latency costs none."""
         return self.round_trip + self.worst_latency
 
-    def sustained_share(self, columns: int) -> float:
+    @property
+    def sustained_share(self) -> Fraction:
         """Least share of the clocks that bring a word while a sequential read lasts.
 
         In each refresh interval the longest gap is lost, and two clocks, for precharge and activate, at each change of
         rows.
         """
-        changes = self.refresh_interval // columns + 1
-        return 1 - (self.worst_gap + 2 * changes) / self.refresh_interval
+        changes = self.refresh_interval // self.columns + 1
+        return 1 - Fraction(self.worst_gap + 2 * changes, self.refresh_interval)
+
+    def read_clocks(self, words: int) -> int:
+        """Most clocks from the last word of a read to the last one of the next, without refreshes.
+
+        The request is taken in the clock after the last read command of the one before.  Precharge and activate at each
+        change of rows take the places of two words.
+        """
+        changes = (words + self.columns - 2) // self.columns
+        return self.opening + words + 2 * changes
+
+    @property
+    def unpaused_share(self) -> Fraction:
+        """Each refresh takes the longest gap."""
+        return 1 - Fraction(self.worst_gap, self.refresh_interval)
+
+    def with_pauses(self, clocks: int) -> int:
+        """Refreshes become due at even distances, one perhaps just before; each takes the longest gap."""
+        gap, interval = self.worst_gap, self.refresh_interval
+        return clocks + gap * ((clocks + gap + interval) // (interval - gap))

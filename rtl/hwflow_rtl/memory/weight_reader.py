@@ -14,7 +14,7 @@ from amaranth.utils import ceil_log2
 from ..stream.gearbox import Gearbox
 from ..stream.streams import stream_of
 from ..vendor.base import Resources, Technology
-from .sdram_pages import request_of
+from .part import request_of
 from .sdram_part import SdramPart
 
 __all__ = ["WeightReader"]

@@ -17,6 +17,11 @@ class WeightStream:
     lanes: int
     beats: int
 
+    def __post_init__(self):
+        for name in ("lanes", "beats"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
     @property
     def width(self) -> int:
         """Bits of a beat."""

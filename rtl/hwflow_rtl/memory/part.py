@@ -1,0 +1,85 @@
+"""What a memory outside of the FPGA must have so that `WeightMemory` can read weights from it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Protocol
+
+from amaranth.lib import data, wiring
+from amaranth.utils import ceil_log2
+
+from ..vendor.base import Resources, Technology
+
+__all__ = ["MemoryClocks", "MemoryPart", "request_of"]
+
+
+class MemoryClocks(Protocol):
+    """Bounds on what a controller does, in clocks of the memory.
+
+    A *pause* is what interrupts reads by itself, as a refresh; a memory may have none.
+    """
+
+    @property
+    def worst_latency(self) -> int:
+        """Most clocks from the transfer of a read request to its first word at `read`, a pause included."""
+
+    @property
+    def worst_gap(self) -> int:
+        """Most clocks from one word of a read to the next, a pause included."""
+
+    @property
+    def sustained_share(self) -> Fraction:
+        """Least share of the clocks that bring a word while one read lasts, pauses included."""
+
+    def read_clocks(self, words: int) -> int:
+        """Most clocks from the last word of a read to the last one of the next, which has so many words, waits for the
+        controller and may be anywhere in the memory; pauses excluded."""
+
+    @property
+    def unpaused_share(self) -> Fraction:
+        """Least share of the clocks that pauses leave, over a long time."""
+
+    def with_pauses(self, clocks: int) -> int:
+        """Most clocks that pass while so many clocks without pauses do."""
+
+
+class MemoryPart(Protocol):
+    """A memory on a board, of `words` words of `width` bits, whose controller runs at `clock_mhz`.
+
+    A controller has the streams `request` (`request_of(part)`) and `read`, a stream `write` if the part is `writable`,
+    and `restart`, `initialized` and `pins` as `SdramController` describes them.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def words(self) -> int: ...
+
+    @property
+    def clock_mhz(self) -> float: ...
+
+    @property
+    def writable(self) -> bool: ...
+
+    @property
+    def clocks(self) -> MemoryClocks: ...
+
+    def controller(self, technology: Technology | None = None) -> wiring.Component: ...
+
+    def controller_cost(self, technology: Technology | None = None) -> Resources: ...
+
+    def pins(self) -> wiring.Signature: ...
+
+
+def request_of(part: MemoryPart) -> data.StructLayout:
+    """The payload of a request: the words from address `first` to `last`, both included.
+
+    Words follow each other round and round: after the highest address comes 0.  A memory that cannot be written ignores
+    `write`.
+    """
+    bits = ceil_log2(part.words)
+    return data.StructLayout({"first": bits, "last": bits, "write": 1})
