@@ -31,21 +31,29 @@ class Choices:
     """All foldings of a stage, the fewest multipliers first, then the fewest lanes.
 
     Foldings that differ only in style need the same cycles and are one choice; `styles` gives the styles of a choice.
+    With `streamed`, those whose weights come from a memory outside, as fast as the stage takes them; there may be none.
     """
 
-    def __init__(self, stage: Stage):
+    def __init__(self, stage: Stage, *, streamed: bool = False):
         self.same: dict[Folding, list[MultiplierStyle]] = {}
         for folding in stage.foldings():
-            self.same.setdefault(replace(folding, style=MultiplierStyle.BLOCKS), []).append(folding.style)
+            plain = replace(folding, style=MultiplierStyle.BLOCKS)
+            if streamed:
+                rows = stage.weight_rows(folding)
+                if not rows:
+                    continue
+                plain = replace(plain, weight_rows=rows[0])
+            self.same.setdefault(plain, []).append(folding.style)
         foldings = sorted(self.same, key=lambda f: (f.rows * f.cols, f.rows, f.lanes))
         self.choices = [Choice(folding, stage.schedule(folding)) for folding in foldings]
-        self.shapes = np.array([(f.rows, f.cols) for f in foldings])
+        self.shapes = np.array([(f.rows, f.cols) for f in foldings], dtype=np.int64).reshape(-1, 2)
         self.sizes = self.shapes.prod(axis=1)
         tensors = stage.graph.tensors
         produced = tensors[stage.output].frame.elements
-        self.stage_intervals = np.array([choice.schedule.interval for choice in self.choices])
-        self.intervals = np.maximum(self.stage_intervals, produced // np.array([f.lanes for f in foldings]))
-        self.entering = np.array([choice.schedule.lanes_in for choice in self.choices])
+        self.stage_intervals = np.array([choice.schedule.interval for choice in self.choices], dtype=np.int64)
+        self.intervals = np.maximum(self.stage_intervals, produced // np.array([f.lanes for f in foldings], np.int64))
+        self.entering = np.array([choice.schedule.lanes_in for choice in self.choices], dtype=np.int64)
+        self.entering = self.entering.reshape(len(foldings), len(stage.inputs))
         self.elements = [tensors[name].frame.elements for name in stage.inputs]
 
     def styles(self, choice: Choice) -> list[MultiplierStyle]:

@@ -34,7 +34,7 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
         )
     foldings, places = [stage.folding for stage in plan.stages], {each.name: each.places for each in plan.stages}
     require_possible(plan.graph, plan.model, foldings, plan.device)
-    stale = difference(plan, make_plan(plan.graph, foldings, plan.device, places))
+    stale = difference(plan, make_plan(plan.graph, foldings, plan.device, places, plan.outside))
     if stale:
         raise HwflowError(f"the plan of '{plan.model}' must be what its foldings give: {stale}. Change a plan with "
                           "plan.with_folding(stage, rows=..., cols=..., lanes=..., style=...), which makes a new plan")
@@ -45,7 +45,7 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
     technology = technology or plan.device
     if graph is not plan.graph or technology is not plan.device:
         require_possible(graph, plan.model, foldings, technology)
-        other = difference(plan, make_plan(graph, foldings, technology, places))
+        other = difference(plan, make_plan(graph, foldings, technology, places, plan.outside))
         if other:
             raise HwflowError(
                 f"the plan of '{plan.model}' must be made of this integer model and for this device: {other}", ANEW
@@ -69,7 +69,7 @@ def difference(plan: Plan, current: Plan) -> str:
             if getattr(link, each.name) != getattr(wanted, each.name):
                 ends = f"'{names.get(wanted.source, 'input')}' to '{names.get(wanted.sink, 'output')}'"
                 return other_value(f"the link from {ends}", link, wanted, each.name)
-    for name in ("model", "technology", "timing", "latency", "resources"):
+    for name in ("model", "technology", "timing", "latency", "resources", "streams"):
         if getattr(plan, name) != getattr(current, name):
             return other_value("the whole design", plan, current, name)
     return ""

@@ -15,6 +15,7 @@ from hwflow_rtl.vendor import Resources, Technology, Timing
 from ..layers.base import Folding, LayerGraph, Schedule
 from .links import LinkPlan, links_cost, links_of
 from .memories import MemoryPlan, Places, memories_of_link, memories_of_stage, with_places
+from .outside import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
 from .stages import Stage, stages_of
 from .timeline import latencies, with_queues
 
@@ -53,6 +54,8 @@ class Plan:
     """The stages in order, for the technology named `technology`, whose multipliers and memories have `timing`.
 
     `links` connect them.  `resources` are those of all stages and links, packed into the technology's cells.
+    `streams` are the weights that stages read from the memory `outside` of the FPGA; `outside` is None where the board
+    has none.
     `latency` has for each output the cycles from the first input beat of a frame into the idle design to the first beat
     of the output.  The plan was made from `graph`, `device` and the foldings; everything else follows from these.
     """
@@ -64,6 +67,8 @@ class Plan:
     links: tuple[LinkPlan, ...]
     latency: tuple[int, ...]
     resources: Resources
+    streams: tuple[StreamPlan, ...]
+    outside: OutsideMemory | None
     graph: LayerGraph = field(compare=False, repr=False)
     device: Technology = field(compare=False, repr=False)
 
@@ -81,7 +86,7 @@ class Plan:
         return screen(head, [f"resources: {need}", *lines])
 
     def with_folding(self, stage: str, *, rows: int | None = None, cols: int | None = None, lanes: int | None = None,
-                     style: str | MultiplierStyle | None = None) -> Plan:
+                     style: str | MultiplierStyle | None = None, weight_rows: int | None = None) -> Plan:
         """A new plan with another folding of the stage with that name; None keeps the value of this plan.  The
         memories of the stage are where the family prefers them.
 
@@ -97,10 +102,10 @@ class Plan:
         foldings[position] = Folding(
             now.rows if rows is None else whole("rows", rows), now.cols if cols is None else whole("cols", cols),
             now.lanes if lanes is None else whole("lanes", lanes), now.style if style is None else style_of(style),
-            now.rescale)
+            now.rescale, now.weight_rows if weight_rows is None else whole("weight_rows", weight_rows))
         require_possible(self.graph, self.model, foldings, self.device)
         places = {each.name: each.places for each in self.stages if each.name != stage}
-        return make_plan(self.graph, foldings, self.device, places)
+        return make_plan(self.graph, foldings, self.device, places, self.outside)
 
     @property
     def memories(self) -> tuple[MemoryPlan, ...]:
@@ -120,6 +125,13 @@ class Plan:
     def interval(self) -> int:
         """The initiation interval, in clock cycles from frame to frame: that of the slowest stage or link."""
         return interval_of([stage.schedule for stage in self.stages], self.links)
+
+    @property
+    def bandwidth_used(self) -> float:
+        """Share of what the memory outside gives in an interval that the streams of weights take."""
+        if self.outside is None or not self.streams:
+            return 0.0
+        return self.outside.cycles([each.stream for each in self.streams]) / self.interval
 
     @property
     def input_lanes(self) -> tuple[int, ...]:
@@ -147,12 +159,15 @@ def interval_of(schedules: Sequence[Schedule], links: Sequence[LinkPlan]) -> int
 
 
 def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Technology,
-              places: Mapping[str, Places] = MappingProxyType({})) -> Plan:
+              places: Mapping[str, Places] = MappingProxyType({}), outside: OutsideMemory | None = None) -> Plan:
     """The plan with these foldings, one per stage, and the memories of each stage in `places`, by its name.
+
+    `outside` is the board's memory for weights; the foldings' `weight_interval` follows from it.
 
     HwflowError where a folding is not one of the stage's, or a memory cannot be where `places` has it.
     """
     stages = stages_of(graph)
+    foldings = paced(stages, foldings, outside)
     planned = tuple(
         StagePlan(
             name=stage.name, layers=tuple(layer.name for layer in stage.layers), boundaries=stage.boundaries,
@@ -163,9 +178,12 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
     links = links_of(graph, stages, [(stage.folding, stage.schedule) for stage in planned])
     interval = interval_of([stage.schedule for stage in planned], links)
     links = with_queues(stages, foldings, links, technology, interval)
-    resources = technology.placed(sum((stage.resources for stage in planned), links_cost(links, technology)))
+    streams = streams_of(stages, foldings)
+    resources = technology.placed(sum((stage.resources for stage in planned),
+                                      links_cost(links, technology) + outside_cost(outside, streams, technology)))
     latency = latencies(stages, foldings, links, technology)
-    return Plan(graph.name, technology.name, technology.timing, planned, links, latency, resources, graph, technology)
+    return Plan(graph.name, technology.name, technology.timing, planned, links, latency, resources, streams, outside,
+                graph, technology)
 
 
 def placed_cost(stage: Stage, folding: Folding, technology: Technology, places: Places) -> Resources:

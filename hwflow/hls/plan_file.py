@@ -20,6 +20,7 @@ from hwflow_rtl.vendor.memory import Place
 
 from ..layers.base import Folding, LayerGraph
 from .memories import MemoryPlan
+from .outside import OutsideMemory
 from .plan import Plan, make_plan, no_such_stage
 from .stages import stage_names, stages_of
 
@@ -34,6 +35,7 @@ def plan_to_yaml(plan: Plan) -> str:
         **({"style": stage.folding.style.value} if stage.schedule.multipliers else {}),
         "cycles": stage.schedule.interval, "multipliers": stage.schedule.multipliers,
         **({"rescale": stage.folding.rescale.value} if stage.folding.rescale else {}),
+        **({"weight_rows": stage.folding.weight_rows} if stage.folding.weight_rows else {}),
         **({"places": {name: place.value for name, place in stage.places.items()}} if stage.places else {}),
         "resources": resources_dict(stage.resources),
     } for stage in plan.stages]
@@ -52,10 +54,14 @@ def plan_to_yaml(plan: Plan) -> str:
         "# products in a block) or logic.  rescale: logic, where results are multiplied in logic to save blocks.\n"
         "# memories: what each holds and where it is.  places, of a stage, has those that are not where they would\n"
         "# be by themselves: {requantizer0: tables} or {ring: blocks}, with the name that follows the / below.\n"
-        "# Edit rows, cols, lanes, style and places and pass the file back with --plan; all else is computed anew.\n")
+        "# weight_rows: the rows whose weights arrive together from the memory outside of the FPGA; without it they\n"
+        "# are in the FPGA.  weights_outside: bytes of a frame, and cycles from beat to beat that memory keeps up.\n"
+        "# Edit rows, cols, lanes, style, places and weight_rows and pass the file back with --plan; all else is\n"
+        "# computed anew.\n")
     body = {"model": plan.model, "technology": plan.technology, "interval": plan.interval,
             "latency": list(plan.latency), "resources": resources_dict(plan.resources), "stages": stages,
-            "links": links, "memories": [memory_facts(memory) for memory in plan.memories]}
+            "links": links, "memories": [memory_facts(memory) for memory in plan.memories],
+            **({"weights_outside": outside_facts(plan)} if plan.streams else {})}
     return header + str(yaml.safe_dump(body, sort_keys=False))
 
 
@@ -65,6 +71,17 @@ def memory_facts(memory: MemoryPlan) -> dict[str, object]:
     return {"memory": memory.name, "holds": each.holds.value, "kind": each.kind.value, "width": each.width,
             "depth": each.depth, "ports": each.ports, "bits": each.bits, "place": memory.place.value,
             "blocks": memory.resources.ram, "wasted_bits": memory.wasted_bits}
+
+
+def outside_facts(plan: Plan) -> dict[str, object]:
+    """The weights outside for YAML and JSON; `core_mhz` is the clock of the core that the cycles are for."""
+    assert plan.outside is not None, "a plan has no streams without a memory for them"
+    return {"memory": plan.outside.part.name, "memory_mhz": plan.outside.part.clock_mhz,
+            "core_mhz": plan.outside.core_mhz, "bytes": sum(each.bytes for each in plan.streams),
+            "bandwidth_used": round(plan.bandwidth_used, 3),
+            "streams": [{"stage": each.stage, "bytes": each.bytes, "lanes": each.stream.lanes,
+                         "beats": each.stream.beats, "cycles_per_beat": round(float(each.interval), 3)}
+                        for each in plan.streams]}
 
 
 def resources_dict(resources: Resources) -> dict[str, int]:
@@ -82,17 +99,21 @@ SCHEMA: Mapping[str, Any] = {
         "properties": {"stage": {"type": "string"}, "rows": COUNT, "cols": COUNT, "lanes": COUNT,
                        "style": {"enum": [style.value for style in MultiplierStyle]}, "layers": {}, "kind": {},
                        "cycles": {}, "multipliers": {}, "resources": {}, "places": PLACES,
-                       "rescale": {"const": "logic"},
+                       "rescale": {"const": "logic"}, "weight_rows": COUNT,
                        "layer": {}},  # of plans of older versions
         "additionalProperties": False,
     }}, "model": {}, "technology": {}, "interval": {}, "latency": {}, "resources": {}, "links": {},
-       "memories": {}},
+       "memories": {}, "weights_outside": {}},
     "additionalProperties": False,
 }
 
 
-def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, source: str) -> Plan:
-    """Read the foldings of `text` (from the file `source`, for messages) and compute the plan for `graph`."""
+def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, source: str,
+                   outside: OutsideMemory | None = None) -> Plan:
+    """Read the foldings of `text` (from the file `source`, for messages) and compute the plan for `graph`.
+
+    `outside` is the board's memory for weights.
+    """
     document = read_document(text, source)
     given = {row["stage"]: row for row in document["stages"]}
     for name, count in Counter(row["stage"] for row in document["stages"]).items():
@@ -115,7 +136,7 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
     places = {name: {memory: Place(place) for memory, place in row.get("places", {}).items()}
               for name, row in given.items()}
     try:
-        return make_plan(graph, foldings, technology, places)
+        return make_plan(graph, foldings, technology, places, outside)
     except HwflowError as error:
         raise error.at(f"plan {source}") from None
 
@@ -123,7 +144,8 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
 def folding_of(row: Mapping[str, Any]) -> Folding:
     rows, cols, lanes = (int(row[key]) for key in ("rows", "cols", "lanes"))  # 4.0 is 4
     rescale = MultiplierStyle(row["rescale"]) if "rescale" in row else None
-    return Folding(rows, cols, lanes, MultiplierStyle(row.get("style", "blocks")), rescale)
+    return Folding(rows, cols, lanes, MultiplierStyle(row.get("style", "blocks")), rescale,
+                   int(row.get("weight_rows", 0)))
 
 
 def read_document(text: str, source: str) -> dict[str, Any]:

@@ -4,12 +4,13 @@ For one target interval the cheapest folding of each stage does not depend on th
 between neighbours.  The cost of a design grows as its interval shrinks.  So the solver bisects over the intervals that
 the stages can have.  Each probe picks the cheapest folding of every stage, and then its style (`styles`): multiplier
 blocks; two products in a block (pairs) if the blocks do not suffice; logic if that does not suffice and logic is
-allowed.
+allowed.  Where RAM blocks do not suffice, weights move to a memory outside (`outside`), if there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -23,6 +24,7 @@ from ..layers.base import Folding, LayerGraph
 from .choices import Choice, Choices
 from .links import LinkPlan, link_cost, links_cost, links_of
 from .memories import Places, can_leave_blocks, moved, relieved, with_places
+from .outside import OutsideMemory, paced
 from .plan import Plan, interval_of, make_plan
 from .stages import Stage, stages_of
 from .styles import Option, cheapest_options
@@ -77,15 +79,19 @@ class Budget:
 class Solver:
     """The stages of `graph` with all their foldings.  A cost is computed when it is first needed.
 
-    Stages multiply in logic if `technology` has no other style, or if `logic` allows it.
+    Stages multiply in logic if `technology` has no other style, or if `logic` allows it.  Where RAM blocks are short,
+    weights move to the memory `outside`, if it is not None.
     """
 
-    def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, *, logic: bool):
+    def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, *, logic: bool,
+                 outside: OutsideMemory | None = None):
         self.graph = graph
         self.stages = stages_of(graph)
         self.technology = technology
         self.budget = budget
+        self.outside = outside
         self.choices = [Choices(stage) for stage in self.stages]
+        self.streamed = [] if outside is None else [Choices(stage, streamed=True) for stage in self.stages]
         self.offered = [offered(stage.styles(technology), logic=logic) for stage in self.stages]
         self.cost = cache(self._cost)
         self.movable = cache(self._movable)
@@ -100,7 +106,8 @@ class Solver:
 
     def fastest(self) -> list[Choice]:
         """The choices for the shortest interval that fits.  AnswerIsNo if no interval fits."""
-        targets = np.unique(np.concatenate([stage.stage_intervals for stage in self.choices])).tolist()
+        all_choices = [*self.choices, *self.streamed]
+        targets = np.unique(np.concatenate([stage.stage_intervals for stage in all_choices])).tolist()
         low, high = 0, len(targets) - 1
         best: list[Choice] | None = None
         while low <= high:
@@ -120,30 +127,73 @@ class Solver:
         """Choices with an interval of at most `target` that fit together; None if none were found.
 
         If the choices exceed a resource, its price grows in the next round, so stages take foldings that need less of
-        it.
+        it.  If they exceed the RAM blocks, weights move to the memory outside first.
         """
         weights, seen = dict.fromkeys(RESOURCE_NAMES, 1.0), set()
-        for _ in range(ROUNDS):
-            picked = self.pick(target, weights)
+        outside: frozenset[int] = frozenset()
+        for _ in range(ROUNDS if self.outside is None else 2 * ROUNDS):
+            picked = self.pick(target, weights, outside)
             if picked is None:
                 return None
-            picked = self.styled(picked, weights)
+            picked = self.paced(self.styled(picked, weights))
+            if max(choice.schedule.interval for choice in picked) > target:
+                return None
             total, foldings = self.total(picked), tuple(choice.folding for choice in picked)
             if self.budget.fits(total):
                 return picked
             if foldings in seen:
                 return None
             seen.add(foldings)
-            for name in self.budget.exceeded(total):
+            exceeded = self.budget.exceeded(total)
+            if "ram" in exceeded:
+                more = self.moved_outside(target, picked, outside, total.ram - self.budget.limit("ram"), weights)
+                if more != outside:
+                    outside = more
+                    continue
+            for name in exceeded:
                 weights[name] *= HEAVIER
         return None
 
-    def pick(self, target: int, weights: Mapping[str, float] | None = None) -> list[Choice] | None:
-        """The cheapest folding of each stage with an interval of at most `target`, its input gearboxes included."""
+    def moved_outside(self, target: int, picked: Sequence[Choice], outside: frozenset[int], excess: int,
+                      weights: Mapping[str, float]) -> frozenset[int]:
+        """`outside`, and more stages whose weights move there so that `excess` RAM blocks become free.
+
+        Those that free them with the fewest bits a frame: a knapsack like that of the styles, solved exactly; where no
+        choice frees so many, all stages that free any.
+        """
+        options, moving = [], []
+        for k, choices in enumerate(self.streamed):
+            there = self.cost(k, picked[k].folding).ram
+            fast = [] if k in outside else choices.fast_enough(target, [None] * len(self.stages[k].inputs))
+            if fast:
+                best = self.cheapest(k, fast, [None] * len(self.stages[k].inputs), weights)
+                left, stream = self.cost(k, best.folding).ram, self.stages[k].weight_stream(best.folding)
+                if left < there and stream is not None:
+                    options.append([Option(there, 0.0), Option(left, float(stream.bits))])
+                    moving.append(k)
+        least = sum(stay.blocks for stay, _ in options) - excess
+        chosen = cheapest_options(options, least)
+        return outside | {k for k, place in zip(moving, chosen, strict=True) if place}
+
+    def paced(self, picked: list[Choice]) -> list[Choice]:
+        """The same foldings, with the pace of their weights where these come from outside."""
+        if not any(choice.folding.weight_rows for choice in picked):
+            return picked
+        foldings = paced(self.stages, [choice.folding for choice in picked], self.outside)
+        return [Choice(folding, stage.schedule(folding))
+                for stage, folding in zip(self.stages, foldings, strict=True)]
+
+    def pick(self, target: int, weights: Mapping[str, float] | None = None,
+             outside: frozenset[int] = frozenset()) -> list[Choice] | None:
+        """The cheapest folding of each stage with an interval of at most `target`, its input gearboxes included.
+
+        The weights of the stages whose numbers are in `outside` come from there.
+        """
         picked: dict[str, Choice] = {}
         for position, stage in enumerate(self.stages):
             coming = [picked[name].folding.lanes if name in picked else None for name in stage.inputs]
-            fast = self.choices[position].fast_enough(target, coming)
+            choices = (self.streamed if position in outside else self.choices)[position]
+            fast = choices.fast_enough(target, coming)
             if not fast:
                 return None
             picked[stage.output] = self.cheapest(position, fast, coming, weights)
@@ -167,7 +217,7 @@ class Solver:
 
     def styles(self, position: int, choice: Choice) -> list[MultiplierStyle]:
         """The styles that a stage may use, in this order: blocks, pairs, logic."""
-        possible = self.choices[position].styles(choice)
+        possible = (self.streamed if choice.folding.weight_rows else self.choices)[position].styles(choice)
         return [style for style in self.offered[position] if style in possible]
 
     def styled(self, picked: Sequence[Choice], weights: Mapping[str, float] | None = None) -> list[Choice]:
@@ -261,21 +311,24 @@ def offered(styles: Sequence[MultiplierStyle], *, logic: bool) -> list[Multiplie
 
 
 def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval: int | None = None,
-          logic: bool = False) -> Plan:
+          logic: bool = False, outside: OutsideMemory | None = None, stream_weights: bool = False) -> Plan:
     """The fastest plan within `budget`; with `interval`, the cheapest plan that is at least that fast.
 
-    When all multiplier blocks are used, stages multiply in logic, if `logic` is set or no plan fits without.
+    When all multiplier blocks are used, stages multiply in logic, if `logic` is set or no plan fits without.  When all
+    RAM blocks are used, weights move to the memory `outside`, if `stream_weights` is set or no plan fits without.
     AnswerIsNo if no plan fits: it names the resource, the largest stages and the remedy.
     """
-    if not logic:
-        try:
-            return solved(Solver(graph, technology, budget, logic=False), interval)
-        except AnswerIsNo:
-            pass
-    return solved(Solver(graph, technology, budget, logic=True), interval)
+    memories = [outside] if stream_weights or outside is None else [None, outside]
+    ways = [(memory, each) for memory in memories for each in ([True] if logic else [False, True])]
+    for memory, each in ways[:-1]:
+        with suppress(AnswerIsNo):
+            return solved(Solver(graph, technology, budget, logic=each, outside=memory), interval, outside)
+    memory, each = ways[-1]
+    return solved(Solver(graph, technology, budget, logic=each, outside=memory), interval, outside)
 
 
-def solved(solver: Solver, interval: int | None) -> Plan:
+def solved(solver: Solver, interval: int | None, outside: OutsideMemory | None) -> Plan:
+    """What `solver` finds, as the plan of a board with the memory `outside`."""
     if interval is None:
         picked = solver.fastest()
     else:
@@ -288,4 +341,5 @@ def solved(solver: Solver, interval: int | None) -> Plan:
         if fitting is None:
             raise AnswerIsNo(solver.does_not_fit(solver.styled(at_this_pace)))
         picked = fitting
-    return make_plan(solver.graph, [choice.folding for choice in picked], solver.technology, solver.places(picked))
+    return make_plan(solver.graph, [choice.folding for choice in picked], solver.technology, solver.places(picked),
+                     outside)

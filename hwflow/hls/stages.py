@@ -13,11 +13,13 @@ from dataclasses import dataclass
 
 from amaranth.lib.wiring import Component
 from hwflow_base.errors import HwflowError
+from hwflow_rtl.memory import WeightStream
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding, HardwareLayer, Layer, LayerGraph, Schedule
+from ..layers.formats import IntArray
 from .support import hardware_problems
 
 __all__ = ["LayerStage", "Stage", "stage_names", "stages_of"]
@@ -66,6 +68,18 @@ class Stage(ABC):
         """None if `folding` is possible on `technology`, else a message: what is wrong and what is possible."""
 
     @abstractmethod
+    def weight_rows(self, folding: Folding) -> tuple[int, ...]:
+        """The `weight_rows` that it can have with `folding`, as `HardwareLayer.weight_rows`."""
+
+    @abstractmethod
+    def weight_stream(self, folding: Folding) -> WeightStream | None:
+        """What its stream of weights brings for a frame; None where it has none."""
+
+    @abstractmethod
+    def weight_beats(self, folding: Folding) -> IntArray:
+        """The weights in the order of `weight_stream`: int64[beats, lanes]."""
+
+    @abstractmethod
     def schedule(self, folding: Folding) -> Schedule:
         """Its cycles with `folding`; fast, because the solver computes those of all foldings."""
 
@@ -110,6 +124,15 @@ class LayerStage(Stage):
 
     def folding_problem(self, folding: Folding, technology: Technology) -> str | None:
         return self.layer.folding_problem(self.graph, folding, technology)
+
+    def weight_rows(self, folding: Folding) -> tuple[int, ...]:
+        return self.layer.weight_rows(self.graph, folding)
+
+    def weight_stream(self, folding: Folding) -> WeightStream | None:
+        return self.layer.weight_stream(self.graph, folding)
+
+    def weight_beats(self, folding: Folding) -> IntArray:
+        return self.layer.weight_beats(self.graph, folding)
 
     def schedule(self, folding: Folding) -> Schedule:
         return self.layer.schedule(self.graph, folding)

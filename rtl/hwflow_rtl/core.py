@@ -69,6 +69,8 @@ class Core(wiring.Component):
     -----
     i, o
         The input and the output; with several, `i0`, `i1`, ... and `o0`, `o1`, ...
+    weights0, weights1, ...
+        The stream `weights` of each stage that has one, in the order of the stages (`weighted`).
     probe{k}_valid, probe{k}_data
         A beat leaves stage `probes[k]` in this cycle; its payload as bits, lane 0 lowest.  The probe is before forks
         and gearboxes.
@@ -98,6 +100,9 @@ class Core(wiring.Component):
                 members[self.output_names[each.sink.number]] = Out(stream.Signature(payload))
             else:
                 self.check_elements(each, inputs)
+        self.weighted = tuple(k for k, (_, stage) in enumerate(self.stages) if "weights" in stage.signature.members)
+        members |= {f"weights{n}": In(stream.Signature(payload_of(self.stages[k][1].weights)))
+                    for n, k in enumerate(self.weighted)}
         for k, (_, stage) in enumerate(self.stages):
             members |= {
                 f"probe{k}_valid": Out(1), f"probe{k}_data": Out(len(Value.cast(stage.o.payload))),
@@ -165,6 +170,8 @@ class Core(wiring.Component):
                 getattr(self, f"stall{k}").eq(stage.o.valid & ~stage.o.ready),
                 getattr(self, f"busy{k}").eq(stage.busy),
             ]
+        for n, k in enumerate(self.weighted):
+            link(m, wiring.flipped(getattr(self, f"weights{n}")), self.stages[k][1].weights)
         sources = {Endpoint.core(k): (wiring.flipped(getattr(self, name)), name)
                    for k, name in enumerate(self.input_names)}
         sources |= {Endpoint.stage(k): (stage.o, f"{names[k]}.o") for k, (_, stage) in enumerate(self.stages)}

@@ -1,0 +1,95 @@
+"""Weights in a memory outside of the FPGA: which stages read them from there, how fast, and what that takes.
+
+Each stage with a stream of weights reads its image once for each frame.  The streams share the memory in proportion to
+their images.  So the images of all streams take the same time, and that time bounds the interval between frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hwflow_base.errors import HwflowError
+from hwflow_base.short_repr import fields_repr
+from hwflow_rtl.memory import SdramPart, WeightStream
+from hwflow_rtl.vendor import Resources, Technology
+
+from ..layers.base import Folding
+from .stages import Stage
+
+__all__ = ["OutsideMemory", "StreamPlan", "outside_cost", "paced",
+           "streams_of"]
+
+
+@dataclass(frozen=True)
+class OutsideMemory:
+    """A memory of the board for a core that runs at `core_mhz` at most."""
+
+    part: SdramPart
+    core_mhz: float
+
+    __repr__ = fields_repr
+
+    @property
+    def bits_per_cycle(self) -> Fraction:
+        """Of the core's clock: what sequential reads get at least."""
+        share = Fraction(self.part.clocks.sustained_share(self.part.columns)).limit_denominator(10**6)
+        return share * self.part.width * Fraction(str(self.part.clock_mhz)) / Fraction(str(self.core_mhz))
+
+    def cycles(self, streams: Sequence[WeightStream]) -> int:
+        """The most cycles of the core in which all streams get the weights of a frame."""
+        return -(-sum(stream.bits for stream in streams) // self.bits_per_cycle)
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """The weights that `stage` reads from a memory outside, `bytes` for a frame.
+
+    `interval` is the number of cycles from beat to beat that the memory keeps up.
+    """
+
+    stage: str
+    stream: WeightStream
+    interval: Fraction
+
+    __repr__ = fields_repr
+
+    @property
+    def bytes(self) -> int:
+        """Of a frame."""
+        return -(-self.stream.bits // 8)
+
+
+def paced(stages: Sequence[Stage], foldings: Sequence[Folding], outside: OutsideMemory | None) -> list[Folding]:
+    """`foldings` with the `weight_interval` that `outside` keeps up.
+
+    HwflowError where a stage has a stream of weights, and `outside` is None or too small.
+    """
+    streams = {k: stream for k, (stage, folding) in enumerate(zip(stages, foldings, strict=True))
+               if (stream := stage.weight_stream(folding)) is not None}
+    if not streams:
+        return list(foldings)
+    if outside is None:
+        name = stages[min(streams)].name
+        raise HwflowError(f"stage '{name}' has weight_rows {foldings[min(streams)].weight_rows}, so its weights come "
+                          "from a memory outside of the FPGA, but the board has none", "set weight_rows to 0")
+    size = sum(-(-stream.bits // 8) for stream in streams.values())
+    if size > outside.part.bytes:
+        raise HwflowError(f"weights of {size} bytes do not fit the {outside.part.bytes} bytes of the memory "
+                          f"{outside.part.name}")
+    cycles = outside.cycles(list(streams.values()))
+    return [replace(folding, weight_interval=max(Fraction(1), Fraction(cycles, streams[k].beats)))
+            if k in streams else folding for k, folding in enumerate(foldings)]
+
+
+def streams_of(stages: Sequence[Stage], foldings: Sequence[Folding]) -> tuple[StreamPlan, ...]:
+    """The streams of weights of stages with these foldings, in the order of the stages."""
+    return tuple(StreamPlan(stage.name, stream, folding.weight_interval)
+                 for stage, folding in zip(stages, foldings, strict=True)
+                 if (stream := stage.weight_stream(folding)) is not None)
+
+
+def outside_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], technology: Technology) -> Resources:
+    """Of controller and readers; nothing where no weights are outside."""
+    return Resources()
