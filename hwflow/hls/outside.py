@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr
-from hwflow_rtl.memory import SdramPart, WeightStream
+from hwflow_rtl.memory import MemoryPart, WeightStream
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding
@@ -26,16 +26,20 @@ __all__ = ["OutsideMemory", "StreamPlan", "outside_cost", "paced",
 class OutsideMemory:
     """A memory of the board for a core that runs at `core_mhz` at most."""
 
-    part: SdramPart
+    part: MemoryPart
     core_mhz: float
 
     __repr__ = fields_repr
 
     @property
+    def bytes(self) -> int:
+        return self.part.words * self.part.width // 8
+
+    @property
     def bits_per_cycle(self) -> Fraction:
         """Of the core's clock: what sequential reads get at least."""
-        share = Fraction(self.part.clocks.sustained_share(self.part.columns)).limit_denominator(10**6)
-        return share * self.part.width * Fraction(str(self.part.clock_mhz)) / Fraction(str(self.core_mhz))
+        ratio = Fraction(str(self.part.clock_mhz)) / Fraction(str(self.core_mhz))
+        return self.part.clocks.sustained_share * self.part.width * ratio
 
     def cycles(self, streams: Sequence[WeightStream]) -> int:
         """The most cycles of the core in which all streams get the weights of a frame."""
@@ -75,8 +79,8 @@ def paced(stages: Sequence[Stage], foldings: Sequence[Folding], outside: Outside
         raise HwflowError(f"stage '{name}' has weight_rows {foldings[min(streams)].weight_rows}, so its weights come "
                           "from a memory outside of the FPGA, but the board has none", "set weight_rows to 0")
     size = sum(-(-stream.bits // 8) for stream in streams.values())
-    if size > outside.part.bytes:
-        raise HwflowError(f"weights of {size} bytes do not fit the {outside.part.bytes} bytes of the memory "
+    if size > outside.bytes:
+        raise HwflowError(f"weights of {size} bytes do not fit the {outside.bytes} bytes of the memory "
                           f"{outside.part.name}")
     cycles = outside.cycles(list(streams.values()))
     return [replace(folding, weight_interval=max(Fraction(1), Fraction(cycles, streams[k].beats)))
