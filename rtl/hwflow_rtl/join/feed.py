@@ -17,7 +17,7 @@ from amaranth.utils import ceil_log2
 
 from ..stream.credit import CreditCounter
 from ..stream.pair import Pair
-from ..stream.pipeline import Nest, delay
+from ..stream.pipeline import Nest, adder_luts, delay
 from ..stream.queue import Queue
 from ..stream.streams import link
 from ..stream.times import Times
@@ -28,6 +28,8 @@ __all__ = ["Feed", "Hold", "Replay"]
 
 #: Of a word's way through a queue of two.
 QUEUE = Queue.latency_of(2)
+#: Synthesis makes carry chains of wider counters only.
+TABLE_BITS = 4
 #: Earlier than anything.
 ALWAYS = np.iinfo(np.int64).min // 4
 
@@ -168,13 +170,16 @@ class Replay(wiring.Component):
     @staticmethod
     def cost(*, width: int, words: int, repeats: int, technology: Technology) -> Resources:
         """RAM exact."""
-        address = ceil_log2(2 * words)
-        counters = (words - 1).bit_length() + (repeats - 1).bit_length() + 2
+        address, level = ceil_log2(2 * words), (2 * words).bit_length()
+        loops = [Nest.bits((count,)) for count in (words, repeats)]
+        # Two pointers, two levels with a chain up and one down, and the loops; short ones are counted in tables.
+        chains = 2 * (address > TABLE_BITS) + 4 * (level > TABLE_BITS) + sum(bits > TABLE_BITS + 1 for bits in loops)
         memory = technology.ram_cost(width=width, depth=1 << address, name="replay")
         queue = Queue.cost(width=width, depth=Replay.depth(technology))
         credit = CreditCounter.cost(words=Replay.depth(technology))
-        return (memory + queue + credit + fitted("Replay", counter_bits=counters, address_bits=address)
-                + Resources(ff=technology.timing.ram))
+        control = fitted("Replay", counter_bits=sum(loops), level_bits=level)
+        return memory + queue + credit + control + Resources(
+            lut=chains * adder_luts(0, technology), ff=technology.timing.ram)
 
     def elaborate(self, platform):
         m = Module()

@@ -256,7 +256,7 @@ class FoldAveragePoolStage(wiring.Component):
         schedule, results = planned(window, lanes, accumulator, rescaler, output, out_lanes, technology)
         resources = Folds.cost(schedule.shape, schedule.width, lanes * Shape.cast(element).width, lanes, technology)
         if schedule.parts > 1:
-            resources += Resources(lut=schedule.width, ff=schedule.width)
+            resources += Resources(lut=schedule.width - schedule.width // schedule.parts, ff=schedule.width)
             resources += fitted("AveragePoolStage", parts=schedule.parts)
         if not schedule.steady:
             resources += Queue.cost(width=schedule.width, depth=schedule.waiting, technology=technology)

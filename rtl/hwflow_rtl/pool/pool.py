@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from ..multiply.products import Operand
 from ..rescale.ranges import shape_range
 from ..rescale.rescaler import RescalerConstants
-from ..stream.pipeline import delay
+from ..stream.pipeline import adder_luts, delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times
@@ -201,10 +201,13 @@ class AveragePoolStage(wiring.Component):
              output: Shape, out_lanes: int, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated."""
         schedule = _Schedule(window, lanes, out_lanes)
-        total = lanes * Shape.cast(accumulator).width
+        sums = lanes * Shape.cast(accumulator).width
+        waiting = sums - sums // schedule.parts
         resources = LineBuffer.cost(shape=window, width=lanes * Shape.cast(element).width, technology=technology,
                                     interval=schedule.parts)
-        resources += Resources(lut=total + (total if schedule.parts > 1 else 0), ff=total * (1 + (schedule.parts > 1)))
+        # Adders, which also clear their sums, and the multiplexers of the sums that wait for their turn.
+        adders = lanes * adder_luts(Shape.cast(accumulator).width, technology)
+        resources += Resources(lut=adders + waiting, ff=sums * (1 + (schedule.parts > 1)))
         resources += fitted("AveragePoolStage", parts=schedule.parts)
         latency = 0
         arguments = {"accumulator": Shape.cast(accumulator), "output": Shape.cast(output), "interval": schedule.step,
