@@ -183,12 +183,12 @@ class AveragePool(HardwareLayer):
             "rescaler": self._rescaler(y, technology)}
 
     def _rescaler(self, y: Tensor, technology: Technology) -> RescalerConstants:
-        from hwflow_rtl.rescale.rescaler import Order
+        from hwflow_rtl.rescale.order import PixelOrder
 
         from hwflow.layers.hardware import rescaler_constants
 
         made = rescaler_constants(self.requantize, self.accumulator, y.format, technology)
         if self.classes > 1:
-            order = Order(self.row_classes, self.column_classes, y.frame.channels)
+            order = PixelOrder(self.row_classes, self.column_classes, y.frame.channels)
             return replace(made, order=order)  # type: ignore[type-var]
         return made

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.pool.pool import AveragePoolStage, MaxPoolStage
+from hwflow_rtl.rescale.order import PixelOrder
 from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
-from hwflow_rtl.rescale.rescaler import Order
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 from hwflow_rtl.window.ring import ring_depth
@@ -216,21 +216,21 @@ CLASSES = {
 
 def classed(name: str, lanes: int, out_lanes: int, rescaler) -> AveragePoolStage:
     shape, rows, columns = CLASSES[name]
-    order = Order(rows, columns, shape.words * lanes)
+    order = PixelOrder(rows, columns, shape.words * lanes)
     return AveragePoolStage(
         window=shape, lanes=lanes, element=signed(8), pad_value=0, accumulator=signed(12),
         rescaler=rescaler(order), output=signed(8), out_lanes=out_lanes, technology=Generic(timing=TECHNOLOGY),
         name="average")
 
 
-def requantized(order: Order, style=DSP) -> RequantizerConstants:
+def requantized(order: PixelOrder, style=DSP) -> RequantizerConstants:
     source = np.random.default_rng(order.depth)
     return RequantizerConstants(
         bias=source.integers(-100, 100, order.depth), multiplier=source.integers(1 << 14, 1 << 16, order.depth),
         shift=source.integers(16, 19, order.depth), zero_point=-3, low=-128, high=127, style=style, order=order)
 
 
-def thresholds_of(order: Order) -> ThresholderConstants:
+def thresholds_of(order: PixelOrder) -> ThresholderConstants:
     source = np.random.default_rng(order.depth)
     return ThresholderConstants(np.sort(source.integers(-300, 300, (order.depth, 7)), axis=1), -3, order=order)
 
@@ -255,7 +255,7 @@ def test_classes_of_pixels_have_their_own_constants(name, stall_in, stall_out, s
         stage = classed(name, lanes, out_lanes, lambda order: requantized(order, style))
         frames = frames_for(shape, lanes, 3)
         sums, places = taps(frames, shape, 0).sum(axis=3), constants_at(name, lanes)
-        q = requantized(Order(*CLASSES[name][1:], shape.words * lanes))
+        q = requantized(PixelOrder(*CLASSES[name][1:], shape.words * lanes))
         expected = np.zeros_like(sums)
         for n, y, x, c in np.ndindex(sums.shape):
             k = places[y, x, c]
@@ -278,7 +278,7 @@ def test_classes_of_pixels_have_their_own_thresholds(name):
         stage = classed(name, 2, 1, lambda order, style=style: replace(thresholds_of(order), style=style))
         frames = frames_for(shape, 2, 2)
         sums, places = taps(frames, shape, 0).sum(axis=3), constants_at(name, 2)
-        values = thresholds_of(Order(*CLASSES[name][1:], shape.words * 2)).values
+        values = thresholds_of(PixelOrder(*CLASSES[name][1:], shape.words * 2)).values
         expected = ((sums[..., None] >= values[places]).sum(axis=-1) - 3).reshape(-1, 1)
         traces = simulate(stage, sends={"i": frames.reshape(-1, 2)}, receives={"o": len(expected)}, stall_out=0.2)
         assert np.array_equal(traces["o"].beats, expected)
@@ -286,7 +286,7 @@ def test_classes_of_pixels_have_their_own_thresholds(name):
 
 
 def test_refuses_classes_of_other_pixels():
-    other = requantized(Order((0, 1), (0, 0, 1), 1))
+    other = requantized(PixelOrder((0, 1), (0, 0, 1), 1))
     with pytest.raises(ValueError, match=re.escape(
             "classes of the pixels of an average pool must be those of 3 rows and 3 columns, not 2 and 3")):
         classed("hanging over", 1, 1, lambda _: other)

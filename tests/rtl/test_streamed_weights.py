@@ -245,8 +245,9 @@ def test_a_buffer_takes_fewer_blocks_than_a_rom() -> None:
 
 
 @pytest.mark.parametrize(("layer", "rows", "message"), [
-    (LAYERS["3x3 pad 1"], 2, "output pixels of a matrix stage must be 1 where its weights are streamed, not 30: its "
-                             "order of blocks would read each weight once for each pixel"),
+    (LAYERS["3x3 pad 1"], 2, "output pixels of a matrix stage must be 1 where its weights are streamed and a pixel "
+                             "takes 2 tiles of them, not 30: its order of blocks would read each weight once for each "
+                             "pixel; use a TiledStage"),
     (LAYERS["dense"], 2, "rows of a StreamSource must divide the 5 rows of the matrix stage, not 2"),
     (STREAMED["pairs"][0], 3, "rows of a StreamSource must be a multiple of the rows that share a multiplier block and "
                               "are in one bank, not 3; choose another style, or more rows"),

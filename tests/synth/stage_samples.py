@@ -17,8 +17,9 @@ from hwflow_rtl.pool.fold_pool import FoldAveragePoolStage
 from hwflow_rtl.pool.pool import AveragePoolStage
 from hwflow_rtl.rearrange.rearrange import RearrangeShape, RearrangeStage
 from hwflow_rtl.rearrange.selection import SelectionStage
+from hwflow_rtl.rescale.order import PixelOrder
 from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
-from hwflow_rtl.rescale.rescaler import Order, RescalerConstants
+from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
 from hwflow_rtl.top_k import TopKStage
 from hwflow_rtl.vendor import Technology
@@ -29,7 +30,7 @@ from tests.synth.sample import Sample
 __all__ = ["STAGES", "constants"]
 
 
-def constants(channels: int, style: str, shifts: int = 2, order: Order | None = None) -> RequantizerConstants:
+def constants(channels: int, style: str, shifts: int = 2, order: PixelOrder | None = None) -> RequantizerConstants:
     """Random ones; the shifts of the channels are `shifts` different ones."""
     rng = np.random.default_rng(channels)
     return RequantizerConstants(
@@ -46,7 +47,7 @@ def rescaler(made: RescalerConstants, technology: Technology, bits: int, output:
 def requantizer(technology: Technology, channels: int, bits: int, style: str = "dsp", interval: int = 1,
                 shifts: int = 2, rows: Sequence[int] = (), columns: Sequence[int] = ()) -> Sample:
     """With `rows` and `columns` their classes have constants of their own."""
-    order = Order(tuple(rows), tuple(columns), channels) if rows else None
+    order = PixelOrder(tuple(rows), tuple(columns), channels) if rows else None
     made = constants(order.depth if order else channels, style, shifts, order)
     return rescaler(made, technology, bits, 8, interval)
 

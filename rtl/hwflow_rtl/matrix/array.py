@@ -26,7 +26,7 @@ __all__ = ["MatrixArray", "weight_words"]
 
 
 def weight_words(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """[cout, kernel height, kernel width, cin / groups] in the order of the beats: [weight_depth, rows, cols].
+    """[cout, kernel height, kernel width, cin / groups] in the order of the beats: [passes * weight_depth, rows, cols].
 
     0 for rows without an output, and for columns without an input.
     """
@@ -37,7 +37,7 @@ def weight_words(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDAr
     full[:, :shape.span, ..., :shape.depth] = by_span
     # [span, block, row, kernel row, kernel column, tap, word, lane]
     blocks = full.reshape(len(full), shape.period, shape.rows, height, width // taps, taps, words, deep)
-    return blocks.transpose(0, 1, 3, 4, 6, 2, 5, 7).reshape(shape.weight_depth, shape.rows, shape.cols)
+    return blocks.transpose(0, 1, 3, 4, 6, 2, 5, 7).reshape(-1, shape.rows, shape.cols)
 
 
 class MatrixArray(wiring.Component):
@@ -120,16 +120,17 @@ class MatrixArray(wiring.Component):
         return blocks + control + per_row.copies(shape.rows) + per_hop.copies(banks - 1)
 
     def model(self, words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Words of whole pixels, [blocks, beats, word_lanes], to sums, [pixels * channels / out_lanes, out_lanes]."""
+        """Words of frames of all passes, [blocks, beats, word_lanes], to sums, [values / out_lanes, out_lanes]."""
         shape = self.shape
         words = shape.products.element.decoded(words)
-        blocks = words.reshape(-1, shape.tiles, shape.played.beats, shape.word_lanes)
-        weights = self.words.reshape(shape.tiles, shape.played.beats, shape.rows, shape.cols)
+        # [frame, pass, pixel, tile, beat, lane], [pass, tile, beat, row, column]
+        blocks = words.reshape(-1, shape.passes, shape.pixels, shape.tiles, shape.played.beats, shape.word_lanes)
+        weights = self.words.reshape(shape.passes, shape.tiles, shape.played.beats, shape.rows, shape.cols)
         if shape.parallel == 1:
-            sums = np.einsum("ptbc,tbrc->ptr", blocks, weights)
+            sums = np.einsum("nvptbc,vtbrc->nvptr", blocks, weights)
         else:
-            sums = np.stack([np.einsum("ptbc,tbc->pt", blocks[..., lanes], weights[:, :, row])
-                             for row, lanes in enumerate(shape.columns)], axis=2)
+            sums = np.stack([np.einsum("nvptbc,vtbc->nvpt", blocks[..., lanes], weights[:, :, :, row])
+                             for row, lanes in enumerate(shape.columns)], axis=4)
         spans = sums.reshape(-1, shape.period * shape.rows)[:, :shape.span]
         return spans.reshape(-1, shape.out_lanes)
 
@@ -190,12 +191,27 @@ class MatrixArray(wiring.Component):
         return packed(self.shape.products.weight.encoded(words), self.shape.weight.width)
 
     def address(self, m: Module, playing: Value) -> Value:
-        """The address of the words of weights, which counts through the places of the source."""
-        depth = self.shape.source.places(self.shape.bank_words(self.bank))
+        """The address of the words of weights, which counts through the places of the source.
+
+        Where a tile is for several blocks, it goes back to the tile's start at the end of each of them but the last.
+        """
+        words = self.shape.bank_words(self.bank)
+        depth = self.shape.source.places(words)
         addr, at_end = Signal(range(depth)), Signal(init=depth == 1)
-        if depth > 1:
-            with m.If(playing):
-                m.d.sync += [addr.eq(Mux(at_end, 0, addr + 1)), at_end.eq(addr == depth - 2)]
+        if depth == 1:
+            return addr
+        following, ends = Mux(at_end, 0, addr + 1), addr == depth - 2
+        with m.If(playing):
+            m.d.sync += [addr.eq(following), at_end.eq(ends)]
+        if self.shape.weight_lanes and words.pixels > 1:
+            nest = Nest(m, (words.beats, words.pixels), name="of_tile")
+            nest.advance(playing)
+            first, first_at_end = Signal.like(addr, name="tile_start"), Signal()
+            with m.If(playing & nest.last[0]):
+                with m.If(nest.last[1]):
+                    m.d.sync += [first.eq(following), first_at_end.eq(ends)]
+                with m.Else():
+                    m.d.sync += [addr.eq(first), at_end.eq(first_at_end)]
         return addr
 
     def mover(self, m: Module, early: Value) -> tuple[Value, Value]:

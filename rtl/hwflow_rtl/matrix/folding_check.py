@@ -43,14 +43,16 @@ def check_folding(shape: MatrixShape) -> None:
                          "cycle, not macs: they are added up in twos")
     if shape.source.arriving_rows:
         check_arriving(shape)
+    elif shape.passes != 1:
+        raise ValueError(f"passes of a matrix stage must be 1 where its weights do not arrive, not {shape.passes}")
 
 
 def check_arriving(shape: MatrixShape) -> None:
     """Refuse what a stage cannot be whose weights arrive as a stream."""
-    pixels = shape.frame.out_height * shape.frame.out_width
-    if pixels != 1:
-        raise ValueError(f"output pixels of a matrix stage must be 1 where its weights are streamed, not {pixels}: "
-                         "its order of blocks would read each weight once for each pixel")
+    if shape.pixels != 1 and shape.tiles != 1:
+        raise ValueError(f"output pixels of a matrix stage must be 1 where its weights are streamed and a pixel takes "
+                         f"{shape.tiles} tiles of them, not {shape.pixels}: its order of blocks would read each weight "
+                         "once for each pixel; use a TiledStage")
     if shape.rows % shape.source.arriving_rows:
         raise ValueError(f"rows of a StreamSource must divide the {shape.rows} rows of the matrix stage, not "
                          f"{shape.source.arriving_rows}")

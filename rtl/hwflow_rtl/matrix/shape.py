@@ -71,6 +71,8 @@ class MatrixShape:
         `RowPatch` gathers the columns of the kernel, so that one word holds `lanes` channels of a whole row of taps.
     source
         Where the weights come from.
+    passes
+        Frame k has the weights and constants of pass k % passes; each pass has `channels` output channels.
     """
 
     frame: WindowShape
@@ -89,6 +91,7 @@ class MatrixShape:
     bipolar_weight: bool = False
     style: MultiplierStyle = MultiplierStyle.BLOCKS
     source: WeightSource = ROMS
+    passes: int = 1
 
     def __post_init__(self) -> None:
         check_folding(self)
@@ -124,6 +127,11 @@ class MatrixShape:
     def span(self) -> int:
         """Output channels that blocks share out among each other in whole beats: of a group, or of all groups."""
         return self.outputs if self.parallel == 1 else self.channels
+
+    @property
+    def pixels(self) -> int:
+        """Output pixels."""
+        return self.frame.out_height * self.frame.out_width
 
     @property
     def channels(self) -> int:
@@ -189,18 +197,23 @@ class MatrixShape:
 
     @property
     def weight_beats(self) -> int:
-        """Beats of the stream `weights` for a frame; 0 where there is none."""
-        return self.played.blocks * self.block_weights
+        """Beats of the stream `weights` for a frame of each pass; 0 where there is none."""
+        return self.passes * self.tiles * self.block_weights
 
     @property
     def block_weights(self) -> int:
-        """Beats of the stream `weights` for a block."""
+        """Beats of the stream `weights` for a tile, the words of a block."""
         arriving = self.source.arriving_rows
         return self.played.beats * self.rows // arriving if arriving else 0
 
     @cached_property
     def paces(self) -> tuple[int, int]:
-        return paces(max(self.played.beats, self.source.block_cycles(self.block_weights)), self.drain)
+        return paces(max(self.played.beats, self.tile_cycles // self.pixels), self.drain)
+
+    @property
+    def tile_cycles(self) -> int:
+        """Least cycles in which the weights of a tile arrive; all output pixels are computed with it."""
+        return self.source.block_cycles(self.block_weights)
 
     @property
     def drain_interval(self) -> int:
@@ -230,7 +243,7 @@ class MatrixShape:
         That is `work`, unless the results need longer to leave than a block takes, its weights need longer to arrive,
         or the input words are more.
         """
-        return max(self.played.cycles(self.block_interval), self.feed)
+        return max(self.played.cycles(self.block_interval), self.feed, self.tiles * self.tile_cycles)
 
     @property
     def weight_depth(self) -> int:
@@ -270,7 +283,7 @@ class MatrixShape:
     def bank_words(self, bank: int) -> BankWords:
         """What banks of `bank` rows read."""
         return BankWords(width=bank * self.cols * self.weight.width, beats=self.played.beats, blocks=self.tiles,
-                         banks=self.rows // bank, rows=bank)
+                         pixels=self.pixels, banks=self.rows // bank, rows=bank)
 
     def weights_wait(self, bank: int, technology: Technology) -> bool:
         """Whether weights pass a register between source and multipliers, and their address comes a cycle earlier.

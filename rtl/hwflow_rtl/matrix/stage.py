@@ -40,8 +40,8 @@ class MatrixStage(wiring.Component):
     shape
         The layer's sizes and its folding.
     weights
-        int[cout, kernel height, kernel width, cin / groups], each a `weight`, or -1 or +1.  A dense layer is a 1 x 1
-        kernel on a 1 x 1 frame.
+        int[cout, kernel height, kernel width, cin / groups], each a `weight`, or -1 or +1; those of pass 0 first.  A
+        dense layer is a 1 x 1 kernel on a 1 x 1 frame.
     rescaler
         Constants that turn sums into outputs: `RequantizerConstants` or `ThresholderConstants`, of all output channels.
     pad_value
@@ -51,7 +51,7 @@ class MatrixStage(wiring.Component):
 
     Ports: `i`, words of `lanes_in` channels in raster order; `o`, `out_lanes` channels in raster order; `busy`, high
     while the multipliers compute a word (`MatrixShape.work` cycles a frame); with a `StreamSource` also `weights`, the
-    beats of `weight_beats`, again for each frame.
+    beats of `weight_beats`, again for each frame of the first pass.
 
     Initiation interval: exactly `MatrixShape.cycles()` from frame to frame, if source and reader never stall the stage,
     and weights arrive as fast as the source of weights says.
@@ -227,7 +227,7 @@ def front_times(arrivals: Times, shape: MatrixShape, technology: Technology,
 
 
 def check_weights(shape: MatrixShape, weights: IntArray, name: str) -> None:
-    expected = (shape.channels, *shape.frame.kernel, shape.depth)
+    expected = (shape.passes * shape.channels, *shape.frame.kernel, shape.depth)
     if weights.shape != expected:
         raise ValueError(f"weights of '{name}' must be of shape {expected} for its window, lanes and rows, not "
                          f"{weights.shape}")

@@ -2,9 +2,11 @@
 
     weights ─▶ TileFiller ─▶ TileBuffer of each bank ─▶ multipliers
 
-A *tile* is the words of a block.  The buffer of a bank is a ring with room for two tiles: while one is read, the next
-one is filled.  A block starts when its tile is complete, so it never waits between its first beat and its last.  The
-stream has the words in the order in which blocks read them (`weight_beats`), so nobody needs an address from outside.
+A *tile* is the words of a block, and those of all output pixels where a frame has more than one: then each block reads
+the tile from its start, and the last one gives it free.  The buffer of a bank is a ring with room for two tiles: while
+one is read, the next one is filled.  A block starts when its tile is complete, so it never waits between its first beat
+and its last.  The stream has the tiles in the order in which blocks read them (`weight_beats`), so nobody needs an
+address from outside.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..stream.deep_queue import pointer
-from ..stream.pipeline import delay
+from ..stream.pipeline import Nest, delay
 from ..stream.times import Times, in_turn
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
@@ -34,7 +36,7 @@ __all__ = ["StreamSource", "weight_beats"]
 
 
 def weight_beats(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """What the stream `weights` of a stage has for a frame: int64[shape.weight_beats, shape.weight_lanes].
+    """What the stream `weights` has for a frame of each pass: int64[shape.weight_beats, shape.weight_lanes].
 
     `weights` are those of the stage.  A beat has the columns of `rows` rows, row after row; the rows of a word of
     activations follow each other, then come those of the next word.  `WeightReader.image` makes the words of a memory
@@ -85,36 +87,42 @@ class StreamSource(WeightSource):
 
     def control_cost(self, words: BankWords) -> Resources:
         places = self.places(words)
-        bits = (places - 1).bit_length() + places.bit_length() + (words.beats - 1).bit_length() + (
-            places // words.beats).bit_length()
+        address = (places - 1).bit_length()
+        bits = address + places.bit_length() + (words.beats - 1).bit_length() + (places // words.beats).bit_length()
         parts = words.banks * words.rows // self.rows
-        return fitted("TileFiller", counter_bits=bits, parts=parts) + Resources(ff=freed_after(words))
+        total = fitted("TileFiller", counter_bits=bits, parts=parts) + Resources(ff=freed_after(words))
+        if words.pixels == 1:
+            return total
+        loops = Nest.bits((words.beats, words.pixels)) + Nest.bits((words.pixels,))
+        return total + Resources(lut=2 * loops + 2 * address, ff=loops + address + 1)
 
     def starts(self, earliest: Times, pace: int, words: BankWords, arrivals: Times | None) -> tuple[Times, ...]:
-        """One block after the other: a tile is filled into the places that earlier blocks have freed."""
-        parts, beats, blocks = words.banks * words.rows // self.rows, words.beats, len(earliest)
-        if arrivals is None or len(arrivals) != blocks * beats * parts:
-            raise ValueError(f"arrivals of weights must be {blocks * beats * parts} cycles, not "
+        """One tile after the other is filled into the places that the last blocks of earlier tiles have freed."""
+        parts, beats, pixels = words.banks * words.rows // self.rows, words.beats, words.pixels
+        tiles = len(earliest) // pixels
+        if arrivals is None or len(arrivals) != tiles * beats * parts:
+            raise ValueError(f"arrivals of weights must be {tiles * beats * parts} cycles, not "
                              f"{None if arrivals is None else len(arrivals)}")
-        started, taken = np.zeros(blocks, dtype=np.int64), np.zeros(len(arrivals), dtype=np.int64)
-        decided = 1 if pace == 1 else 2  # cycles from the last beat of a tile to the start of its block
-        for n, first in enumerate(earliest):
-            # The blocks that must have freed a place for each word of the tile.
+        started, taken = earliest.reshape(tiles, pixels).copy(), np.zeros(len(arrivals), dtype=np.int64)
+        decided = 1 if pace == 1 else 2  # cycles from the last beat of a tile to the start of its first block
+        for n, blocks in enumerate(started):
+            # The tiles that must have freed a place for each word of this one.
             freed = -((self.places(words) - n * beats - np.arange(beats) - 1) // beats)
-            room = np.where(freed > 0, started[np.maximum(freed, 1) - 1] + freed_after(words) + 1, 0)
+            room = np.where(freed > 0, started[np.maximum(freed, 1) - 1, -1] + freed_after(words) + 1, 0)
             now = slice(n * beats * parts, (n + 1) * beats * parts)
             free = np.maximum(arrivals[now], np.repeat(room, parts))
             free[0] = max(free[0], taken[now.start - 1] + 1 if n else 0)
             taken[now] = in_turn(free)
-            started[n] = max(first, taken[now.stop - 1] + decided, started[n - 1] + pace if n else 0)
-        return started, taken
+            blocks[0] = max(blocks[0], taken[now.stop - 1] + decided, started[n - 1, -1] + pace if n else 0)
+            blocks[:] = in_turn(blocks, pace)
+        return started.reshape(-1), taken
 
     def weights(self, *, words: BankWords, contents: Contents, technology: Technology, name: str) -> StreamedWeights:
         return StreamedWeights(self, words, technology)
 
 
 def freed_after(words: BankWords) -> int:
-    """Cycles from the start of a block to the moment when its places are counted as free.
+    """Cycles from the start of a tile's last block to the moment when its places are counted as free.
 
     The first word is read so many cycles after the start at the last bank, then one in each cycle.  The filler writes
     at most a word in each cycle, later than that.
@@ -140,7 +148,9 @@ class StreamedWeights:
             shape=arrivals.payload.shape(), parts=words.banks * words.rows // rows, beats=words.beats,
             places=self.source.places(words), freed_after=freed_after(words))
         wiring.connect(m, arrivals, filler.i)
-        m.d.comb += filler.start.eq(start)
+        blocks = Nest(m, (words.pixels,), name="tile_block")
+        blocks.advance(start)
+        m.d.comb += filler.start.eq(start & blocks.last[0])
         for b, buffer in enumerate(self.buffers):
             first = (words.banks - 1 - b) * words.rows  # the rows are in reverse order
             m.d.comb += [
@@ -184,7 +194,7 @@ class TileFiller(wiring.Component):
     places
         Words of a buffer.
     freed_after
-        Cycles from `start` to the moment when a tile's places are free.
+        Cycles from `start` to the moment when the tile's places are free.
 
     Ports
     -----
@@ -193,7 +203,7 @@ class TileFiller(wiring.Component):
     write_en, write_addr
         A bit for each part: its banks are written.
     start
-        A block starts, which reads the next tile.
+        The last block that reads a tile starts.
     complete
         The tile of the next block is in the buffers: a register that counts every start of the cycles before.
     """

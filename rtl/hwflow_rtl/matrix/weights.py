@@ -35,6 +35,8 @@ class BankWords:
         Bits of a word of a bank.
     beats, blocks
         Words of a block; blocks of an output pixel.
+    pixels
+        Output pixels of a frame.
     banks, rows
         Banks of the stage; rows of a bank.
     """
@@ -42,6 +44,7 @@ class BankWords:
     width: int
     beats: int
     blocks: int
+    pixels: int
     banks: int
     rows: int
 
@@ -78,7 +81,7 @@ class WeightSource(ABC):
         return 0
 
     def block_cycles(self, words: int) -> int:
-        """Least cycles in which the weights of a block arrive, `words` times those of `arriving_rows` rows."""
+        """Least cycles in which the weights of a tile arrive, `words` times those of `arriving_rows` rows."""
         return 0
 
     @abstractmethod

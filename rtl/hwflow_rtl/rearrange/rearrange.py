@@ -16,6 +16,7 @@ from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from ..vendor.memory import Holds
 from ..window.address import sum_with_carry
 from .shape import RearrangeShape
 from .walk import Walker
@@ -36,6 +37,8 @@ class RearrangeStage(wiring.Component):
         Every element of a word that is padding.
     technology, name
         Makes ring and ROMs; prefix of the ROMs' names.
+    ring
+        The ring's name.
 
     A word is played, at the earliest, in the cycle after it is taken, and is at the output `latency` cycles later; one
     a cycle.  A frame takes `shape.cycles()` cycles: one for each word of the output or, if they are more, of the input.
@@ -47,13 +50,14 @@ class RearrangeStage(wiring.Component):
     """
 
     def __init__(self, *, shape: RearrangeShape, element: Shape, lanes: int, padding: int, technology: Technology,
-                 name: str):
+                 name: str, ring: str = "ring"):
         self.shape = shape
         self.element = Shape.cast(element)
         self.lanes = lanes
         self.padding = padding
         self.technology = technology
         self.name = name
+        self.ring = ring
         low, high = shape_range(self.element)
         if not low <= padding <= high:
             raise ValueError(f"padding of rearrangement '{name}' must be from {low} to {high}, not {padding}")
@@ -70,20 +74,26 @@ class RearrangeStage(wiring.Component):
         return technology.timing.ram + Queue.latency_of(queue_depth(technology))
 
     @staticmethod
-    def times(arrivals: Times, *, shape: RearrangeShape, technology: Technology) -> StageTimes:
-        """When words are taken and given, for those that come as `arrivals` says."""
-        played, taken = shape.times(arrivals)
+    def times(arrivals: Times, *, shape: RearrangeShape, technology: Technology,
+              left: Times | None = None) -> StageTimes:
+        """When words are taken and given, for those that come as `arrivals` says.
+
+        `left`: when the reader takes the words that are given, which is not before they are given; None: at once.
+        """
+        places = queue_depth(technology)
+        room = None if left is None else np.append(np.zeros(places, dtype=np.int64), left + 1)[:len(left)]
+        played, taken = shape.times(arrivals, room)
         return StageTimes((taken,), played + RearrangeStage.latency_of(technology))
 
     @staticmethod
-    def cost(*, shape: RearrangeShape, width: int, technology: Technology) -> Resources:
-        """For words of `width` bits.  RAM exact, LUT and FF estimated."""
+    def cost(*, shape: RearrangeShape, width: int, technology: Technology, holds: Holds = Holds.RING) -> Resources:
+        """For words of `width` bits; `holds`: what the ring is in the plan.  RAM exact, LUT and FF estimated."""
         depth, queue = shape.ring_depth(), queue_depth(technology)
         address = (depth - 1).bit_length()
         counters = [address, address, *(counter.width for counter in counters_of(shape, depth))]
         chains = sum(adder_luts(bits, technology) for bits in counters)
         masks = width // 2 if shape.outside.any() else 0
-        return (technology.ram_cost(width=width, depth=depth, name="ring")
+        return (technology.ram_cost(width=width, depth=depth, name="ring", holds=holds)
                 + Walker.cost(shape=shape, technology=technology)
                 + Queue.cost(width=width, depth=queue, technology=technology)
                 + CreditCounter.cost(words=queue) + fitted("RearrangeStage")
@@ -101,7 +111,7 @@ class RearrangeStage(wiring.Component):
         shape, depth, technology = self.shape, self.depth, self.technology
         m.submodules.walker = walker = Walker(shape=shape, technology=technology, name=self.name)
         m.submodules.ring = ring = technology.ram(
-            width=self.element.width * self.lanes, depth=depth, name="ring")
+            width=self.element.width * self.lanes, depth=depth, name=self.ring)
         places_in_queue = queue_depth(technology)
         m.submodules.queue = queue = Queue(
             shape=data.ArrayLayout(self.element, self.lanes), depth=places_in_queue, technology=technology)

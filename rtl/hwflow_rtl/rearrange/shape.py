@@ -80,12 +80,16 @@ class RearrangeShape:
 
     rows, columns, groups
         int64 words of the input frame, whose sums lead to one of its words; -1: padding.
+    earliest
+        int64[input_words + 1], the earliest cycles in which the words of a frame and the first word of the next one can
+        come, from the first word on; also from any word to any later one.  None: a word can come in each cycle.
     """
 
     input_words: int
     rows: IntArray
     columns: IntArray
     groups: IntArray
+    earliest: IntArray | None = None
 
     def __post_init__(self) -> None:
         tables = {"rows": self.rows, "columns": self.columns, "groups": self.groups}
@@ -222,6 +226,8 @@ class RearrangeShape:
         cycle before.  With b played in cycle S(b), depth >= (need(b) - S(b)) - (wanted(a - 1) - S(a)) for all a <= b;
         where input is the limit, S(b) follows the needs, and what has come by S(b) must have found its place.
         """
+        if self.earliest is not None:
+            return 1 << ceil_log2(max(2, self._depth_for(self.earliest)))
         words, count = self.input_words, self.output_words
         needs = np.concatenate([self.needs, self.needs + words])
         kept = np.concatenate([self.wanted[-1:] - words, self.wanted, self.wanted[:-1] + words])
@@ -232,8 +238,23 @@ class RearrangeShape:
             depth = np.max((in_turn(needs) + 1 - np.append(kept[1:], self.wanted[-1] + words))[count:])
         return 1 << ceil_log2(max(2, int(depth)))
 
-    def times(self, arrivals: Times) -> tuple[Times, Times]:
-        """When output words are played and input words taken, which come as `arrivals` says, whole frames."""
+    def _depth_for(self, earliest: IntArray) -> int:
+        """Words of the ring with which no word waits for room if words come as early as that.
+
+        Where they come later, each is played so much later at most: no word waits either.
+        """
+        frames = np.arange(3)[:, None]
+        come = (frames * earliest[-1] + earliest[:-1]).reshape(-1)
+        needs = (frames * self.input_words + self.needs).reshape(-1)
+        wanted = np.append(frames * self.input_words + self.wanted, 3 * self.input_words + self.skipped)
+        played = in_turn(come[needs - 1] + 1)
+        return int((np.arange(len(come)) + 1 - wanted[np.searchsorted(played, come)]).max())
+
+    def times(self, arrivals: Times, room: Times | None = None) -> tuple[Times, Times]:
+        """When output words are played and input words taken, which come as `arrivals` says, whole frames.
+
+        Output words are played from the cycles `room` on; None: at once.
+        """
         frames = len(arrivals) // self.input_words
         offsets = np.arange(frames)[:, None] * self.input_words
         needs = (offsets + self.needs).reshape(-1)
@@ -241,9 +262,10 @@ class RearrangeShape:
         waits = np.searchsorted(writable, np.arange(len(arrivals)), side="right")  # for so many to be played
         taken = in_turn(arrivals)
         while True:  # each round lets words wait longer; most need one
-            played = in_turn(taken[needs - 1] + 1)
-            room = np.where(waits == 0, 0, played[waits - 1] + 1)
-            later = in_turn(np.maximum(arrivals, room))
+            there = taken[needs - 1] + 1
+            played = in_turn(there if room is None else np.maximum(there, room))
+            writable_at = np.where(waits == 0, 0, played[waits - 1] + 1)
+            later = in_turn(np.maximum(arrivals, writable_at))
             if np.array_equal(later, taken):
                 return played, taken
             taken = later

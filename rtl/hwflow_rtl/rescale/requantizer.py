@@ -12,9 +12,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
 from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
 from ..vendor.blocks import bits_of
+from .order import Order
 from .plan import LOW_PART, SHIFT_BITS, WIDEST_SUM, RequantizerPlan, RequantizerStyle, ShiftAddArguments
 from .ranges import RequantizerRoom, RequantizerRounding
-from .rescaler import Order, Rescaler, RescalerConstants, channels_cost, count_channels
+from .rescaler import Rescaler, RescalerConstants, channels_cost, count_channels
 
 __all__ = [
     "WIDEST_SUM", "Requantizer", "RequantizerConstants", "RequantizerRoom", "RequantizerRounding", "RequantizerStyle"]
@@ -35,7 +36,7 @@ class RequantizerConstants(RescalerConstants):
     fraction, rounding
         Bits of `bias` behind the binary point; what becomes of the bits that are shifted out.
     order
-        Where pixels have classes: which constants come when.
+        Where classes of pixels or passes have constants of their own: which come when.
     room
         What the unit is made for instead of these constants alone, so that a routed one can be given others.
     """
@@ -56,9 +57,9 @@ class RequantizerConstants(RescalerConstants):
     def constants_count(self) -> int:
         return len(np.atleast_1d(self.bias))
 
-    def of_lane(self, lane: int, lanes: int) -> RequantizerConstants:
-        return replace(self, order=self.order and self.order.of_lane(lanes), **{
-            name: np.asarray(getattr(self, name))[lane::lanes] for name in ("bias", "multiplier", "shift")})
+    def picked(self, places: IntArray, order: Order | None) -> RequantizerConstants:
+        return replace(self, order=order, **{
+            name: np.asarray(getattr(self, name))[places] for name in ("bias", "multiplier", "shift")})
 
     def unit(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology,
              name: str) -> Requantizer:

@@ -3,102 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Const, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Module, Mux, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..stream.pipeline import Nest
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from .order import Order
 
-__all__ = ["LaneUnits", "Order", "Rescaler", "RescalerConstants", "channels_cost",
-           "count_channels"]
-
-
-@dataclass(frozen=True)
-class Order:
-    """Which constants the values of a frame have where they depend on the pixel: those of its class.
-
-    A frame has len(rows) x len(columns) pixels; pixel (y, x) is of class rows[y] * (classes of columns) + columns[x],
-    and the constants of a class are `channels`, class 0 first.  Values come pixel by pixel, row by row, and in a pixel
-    channel by channel.
-    """
-
-    rows: tuple[int, ...]
-    columns: tuple[int, ...]
-    channels: int
-
-    def of_lane(self, lanes: int) -> Order:
-        """The order of one of `lanes` units side by side."""
-        return replace(self, channels=self.channels // lanes)
-
-    @property
-    def depth(self) -> int:
-        """Constants of all classes."""
-        return (max(self.rows) + 1) * (max(self.columns) + 1) * self.channels
-
-    def start(self, row: int, column: int) -> int:
-        """Place of the first constant of the class of these classes of rows and columns."""
-        return (row * (max(self.columns) + 1) + column) * self.channels
-
-    def places(self, count: int) -> npt.NDArray[np.int64]:
-        """Places of the constants of the first `count` values after reset."""
-        pixels = np.add.outer(np.array(self.rows) * (max(self.columns) + 1), self.columns).reshape(-1, 1)
-        frame = (pixels * self.channels + np.arange(self.channels)).reshape(-1)
-        return np.resize(frame, count)
-
-    def cost(self) -> Resources:
-        """Of `count`, estimated: the place, the start of the next pixel, and the counters of the pixels."""
-        place = (self.depth - 1).bit_length()
-        counters = sum((size - 1).bit_length() + 1 for size in (self.channels, len(self.columns), len(self.rows)))
-        edges = sum(len(classes) - max(Counter(classes).values()) for classes in (self.rows, self.columns))
-        return fitted("ElementOrder", place_bits=place, counter_bits=counters, edges=edges)
-
-    def count(self, m: Module, valid: Value) -> Value:
-        """Place of the constants of the value that comes with `valid`: a register.
-
-        The start of the next pixel's class is another register, chosen while the pixel before it is here, so that
-        nothing but a choice stands in front of either.
-        """
-        width, height = len(self.columns), len(self.rows)
-        pixels = [self.start(row, column) for row in self.rows for column in self.columns]
-        place = Signal(range(self.depth), init=pixels[0])
-        following = Signal.like(place, init=pixels[1 % len(pixels)])
-        channel, pixel = Nest(m, (self.channels,), name="channel"), Nest(m, (width, height), ahead=2, name="pixel")
-        channel.advance(valid)
-        ends = valid & channel.last[0]
-        pixel.advance(ends)
-        chosen = by_class(pixel, 1, self.rows, lambda row: by_class(
-            pixel, 0, self.columns, lambda column: Const(self.start(row, column), len(place))))
-        with m.If(ends):
-            m.d.sync += [place.eq(following), following.eq(chosen)]
-        with m.Elif(valid):
-            m.d.sync += place.eq(place + 1)
-        return place
-
-
-def by_class(nest: Nest, loop: int, classes: Sequence[int], value) -> Value:
-    """value(class of the iteration of `loop`); the most frequent class is what is left when it is none of the others.
-    """
-    (usual, _), *others = Counter(classes).most_common()
-    chosen = value(usual)
-    for number, _ in others:
-        chosen = Mux(nest.at(loop, (k for k, each in enumerate(classes) if each == number)), value(number), chosen)
-    return chosen
+__all__ = ["LaneUnits", "Rescaler", "RescalerConstants", "channels_cost", "count_channels"]
 
 
 class Rescaler(wiring.Component):
     """Takes sums, gives elements, a constant number of cycles later; no back-pressure.
 
     The values of the channels come in order, channel 0 first, and begin again after the last; the unit counts them.
-    With an `Order` it counts the pixels, too, whose classes have constants of their own.
+    With an `Order` it counts pixels or passes, too, that have constants of their own.
     """
 
     def __init__(self, accumulator: Shape, output: Shape):
@@ -124,7 +49,7 @@ class LaneUnits:
 
 
 class RescalerConstants(ABC):
-    """The constants of all channels of a layer; with an `order` those of all classes of pixels, class by class.
+    """The constants of all channels of a layer; with an `order` those of all classes of pixels or of all passes.
 
     The arguments of `unit`, `cost` and `latency`: the shapes of the sums and of the elements, the least cycles from
     one sum to the next, and who makes multipliers and memories; `name`, of the ROMs, is unique in the design.
@@ -135,7 +60,7 @@ class RescalerConstants(ABC):
     @property
     @abstractmethod
     def constants_count(self) -> int:
-        """Of all channels and classes."""
+        """All constants, each once."""
 
     @property
     def channels(self) -> int:
@@ -148,8 +73,12 @@ class RescalerConstants(ABC):
         return self.order.channels
 
     @abstractmethod
+    def picked(self, places: npt.NDArray[np.int64], order: Order | None) -> RescalerConstants:
+        """The constants at `places`, which come in `order`."""
+
     def of_lane(self, lane: int, lanes: int) -> RescalerConstants:
         """The channels `lane`, `lane + lanes`, ...: those of one of `lanes` units side by side."""
+        return self.picked(np.arange(lane, self.constants_count, lanes), self.order and self.order.of_lane(lanes))
 
     @abstractmethod
     def unit(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology,

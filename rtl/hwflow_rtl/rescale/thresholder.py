@@ -13,8 +13,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from ..stream.pipeline import adder_luts, delay
 from ..vendor.base import Resources, Technology, price
 from ..vendor.memory import Holds
+from .order import Order
 from .ranges import shape_range, union
-from .rescaler import Order, Rescaler, RescalerConstants, channels_cost, count_channels
+from .rescaler import Rescaler, RescalerConstants, channels_cost, count_channels
 
 __all__ = ["MOST_LEVELS", "Thresholder", "ThresholderConstants", "ThresholderStyle"]
 
@@ -38,8 +39,8 @@ class ThresholderConstants(RescalerConstants):
     """y = low + how many of the channel's thresholds are <= a.
 
     `values` is int64[channels, levels], 1 to 255 levels, ascending.  Without a `style` it is the cheaper one.  Where
-    pixels have classes, `order` says which channel's thresholds come when.  With `any_values` the unit does not depend
-    on the values, so that a routed one can be given others.
+    classes of pixels or passes have thresholds of their own, `order` says which come when.  With `any_values` the unit
+    does not depend on the values, so that a routed one can be given others.
     """
 
     values: IntArray
@@ -52,8 +53,8 @@ class ThresholderConstants(RescalerConstants):
     def constants_count(self) -> int:
         return len(self.values)
 
-    def of_lane(self, lane: int, lanes: int) -> ThresholderConstants:
-        return replace(self, values=self.values[lane::lanes], order=self.order and self.order.of_lane(lanes))
+    def picked(self, places: IntArray, order: Order | None) -> ThresholderConstants:
+        return replace(self, values=self.values[places], order=order)
 
     def unit(self, *, accumulator: Shape, output: Shape, interval: int, technology: Technology,
              name: str) -> Thresholder:

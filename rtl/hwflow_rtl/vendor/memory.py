@@ -38,6 +38,8 @@ class Holds(enum.Enum):
     CONSTANTS = "constants"
     #: The rows of a frame that windows need.
     RING = "ring"
+    #: Frames that are read again, or in another order.
+    FRAMES = "frames"
     QUEUE = "queue"
     #: Partial results of a reduction.
     PARTIAL = "partial results"

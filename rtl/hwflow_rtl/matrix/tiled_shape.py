@@ -1,0 +1,124 @@
+"""The numbers of a `TiledStage`: what its passes are, and in which order words go into them and come out, in numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ..rearrange.shape import RearrangeShape
+from ..rescale.order import PassOrder
+from ..rescale.rescaler import RescalerConstants
+from ..window.shape import WindowShape
+from .shape import MatrixShape
+from .streamed_weights import StreamSource
+
+__all__ = ["TiledShape"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TiledShape:
+    """A matrix stage with streamed weights whose frames have any number of output pixels.
+
+    A frame is computed in *passes*: for each group and each tile of `rows` of its output channels, all output pixels.
+    All passes are equally long; rows of the last pass of a group that have no output channel repeat the last one, and
+    their results are dropped.
+
+    layer
+        The layer and its folding, one group at a time.
+    source
+        Where the weights of a pass come from.
+    """
+
+    layer: MatrixShape
+    source: StreamSource
+
+    def __post_init__(self) -> None:
+        if self.layer.parallel != 1:
+            raise ValueError(f"parallel groups of a TiledStage must be 1, not {self.layer.parallel}")
+        assert self.of_pass.passes == self.passes  # refuses sources that do not fit
+
+    @property
+    def tiles(self) -> int:
+        """Passes of a group."""
+        return -(-self.layer.outputs // self.layer.rows)
+
+    @property
+    def passes(self) -> int:
+        return self.layer.frame.groups * self.tiles
+
+    @property
+    def picks(self) -> bool:
+        """Whether a pass has only the pixels that are wanted: those of a 1 x 1 kernel with a stride."""
+        frame = self.layer.frame
+        return frame.kernel == (1, 1) and frame.stride != (1, 1) and not any(frame.pads)
+
+    @cached_property
+    def window(self) -> WindowShape:
+        """Over the pixels of a pass."""
+        frame = replace(self.layer.frame, words=1, groups=1)
+        if not self.picks:
+            return frame
+        return replace(frame, height=frame.out_height, width=frame.out_width, stride=(1, 1))
+
+    @cached_property
+    def of_pass(self) -> MatrixShape:
+        """A pass: to the `MatrixStage` it is a frame."""
+        return replace(self.layer, frame=self.window, outputs=self.layer.rows, source=self.source, passes=self.passes)
+
+    @property
+    def lanes_in(self) -> int:
+        """Channels that the stage takes at once."""
+        return self.of_pass.lanes_in
+
+    @cached_property
+    def replay(self) -> RearrangeShape:
+        """From the words of a frame to those of its passes."""
+        frame, words = self.layer.frame, self.layer.depth // self.lanes_in
+        of_pixel = frame.groups * words
+        step = frame.stride if self.picks else (1, 1)
+        rows, columns = np.arange(0, frame.height, step[0]), np.arange(0, frame.width, step[1])
+        pixels = rows[:self.window.height, None] * frame.width + columns[:self.window.width]
+        return RearrangeShape(
+            input_words=frame.height * frame.width * of_pixel,
+            rows=np.repeat(np.arange(frame.groups) * words, self.tiles),
+            columns=pixels.reshape(-1) * of_pixel, groups=np.arange(words))
+
+    @cached_property
+    def gather(self) -> RearrangeShape:
+        """From the results of all passes to those of each pixel; what no output channel gives is dropped."""
+        shape = self.of_pass
+        blocks, drain = self.passes * shape.pixels, shape.drain
+        of_pass, beats = shape.pixels * drain, np.arange(self.layer.outputs // shape.out_lanes)
+        come = np.add.outer(np.arange(blocks) * shape.block_interval, np.arange(drain) * shape.drain_interval)
+        return RearrangeShape(
+            input_words=self.passes * of_pass, rows=np.arange(shape.pixels) * drain,
+            columns=np.arange(self.layer.frame.groups) * self.tiles * of_pass,
+            groups=beats // drain * of_pass + beats % drain,
+            earliest=np.append(come.reshape(-1), blocks * shape.block_interval))
+
+    @cached_property
+    def outputs(self) -> IntArray:
+        """The output channel of each row of each pass, [passes * rows]."""
+        rows = np.minimum(np.arange(self.tiles * self.layer.rows), self.layer.outputs - 1)
+        return np.add.outer(np.arange(self.layer.frame.groups) * self.layer.outputs, rows).reshape(-1)
+
+    def constants(self, rescaler: RescalerConstants) -> RescalerConstants:
+        """Those of all passes, of the constants of all output channels."""
+        return rescaler.picked(self.outputs, PassOrder(self.passes, self.of_pass.pixels, self.layer.rows))
+
+    @property
+    def work(self) -> int:
+        """Cycles of a frame in which the multipliers have something to do."""
+        return self.passes * self.of_pass.work
+
+    def cycles(self) -> int:
+        """Cycles from frame to frame if neither source nor reader stalls the stage and weights arrive in time.
+
+        A pass takes as long as its blocks, its words or its weights, whichever take longest.
+        """
+        return max(self.passes * self.of_pass.cycles(), self.replay.input_words)
