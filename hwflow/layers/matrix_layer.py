@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from hwflow_rtl.stream.times import StageTimes, Times
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
-from hwflow.layers.formats import Tensor
+from hwflow.layers.formats import IntArray, Tensor
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
+    from hwflow_rtl.memory import WeightStream
     from hwflow_rtl.multiply.style import MultiplierStyle
     from hwflow_rtl.vendor import Resources, Technology
 
@@ -61,6 +62,15 @@ class MatrixLayer(HardwareLayer):
 
     def styles(self, graph: LayerGraph, technology: Technology) -> tuple[MultiplierStyle, ...]:
         return self.hardware_of(graph).products.styles(technology)
+
+    def weight_rows(self, graph: LayerGraph, folding: Folding) -> tuple[int, ...]:
+        return self.hardware_of(graph).weight_rows(folding)
+
+    def weight_stream(self, graph: LayerGraph, folding: Folding) -> WeightStream | None:
+        return self.hardware_of(graph).weight_stream(folding)
+
+    def weight_beats(self, graph: LayerGraph, folding: Folding) -> IntArray:
+        return self.hardware_of(graph).weight_beats(folding)
 
     def schedule(self, graph: LayerGraph, folding: Folding) -> Schedule:
         return self.hardware_of(graph).schedule(folding)

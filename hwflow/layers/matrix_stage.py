@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from math import gcd
 from typing import Any
 
 from amaranth.lib.wiring import Component
 from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage, paces, pairs_rows
+from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
+from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
+from hwflow_rtl.memory import WeightStream
 from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.rescaler import RescalerConstants
@@ -19,7 +23,7 @@ from hwflow_rtl.window.shape import WindowShape
 
 from hwflow.layers.base import Folding, Schedule, divisors
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.hardware import pad_value, rescaler_constants, shape_of
+from hwflow.layers.hardware import REFERENCE, pad_value, rescaler_constants, shape_of
 from hwflow.layers.rescale import Rescale
 from hwflow.layers.window import Window
 
@@ -61,6 +65,7 @@ class MatrixHardware:
         self.requantize = requantize
         self.rescalers: dict[tuple[Technology, int, MultiplierStyle | None], RescalerConstants] = {}
         self.shapes: dict[Folding, MatrixShape] = {}
+        self.streamed_shapes: dict[Folding, MatrixShape | TiledShape] = {}
         #: For rows (1: of one group) and columns: beats, blocks, cycles of the feed, words, lanes of the input.
         self.words_of: dict[tuple[int, int], tuple[int, int, int, int, tuple[int]]] = {}
 
@@ -153,8 +158,11 @@ class MatrixHardware:
         return height * -(-self.depth // (cols // width)) if patch else height * width * -(-self.depth // cols)
 
     def shape(self, folding: Folding) -> MatrixShape:
-        """The form of the unit: where rows of so many products can be had in two ways, the faster, or the plain one."""
-        folding = replace(folding, rescale=None)
+        """The form of the unit: where rows of so many products can be had in two ways, the faster, or the plain one.
+
+        It is the unit's with weights in ROMs, and what `unit_shape` begins with where they arrive.
+        """
+        folding = replace(folding, rescale=None, weight_rows=0, weight_interval=Fraction(1))
         found = self.shapes.get(folding)
         if found is None:
             parallel = folding.rows // self.outputs if folding.rows > self.outputs else 1
@@ -165,6 +173,57 @@ class MatrixHardware:
                 rows=folding.rows, out_lanes=folding.lanes, parallel=parallel, patch=patch, style=folding.style,
                 **self.formats)
         return found
+
+    def unit_shape(self, folding: Folding) -> MatrixShape | TiledShape:
+        """Of the unit: a `TiledStage` where weights arrive and frames have several output pixels, else a `MatrixStage`.
+
+        ValueError for `weight_rows` that the folding cannot have.
+        """
+        if not folding.weight_rows:
+            return self.shape(folding)
+        folding = replace(folding, rescale=None)
+        found = self.streamed_shapes.get(folding)
+        if found is None:
+            shape, source = self.shape(folding), StreamSource(folding.weight_rows, folding.weight_interval)
+            found = self.streamed_shapes[folding] = (
+                replace(shape, source=source) if shape.pixels == 1 else TiledShape(shape, source))
+        return found
+
+    def weight_rows(self, folding: Folding) -> tuple[int, ...]:
+        """The `weight_rows` that `folding` can have: first the fewest with which buffers take the fewest RAM blocks.
+
+        Words of several rows fill blocks better; a narrow stream is cheaper in everything else.
+        """
+        shape = self.shape(folding)
+        if shape.parallel > 1 and shape.pixels > 1:
+            return ()
+        possible = [rows for rows in divisors(shape.rows) if any(rows % bank == 0 for bank in shape.possible_banks)]
+        best = self.best_weight_rows(folding, possible)
+        return best, *(rows for rows in possible if rows != best)
+
+    def best_weight_rows(self, folding: Folding, possible: list[int]) -> int:
+        """The fewest of the `possible` with which the buffers of the stage take the fewest RAM blocks."""
+        blocks = []
+        for rows in possible:
+            shape = self.unit_shape(replace(folding, weight_rows=rows))
+            stage = shape.of_pass if isinstance(shape, TiledShape) else shape
+            bank = stage.bank_rows(REFERENCE)
+            blocks.append(stage.weights_cost(bank, REFERENCE).ram * (stage.rows // bank))
+        return possible[blocks.index(min(blocks))]
+
+    def weight_stream(self, folding: Folding) -> WeightStream | None:
+        """What the stage's stream of weights brings for a frame; None where weights are in ROMs."""
+        if not folding.weight_rows:
+            return None
+        shape = self.unit_shape(folding)
+        return WeightStream(self.formats["weight"], shape.weight_lanes, shape.weight_beats)
+
+    def weight_beats(self, folding: Folding) -> IntArray:
+        """The weights in the order of `weight_stream`: int64[beats, lanes]."""
+        shape = self.unit_shape(folding)
+        if isinstance(shape, TiledShape):
+            return TiledStage.weight_beats(shape, self.weights)
+        return weight_beats(shape, self.weights)
 
     def spans_taps(self, cols: int) -> bool:
         plain, patch = self.allows(cols, False), self.allows(cols, True)
@@ -190,6 +249,9 @@ class MatrixHardware:
     def schedule(self, folding: Folding) -> Schedule:
         """As `shape(folding)` says, but quick: of foldings with the same word it makes one shape."""
         rows, cols = folding.rows, folding.cols
+        if folding.weight_rows:
+            unit = self.unit_shape(folding)
+            return Schedule(work=unit.work, interval=unit.cycles(), multipliers=rows * cols, lanes_in=(unit.lanes_in,))
         one_group = rows <= self.outputs
         key = 1 if one_group else rows, cols
         like = self.words_of.get(key)
@@ -205,23 +267,30 @@ class MatrixHardware:
                         lanes_in=lanes_in)
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
-        shape = self.shape(folding)
-        return MatrixStage.cost(shape=shape, rescaler=self.rescaler(folding, technology),
-                                technology=technology)
+        shape, rescaler = self.unit_shape(folding), self.rescaler(folding, technology)
+        if isinstance(shape, TiledShape):
+            return TiledStage.cost(shape=shape, rescaler=rescaler, technology=technology)
+        return MatrixStage.cost(shape=shape, rescaler=rescaler, technology=technology)
 
-    def times(self, folding: Folding, technology: Technology, arrivals: Times) -> StageTimes:
-        shape = self.shape(folding)
-        return MatrixStage.times(arrivals, shape=shape, rescaler=self.rescaler(folding, technology),
-                                 technology=technology)
+    def times(self, folding: Folding, technology: Technology, arrivals: Times,
+              weights: Times | None = None) -> StageTimes:
+        """`weights`: arrivals of the stream of weights, where there is one."""
+        shape, rescaler = self.unit_shape(folding), self.rescaler(folding, technology)
+        if isinstance(shape, TiledShape):
+            return TiledStage.times(arrivals, shape=shape, rescaler=rescaler, technology=technology, weights=weights)
+        return MatrixStage.times(arrivals, shape=shape, rescaler=rescaler, technology=technology, weights=weights)
 
     def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
-        shape = self.shape(folding)
-        return MatrixStage(
-            shape=shape, weights=self.weights, pad_value=pad_value(self.x),
-            rescaler=self.rescaler(folding, technology), technology=technology, name=name)
+        shape, rescaler, pad = self.unit_shape(folding), self.rescaler(folding, technology), pad_value(self.x)
+        if isinstance(shape, TiledShape):
+            return TiledStage(shape=shape, weights=self.weights, pad_value=pad, rescaler=rescaler,
+                              technology=technology, name=name)
+        return MatrixStage(shape=shape, weights=self.weights, pad_value=pad, rescaler=rescaler,
+                           technology=technology, name=name)
 
     def rescaler(self, folding: Folding, technology: Technology) -> RescalerConstants:
-        key = technology, self.shape(folding).drain_interval, folding.rescale
+        """The constants of all output channels."""
+        key = technology, self.unit_shape(folding).drain_interval, folding.rescale
         found = self.rescalers.get(key)
         if found is None:
             found = self.rescalers[key] = rescaler_constants(

@@ -26,7 +26,7 @@ __all__ = ["MatrixArray", "weight_words"]
 
 
 def weight_words(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """[cout, kernel height, kernel width, cin / groups] in the order of the beats: [passes * weight_depth, rows, cols].
+    """[cout, kernel height, kernel width, cin / groups] in the order of the beats: [words, rows, cols].
 
     0 for rows without an output, and for columns without an input.
     """
@@ -187,7 +187,7 @@ class MatrixArray(wiring.Component):
     def contents(self, b: int) -> npt.NDArray[np.uint8]:
         """The words of weights that bank b reads, in the form of `StageWeights`."""
         rows = self.rows_of(b)
-        words = self.words[:, rows.start:rows.stop].reshape(self.shape.weight_depth, -1)
+        words = self.words[:, rows.start:rows.stop].reshape(len(self.words), -1)
         return packed(self.shape.products.weight.encoded(words), self.shape.weight.width)
 
     def address(self, m: Module, playing: Value) -> Value:

@@ -246,11 +246,6 @@ class MatrixShape:
         return max(self.played.cycles(self.block_interval), self.feed, self.tiles * self.tile_cycles)
 
     @property
-    def weight_depth(self) -> int:
-        """Words of weights that a bank reads for an output pixel."""
-        return self.tiles * self.played.beats
-
-    @property
     def terms(self) -> int:
         """What makes the products gives so many numbers for a row."""
         return self.cols // 2 if self.products.accumulates else self.cols

@@ -75,6 +75,27 @@ class TiledShape:
         """Channels that the stage takes at once."""
         return self.of_pass.lanes_in
 
+    @property
+    def drain_interval(self) -> int:
+        """Cycles from result to result of a row of requantizers."""
+        return self.of_pass.drain_interval
+
+    @property
+    def weight_lanes(self) -> int:
+        """Weights of a beat of the stream `weights`."""
+        return self.of_pass.weight_lanes
+
+    @property
+    def weight_beats(self) -> int:
+        """Beats of the stream `weights` for a frame."""
+        return self.of_pass.weight_beats
+
+    @property
+    def input_words(self) -> int:
+        """Words of a frame on `i`."""
+        frame = self.layer.frame
+        return frame.height * frame.width * frame.groups * self.layer.depth // self.lanes_in
+
     @cached_property
     def replay(self) -> RearrangeShape:
         """From the words of a frame to those of its passes."""
@@ -84,8 +105,7 @@ class TiledShape:
         rows, columns = np.arange(0, frame.height, step[0]), np.arange(0, frame.width, step[1])
         pixels = rows[:self.window.height, None] * frame.width + columns[:self.window.width]
         return RearrangeShape(
-            input_words=frame.height * frame.width * of_pixel,
-            rows=np.repeat(np.arange(frame.groups) * words, self.tiles),
+            input_words=self.input_words, rows=np.repeat(np.arange(frame.groups) * words, self.tiles),
             columns=pixels.reshape(-1) * of_pixel, groups=np.arange(words))
 
     @cached_property
@@ -121,4 +141,4 @@ class TiledShape:
 
         A pass takes as long as its blocks, its words or its weights, whichever take longest.
         """
-        return max(self.passes * self.of_pass.cycles(), self.replay.input_words)
+        return max(self.passes * self.of_pass.cycles(), self.input_words)

@@ -1,6 +1,6 @@
 """The line buffer: takes frames as a stream of words, plays the windows of every output pixel, block by block.
 
-A *block* is one pass over a window for one tile of outputs.  The words are in a linear ring: a memory whose pointers
+A *block* is the beats of a window for one tile of outputs.  The words are in a linear ring: a memory whose pointers
 never reset.  So the rows of the next frame enter while the last windows of this one are played.
 """
 

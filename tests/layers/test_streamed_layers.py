@@ -1,0 +1,152 @@
+"""Layers whose weights arrive as a stream: any folding computes the golden integers, when it says."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from amaranth.hdl import Fragment
+from hwflow_rtl.matrix.stage import MatrixStage
+from hwflow_rtl.matrix.tiled import TiledStage
+from hwflow_rtl.multiply.style import MultiplierStyle
+from hwflow_rtl.vendor import FAMILIES, Generic
+from hwflow_rtl.vendor.memory import Holds
+
+from hwflow.layers import Conv, Dense, Frame, IntFormat, Layer, LayerGraph, Requantize
+from hwflow.layers.base import Folding, HardwareLayer
+from hwflow.layers.matrix_layer import MatrixLayer
+from tests.layers.cases import CASES, integers
+from tests.layers.test_memories import STAGE, asked_of
+from tests.layers.test_stages import beats_of, graph_of, made_of
+from tests.rtl.test_join import ARRIVALS, arrivals_of, play
+
+FRAMES = 3
+#: Cycles of a frame at most.
+SLOWEST = 800
+PORTS = ("i", "weights")
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """Any small layer with any folding that its weights can arrive for, and frames of its input."""
+
+    graph: LayerGraph
+    folding: Folding
+    frames: dict[str, np.ndarray]
+
+    @property
+    def layer(self) -> HardwareLayer:
+        (layer,) = self.graph.layers
+        assert isinstance(layer, MatrixLayer)
+        return layer
+
+    @property
+    def beats(self) -> list[np.ndarray]:
+        """Those of the frames, and those of the weights for each frame."""
+        (frames,) = beats_of(self.graph, self.folding, self.frames).values()
+        weights = self.layer.weight_beats(self.graph, self.folding)
+        return [frames, np.tile(weights, (len(self.frames["x"]), 1))]
+
+
+def streamed(kind: type[Layer], seed: int, frames: int = FRAMES) -> Streamed:
+    """The first random layer from `seed` on that has such a folding."""
+    for attempt in range(30):
+        rng = np.random.default_rng([seed, attempt])
+        graph = CASES[kind](rng).graph
+        (layer,) = graph.layers
+        assert isinstance(layer, HardwareLayer)
+        if layer.hardware_problem(graph) is not None:
+            continue
+        possible = [replace(folding, weight_rows=rows) for folding in layer.foldings(graph)
+                    for rows in layer.weight_rows(graph, folding)]
+        folding = replace(possible[int(rng.integers(len(possible)))],
+                          weight_interval=Fraction(int(rng.integers(2, 9)), 2))
+        if layer.schedule(graph, folding).interval <= SLOWEST:
+            t = graph.tensors["x"]
+            shape = (frames, t.frame.height, t.frame.width, t.frame.channels)
+            return Streamed(graph, folding, {"x": integers(rng, t.format, shape)})
+    raise AssertionError(f"no case of {kind.kind} is quick")
+
+
+KINDS = pytest.mark.parametrize("kind", [Conv, Dense], ids=lambda kind: kind.kind)
+
+
+@KINDS
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))])
+def test_values_and_cycles(kind: type[Layer], seed: int) -> None:
+    each, technology = streamed(kind, seed), Generic()
+    assert each.layer.folding_problem(each.graph, each.folding) is None
+    arrivals = [arrivals_of(ARRIVALS[(seed + k) % len(ARRIVALS)], len(words), k) for k, words in enumerate(each.beats)]
+    said = each.layer.times(each.graph, each.folding, technology, *arrivals)
+    unit = each.layer.unit(each.graph, each.folding, technology, "stage")
+    assert isinstance(unit, TiledStage if each.graph.tensors["y"].frame.height > 1 else (TiledStage, MatrixStage))
+    seen = play(unit, each.beats, arrivals, len(said.departures), PORTS)
+    assert np.array_equal(seen.output.beats, made_of(each.graph, each.folding, each.frames))
+    assert np.array_equal(said.departures, seen.output.cycles)
+    for ours, theirs in zip(said.taken, seen.taken, strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+@KINDS
+@pytest.mark.parametrize("seed", range(30))
+def test_the_interval_is_kept(kind: type[Layer], seed: int) -> None:
+    """With weights as fast as the folding says, from frame to frame; `times` is what simulation shows."""
+    each = streamed(kind, seed, frames=6)
+    arrivals = [np.arange(len(each.beats[0])),
+                np.ceil(np.arange(len(each.beats[1])) * each.folding.weight_interval).astype(np.int64)]
+    ends = each.layer.times(each.graph, each.folding, Generic(), *arrivals).departures.reshape(6, -1)[:, -1]
+    assert ends[-1] - ends[-2] == each.layer.schedule(each.graph, each.folding).interval, each
+
+
+@KINDS
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_costs_name_the_memories(kind: type[Layer], family: str) -> None:
+    for seed in range(6):
+        each, asked = streamed(kind, seed), Counter()
+        technology = asked_of(FAMILIES[family](), asked)
+        if each.layer.folding_problem(each.graph, each.folding, technology) is not None:
+            continue
+        cost = each.layer.cost(each.graph, each.folding, technology)
+        Fragment.get(each.layer.unit(each.graph, each.folding, technology, STAGE), None)
+        named = Counter((memory.name, memory.kind, memory.width, memory.depth) for memory in cost.memories
+                        if memory.holds is not Holds.QUEUE and memory.fixed is None)
+        assert named == asked, f"seed {seed}, {each.folding}"
+
+
+def layer_of(groups: int = 1) -> tuple[Conv, LayerGraph]:
+    """3 x 3, 16 to 32 channels, weights of 4 bits, 8 x 8 pixels of 8 bits."""
+    x, rng = IntFormat(8, True), np.random.default_rng(0)
+    weights = rng.integers(-8, 8, (32, 3, 3, 16 // groups))
+    constants = Requantize(rng.integers(-9, 9, 32), rng.integers(1, 99, 32), np.full(32, 20), 0, -128, 127)
+    layer = Conv("conv", ("x",), "y", weights, IntFormat(4, True), x, constants, groups=groups)
+    return layer, graph_of(layer, Frame(8, 8, 16), x, x)
+
+
+def test_what_arrives_for_a_frame() -> None:
+    layer, graph = layer_of()
+    folding = Folding(4, 8, 1, weight_rows=2)
+    stream = layer.weight_stream(graph, folding)
+    assert stream is not None
+    assert (stream.beats, stream.lanes, stream.bits) == (32 // 2 * 3 * 3 * 2, 2 * 8, layer.weights.size * 4)
+    assert layer.weight_stream(graph, replace(folding, weight_rows=0)) is None
+    beats = layer.weight_beats(graph, folding)
+    assert beats.shape == (stream.beats, stream.lanes)
+    assert Counter(beats.reshape(-1).tolist()) == Counter(layer.weights.reshape(-1).tolist())
+
+
+@pytest.mark.parametrize(("folding", "groups", "rows"), [
+    (Folding(8, 8, 2), 1, (1, 2, 4, 8)),
+    (Folding(8, 2, 1), 1, (4, 1, 2, 8)),  # four rows fill the width of a RAM block
+    (Folding(6, 8, 2, MultiplierStyle.PAIRS), 1, (2, 6)),
+    (Folding(4, 1, 2), 16, ()),  # two groups of a depthwise layer at once
+])
+def test_weight_rows(folding: Folding, groups: int, rows: tuple[int, ...]) -> None:
+    layer, graph = layer_of(groups)
+    assert layer.weight_rows(graph, folding) == rows
+    message = (f"weight_rows must be one of {', '.join(map(str, sorted((0, *rows))))} with these rows, cols and lanes, "
+               "not 3")
+    assert re.fullmatch(re.escape(message), layer.folding_problem(graph, replace(folding, weight_rows=3)) or "")
