@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ def _parts(value: object) -> Iterator[bytes]:
 def _plain(value: object) -> bytes:
     """A value without parts; raises TypeError for one whose text might differ between processes."""
     value = value.item() if isinstance(value, np.generic) else value
-    if value is not None and type(value) not in (bool, int, float, str):
+    if value is not None and type(value) not in (bool, int, float, str, Fraction):
         raise TypeError(f"a value of an identity must be plain data, not {type(value).__name__}")
     text = value.hex() if isinstance(value, float) else str(value)
     return f"{type(value).__name__} {len(text.encode())} {text};".encode()
@@ -101,18 +102,29 @@ def no_number(text: str) -> float:
 
 
 def folding_facts(folding: Folding) -> dict[str, Any]:
-    """For JSON; without what is None."""
-    facts = {**asdict(folding), "style": folding.style.value, "rescale": folding.rescale and folding.rescale.value}
-    return {name: value for name, value in facts.items() if value is not None}
+    """For JSON, without what has its default."""
+    facts = {**asdict(folding), "style": folding.style.value, "rescale": folding.rescale and folding.rescale.value,
+             "weight_interval": str(folding.weight_interval)}
+    defaults: Mapping[str, Any] = {"rescale": None, "weight_rows": 0, "weight_interval": "1"}
+    return {name: value for name, value in facts.items() if name not in defaults or value != defaults[name]}
+
+
+def folding_of(facts: Mapping[str, Any]) -> Folding:
+    """The folding of which `folding_facts` made `facts`."""
+    return Folding(int(facts["rows"]), int(facts["cols"]), int(facts["lanes"]), MultiplierStyle(facts["style"]),
+                   MultiplierStyle(facts["rescale"]) if "rescale" in facts else None,
+                   int(facts.get("weight_rows", 0)), Fraction(facts.get("weight_interval", 1)))
 
 
 COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
 POSITIVE: Mapping[str, Any] = {"type": "number", "exclusiveMinimum": 0}
 TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1}
+FRACTION: Mapping[str, Any] = {"type": "string", "pattern": "^[1-9][0-9]*(/[1-9][0-9]*)?$"}
 FOLDING: Mapping[str, Any] = {
     "type": "object", "required": ["rows", "cols", "lanes", "style"], "additionalProperties": False,
     "properties": {"rows": COUNT, "cols": COUNT, "lanes": COUNT,
-                   "style": {"enum": [style.value for style in MultiplierStyle]}, "rescale": {"const": "logic"}}}
+                   "style": {"enum": [style.value for style in MultiplierStyle]}, "rescale": {"const": "logic"},
+                   "weight_rows": COUNT, "weight_interval": FRACTION}}
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "required": ["identity", "model", "board", "baud", "clock_mhz", "interval", "bytes_in", "bytes_out", "quantized",
@@ -177,8 +189,6 @@ class DesignFacts:
         except jsonschema.ValidationError as error:
             place = "/".join(map(str, error.absolute_path)) or "the top level"
             raise HwflowError(f"'{path}', {place}: {error.message[:200]}", remedy) from None
-        foldings = tuple(Folding(int(row["rows"]), int(row["cols"]), int(row["lanes"]), MultiplierStyle(row["style"]),
-                                 MultiplierStyle(row["rescale"]) if "rescale" in row else None)
-                         for row in text["foldings"])
+        foldings = tuple(map(folding_of, text["foldings"]))
         counts = {name: int(text[name]) for name in ("baud", "interval", "bytes_in", "bytes_out")}
         return DesignFacts(**{**text, **counts, "identity": bytes.fromhex(text["identity"]), "foldings": foldings})

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
+from hwflow_rtl.multiply.style import MultiplierStyle
 
 import hwflow
 from hwflow import hls
@@ -96,6 +98,16 @@ def test_values_that_are_no_plain_data_are_refused(design):
     graph, plan = design
     with pytest.raises(TypeError, match="a value of an identity must be plain data, not object"):
         identity(replace(graph, name=object()), plan)
+
+
+@pytest.mark.parametrize("change", [
+    {}, {"rescale": MultiplierStyle.LOGIC}, {"weight_rows": 4}, {"weight_rows": 2, "weight_interval": Fraction(7, 3)}])
+def test_foldings_are_read_as_they_were_written(design, change, tmp_path):
+    graph, plan = design
+    facts = DesignFacts.of(graph, plan, board=BOARD, baud=9600, clock_mhz=25.0)
+    facts = replace(facts, foldings=tuple(replace(folding, **change) for folding in facts.foldings))
+    facts.write(tmp_path)
+    assert DesignFacts.read(tmp_path) == facts
 
 
 def swap(old: str, new: str) -> Callable[[Path], None]:
