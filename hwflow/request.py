@@ -138,6 +138,9 @@ class ProgramRequest:
     model: Path
     board: str = BOARD
     flash: bool = False
+    weights: bool = False
+    port: str | None = None
+    baud: int | None = None
     build: Path = BUILD
 
 

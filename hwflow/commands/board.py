@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -46,7 +47,7 @@ def run(console: Console, request: RunRequest) -> Mapping[str, Any]:
                                board.design.quantized, dataset)
         found = differences(board.design.quantized.graph, expected, made)
         result = BoardRun(board.design.facts, request.port, board.baud, dataset.rows, seconds, board.statistics, found,
-                          accuracy)
+                          accuracy, board.filled)
     show_run(console, result)
     return {"exit_code": 0 if result.equal else 1, **result.facts(), "warnings": flow.warned.facts()}
 
@@ -71,7 +72,11 @@ def opened(flow: Flow, request: RunRequest, port: str) -> OpenBoard:
             "run `hwflow synth` for this one first, or name the folder of its results with --build",
         )
     design = found[0][0] if board is not None and len(found) == 1 else None
-    return open_board(port, design=design, build=build, model=model, board=board, baud=request.baud, patience=patience)
+    with contextlib.ExitStack() as stack:
+        weights = any(facts.weights is not None for _, facts in found)
+        progress = stack.enter_context(flow.console.rows("weights of the board's memory")) if weights else None
+        return open_board(port, design=design, build=build, model=model, board=board, baud=request.baud,
+                          patience=patience, progress=progress)
 
 
 def measured(console: Console, board: OpenBoard, frames: Mapping[str, IntArray]) -> tuple[dict[str, IntArray], float]:

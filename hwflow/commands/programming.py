@@ -1,7 +1,8 @@
-"""The command that puts a bitstream onto a board."""
+"""The command that puts a bitstream onto a board, or weights into its memory."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import is_whole
 
 from ..host.design import find_designs
+from ..host.identity import DesignFacts
+from ..host.open_board import open_board
+from ..host.port import ports_text
 from ..report.console import Console
 from ..request import ProgramRequest
 from ..steps.folders import other_model
@@ -24,9 +28,12 @@ LASTS = {"sram": "until the power is switched off; --flash keeps it", "flash": "
 
 
 def program(console: Console, request: ProgramRequest) -> Mapping[str, Any]:
-    """The bitstream that `hwflow synth` or `reweight` left for the model, into the board's SRAM or flash."""
+    """The bitstream that `hwflow synth` or `reweight` left for the model, into the board's SRAM or flash; or its
+    weights into the memory beside the FPGA."""
     board = load_board(request.board)
     folder = design_folder(console, request, board.name)
+    if request.weights:
+        return fill(console, request, folder)
     bitstream = folder / "bitstream" / f"top.{FAMILIES[board.family].bitstream_suffix}"
     if bitstream.is_file() and not is_whole(bitstream.parent):
         raise HwflowError(
@@ -39,6 +46,23 @@ def program(console: Console, request: ProgramRequest) -> Mapping[str, Any]:
     console.say(f"{board.name} runs {bitstream}: in its {done.memory}, {LASTS[done.memory]}")
     return {"board": board.name, "bitstream": str(bitstream), "memory": done.memory, "tool": done.tool,
             "version": done.version, "command": list(done.command)}
+
+
+def fill(console: Console, request: ProgramRequest, folder: Path) -> Mapping[str, Any]:
+    """The weights of the design in `folder` over the serial line into the memory of the board that runs it."""
+    facts = DesignFacts.read(folder)
+    if facts.weights is None:
+        raise HwflowError(f"the design in '{folder}' must have weights in a memory of the board, but all are in its "
+                          "bitstream", "leave --weights out")
+    if request.port is None:
+        raise HwflowError("--weights needs the board's serial port: name it with --port", ports_text())
+    started = time.perf_counter()
+    with console.rows("weights to the board") as progress, open_board(
+            request.port, design=folder, baud=request.baud, refill=True, progress=progress):
+        seconds = time.perf_counter() - started
+    console.say(f"the memory of {facts.board} has the {facts.weights.size} bytes of weights of {facts.model}, until "
+                "the power is switched off")
+    return {"board": facts.board, "weights": facts.weights.facts(), "port": request.port, "seconds": seconds}
 
 
 def design_folder(console: Console, request: ProgramRequest, board: str) -> Path:

@@ -1,14 +1,17 @@
-"""The first words with a board: start it anew, and ask what it is."""
+"""The first words with a board: start it anew, ask what it is, and what is in its memory."""
 
 from __future__ import annotations
 
 import random
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
-from hwflow.host.packets import VERSION, Identity, Kind, Packet
+from hwflow.host.packets import VERSION, Identity, Kind, Memory, Packet
 from hwflow.host.wire import LinkFailed, Wire
 
 __all__ = ["Handshake"]
+
+Answer = TypeVar("Answer")
 
 #: Seconds that the first question waits for its answer, how much longer each further one, and the longest as a share of
 #: all the time: where one bit of 1000 is wrong, every third question has no answer.
@@ -16,11 +19,10 @@ FIRST_ANSWER, LONGER, SHARE = 0.15, 1.6, 1 / 8
 
 
 class Handshake:
-    """RESET until the board answers, twice, each for at most `seconds`.
+    """Questions until the board answers, each for at most `seconds`.
 
     `chance` makes the sequences of the questions, none of which was sent lately: late answers to earlier questions, and
-    those with which a board that started anew answers data, have another one.  The board is asked twice, because an
-    answer that is left over from another process has the right sequence once in 256 times.
+    those with which a board that started anew answers data, have another one.
     """
 
     def __init__(self, wire: Wire, seconds: float, chance: random.Random) -> None:
@@ -30,9 +32,12 @@ class Handshake:
         self.echo = False
         self.before = wire.statistics.bytes_received, wire.statistics.packets_received
 
-    def identity(self) -> Identity:
-        """What the board says.  LinkFailed where nothing answers, or nothing that can be used."""
-        first, identity = (self.ask(self.wire.clock() + self.seconds) for _ in range(2))
+    def identity(self, kind: Kind = Kind.RESET) -> Identity:
+        """What the board says after RESET or CLEAR.  LinkFailed where nothing answers, or nothing that can be used.
+
+        It is asked twice: an answer that is left over from another process has the right sequence once in 256 times.
+        """
+        first, identity = (self.ask(kind, b"", self.answer) or self.give_up() for _ in range(2))
         name = self.wire.name
         if identity != first:
             raise LinkFailed(
@@ -48,23 +53,35 @@ class Handshake:
             )
         return identity
 
-    def ask(self, end: float) -> Identity:
-        """One answer to one question, which is asked again, with another sequence, where none comes."""
+    def memory(self, digest: bytes) -> Memory:
+        """What the board says of its memory when it is asked for the image with this digest."""
+        memory = self.ask(Kind.IMAGE, digest, lambda packet, sequence: (
+            Memory.of(packet) if packet.sequence == sequence else None))
+        if memory is None:
+            raise LinkFailed(
+                f"the board on {self.wire.name} must say what is in its memory, but did not in {self.seconds:g} s",
+                "load the bitstream of its design again",
+            )
+        return memory
+
+    def ask(self, kind: Kind, payload: bytes, answer: Callable[[Packet, int], Answer | None]) -> Answer | None:
+        """One answer to one question, which is asked again, with another sequence, where none comes; None at last."""
         wait, clock = FIRST_ANSWER, self.wire.clock
+        end = clock() + self.seconds
         while (asked := clock()) < end:
             sequence = self.chance.choice(sorted(set(range(256)).difference(self.wire.recent)))
-            self.wire.send(Packet(Kind.RESET, sequence))
+            self.wire.send(Packet(kind, sequence, payload=payload))
             while (left := min(asked + wait, end) - clock()) > 0:
                 for packet in self.wire.receive(left):
-                    identity = self.answer(packet, sequence)
-                    if identity is not None:
+                    found = answer(packet, sequence)
+                    if found is not None:
                         self.round_trip = clock() - asked
-                        return identity
+                        return found
             wait = max(wait, min(wait * LONGER, self.seconds * SHARE))
-        self.give_up()
+        return None
 
     def answer(self, packet: Packet, sequence: int) -> Identity | None:
-        self.echo |= packet.kind == Kind.RESET
+        self.echo |= packet.kind in (Kind.RESET, Kind.CLEAR)
         if packet.kind != Kind.IDENTITY or packet.sequence != sequence:
             return None
         identity = Identity.parse(packet.payload)

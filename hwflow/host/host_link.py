@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from hwflow.host.handshake import Handshake
 from hwflow.host.pace import Patience
-from hwflow.host.packets import Identity
-from hwflow.host.session import Progress, Session
+from hwflow.host.packets import Identity, Kind, Memory
+from hwflow.host.session import Progress, Session, without_weights
 from hwflow.host.wire import BytePort, LinkFailed, Statistics, Wire
 
 __all__ = ["HostLink"]
@@ -33,26 +33,48 @@ class HostLink:
         self._chance = random.Random(seed)
         self._session: Session | None = None
         self._identity: Identity | None = None
+        #: The image that frames are for, and what the board said of its memory.
+        self._digest: bytes | None = None
+        self._memory: Memory | None = None
 
     @property
     def statistics(self) -> Statistics:
         return self._wire.statistics
 
     def reset(self) -> Identity:
-        """Start the board anew and ask what it is.
+        """Start the board anew and ask what it is, and for the image of `use`.
 
         LinkFailed where nothing answers, or in another language, or another board than the first time.
         """
-        self._session = None
-        handshake = Handshake(self._wire, self.patience.silence, self._chance)
-        identity = handshake.identity()
-        if self._identity not in (None, identity):
-            raise LinkFailed(
-                f"the board on {self.port.name} was given another bitstream while its port was open", "open it again"
-            )
-        self._identity = identity
-        self._session = Session(self._wire, identity, self.patience, handshake.round_trip)
+        identity = self._begin(Kind.RESET)
+        if self._digest is not None:
+            self._memory = self._handshake().memory(self._digest)
         return identity
+
+    def use(self, digest: bytes) -> Memory:
+        """Frames are for the image with this digest from now on.  What the board says of its memory."""
+        self._digest = digest
+        self.reset()
+        assert self._memory is not None
+        return self._memory
+
+    def fill(self, image: bytes, digest: bytes, progress: Progress | None = None) -> None:
+        """Put `image` into the board's memory, and `use` it.  LinkFailed where the memory does not take it."""
+        self._begin(Kind.CLEAR)
+        session, self._session = self._session, None
+        assert session is not None
+        session.fill(image, progress)
+        end = self._wire.clock() + self.patience.silence
+        handshake = self._handshake()
+        while not handshake.memory(digest).holds(digest):
+            if self._wire.clock() > end:
+                raise LinkFailed(
+                    f"the memory of the board on {self.port.name} must take its weights, but did not in "
+                    f"{self.patience.silence:g} s after all had been sent",
+                    "load the bitstream of the design again, and see that the board has the memory of its board file",
+                )
+        if not (memory := self.use(digest)).holds(digest):
+            raise without_weights(self.port.name, memory)
 
     def exchange(self, data: bytes, progress: Progress | None = None) -> bytes:
         """The outputs of the whole frames `data`, in order.  LinkFailed where they do not come or might be others."""
@@ -62,9 +84,27 @@ class HostLink:
         assert session is not None
         if len(data) % session.identity.bytes_in:
             raise ValueError(f"data must be whole frames of {session.identity.bytes_in} bytes, not {len(data)} bytes")
+        if self._digest is not None and self._memory is not None and not self._memory.holds(self._digest):
+            raise without_weights(self.port.name, self._memory)
         results = session.exchange(data, progress)
         self._session = session
         return results
 
     def close(self) -> None:
         self.port.close()
+
+    def _handshake(self) -> Handshake:
+        return Handshake(self._wire, self.patience.silence, self._chance)
+
+    def _begin(self, kind: Kind) -> Identity:
+        """A session after RESET or CLEAR."""
+        self._session = None
+        handshake = self._handshake()
+        identity = handshake.identity(kind)
+        if self._identity not in (None, identity):
+            raise LinkFailed(
+                f"the board on {self.port.name} was given another bitstream while its port was open", "open it again"
+            )
+        self._identity = identity
+        self._session = Session(self._wire, identity, self.patience, handshake.round_trip)
+        return identity

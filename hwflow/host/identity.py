@@ -20,6 +20,7 @@ from hwflow_base.files.sources import open_plain
 from hwflow_base.files.target import write_atomically
 from hwflow_rtl.multiply.style import MultiplierStyle
 
+from hwflow.host.weight_image import IMAGE_SCHEMA, WeightImage
 from hwflow.layers.base import Folding, LayerGraph
 
 if TYPE_CHECKING:
@@ -132,7 +133,8 @@ SCHEMA: Mapping[str, Any] = {
     "properties": {
         "identity": {"type": "string", "pattern": f"^[0-9a-f]{{{2 * IDENTITY_BYTES}}}$"}, "model": TEXT, "board": TEXT,
         "quantized": TEXT, "baud": COUNT, "interval": COUNT, "bytes_in": COUNT, "bytes_out": COUNT,
-        "clock_mhz": POSITIVE, "foldings": {"type": "array", "minItems": 1, "items": FOLDING}},
+        "clock_mhz": POSITIVE, "foldings": {"type": "array", "minItems": 1, "items": FOLDING},
+        "weights": IMAGE_SCHEMA},
     "additionalProperties": False,
 }
 
@@ -142,7 +144,8 @@ class DesignFacts:
     """What a driver must know of a design on a board besides its integer model.
 
     `interval`: cycles of a clock of `clock_mhz` between two frames; `bytes_in`, `bytes_out`: of one frame on the line
-    of `baud` bits a second; `quantized`: the folder of the integer model, from the folder of `identity.json`.
+    of `baud` bits a second; `quantized`: the folder of the integer model, from the folder of `identity.json`;
+    `weights`: what is to be in the memory beside the FPGA, None where the design has no weights there.
     """
 
     identity: bytes
@@ -155,20 +158,24 @@ class DesignFacts:
     bytes_out: int
     foldings: tuple[Folding, ...]
     quantized: str
+    weights: WeightImage | None = None
 
     @staticmethod
     def of(graph: LayerGraph, plan: Plan, *, board: str, baud: int, clock_mhz: float,
-           quantized: str = "../../quantized") -> DesignFacts:
+           quantized: str = "../../quantized", weights: WeightImage | None = None) -> DesignFacts:
         """The facts of `plan` on a board whose core runs at `clock_mhz`."""
         foldings = tuple(stage.folding for stage in plan.stages)
         return DesignFacts(
             identity_of(graph, foldings), graph.name, board, baud, clock_mhz, plan.interval,
-            frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings, quantized)
+            frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings, quantized, weights)
 
     def write(self, folder: Path) -> Path:
         """Write `identity.json` into `folder`."""
         text = {**asdict(self), "identity": self.identity.hex(),
-                "foldings": [folding_facts(folding) for folding in self.foldings]}
+                "foldings": [folding_facts(folding) for folding in self.foldings],
+                "weights": self.weights and self.weights.facts()}
+        if self.weights is None:
+            del text["weights"]
         write_atomically(folder / IDENTITY_FILE, json.dumps(text, indent=1) + "\n")
         return folder / IDENTITY_FILE
 
@@ -191,4 +198,6 @@ class DesignFacts:
             raise HwflowError(f"'{path}', {place}: {error.message[:200]}", remedy) from None
         foldings = tuple(map(folding_of, text["foldings"]))
         counts = {name: int(text[name]) for name in ("baud", "interval", "bytes_in", "bytes_out")}
-        return DesignFacts(**{**text, **counts, "identity": bytes.fromhex(text["identity"]), "foldings": foldings})
+        weights = WeightImage.from_facts(text["weights"]) if "weights" in text else None
+        return DesignFacts(**{**text, **counts, "identity": bytes.fromhex(text["identity"]), "foldings": foldings,
+                              "weights": weights})

@@ -32,10 +32,12 @@ Clock = Callable[[], float]
 class OpenBoard:
     """The model `design` on the board behind `link`, whose line has `baud` bits a second.
 
+    `filled` says that opening it put the design's weights into the board's memory; they may have been there already.
     A context manager; one call at a time.
     """
 
-    def __init__(self, link: HostLink, design: Design, baud: int) -> None:
+    def __init__(self, link: HostLink, design: Design, baud: int, *, filled: bool = False) -> None:
+        self.filled = filled
         self.link = link
         self.design = design
         self.baud = baud
@@ -120,13 +122,18 @@ def _fitting(name: str, array: Array, dtype: np.dtype[np.generic]) -> Array:
 
 def open_board(port: str | BytePort, *, design: str | Path | None = None, build: str | Path = "build",
                model: str | None = None, board: str | None = None, baud: int | None = None,
-               patience: Patience | None = None, clock: Clock = time.monotonic) -> OpenBoard:
+               patience: Patience | None = None, clock: Clock = time.monotonic, refill: bool = False,
+               progress: Progress | None = None) -> OpenBoard:
     """Open the board on `port` (a device, a `socket://` URL, or any `BytePort`) and see that it holds the design.
 
     `design` is a folder that `hwflow synth` filled, build/<model>/<board>/synth; without it the design that the board
     names is looked for below `build`, of `model` and for `board` alone where they are given.  `baud` is the line's
     rate, by default what the design was made for.  `clock` gives seconds; a port that is simulated has its own.
-    HwflowError where nothing answers, where the board holds another design, or where its design is not found.
+
+    Where the design has weights in the board's memory, they are sent if others are there, or none, as after power off;
+    with `refill` in any case.  `progress` hears of (bytes that arrived, bytes in all).
+    HwflowError where nothing answers, where the board holds another design, where its design is not found, or where the
+    file of its weights is not whole.
     """
     wanted = load_design(Path(design)) if design is not None else None
     known = find_designs(Path(build), model, board) if wanted is None else ((wanted.folder, wanted.facts),)
@@ -141,10 +148,28 @@ def open_board(port: str | BytePort, *, design: str | Path | None = None, build:
         place = Path(build) if model is None else Path(build) / model
         found = wanted or _the_one(known, identity, place, link.port.name)
         _require(found, identity, link.port.name)
-        return OpenBoard(link, found, rate)
+        return OpenBoard(link, found, rate, filled=_fill(link, found, refill, progress))
     except BaseException:
         link.close()
         raise
+
+
+def _fill(link: HostLink, design: Design, refill: bool, progress: Progress | None) -> bool:
+    """See that the board's memory has the weights of the design; whether they were sent."""
+    weights = design.facts.weights
+    if weights is None:
+        return False
+    memory = link.use(weights.digest)
+    if memory.image_bytes != weights.size:
+        raise HwflowError(
+            f"the memory of the board on {link.port.name} must take the {weights.size} bytes of weights of "
+            f"'{design.folder}', not {memory.image_bytes}",
+            f"load the bitstream of '{design.folder}'",
+        )
+    if memory.holds(weights.digest) and not refill:
+        return False
+    link.fill(weights.read(design.folder), weights.digest, progress)
+    return True
 
 
 def _connect(port: str | BytePort, rates: list[int], patience: Patience | None, clock: Clock

@@ -13,7 +13,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-__all__ = ["MAX_PAYLOAD", "VERSION", "Decoder", "Drop", "Identity", "Kind", "Packet", "Status", "encode"]
+__all__ = ["MAX_PAYLOAD", "VERSION", "Decoder", "Drop", "Identity", "Kind", "Memory", "MemoryState", "Packet", "Status",
+           "encode"]
 
 #: Version of the protocol.
 VERSION = 1
@@ -37,9 +38,12 @@ class Kind(enum.IntEnum):
     RESET = 0x01
     DATA = 0x02
     POLL = 0x03
+    CLEAR = 0x04
+    IMAGE = 0x05
     IDENTITY = 0x81
     STATUS = 0x82
     RESULT = 0x83
+    MEMORY = 0x84
 
 
 class Drop(enum.StrEnum):
@@ -154,3 +158,35 @@ class Status:
         if len(packet.payload) != 2:
             return None
         return Status(packet.acknowledge, int.from_bytes(packet.payload, "little"))
+
+
+class MemoryState(enum.IntEnum):
+    """Whether a board's memory has its weights."""
+
+    EMPTY = 0
+    FILLING = 1
+    FILLED = 2
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a board says of the memory that a host fills: `digest` is that of its image where it is filled, and
+    `image_bytes` what an image has."""
+
+    state: MemoryState
+    digest: bytes
+    image_bytes: int
+
+    SIZE: ClassVar = 21
+
+    @classmethod
+    def of(cls, packet: Packet) -> Self | None:
+        """None for another kind, a payload of another length or an unknown state."""
+        payload = packet.payload
+        if packet.kind != Kind.MEMORY or len(payload) != cls.SIZE or payload[0] not in set(MemoryState):
+            return None
+        return cls(MemoryState(payload[0]), payload[1:17], int.from_bytes(payload[17:], "little"))
+
+    def holds(self, digest: bytes) -> bool:
+        """Whether the image with this digest is in it."""
+        return self.state is MemoryState.FILLED and self.digest == digest

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from hwflow.host.pace import Pace, Patience
-from hwflow.host.packets import Identity, Kind, Packet, Status
+from hwflow.host.packets import Identity, Kind, Memory, MemoryState, Packet, Status
 from hwflow.host.sliding_window import Arrival, Collector, Outbox, Unanswered
 from hwflow.host.wire import LinkFailed, Wire
 
-__all__ = ["Progress", "Session"]
+__all__ = ["Progress", "Session", "without_weights"]
 
-#: Called with (bytes of results that came, bytes of results in all).
+#: Called with (bytes that came of results, or arrived of an image; bytes in all).
 Progress = Callable[[int, int], None]
 
 #: Packets that are written before the host looks what came.
@@ -30,7 +30,8 @@ class Session:
         self.clock, self.statistics = wire.clock, wire.statistics
         self.pace = Pace(patience, round_trip)
         self.outbox, self.collector = Outbox(identity.room), Collector()
-        self.wanted = 0
+        #: Bytes of results that are to come, and of data to send.
+        self.wanted = self.size = 0
         self.progress: Progress | None = None
         #: When something right came, when something new came, since when an answer is waited for.
         self.heard = self.moved = self.timer = self.clock()
@@ -45,13 +46,22 @@ class Session:
 
     def exchange(self, data: bytes, progress: Progress | None = None) -> bytes:
         """The outputs of the whole frames `data`.  LinkFailed where they do not come or might be others."""
-        results = self.collector.data
-        results.clear()
+        self.collector.data.clear()
+        self.run(data, len(data) // self.identity.bytes_in * self.identity.bytes_out, progress)
+        if self.owed:
+            self.acknowledge()
+        return bytes(self.collector.data)
+
+    def fill(self, image: bytes, progress: Progress | None = None) -> None:
+        """All bytes of an image to the board, after a CLEAR.  LinkFailed where they do not arrive."""
+        self.run(image, 0, progress)
+
+    def run(self, data: bytes, wanted: int, progress: Progress | None) -> None:
+        """Send `data`, and take `wanted` bytes of results."""
         self.outbox.offer(data)
-        self.wanted = len(data) // self.identity.bytes_in * self.identity.bytes_out
-        self.progress = progress
+        self.wanted, self.progress, self.size = wanted, progress, len(data)
         self.heard = self.moved = self.timer = self.clock()
-        while len(results) < self.wanted or not self.outbox.done:
+        while len(self.collector.data) < self.wanted or not self.outbox.done:
             more = self.send()
             packets = self.wire.receive(0.0 if more else self.timer + self.pace.wait - self.clock())
             if packets:
@@ -59,9 +69,6 @@ class Session:
             for packet in packets:
                 self.take(packet)
             self.look_at_the_clock()
-        if self.owed:
-            self.acknowledge()
-        return bytes(results)
 
     def send(self) -> bool:
         """Put on the line what has room; whether there may be more."""
@@ -127,6 +134,8 @@ class Session:
             self.take_result(packet)
         elif packet.kind == Kind.IDENTITY:
             self.lost("started anew")
+        elif (memory := Memory.of(packet)) is not None:
+            raise without_weights(self.wire.name, memory)
         else:
             self.statistics.unknown += 1
 
@@ -141,6 +150,8 @@ class Session:
                     self.pace.sample(self.clock() - begun)
             self.unsettled.settle(self.outbox.base - 1)
             self.progressed()
+            if self.progress is not None and not self.wanted:
+                self.progress(self.size - self.outbox.left, self.size)
         elif self.outbox.in_flight and self.unsettled.dropped(self.outbox.base):
             self.outbox.go_back()
 
@@ -176,3 +187,12 @@ class Session:
             f"the board on {self.wire.name} {what}",
             "it was reset, or another program uses the port: no results of this run can be trusted, so run again",
         )
+
+
+def without_weights(port: str, memory: Memory) -> LinkFailed:
+    """A board refuses frames, because its memory does not have the weights for them."""
+    what = f"has others (digest {memory.digest.hex()})" if memory.state is MemoryState.FILLED else "has none"
+    return LinkFailed(
+        f"the memory of the board on {port} must have the weights of the design, but {what}",
+        "fill it with `hwflow program --weights`",
+    )

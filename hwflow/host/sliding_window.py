@@ -58,6 +58,11 @@ class Outbox:
         return self.base == self.end and not self._data
 
     @property
+    def left(self) -> int:
+        """Bytes that the board is not known to have."""
+        return sum(map(len, self._packets)) + len(self._data)
+
+    @property
     def again(self) -> bool:
         """Whether the next packet was on the line before."""
         return self.cursor < self.fresh

@@ -59,7 +59,10 @@ def differences(graph: LayerGraph, golden: Mapping[str, IntArray], board: Mappin
 
 @dataclass(frozen=True)
 class BoardRun:
-    """`rows` rows on the board behind `port` in `seconds`, the line included."""
+    """`rows` rows on the board behind `port` in `seconds`, the line included.
+
+    `filled`: the weights of the design were sent into the memory beside the FPGA first.
+    """
 
     design: DesignFacts
     port: str
@@ -69,6 +72,7 @@ class BoardRun:
     statistics: Statistics
     differences: tuple[OutputDifference, ...]
     accuracy: Accuracy | None
+    filled: bool = False
 
     @property
     def equal(self) -> bool:
@@ -91,6 +95,7 @@ class BoardRun:
 
     def facts(self) -> dict[str, Any]:
         """Plain data for JSON."""
+        weights = self.design.weights
         return {
             "equal": self.equal, "rows": self.rows, "model": self.design.model, "board": self.design.board,
             "design": self.design.identity.hex(), "port": self.port, "baud": self.baud, "seconds": self.seconds,
@@ -98,6 +103,7 @@ class BoardRun:
             "core_frames_per_second": self.core_rate, "link": self.statistics.facts(),
             "differences": [vars(difference) for difference in self.differences],
             "accuracy": self.accuracy.facts() if self.accuracy else None,
+            "weights": weights and {**weights.facts(), "sent": self.filled},
         }  # fmt: skip
 
 
@@ -105,6 +111,9 @@ def show_run(console: Console, run: BoardRun) -> None:
     """The result for people; differences are failures."""
     design, link = run.design, run.statistics
     console.say(f"{design.model} on {design.board}, {run.port} at {run.baud} baud, design {design.identity.hex()}")
+    if design.weights is not None:
+        what = "sent into" if run.filled else "already in"
+        console.say(f"  weights: {number(design.weights.size)} bytes, {what} the memory beside the FPGA")
     say_accuracy(console, run.accuracy)
     console.say(f"  {run.rate:,.1f} frames/s measured, the serial line included; that carries at most "
                 f"{run.line_rate:,.0f} frames/s, the core alone computes {run.core_rate:,.0f} at "

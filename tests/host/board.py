@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-RESET, DATA, POLL, IDENTITY, STATUS, RESULT = 1, 2, 3, 0x81, 0x82, 0x83
+RESET, DATA, POLL, CLEAR, IMAGE, IDENTITY, STATUS, RESULT, MEMORY = 1, 2, 3, 4, 5, 0x81, 0x82, 0x83, 0x84
 
 #: Bytes of a frame's inputs to bytes of its outputs.
 Network = Callable[[bytes], bytes]
@@ -33,6 +33,9 @@ class ReferenceBoard:
 
     `started` without a RESET it takes nothing.  `lost` counts packets with errors, `refused` data dropped because they
     were not expected, `full` those without room.
+
+    With `image_bytes` it has a memory for so many bytes of weights, in `memory`; `busy`: how many IMAGE it answers
+    before all of an image is in the memory.
     """
 
     network: Network
@@ -48,6 +51,9 @@ class ReferenceBoard:
     full: int = 0
     resets: int = 0
     taken: int = 0
+    image_bytes: int = 0
+    busy: int = 0
+    clears: int = 0
     begun: bytearray = field(default_factory=bytearray)
     escape: bool = False
 
@@ -57,6 +63,7 @@ class ReferenceBoard:
     def start(self) -> None:
         """Power on."""
         self.open = False
+        self.memory, self.digest, self.chosen, self.filling = bytearray(), b"", b"", False
         self.clear()
 
     def clear(self) -> None:
@@ -93,15 +100,23 @@ class ReferenceBoard:
             self.lost += 1
             return b""
         kind, sequence, acknowledge, _ = body[:4]
-        if kind == RESET:
+        if kind == RESET or (kind == CLEAR and self.image_bytes):
             self.resets += 1
             self.open = True
+            self.chosen, self.filling = b"", kind == CLEAR
+            if kind == CLEAR:
+                self.clears += 1
+                self.memory, self.digest = bytearray(), b""
             self.clear()
             return self.identity(sequence)
-        if kind not in (DATA, POLL):
+        if kind not in (DATA, POLL) and (kind != IMAGE or not self.image_bytes):
             return b""
         if not self.open:
             return self.identity(sequence)
+        if kind == IMAGE:
+            return self.image(sequence, body[4:-4])
+        if self.image_bytes and not self.filling and (not self.digest or self.chosen != self.digest):
+            return self.state(sequence)
         self.acknowledged(acknowledge)
         if kind == DATA:
             self.data(sequence, body[4:-4])
@@ -116,6 +131,21 @@ class ReferenceBoard:
         sizes = self.bytes_in.to_bytes(4, "little") + self.bytes_out.to_bytes(4, "little")
         said = bytes([self.version]) + self.design + sizes + self.room.to_bytes(2, "little")
         return framed(IDENTITY, sequence, 0, said)
+
+    def image(self, sequence: int, digest: bytes) -> bytes:
+        """A digest: the name of what was filled in, or of what frames are for."""
+        if not self.filling:
+            self.chosen = digest
+        elif len(self.memory) == self.image_bytes and not self.digest:
+            self.busy -= 1
+            if self.busy < 0:
+                self.digest = digest
+        return self.state(sequence)
+
+    def state(self, sequence: int) -> bytes:
+        state = 2 if self.digest else 1 if self.filling else 0
+        said = bytes([state]) + self.digest.ljust(16, b"?") + self.image_bytes.to_bytes(4, "little")
+        return framed(MEMORY, sequence, self.expected % 256, said)
 
     def data(self, sequence: int, payload: bytes) -> None:
         if sequence != self.expected % 256:
@@ -138,6 +168,11 @@ class ReferenceBoard:
 
     def compute(self) -> None:
         """As much as the core manages until the next packet; it stops when nobody takes its results."""
+        if self.filling:
+            take = self.image_bytes - len(self.memory)
+            self.memory += self.queue[:take]
+            del self.queue[:take]
+            return
         self.done = min(self.done + self.speed, 1e9)
         while len(self.results) < 4 * self.window:
             take = min(self.bytes_in - len(self.inside), len(self.queue))

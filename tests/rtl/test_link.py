@@ -27,8 +27,10 @@ def answers(frames: bytes, frame: int, out: int) -> bytes:
 class Bench:
     """A link between a Python core, whose input is kept in `seen`, and a line of bytes each way."""
 
-    def __init__(self, frame: int = 4, out: int = 3, stall: float = 0.0, seed: int = 0, listens: bool = True):
-        self.link = HostLink(technology=Generic(), identity=DESIGN, bytes_in=frame, bytes_out=out)
+    def __init__(self, frame: int = 4, out: int = 3, stall: float = 0.0, seed: int = 0, listens: bool = True,
+                 image: int = 0):
+        self.link = HostLink(technology=Generic(), identity=DESIGN, bytes_in=frame, bytes_out=out, image_bytes=image)
+        self.image, self.memory = image, bytearray()
         self.frame, self.out, self.stall = frame, out, stall
         self.noise = random.Random(seed)
         self.seen, self.came, self.errors, self.moves = bytearray(), bytearray(), 0, 0
@@ -41,6 +43,12 @@ class Bench:
             pause -= pause > 0
             ctx.set(link.o.ready, not pause)
             ctx.set(link.stopped, ctx.get(link.restart))  # a cycle later
+            filling = bool(self.image) and ctx.get(link.filling)
+            if self.image:
+                if ctx.get(link.clear):
+                    self.memory.clear()
+                ctx.set(link.cleared, ctx.get(link.clear))
+                ctx.set(link.complete, len(self.memory) == self.image)
             ready = len(owes) < 2 * self.out and self.listens and self.noise.random() >= self.stall
             valid = bool(owes) and self.noise.random() >= self.stall
             ctx.set(link.data.ready, ready)
@@ -61,7 +69,9 @@ class Bench:
                 continue
             if taken and valid:
                 del owes[0]
-            if offered and ready:
+            if offered and ready and filling:
+                self.memory.append(byte)
+            elif offered and ready:
                 self.seen.append(byte)
                 begun.append(byte)
                 if len(begun) == self.frame:

@@ -43,13 +43,14 @@ def same_file(a: Path, b: Path) -> bool:
         return False  # one of them does not exist
 
 
-def write_atomically(path: Path, text: str, option: str = "--build") -> None:
-    """Write `text` to `path` under a temporary name and rename it; `option` is what names the place to the user."""
+def write_atomically(path: Path, text: str | bytes, option: str = "--build") -> None:
+    """Write `text`, in UTF-8 unless it is bytes, to `path` under a temporary name and rename it; `option` is what names
+    the place to the user."""
     require_plain_target(path)
     create_folder(path.parent, option)
     working = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        working.write_text(text, encoding="utf-8")
+        working.write_bytes(text if isinstance(text, bytes) else text.encode())
         working.replace(path)
     except BaseException:  # also an interrupt: the name is known before there is a file
         working.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from ..stream.streams import link, stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .link_bytes import Deframer, Framer
+from .link_image import ImageState
 from .link_queues import ROOM, DataQueue, ResultQueue
 from .link_receiver import PacketReceiver
 from .link_sender import PacketSender
@@ -29,6 +30,8 @@ class HostLink(wiring.Component):
         The 8 bytes that name the design.
     bytes_in, bytes_out
         Of all inputs of a frame, and of all outputs.
+    image_bytes
+        Of the image of weights in a memory that the host fills, 0 without one.
 
     Attributes
     ----------
@@ -43,18 +46,30 @@ class HostLink(wiring.Component):
     error : Out(1)
         A pulse: something came that is no packet.
 
+    With a memory to fill also
+    filling : Out(1)
+        `data` are bytes of an image; changes only while a restart stops them.
+    clear, cleared : Out(1), In(1)
+        As in `MemoryCrossing`.
+    complete : In(1)
+        All of an image is in the memory.
+
     `i` takes a byte in 12 cycles; it must not bring them faster for long.  All of it is in one clock domain, which may
     be another than the core's.
     """
 
-    def __init__(self, *, technology: Technology, identity: bytes, bytes_in: int, bytes_out: int):
+    def __init__(self, *, technology: Technology, identity: bytes, bytes_in: int, bytes_out: int,
+                 image_bytes: int = 0):
+        self.image_bytes = image_bytes
         results = ResultQueue(frame=bytes_out, technology=technology)
         self.data_queue, self.result_queue = DataQueue(technology=technology), results
-        self.sender = PacketSender(results=results, identity=identity, bytes_in=bytes_in, technology=technology)
+        self.sender = PacketSender(results=results, identity=identity, bytes_in=bytes_in, technology=technology,
+                                   image_bytes=image_bytes)
         super().__init__({
             "i": In(stream_of(BYTE, 1)), "o": Out(stream_of(BYTE, 1)), "data": Out(stream_of(BYTE, 1)),
             "results": In(stream_of(BYTE, 1)), "restart": Out(1, init=1), "stopped": In(1),
-            "error": Out(1)})
+            "error": Out(1),
+            **({"filling": Out(1), "clear": Out(1), "cleared": In(1), "complete": In(1)} if image_bytes else {})})
 
     @staticmethod
     def cost(technology: Technology) -> Resources:
@@ -66,7 +81,7 @@ class HostLink(wiring.Component):
         m = Module()
         data, results, sender = self.data_queue, self.result_queue, self.sender
         m.submodules.deframer = deframer = Deframer()
-        m.submodules.receiver = receiver = PacketReceiver()
+        m.submodules.receiver = receiver = PacketReceiver(fills=bool(self.image_bytes))
         m.submodules.framer = framer = Framer()
         restarting = Signal()
         m.d.comb += restarting.eq(self.restart | self.stopped)
@@ -93,4 +108,12 @@ class HostLink(wiring.Component):
             m.d.comb += getattr(results, name).eq(getattr(sender, name))
         for name in ("filled", "byte", "length", "last"):
             m.d.comb += getattr(sender, name).eq(getattr(results, name))
+        if self.image_bytes:
+            m.submodules.image = image = ImageState()
+            wiring.connect(m, receiver.image, image.packets)
+            wiring.connect(m, image.contents, sender.image)
+            m.d.comb += [
+                self.filling.eq(receiver.image.filling), image.complete.eq(self.complete),
+                self.clear.eq(receiver.clear), receiver.cleared.eq(self.cleared),
+                sender.wants_memory.eq(receiver.wants_memory), receiver.memory_sent.eq(sender.memory_sent)]
         return m

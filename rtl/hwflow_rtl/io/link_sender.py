@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Rom, Technology
 from .link_bytes import TOKEN, Crc32
+from .link_image import DIGEST_BYTES, IMAGE_CONTENTS
 from .link_queues import MAX_PAYLOAD, ROOM, ResultQueue
 from .link_receiver import Kind
 
@@ -19,6 +22,7 @@ VERSION = 1
 #: Length of what names a design.
 IDENTITY_BYTES = 8
 IDENTITY_LENGTH, STATUS_LENGTH = 1 + IDENTITY_BYTES + 10, 2
+MEMORY_LENGTH = 1 + DIGEST_BYTES + 4
 
 
 class State(enum.Enum, shape=3):
@@ -38,8 +42,30 @@ def identity_rom(technology: Technology, identity: bytes) -> Rom:
     return technology.rom(width=8, contents=rows, name="identity")
 
 
+class Chosen:
+    """Which packet is sent: a result where it is none of the others."""
+
+    def __init__(self, fills: bool):
+        self.identity, self.status = Signal(name="identity"), Signal(name="status")
+        self.memory: Value = Signal(name="memory") if fills else Const(0, 1)
+
+    @property
+    def result(self) -> Value:
+        return ~self.identity & ~self.memory & ~self.status
+
+    def eq(self, *, identity: int = 0, memory: int = 0, status: int = 0) -> list[Any]:
+        fills = [self.memory.eq(memory)] if isinstance(self.memory, Signal) else []
+        return [self.identity.eq(identity), self.status.eq(status), *fills]
+
+    def of(self, identity: ValueLike, memory: ValueLike, status: ValueLike, result: ValueLike) -> Value:
+        """What is said of that packet."""
+        rest = Mux(self.status, status, result)
+        return Mux(self.identity, identity, Mux(self.memory, memory, rest) if isinstance(self.memory, Signal) else rest)
+
+
 class PacketSender(wiring.Component):
-    """Sends one packet after the other: an identity or a status that is wanted, else the next result.
+    """Sends one packet after the other: an identity, the state of the memory or a status that is wanted, else the next
+    result.
 
     Between two packets it also frees what is acknowledged and begins anew where results are to be repeated, so that
     nothing changes under a packet.  An acknowledgement of what was never sent is ignored.
@@ -50,6 +76,8 @@ class PacketSender(wiring.Component):
         The queue that it reads.
     identity, bytes_in
         What names the design; bytes of all inputs of a frame.
+    image_bytes
+        Of the image in the memory that the host fills, 0 without one: then the last two attributes are not there.
 
     Attributes
     ----------
@@ -60,14 +88,19 @@ class PacketSender(wiring.Component):
         As in `PacketReceiver`.
     filled, free, slot, place, byte, length, last
         As in `ResultQueue`.
+    wants_memory, memory_sent
+        As in `PacketReceiver`.
+    image : In(IMAGE_CONTENTS)
     """
 
-    def __init__(self, *, results: ResultQueue, identity: bytes, bytes_in: int, technology: Technology):
+    def __init__(self, *, results: ResultQueue, identity: bytes, bytes_in: int, technology: Technology,
+                 image_bytes: int = 0):
         if len(identity) != IDENTITY_BYTES:
             raise ValueError(f"identity must be {IDENTITY_BYTES} bytes, not {len(identity)}")
         self.results = results
         self.identity = identity
         self.bytes_in = bytes_in
+        self.image_bytes = image_bytes
         self.technology = technology
         queue = results.signature.members
         super().__init__({
@@ -75,6 +108,7 @@ class PacketSender(wiring.Component):
             "wants_status": In(1), "repeat": In(1), "wants_identity": In(1), "identity_sent": Out(1),
             "sequence": In(8), "acknowledged": In(1), "acknowledge": In(8),
             **{name: queue[name].flip() for name in ("filled", "free", "slot", "place", "byte", "length", "last")},
+            **({"wants_memory": In(1), "memory_sent": Out(1), "image": In(IMAGE_CONTENTS)} if image_bytes else {}),
         })
 
     @property
@@ -85,12 +119,12 @@ class PacketSender(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         state, place, last, step = Signal(State), Signal(range(MAX_PAYLOAD)), Signal(), Signal()
-        identity, status, go, sequence = Signal(), Signal(), Signal(), Signal(8)  # without both it is a result
+        chosen, go, sequence = Chosen(bool(self.image_bytes)), Signal(), Signal(8)
         flag = (state == State.OPEN) | (state == State.CLOSE)
-        length = Mux(identity, IDENTITY_LENGTH, Mux(status, STATUS_LENGTH, self.length))
+        length = chosen.of(IDENTITY_LENGTH, MEMORY_LENGTH, STATUS_LENGTH, self.length)
         m.d.comb += self.place.eq(place)
         # There are ten cycles from a step to the next.
-        last_place = Mux(identity, IDENTITY_LENGTH - 1, Mux(status, STATUS_LENGTH - 1, self.last))
+        last_place = chosen.of(IDENTITY_LENGTH - 1, MEMORY_LENGTH - 1, STATUS_LENGTH - 1, self.last)
         m.d.sync += last.eq(flag | Mux(state == State.PAYLOAD, place == last_place, place[:2] == 3))
         with m.If(go):
             m.d.sync += state.eq(State.OPEN)
@@ -100,18 +134,20 @@ class PacketSender(wiring.Component):
                 m.d.sync += [place.eq(0), state.eq(Mux(state == State.CLOSE, State.IDLE, state.as_value() + 1))]
 
         header = Array([
-            Mux(identity, Kind.IDENTITY, Mux(status, Kind.STATUS, Kind.RESULT)),
-            Mux(identity, self.sequence, sequence), self.expected, length])
+            chosen.of(Kind.IDENTITY, Kind.MEMORY, Kind.STATUS, Kind.RESULT),
+            chosen.of(self.sequence, self.sequence, sequence, sequence), self.expected, length])
         field, payload = Signal(8), Signal(8)
-        m.d.sync += [field.eq(header[place[:2]]), payload.eq(self.payload(m, state, place, identity, status))]
+        m.d.sync += [field.eq(header[place[:2]]), payload.eq(self.payload(m, state, place, chosen))]
         m.submodules.crc = crc = Crc32()
         m.d.comb += [crc.tail.eq(state == State.CHECK), crc.clear.eq(state == State.OPEN)]
         byte = Mux(state == State.HEADER, field, Mux(state == State.PAYLOAD, payload, crc.octet))
         closed = step & (state == State.CLOSE)
         self.offer(m, crc, byte, flag, go | step & ~closed, step)
-        self.choose(m, state, identity, status, go)
+        self.choose(m, state, chosen, go)
         sent_one = Signal()
-        m.d.sync += [sent_one.eq(closed & ~identity & ~status), self.identity_sent.eq(closed & identity)]
+        m.d.sync += [sent_one.eq(closed & chosen.result), self.identity_sent.eq(closed & chosen.identity)]
+        if self.image_bytes:
+            m.d.sync += self.memory_sent.eq(closed & chosen.memory)
         self.window(m, sequence, sent_one)
         return m
 
@@ -132,7 +168,7 @@ class PacketSender(wiring.Component):
             m.d.sync += offered.eq(0)
         m.d.sync += counted.eq(crc.done | counted & ~step)
 
-    def payload(self, m: Module, state: Signal, place: Signal, identity: Signal, status: Signal) -> Value:
+    def payload(self, m: Module, state: Signal, place: Signal, chosen: Chosen) -> Value:
         """The byte at `place` of the payload."""
         m.submodules.identity = rom = identity_rom(self.technology, self.identity)
         m.d.comb += rom.addr.eq(place[:3] - 1)
@@ -151,9 +187,25 @@ class PacketSender(wiring.Component):
         room = Signal.like(self.room)
         with m.If((state == State.HEADER) & (place[:2] == 3)):
             m.d.sync += room.eq(self.room)
-        return Mux(identity, octet, Mux(status, Mux(place[0], room[8:], room[:8]), self.byte))
+        return chosen.of(octet, self.memory(m, place), Mux(place[0], room[8:], room[:8]), self.byte)
 
-    def choose(self, m: Module, state: Signal, identity: Signal, status: Signal, go: Signal) -> None:
+    def memory(self, m: Module, place: Signal) -> Value:
+        """The byte at `place` of the payload of MEMORY."""
+        octet = Signal(8)
+        if not self.image_bytes:
+            return octet
+        m.d.comb += self.image.place.eq(1 - place[:4])  # as `IMAGE_PACKETS` counts
+        with m.Switch(place[:5]):
+            with m.Case(0):
+                m.d.comb += octet.eq(self.image.state)
+            with m.Case(*range(1, 1 + DIGEST_BYTES)):
+                m.d.comb += octet.eq(self.image.byte)
+            for k, number in enumerate(self.image_bytes.to_bytes(4, "little"), 1 + DIGEST_BYTES):
+                with m.Case(k):
+                    m.d.comb += octet.eq(number)
+        return octet
+
+    def choose(self, m: Module, state: Signal, chosen: Chosen, go: Signal) -> None:
         """Between two packets: every fourth cycle one thing is done."""
         look, owes_status = Signal(2), Signal()
         self.acknowledging, self.repeating = Signal(), Signal()
@@ -163,7 +215,7 @@ class PacketSender(wiring.Component):
             m.d.sync += look.eq(0)
         m.d.comb += self.act.eq((look == 3) & (state == State.IDLE))
         with m.If(self.act):
-            m.d.sync += [identity.eq(0), status.eq(0)]
+            m.d.sync += chosen.eq()
             with m.If(self.acknowledging):
                 m.d.comb += self.free.eq(self.within)
                 m.d.sync += self.acknowledging.eq(self.within)
@@ -171,10 +223,13 @@ class PacketSender(wiring.Component):
                 m.d.sync += self.repeating.eq(0)
             with m.Elif(self.wants_identity):
                 m.d.comb += go.eq(1)
-                m.d.sync += identity.eq(1)
+                m.d.sync += chosen.eq(identity=1)
+            with m.Elif(self.wants_memory if self.image_bytes else 0):
+                m.d.comb += go.eq(1)
+                m.d.sync += chosen.eq(memory=1)
             with m.Elif(owes_status):
                 m.d.comb += go.eq(1)
-                m.d.sync += [status.eq(1), owes_status.eq(0)]
+                m.d.sync += [chosen.eq(status=1), owes_status.eq(0)]
             with m.Else():
                 m.d.comb += go.eq(self.unsent)
         for pulse, kept in ((self.acknowledged, self.acknowledging), (self.repeat, self.repeating),

@@ -1,0 +1,78 @@
+"""What the host link knows of the memory beside the FPGA: whether an image is in it, and which one, by its digest."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import enum, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+__all__ = ["DIGEST_BYTES", "IMAGE_CONTENTS", "IMAGE_PACKETS", "ImageState", "MemoryState"]
+
+#: Length of what names an image.
+DIGEST_BYTES = 16
+
+
+class MemoryState(enum.Enum, shape=2):
+    """The first byte of the payload of MEMORY (docs/host-link.md)."""
+
+    EMPTY = 0
+    FILLING = 1
+    FILLED = 2
+
+
+#: What packets say of the image.
+#:
+#: `write` is a byte of the payload of IMAGE; `place` counts down from 0, modulo 16.  `begin`, a pulse: another packet
+#: begins.  `asked`, a pulse: the packet was an IMAGE without an error.  `resets`, a pulse: the host began a session,
+#: with CLEAR where `clears`.  `filling`: DATA are bytes of an image.  `usable`: DATA may be taken, as bytes of an image
+#: or as frames for the image that is there.
+IMAGE_PACKETS = wiring.Signature({
+    "write": Out(1), "place": Out(4), "byte": Out(8), "begin": Out(1), "asked": Out(1), "resets": Out(1),
+    "clears": Out(1), "filling": In(1), "usable": In(1)})
+#: The state of the memory, and the byte of the digest of its image at `place`, in the same cycle.
+IMAGE_CONTENTS = wiring.Signature({"state": Out(MemoryState), "place": In(4), "byte": Out(8)})
+
+
+class ImageState(wiring.Component):
+    """The state of the memory, and the digest of its image.
+
+    A digest is written half into a RAM before its checksum is known, and the other half has that of the image: so what
+    is wrong changes nothing, and while one is written it is compared with the other.
+
+    Attributes
+    ----------
+    packets : In(IMAGE_PACKETS)
+        From the `PacketReceiver`.
+    contents : Out(IMAGE_CONTENTS)
+        For the `PacketSender`.
+    complete : In(1)
+        All words of an image are in the memory.
+    """
+
+    def __init__(self):
+        super().__init__({"packets": In(IMAGE_PACKETS), "contents": Out(IMAGE_CONTENTS), "complete": In(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.digests = digests = memory.Memory(shape=8, depth=2 * DIGEST_BYTES, init=[],
+                                                       attrs={"ram_style": "distributed"})
+        half, named, differs, matches = Signal(), Signal(), Signal(), Signal()
+        new, old, sent = digests.write_port(), digests.read_port(domain="comb"), digests.read_port(domain="comb")
+        packets, contents = self.packets, self.contents
+        m.d.comb += [
+            new.en.eq(packets.write), new.addr.eq(Cat(packets.place, ~half)), new.data.eq(packets.byte),
+            old.addr.eq(Cat(packets.place, half)), sent.addr.eq(Cat(contents.place, half)),
+            contents.byte.eq(sent.data), packets.usable.eq(packets.filling | matches), contents.state.eq(
+                Mux(named, MemoryState.FILLED, Mux(packets.filling, MemoryState.FILLING, MemoryState.EMPTY)))]
+        with m.If(packets.begin):
+            m.d.sync += differs.eq(0)
+        with m.Elif(packets.write):
+            m.d.sync += differs.eq(differs | (old.data != packets.byte))
+        with m.If(packets.asked):
+            # An IMAGE names a complete image without a name; else it says which one the frames that follow are for.
+            m.d.sync += matches.eq(named & ~differs & ~packets.filling)
+            with m.If(packets.filling & self.complete & ~named):
+                m.d.sync += [named.eq(1), half.eq(~half)]
+        with m.If(packets.resets):
+            m.d.sync += [matches.eq(0), packets.filling.eq(packets.clears), named.eq(named & ~packets.clears)]
+        return m

@@ -1,0 +1,251 @@
+"""Boards whose memory the host fills: what is sent, when it is not, and every refusal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hwflow_base.errors import HwflowError
+
+import hwflow.host
+from hwflow import golden, onnx
+from hwflow.host.host_link import HostLink
+from hwflow.host.identity import DesignFacts
+from hwflow.host.pace import Patience
+from hwflow.host.weight_image import WeightImage
+from hwflow.host.wire import LinkFailed
+from hwflow.quantize import Quantized
+from tests.e2e.command import Cli
+from tests.e2e.networks import small_network, write_data
+from tests.host.board import Line, MemoryPort, ReferenceBoard, framed
+from tests.host.models import Terminal, board_with, leave_design
+from tests.host.test_link import BAD, board_of, frames_of
+
+WEIGHTS = random.Random(8).randbytes(3000)
+NAME = hashlib.sha256(WEIGHTS).digest()[:16]
+PATIENCE = Patience(silence=1.0, stall=5.0)
+
+
+def link_to(board: ReferenceBoard, there: Line | None = None, back: Line | None = None) -> HostLink:
+    port = MemoryPort(board, there, back)
+    return HostLink(port, clock=port.clock, seed=1, patience=PATIENCE)
+
+
+def test_weights_then_frames():
+    board, seen = board_of(image_bytes=3000, busy=3), []
+    link = link_to(board)
+    assert not link.use(NAME).holds(NAME)
+    link.fill(WEIGHTS, NAME, lambda done, total: seen.append((done, total)))
+    assert (bytes(board.memory), board.digest) == (WEIGHTS, NAME)
+    assert seen == sorted(seen)
+    assert seen[-1] == (3000, 3000)
+    assert len(seen) > 10
+    data, expected = frames_of(board, 20)
+    assert link.exchange(data) == expected
+    clears = board.clears
+    again = link_to(board)  # another process
+    assert again.use(NAME).holds(NAME)
+    assert again.exchange(data) == expected
+    assert board.clears == clears
+    assert link.statistics.losses == again.statistics.losses == 0
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("seed", range(2))
+def test_weights_on_a_bad_line(kind, seed):
+    board = board_of(image_bytes=3000)
+    link = link_to(board, Line(2 * seed, **BAD[kind]), Line(2 * seed + 1, **BAD[kind]))
+    link.patience = Patience(10.0, 30.0)
+    link.use(NAME)
+    link.fill(WEIGHTS, NAME)
+    assert (bytes(board.memory), board.digest) == (WEIGHTS, NAME)
+    data, expected = frames_of(board, 10)
+    assert link.exchange(data) == expected
+
+
+def test_no_frame_without_weights():
+    board = board_of(image_bytes=3000)
+    link = link_to(board)
+    data, _ = frames_of(board, 3)
+    missing = "the memory of the board on the line of the test must have the weights of the design, but has none; fill"
+    with pytest.raises(LinkFailed, match=missing):  # who knows of no weights
+        link.exchange(data)
+    link.use(NAME)
+    with pytest.raises(LinkFailed, match=missing):
+        link.exchange(data)
+    other = bytes(16)
+    link.fill(WEIGHTS, other)
+    link.use(NAME)
+    with pytest.raises(LinkFailed, match=rf"but has others \(digest {'00' * 16}\); fill it with `hwflow program --wei"):
+        link.exchange(data)
+    assert board.taken == -(-3000 // 128)  # nothing but the weights
+
+
+def test_power_off_takes_the_weights():
+    board = board_of(image_bytes=3000)
+    link = link_to(board)
+    link.fill(WEIGHTS, NAME)
+    board.start()
+    data, _ = frames_of(board, 3)
+    with pytest.raises(LinkFailed, match="started anew"):
+        link.exchange(data)
+    with pytest.raises(LinkFailed, match="must have the weights of the design, but has none"):
+        link.exchange(data)
+
+
+def test_cut_on_the_line():
+    """The line goes dead in the middle: nobody gets a result of half an image."""
+    board = board_of(image_bytes=3000)
+    link = link_to(board)
+    link.port.before_write = lambda data: vars(link.port).update(board=None) if len(board.memory) > 1000 else None
+    with pytest.raises(AttributeError):
+        link.fill(WEIGHTS, NAME)
+    again = link_to(board)
+    assert not again.use(NAME).holds(NAME)
+    with pytest.raises(LinkFailed, match="but has none"):
+        again.exchange(frames_of(board, 1)[0])
+
+
+def test_a_memory_that_does_not_answer():
+    """All bytes leave the host, and never arrive in the memory; or it takes no more of them; or there is none."""
+    with pytest.raises(LinkFailed, match=r"memory of the board on the line of the test must take its weights, but did "
+                                         r"not in 1 s after all had been sent; load the bitstream"):
+        link_to(board_of(image_bytes=3000, busy=10**9)).fill(WEIGHTS, NAME)
+    full = board_of(image_bytes=1000)
+    with pytest.raises(LinkFailed, match="took no data and gave no results for 5 s"):
+        link_to(full).fill(WEIGHTS, NAME)
+    with pytest.raises(LinkFailed, match="must say what is in its memory, but did not in 1 s; load the bitstream of"):
+        link_to(board_of()).use(NAME)
+
+
+def test_answers_that_are_none():
+    board = board_of(image_bytes=3000)
+    board.state = lambda sequence: framed(0x84, sequence, 0, bytes([3]) + bytes(20)) + framed(0x84, sequence, 0, b"\2")
+    with pytest.raises(LinkFailed, match="must say what is in its memory"):
+        link_to(board).use(NAME)
+
+
+# -- with a design, as a user calls it
+
+
+@pytest.fixture
+def filled(quantized: Quantized, tmp_path: Path) -> Path:
+    """The folder of a design with weights in a memory."""
+    folder = leave_design(quantized, tmp_path / "build")
+    return leave_design(quantized, tmp_path / "build", weights=WeightImage.write(folder, WEIGHTS))
+
+
+def opened(board: ReferenceBoard, build: Path, **more) -> hwflow.host.OpenBoard:
+    port = MemoryPort(board)
+    return hwflow.host.open(port, build=build, clock=port.clock, patience=PATIENCE, **more)
+
+
+def test_opening_fills_once_per_power_up(quantized, filled, tmp_path):
+    board, seen = board_with(quantized, filled, image_bytes=3000), []
+    graph = quantized.graph
+    rows = {name: np.zeros((2, *golden_shape(graph, name)), np.int64) for name in graph.inputs}
+    expected = golden.run(graph, rows, keep=False)
+    for count, fills, more in ((1, True, {}), (1, False, {}), (2, True, {"refill": True})):
+        with opened(board, tmp_path / "build", progress=lambda done, total: seen.append(total), **more) as open_one:
+            assert open_one.filled is fills
+            made = open_one.run_integers(rows)
+        assert all((made[name] == expected[name]).all() for name in graph.outputs)
+        assert board.clears == 2 * count
+    assert bytes(board.memory) == WEIGHTS
+    assert set(seen) == {3000}
+    board.start()
+    with opened(board, tmp_path / "build") as open_one:
+        assert open_one.filled
+
+
+def golden_shape(graph, name):
+    frame = graph.tensors[name].frame
+    return frame.height, frame.width, frame.channels
+
+
+def test_facts_are_read_back(filled):
+    facts = DesignFacts.read(filled)
+    assert facts.weights == WeightImage("weights.bin", 3000, NAME)
+    assert facts.weights.read(filled) == WEIGHTS
+    assert json.loads((filled / "identity.json").read_text())["weights"] == {
+        "file": "weights.bin", "bytes": 3000, "digest": NAME.hex()}
+
+
+@pytest.mark.parametrize("change, message", [
+    (lambda path: path.unlink(), "must hold the weights for the memory of the board: No such file"),
+    (lambda path: path.write_bytes(WEIGHTS[:2000]), "must hold 3000 bytes of weights, but is cut after 2000; make it"),
+    (lambda path: path.write_bytes(WEIGHTS + b"x"), "must hold 3000 bytes of weights, but has more"),
+    (lambda path: path.write_bytes(WEIGHTS[::-1]), rf"must hold the weights of its design \(digest {NAME.hex()}\)"),
+])
+def test_files_of_weights_that_are_wrong(quantized, filled, tmp_path, change, message):
+    change(filled / "weights.bin")
+    board = board_with(quantized, filled, image_bytes=3000)
+    with pytest.raises(HwflowError, match=message):
+        opened(board, tmp_path / "build")
+    assert not board.memory
+
+
+def test_a_memory_of_another_size(quantized, filled, tmp_path):
+    with pytest.raises(HwflowError, match=r"must take the 3000 bytes of weights of '.*', not 2000; load the bit"):
+        opened(board_with(quantized, filled, image_bytes=2000), tmp_path / "build")
+
+
+def test_identities_with_weights_that_are_none(filled):
+    path = filled / "identity.json"
+    text = json.loads(path.read_text())
+    for wrong in ({"file": "../weights.bin"}, {"bytes": 0}, {"digest": "00"}, {"more": 1}):
+        path.write_text(json.dumps({**text, "weights": {**text["weights"], **wrong}}))
+        with pytest.raises(HwflowError, match=r"identity\.json', weights"):
+            DesignFacts.read(filled)
+
+
+@pytest.fixture
+def place(quantized: Quantized, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    model = small_network()
+    onnx.save(model, "small.onnx")
+    write_data(Path("small.npz"), model, rows=10)
+    folder = leave_design(quantized, Path("build"))
+    return leave_design(quantized, Path("build"), weights=WeightImage.write(folder, WEIGHTS))
+
+
+def test_run_sends_the_weights_and_says_so(quantized, place, capsys):
+    cli, board = Cli(capsys), board_with(quantized, place, image_bytes=3000)
+    run = ("run", "small.onnx", "--data", "small.npz", "--port")
+    with Terminal(board) as terminal:
+        first, second = cli(*run, terminal.port), cli(*run, terminal.port)
+        facts = cli(*run, terminal.port, "--json").json
+    assert (first.code, second.code) == (0, 0), first.err + second.err
+    assert "  weights: 3 000 bytes, sent into the memory beside the FPGA\n" in first.out
+    assert "  weights: 3 000 bytes, already in the memory beside the FPGA\n" in second.out
+    assert facts["weights"] == {"file": "weights.bin", "bytes": 3000, "digest": NAME.hex(), "sent": False}
+    assert bytes(board.memory) == WEIGHTS
+
+
+def test_run_with_a_cut_file(quantized, place, capsys):
+    (place / "weights.bin").write_bytes(WEIGHTS[:100])
+    with Terminal(board_with(quantized, place, image_bytes=3000)) as terminal:
+        done = Cli(capsys)("run", "small.onnx", "--data", "small.npz", "--port", terminal.port)
+    assert done.code == 2
+    assert "must hold 3000 bytes of weights, but is cut after 100" in done.err
+
+
+def test_program_sends_the_weights(quantized, place, capsys):
+    cli, program = Cli(capsys), ("program", "small.onnx", "--board", "ulx3s_85f", "--weights")
+    board = board_with(quantized, place, image_bytes=3000)
+    with Terminal(board) as terminal:
+        done = cli(*program, "--port", terminal.port)
+        assert done.code == 0, done.err
+        assert done.out == ("the memory of ulx3s_85f has the 3000 bytes of weights of small, until the power is "
+                            "switched off\n")
+        assert cli(*program, "--port", terminal.port, "--json").json["weights"]["bytes"] == 3000
+    assert (bytes(board.memory), board.clears) == (WEIGHTS, 4)
+    nowhere = cli(*program)
+    assert (nowhere.code, "--weights needs the board's serial port" in nowhere.err) == (2, True)
+    leave_design(quantized, Path("build"))
+    without = cli(*program, "--port", "/dev/null")
+    assert (without.code, "must have weights in a memory of the board" in without.err) == (2, True)
