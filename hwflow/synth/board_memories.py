@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Shape
-from hwflow_rtl.memory import SdramNumberError, SdramPart, SdramTiming, sdram_pins
+from hwflow_rtl.memory import PartNumberError, SdramPart, SdramTiming, sdram_pins
 
 __all__ = ["SdramMemory", "memories_of", "memory_pins", "memory_violations"]
 
@@ -52,7 +52,7 @@ def memories_of(entries: Sequence[Mapping[str, Any]], io_standard: str) -> tuple
 
 
 def part_of(entry: Mapping[str, Any]) -> SdramPart:
-    """Raises SdramNumberError."""
+    """Raises PartNumberError."""
     numbers: dict[str, Any] = {
         name: int(value) if name in COUNTS else float(value) for name, value in entry["timing"].items()}
     geometry = {name: int(entry[name]) for name in ("banks", "rows", "columns", "width")}
@@ -74,7 +74,7 @@ def memory_violations(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         where = f"memories.{index}"
         try:
             part = part_of(entry)
-        except SdramNumberError as error:
+        except PartNumberError as error:
             inside = "timing." if error.key in entry["timing"] else ""
             yield f"key '{where}.{inside}{error.key}' {error.rule}"
             continue

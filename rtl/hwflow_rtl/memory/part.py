@@ -10,7 +10,15 @@ from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
 
-__all__ = ["MemoryClocks", "MemoryPart", "request_of"]
+__all__ = ["MemoryClocks", "MemoryPart", "PartNumberError", "request_of"]
+
+
+class PartNumberError(ValueError):
+    """A number of a part that cannot be; `key` is its name, `rule` what it must be and is not."""
+
+    def __init__(self, key: str, rule: str):
+        super().__init__(f"{key} {rule}")
+        self.key, self.rule = key, rule
 
 
 class MemoryClocks(Protocol):

@@ -14,22 +14,15 @@ from typing import TYPE_CHECKING
 from amaranth.lib import wiring
 
 from ..vendor.base import Resources, Technology
+from .part import PartNumberError
 
 if TYPE_CHECKING:
     from .sdram import SdramController
 
-__all__ = ["SdramClocks", "SdramNumberError", "SdramPart", "SdramTiming"]
+__all__ = ["SdramClocks", "SdramPart", "SdramTiming"]
 
 #: A10 says in a column command whether the row closes by itself, so columns have ten address lines.
 MOST_COLUMNS = 1024
-
-
-class SdramNumberError(ValueError):
-    """A number of a part that cannot be; `key` is its name, `rule` what it must be and is not."""
-
-    def __init__(self, key: str, rule: str):
-        super().__init__(f"{key} {rule}")
-        self.key, self.rule = key, rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,21 +78,21 @@ class SdramTiming:
             value = getattr(self, field.name)
             if field.type == "int":
                 if not isinstance(value, int) or value < 1:
-                    raise SdramNumberError(field.name, f"must be a whole number of at least 1, not {value!r}")
+                    raise PartNumberError(field.name, f"must be a whole number of at least 1, not {value!r}")
             elif not (math.isfinite(value) and value > 0):
-                raise SdramNumberError(field.name, f"must be a number of ns above 0, not {value!r}")
+                raise PartNumberError(field.name, f"must be a number of ns above 0, not {value!r}")
         if self.cas_latency not in (2, 3):
-            raise SdramNumberError("cas_latency", f"must be 2 or 3, not {self.cas_latency}")
+            raise PartNumberError("cas_latency", f"must be 2 or 3, not {self.cas_latency}")
         if self.t_rc < self.t_ras + self.t_rp:
-            raise SdramNumberError("t_rc", f"must be at least t_ras + t_rp = {self.t_ras + self.t_rp:g} ns, not "
+            raise PartNumberError("t_rc", f"must be at least t_ras + t_rp = {self.t_ras + self.t_rp:g} ns, not "
                                            f"{self.t_rc:g}: a row is open for t_ras and closes in t_rp")
         if self.t_ras_max < self.t_refi + self.t_ras:
-            raise SdramNumberError(
+            raise PartNumberError(
                 "t_ras_max", f"must be at least t_refi + t_ras = {self.t_refi + self.t_ras:g} ns, not "
                              f"{self.t_ras_max:g}: a row may stay open from one refresh to the next")
         busy = self.t_ras + self.t_rp + self.t_rfc + self.t_rcd
         if self.t_refi < 4 * busy:
-            raise SdramNumberError("t_refi", f"must be at least four times t_ras + t_rp + t_rfc + t_rcd = {busy:g} ns, "
+            raise PartNumberError("t_refi", f"must be at least four times t_ras + t_rp + t_rfc + t_rcd = {busy:g} ns, "
                                              f"not {self.t_refi:g}: refreshes would take most of the time")
 
 
@@ -123,15 +116,15 @@ class SdramPart:
         allowed = {"banks": (2, 4), "width": (8, 16, 32)}
         for key, values in allowed.items():
             if getattr(self, key) not in values:
-                raise SdramNumberError(key, f"must be {' or '.join(map(str, values))}, not {getattr(self, key)!r}")
+                raise PartNumberError(key, f"must be {' or '.join(map(str, values))}, not {getattr(self, key)!r}")
         for key, least, most in (("rows", 64, 8192), ("columns", 64, MOST_COLUMNS)):
             value = getattr(self, key)
             if not isinstance(value, int) or not least <= value <= most or value & (value - 1):
-                raise SdramNumberError(key, f"must be a power of two from {least} to {most}, not {value!r}")
+                raise PartNumberError(key, f"must be a power of two from {least} to {most}, not {value!r}")
         if not (math.isfinite(self.clock_mhz) and self.clock_mhz > 0):
-            raise SdramNumberError("clock_mhz", f"must be a number above 0, not {self.clock_mhz!r}")
+            raise PartNumberError("clock_mhz", f"must be a number above 0, not {self.clock_mhz!r}")
         if self.period < Fraction(str(self.timing.t_ck)):
-            raise SdramNumberError(
+            raise PartNumberError(
                 "clock_mhz", f"must be at most {1000 / self.timing.t_ck:.6g}, which t_ck = {self.timing.t_ck:g} ns "
                              f"allows at a CAS latency of {self.timing.cas_latency}, not {self.clock_mhz:g}")
 

@@ -20,14 +20,14 @@ from .model import MODEL
 __all__ = ["compile_program"]
 
 VERILATOR_FLAGS = ("--cc", "--no-timing", "--x-assign", "fast", "--x-initial", "fast", "-Wno-lint", "-Wno-style",
-                   "-Wno-fatal", "-Wno-MULTIDRIVEN", "--prefix", "Vtop", "--top-module", "sdram_top")
+                   "-Wno-fatal", "-Wno-MULTIDRIVEN", "--prefix", "Vtop", "--top-module", "memory_top")
 
 
 def compile_program(top: Module, ports: Sequence[Signal], *, program: Path, folder: Path, cache: Path,
-                    say: Callable[[str], None], netlist: Netlist | None = None) -> Path:
+                    say: Callable[[str], None], netlist: Netlist | None = None, model: Path = MODEL) -> Path:
     """The executable of `program`, which drives `ports` of a Vtop; made, or found in `cache`.
 
-    `netlist` is one that the top has an instance of.  Raises MissingTool, and ToolFailed with the path of the log in
+    `model` is the simulated chip.  `netlist` is one that the top has an instance of.  Raises MissingTool, and ToolFailed with the path of the log in
     `folder`.
     """
     from amaranth.back import rtlil
@@ -37,7 +37,7 @@ def compile_program(top: Module, ports: Sequence[Signal], *, program: Path, fold
     create_folder(cache)
     tools, log = find_tools(), folder / "compile.log"
     with without_collector():
-        verilog = to_verilog(rtlil.convert(top, name="sdram_top", ports=ports, emit_src=False))
+        verilog = to_verilog(rtlil.convert(top, name="memory_top", ports=ports, emit_src=False))
     models = [] if netlist is None else [netlist.models]
     verilog += "" if netlist is None else netlist.verilog
     flags = [*VERILATOR_FLAGS, *CXX_FLAGS, FAST, SLOW, tools.verilator_version, tools.compiler, tools.compiler_version]
@@ -49,10 +49,10 @@ def compile_program(top: Module, ports: Sequence[Signal], *, program: Path, fold
 
     def make(place: Path) -> None:
         (place / "top.v").write_text(verilog)
-        runtime, _ = cached_folder(cache, digest("sdram runtime", str(RUNTIME), *flags), make_runtime, say)
-        compile_in(tools, place, [place / "top.v", MODEL, *models], program, runtime / "runtime.a", log)
+        runtime, _ = cached_folder(cache, digest("memory runtime", str(RUNTIME), *flags), make_runtime, say)
+        compile_in(tools, place, [place / "top.v", model, *models], program, runtime / "runtime.a", log)
 
-    made, _ = cached_folder(cache, digest(verilog, MODEL, *models, program, *flags), make, say)
+    made, _ = cached_folder(cache, digest(verilog, model, *models, program, *flags), make, say)
     return made / "program"
 
 

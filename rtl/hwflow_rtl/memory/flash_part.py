@@ -1,0 +1,243 @@
+"""A QSPI flash as its data sheet describes it, and the same in clocks of a controller.
+
+In: the numbers of a board file.  Out: `FlashClocks`, whole clocks, and the bounds that follow from them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from amaranth.lib import wiring
+
+from ..vendor.base import Resources, Technology
+from .part import PartNumberError
+
+if TYPE_CHECKING:
+    from .flash import FlashController
+
+__all__ = ["FlashClocks", "FlashPart", "FlashTiming"]
+
+#: Bits of an address on the line.  What is behind 16 MiB would need other commands.
+ADDRESS_BITS = 24
+#: An image begins where a block for erasing does, so that it is written without touching what is before it.
+ERASE_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlashTiming:
+    """Times of a data sheet, in ns, with the data sheet's names.
+
+    Attributes
+    ----------
+    t_c
+        Shortest clock period of the read command.
+    t_slch, t_chsh
+        Chip select low to the rising clock; rising clock to chip select high.
+    t_shsl
+        Chip select high between two commands, the longest that the data sheet has for reads and status writes.
+    t_clqv
+        Falling clock to valid data.
+    t_res1
+        Release from power-down to the next command.
+    """
+
+    t_c: float
+    t_slch: float
+    t_chsh: float
+    t_shsl: float
+    t_clqv: float
+    t_res1: float
+
+    def __post_init__(self):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not (math.isfinite(value) and value > 0):
+                raise PartNumberError(field.name, f"must be a number of ns above 0, not {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlashPart:
+    """A chip on a board, and the part of it that holds weights.
+
+    A word has 32 bits, the first byte in the lowest ones: reads on four lines must begin at a multiple of four bytes
+    (Winbond W25Q32JV data sheet, note 5 to 9.6).  Word 0 begins at the byte `offset`; the bitstream stands before it.
+
+    Attributes
+    ----------
+    bytes, offset
+        Of the chip; of the first byte that may hold weights, a multiple of 64 KiB.
+    lines
+        Data lines between chip and FPGA: 4, or 2 where IO2 and IO3 are not connected.
+    command, mode, dummy_clocks
+        The fast read with addresses on all lines: its instruction, the byte behind the address, and the clocks between
+        this byte and the data.  If bits 5 and 4 of `mode` are 10, the chip stays in continuous read mode: what
+        follows the next chip select is an address at once.  Not every part has this mode; others want 1111 in the upper
+        bits.
+    jedec_ids
+        What the chip may answer to 9Fh, 24 bits: manufacturer, type, capacity.
+    clock_mhz
+        The fastest clock of chip and controller; at a slower one every time is longer.
+    """
+
+    name: str
+    bytes: int
+    offset: int
+    lines: int
+    command: int
+    mode: int
+    dummy_clocks: int
+    jedec_ids: tuple[int, ...]
+    clock_mhz: float
+    timing: FlashTiming
+
+    def __post_init__(self):
+        if self.lines not in (2, 4):
+            raise PartNumberError("lines", f"must be 2 or 4, not {self.lines!r}")
+        if not ERASE_BLOCK < self.bytes <= 1 << ADDRESS_BITS or self.bytes & (self.bytes - 1):
+            raise PartNumberError("bytes", f"must be a power of two from {2 * ERASE_BLOCK} to {1 << ADDRESS_BITS}, not "
+                                            f"{self.bytes!r}")
+        if not 0 < self.offset < self.bytes or self.offset % ERASE_BLOCK:
+            raise PartNumberError("offset", f"must be a multiple of {ERASE_BLOCK} above 0 and below {self.bytes}, not "
+                                             f"{self.offset!r}")
+        for key in ("command", "mode"):
+            if not 0 <= getattr(self, key) <= 0xFF:
+                raise PartNumberError(key, f"must be a byte, not {getattr(self, key)!r}")
+        if not 0 <= self.dummy_clocks <= 16:
+            raise PartNumberError("dummy_clocks", f"must be from 0 to 16, not {self.dummy_clocks!r}")
+        if not self.jedec_ids or any(not 0 < number < 0xFFFFFF for number in self.jedec_ids):
+            raise PartNumberError("jedec_ids", "must be numbers of 24 bits that are neither all zeros nor all ones, at "
+                                                f"least one, not {list(self.jedec_ids)!r}")
+        if not (math.isfinite(self.clock_mhz) and self.clock_mhz > 0):
+            raise PartNumberError("clock_mhz", f"must be a number above 0, not {self.clock_mhz!r}")
+        self.check_clock()
+
+    def check_clock(self) -> None:
+        """The pins move half a period before the rising clock, and data have a whole one to come."""
+        timing = self.timing
+        needs = {"t_c": timing.t_c, "t_clqv": timing.t_clqv, "t_slch": 2 * timing.t_slch, "t_chsh": 2 * timing.t_chsh}
+        name = max(needs, key=lambda key: needs[key])
+        if self.period < Fraction(str(needs[name])):
+            raise PartNumberError("clock_mhz", f"must be at most {1000 / needs[name]:.6g}, which {name} = "
+                                                f"{getattr(timing, name):g} ns allows, not {self.clock_mhz:g}")
+
+    @property
+    def period(self) -> Fraction:
+        """Of the clock, in ns."""
+        return 1000 / Fraction(str(self.clock_mhz))
+
+    @property
+    def width(self) -> int:
+        """Bits of a word."""
+        return 32
+
+    @property
+    def words(self) -> int:
+        """From `offset` to the end of the chip."""
+        return (self.bytes - self.offset) * 8 // self.width
+
+    @property
+    def continuous(self) -> bool:
+        """`mode` keeps the chip in continuous read mode."""
+        return self.mode >> 4 & 3 == 2
+
+    @property
+    def peak_bytes_per_second(self) -> float:
+        """Data in every clock."""
+        return self.clock_mhz * 1e6 * self.lines / 8
+
+    @property
+    def sustained_bytes_per_second(self) -> float:
+        """While a read lasts, data come in every clock."""
+        return self.peak_bytes_per_second
+
+    @property
+    def clocks(self) -> FlashClocks:
+        def up(time: float) -> int:
+            return math.ceil(Fraction(str(time)) / self.period)
+
+        lead = (ADDRESS_BITS + 8) // self.lines + self.dummy_clocks
+        return FlashClocks(word=self.width // self.lines, lead=lead + (0 if self.continuous else 8), first_lead=lead + 8,
+                           deselect=max(up(self.timing.t_shsl), FlashClocks.DRAIN), release=up(self.timing.t_res1))
+
+    @property
+    def writable(self) -> bool:
+        """Only by a programmer."""
+        return False
+
+    # The controller and its pins are made of a part, so their files are imported when they are asked for.
+
+    def controller(self, technology: Technology | None = None) -> FlashController:
+        from .flash import FlashController
+
+        return FlashController(part=self, technology=technology)
+
+    def controller_cost(self, technology: Technology | None = None) -> Resources:
+        from .flash import FlashController
+
+        return FlashController.cost(part=self, technology=technology)
+
+    def pins(self) -> wiring.Signature:
+        from .flash_pins import flash_pins
+
+        return flash_pins(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlashClocks:
+    """The same in whole clocks.
+
+    Attributes
+    ----------
+    word
+        Of the data of a word.
+    lead, first_lead
+        Of command, address, mode and dummies before the data: of every request, and of the first one, which puts the
+        chip into continuous read mode.
+    deselect, release
+        Chip select high between two commands, and after the release from power-down.
+    """
+
+    word: int
+    lead: int
+    first_lead: int
+    deselect: int
+    release: int
+
+    #: From the decision to give a clock to the data in a register: two registers on the way out, one on the way back.
+    PIPELINE = 3
+    #: Chip select is high for so long, that what was asked for has arrived before the next command.
+    DRAIN = PIPELINE
+
+    @property
+    def worst_latency(self) -> int:
+        """Most clocks from the transfer of a request to its first word at the output, if there is room for it.
+
+        Command, address, mode and dummies, the word, its way through the pins and the queue.
+        """
+        return self.first_lead + self.word + self.PIPELINE + 1
+
+    @property
+    def worst_gap(self) -> int:
+        """Most clocks from one word of a request to the next: the chip has no refresh and no pages."""
+        return self.word
+
+    @property
+    def sustained_share(self) -> Fraction:
+        """Least share of the clocks that bring a word while one read lasts."""
+        return Fraction(1, self.word)
+
+    def read_clocks(self, words: int) -> int:
+        """Most clocks from the last word of a read to the last one of the next, which waits."""
+        return self.deselect + 1 + self.lead + words * self.word
+
+    @property
+    def unpaused_share(self) -> Fraction:
+        """A flash makes no pauses."""
+        return Fraction(1)
+
+    def with_pauses(self, clocks: int) -> int:
+        """A flash makes no pauses."""
+        return clocks

@@ -1,0 +1,21 @@
+"""The pins of a QSPI flash, as the FPGA sees them."""
+
+from __future__ import annotations
+
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .flash_part import FlashPart
+
+__all__ = ["flash_pins"]
+
+
+def flash_pins(part: FlashPart) -> wiring.Signature:
+    """The pins of `part`: IO0 (its DI) is bit 0 of `io_i`, `io_o` and `io_oe`, IO1 (its DO) bit 1.
+
+    `sck` is the clock of `sync` where the chip gets one, low otherwise.  All others change at the falling edge of
+    `sync`, half a period before the chip looks.  Where a bit of `io_oe` is low, the chip may drive that line.
+    """
+    lines = part.lines
+    return wiring.Signature({
+        "sck": Out(1), "cs_n": Out(1, init=1), "io_i": In(lines), "io_o": Out(lines), "io_oe": Out(lines)})

@@ -1,0 +1,9 @@
+"""A simulated QSPI flash that checks its data sheet, and programs that run commands and requests into it."""
+
+from .chip import Chip, ChipResult, Edge, compile_chip
+from .model import MODEL, VIOLATIONS, Flash, FlashLimits
+from .reads import ReadResult, Reads, compile_reads
+
+__all__ = [
+    "MODEL", "VIOLATIONS", "Chip", "ChipResult", "Edge", "Flash", "FlashLimits", "ReadResult", "Reads", "compile_chip",
+    "compile_reads"]

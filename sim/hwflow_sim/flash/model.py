@@ -1,0 +1,77 @@
+"""The simulated chip as an Amaranth component, for the top of a simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from amaranth.hdl import C, Cat, Instance, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from hwflow_rtl.memory import FlashPart, flash_pins
+
+__all__ = ["MODEL", "VIOLATIONS", "Flash", "FlashLimits"]
+
+#: To be given to the simulator beside the design.
+MODEL = Path(__file__).parent / "qspi_flash.sv"
+#: What the counters of the model count, in their order.
+VIOLATIONS = (
+    "clock period", "t_slch", "t_chsh", "t_shsl", "t_dvch", "t_chdx", "t_res1", "command in power-down",
+    "quad read without QE", "mode that the part does not have", "input that nobody drives", "both sides drive data",
+    "hold line low", "command cut short", "status write that was not enabled", "address", "command that the model does "
+    "not know")
+
+
+@dataclass(frozen=True)
+class FlashLimits:
+    """The model's parameters for a part: the data sheet's numbers as integers of ps, nothing rounded to clocks."""
+
+    values: dict[str, int]
+
+    @staticmethod
+    def of(part: FlashPart) -> FlashLimits:
+        timing = part.timing
+
+        def ps(time: float) -> int:
+            return round(time * 1000)
+
+        return FlashLimits({
+            "T_C": ps(timing.t_c), "T_SLCH": ps(timing.t_slch), "T_CHSH": ps(timing.t_chsh),
+            "T_SHSL": ps(timing.t_shsl), "T_CLQV": ps(timing.t_clqv), "T_RES1": ps(timing.t_res1)})
+
+
+class Flash(wiring.Component):
+    """The chip at the other end of `flash_pins(part)`; simulators need `MODEL` beside the design.
+
+    Lines that the FPGA does not have are pulled up.
+
+    Attributes
+    ----------
+    pins
+        Flipped: connects to those of a controller.
+    counts : Out
+        A number of 32 bits for each of `VIOLATIONS`.
+    total, first_kind, first_time : Out
+        All violations; the index and the time in ps of the first.
+    """
+
+    def __init__(self, *, part: FlashPart):
+        self.part = part
+        super().__init__({
+            "pins": In(flash_pins(part)), "counts": Out(32 * len(VIOLATIONS)), "total": Out(32), "first_kind": Out(32),
+            "first_time": Out(64)})
+
+    def elaborate(self, platform):
+        m = Module()
+        pins, part = self.pins, self.part
+        missing = C((1 << 4 - part.lines) - 1, 4 - part.lines)
+        out = Signal(4)
+        parameters = {
+            "ADDRESS_BITS": (part.bytes - 1).bit_length(), "CONTINUOUS": int(part.continuous), "ID": part.jedec_ids[0],
+            "QUAD_DUMMY" if part.lines == 4 else "DUAL_DUMMY": part.dummy_clocks, **FlashLimits.of(part).values}
+        m.d.comb += pins.io_i.eq(out)
+        m.submodules.chip = Instance(
+            "hwflow_qspi_flash", **{f"p_{name}": value for name, value in parameters.items()}, i_sck=pins.sck,
+            i_cs_n=pins.cs_n, i_io_in=Cat(pins.io_o, missing), i_io_driven=Cat(pins.io_oe, missing), o_io_out=out,
+            o_counts=self.counts, o_total=self.total, o_first_kind=self.first_kind, o_first_time=self.first_time)
+        return m
