@@ -8,8 +8,9 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from ..stream.credit import CreditCounter
+from ..stream.pipeline import flip_flops
 from ..stream.queue import Queue
-from ..vendor.base import Technology
+from ..vendor.base import Resources, Technology
 from .flash_part import FlashPart
 from .flash_pins import flash_pins
 from .flash_start import FlashError, start_steps
@@ -62,6 +63,15 @@ class FlashController(wiring.Component):
         super().__init__({
             "request": In(stream.Signature(request_of(part))), "read": Out(stream.Signature(part.width)),
             "restart": In(1), "initialized": Out(1), "error": Out(FlashError), "pins": Out(flash_pins(part))})
+
+    @staticmethod
+    def cost(*, part: FlashPart, technology: Technology | None = None) -> Resources:
+        """LUT and FF estimated."""
+        address, lines = ceil_log2(part.words), part.lines
+        control = address + ceil_log2(part.clocks.release) + 33
+        return (Queue.cost(width=part.width, depth=QUEUE_DEPTH, technology=technology)
+                + CreditCounter.cost(words=QUEUE_DEPTH) + Resources(lut=3 * part.width + 3 * address + 120)
+                + flip_flops(2 * part.width + control + 5 * lines, 5 * lines, technology))
 
     def elaborate(self, platform):
         m = Module()

@@ -115,9 +115,9 @@ class FlashPart:
         self.check_clock()
 
     def check_clock(self) -> None:
-        """The pins move half a period before the rising clock, and data have a whole one to come."""
+        """The pins move half a period before the rising clock; of the period that data have, pads take the other half."""
         timing = self.timing
-        needs = {"t_c": timing.t_c, "t_clqv": timing.t_clqv, "t_slch": 2 * timing.t_slch, "t_chsh": 2 * timing.t_chsh}
+        needs = {"t_c": timing.t_c, **{name: 2 * getattr(timing, name) for name in ("t_clqv", "t_slch", "t_chsh")}}
         name = max(needs, key=lambda key: needs[key])
         if self.period < Fraction(str(needs[name])):
             raise PartNumberError("clock_mhz", f"must be at most {1000 / needs[name]:.6g}, which {name} = "
