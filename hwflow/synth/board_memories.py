@@ -1,6 +1,6 @@
 """Memories on a board, outside of the FPGA: what a board file says of them, checked.
 
-In: the entries of the section `memories`, which keep to the JSON schema.  Out: `SdramMemory` for each, or sentences
+In: the entries of the section `memories`, which keep to the JSON schema.  Out: a `BoardMemory` for each, or sentences
 that say what is wrong.
 """
 
@@ -11,27 +11,32 @@ from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Shape
-from hwflow_rtl.memory import PartNumberError, SdramPart, SdramTiming, sdram_pins
+from hwflow_rtl.memory import FlashPart, FlashTiming, PartNumberError, SdramPart, SdramTiming
 
-__all__ = ["SdramMemory", "memories_of", "memory_pins", "memory_violations"]
+__all__ = ["BoardMemory", "memories_of", "memory_pins", "memory_violations"]
 
 #: Times of a board file that are whole numbers of clocks or of commands.
 COUNTS = ("cas_latency", "t_rrd_clocks", "t_wr_clocks", "t_mrd_clocks", "power_up_refreshes")
+#: What a memory is called.
+NAMES = {"sdr_sdram": "SDRAM", "qspi_flash": "flash"}
+#: Data lines of a board file that are several ports of a controller.
+DATA_LINES = ("dq", "io")
 
 
 @dataclass(frozen=True)
-class SdramMemory:
-    """An SDR SDRAM of a board.
+class BoardMemory:
+    """A memory of a board, of a `kind` of `NAMES`.
 
-    `pins` has the names of the package's pins for each of `sdram_pins(part)`, the lowest bit first; `dq` stands for
-    `dq_i`, `dq_o` and `dq_oe`.  What the board ties to a level is not in it.  `source` says where all this is from.
+    `pins` has the names of the package's pins for each of `part.pins()`, the lowest bit first; `dq` (of a flash `io`)
+    stands for `dq_i`, `dq_o` and `dq_oe`.  What the board ties to a level is not in it.  `source` says where all this
+    is from.
     """
 
-    part: SdramPart
+    kind: str
+    part: SdramPart | FlashPart
     pins: Mapping[str, tuple[str, ...]]
     io_standard: str
     source: str
-    kind: str = "sdr_sdram"
 
     def facts(self) -> dict[str, Any]:
         """Plain data for JSON; rates in bytes a second."""
@@ -42,21 +47,32 @@ class SdramMemory:
             "sustained_bytes_per_second": part.sustained_bytes_per_second}
 
     def __str__(self) -> str:
-        return f"{self.part.bytes // 2**20} MiB of SDRAM"
+        return f"{self.part.bytes // 2**20} MiB of {NAMES[self.kind]}"
 
 
-def memories_of(entries: Sequence[Mapping[str, Any]], io_standard: str) -> tuple[SdramMemory, ...]:
+def memories_of(entries: Sequence[Mapping[str, Any]], io_standard: str) -> tuple[BoardMemory, ...]:
     """The memories of a board file in which `memory_violations` finds nothing."""
-    return tuple(SdramMemory(part_of(entry), pins_of(entry["pins"]), entry.get("io_standard", io_standard),
-                             entry["source"]) for entry in entries)
+    return tuple(BoardMemory(entry["kind"], part_of(entry), pins_of(entry["pins"]),
+                             entry.get("io_standard", io_standard), entry["source"]) for entry in entries)
 
 
-def part_of(entry: Mapping[str, Any]) -> SdramPart:
+def part_of(entry: Mapping[str, Any]) -> SdramPart | FlashPart:
     """Raises PartNumberError."""
+    return sdram_of(entry) if entry["kind"] == "sdr_sdram" else flash_of(entry)
+
+
+def sdram_of(entry: Mapping[str, Any]) -> SdramPart:
     numbers: dict[str, Any] = {
         name: int(value) if name in COUNTS else float(value) for name, value in entry["timing"].items()}
     geometry = {name: int(entry[name]) for name in ("banks", "rows", "columns", "width")}
     return SdramPart(name=entry["part"], clock_mhz=float(entry["clock_mhz"]), timing=SdramTiming(**numbers), **geometry)
+
+
+def flash_of(entry: Mapping[str, Any]) -> FlashPart:
+    timing = FlashTiming(**{name: float(value) for name, value in entry["timing"].items()})
+    numbers = {name: int(entry[name]) for name in ("bytes", "offset", "lines", "command", "mode", "dummy_clocks")}
+    return FlashPart(name=entry["part"], clock_mhz=float(entry["clock_mhz"]), timing=timing,
+                     jedec_ids=tuple(int(number) for number in entry["jedec_ids"]), **numbers)
 
 
 def pins_of(pins: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -78,16 +94,16 @@ def memory_violations(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             inside = "timing." if error.key in entry["timing"] else ""
             yield f"key '{where}.{inside}{error.key}' {error.rule}"
             continue
-        if entry["bytes"] != part.bytes:
+        if entry["bytes"] != part.bytes:  # of an SDRAM, whose geometry says it as well
             yield (f"key '{where}.bytes' must be banks * rows * columns * width / 8 = {part.bytes}, not "
                    f"{entry['bytes']!r}")
         yield from pin_violations(where, part, pins_of(entry["pins"]))
 
 
-def pin_violations(where: str, part: SdramPart, pins: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    members = sdram_pins(part).members
+def pin_violations(where: str, part: SdramPart | FlashPart, pins: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    members = part.pins().members
     for name, given in pins.items():
-        width = Shape.cast(members["dq_i" if name == "dq" else name].shape).width
+        width = Shape.cast(members[f"{name}_i" if name in DATA_LINES else name].shape).width
         if len(given) != width:
             yield (f"key '{where}.pins.{name}' must have {width} pin{'s' if width > 1 else ''}, the lowest bit first, "
                    f"not {len(given)}")

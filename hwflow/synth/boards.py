@@ -22,7 +22,7 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml
 from hwflow_rtl.vendor import Resources, Technology
 
-from .board_memories import SdramMemory, memories_of, memory_pins, memory_violations
+from .board_memories import BoardMemory, memories_of, memory_pins, memory_violations
 from .families import FAMILIES, Family
 
 __all__ = ["Board", "Pin", "Programmer", "list_boards", "load_board"]
@@ -80,7 +80,7 @@ class Board:
     programmer: Programmer | None
     source: str
     path: Path
-    memories: tuple[SdramMemory, ...] = ()
+    memories: tuple[BoardMemory, ...] = ()
 
     def technology(self) -> Technology:
         """The device's way of making multipliers, memories and PLLs; a new object each time."""

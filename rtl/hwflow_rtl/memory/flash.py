@@ -138,7 +138,7 @@ class FlashController(wiring.Component):
     def single_line(self, m: Module, bit) -> None:
         """A clock of a command: IO0 is driven, IO2 and IO3 are high, which is what they are without QE."""
         lines = self.part.lines
-        m.d.comb += [self.select.eq(1), self.clock.eq(1), self.drive.eq(0b1101), self.out.eq(Cat(bit, 0, C(0b11, 2))[:lines])]
+        m.d.comb += [self.select.eq(1), self.clock.eq(1), self.drive.eq(0b1101), self.out.eq((0b1100 | bit)[:lines])]
         m.d.sync += self.count.eq(self.count - 1)
 
     def read_command(self, m: Module) -> None:

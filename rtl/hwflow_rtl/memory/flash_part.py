@@ -115,7 +115,7 @@ class FlashPart:
         self.check_clock()
 
     def check_clock(self) -> None:
-        """The pins move half a period before the rising clock; of the period that data have, pads take the other half."""
+        """Pins move half a period before the rising clock; of the period that data have, the pads get one half."""
         timing = self.timing
         needs = {"t_c": timing.t_c, **{name: 2 * getattr(timing, name) for name in ("t_clqv", "t_slch", "t_chsh")}}
         name = max(needs, key=lambda key: needs[key])
@@ -159,8 +159,9 @@ class FlashPart:
             return math.ceil(Fraction(str(time)) / self.period)
 
         lead = (ADDRESS_BITS + 8) // self.lines + self.dummy_clocks
-        return FlashClocks(word=self.width // self.lines, lead=lead + (0 if self.continuous else 8), first_lead=lead + 8,
-                           deselect=max(up(self.timing.t_shsl), FlashClocks.DRAIN), release=up(self.timing.t_res1))
+        return FlashClocks(word=self.width // self.lines, lead=lead if self.continuous else lead + 8,
+                           first_lead=lead + 8, deselect=max(up(self.timing.t_shsl), FlashClocks.DRAIN),
+                           release=up(self.timing.t_res1))
 
     @property
     def writable(self) -> bool:

@@ -42,8 +42,9 @@ class Step:
 def start_steps(part: FlashPart) -> tuple[Step, ...]:
     """All steps in order.
 
-    A chip in continuous read mode takes the ones as an address and a mode that leaves it; bit 4 of the mode comes on
-    IO0, whatever the other lines are (Winbond W25Q128FV data sheet, 8.2.37: 8 clocks with four lines, 16 with two).
+    A chip in continuous read mode takes the ones as an address and a mode that leaves it: bit 4 of the mode comes on
+    IO0, whatever the other lines are, after 8 clocks with four lines and 16 with two (Winbond W25Q128JV-DTR data sheet,
+    fast read quad I/O).
     Any other chip ignores them, and one in power-down ignores all but the release.
     """
     clocks, rest = part.clocks, part.clocks.deselect

@@ -88,7 +88,8 @@ def compile_reads(part: FlashPart, *, folder: Path, cache: Path, netlist: Netlis
     m = Module()
     controller = FlashController(part=part)
     unit = controller if netlist is None else NetlistUnit(unit=controller, netlist=netlist)
-    m.submodules.unit, m.submodules.chip = unit, memory = unit, Flash(part=part)
+    m.submodules.unit = unit
+    m.submodules.chip = memory = Flash(part=part)
     wiring.connect(m, unit.pins, memory.pins)
     ports: list[Signal] = []
     request, read = unit.request, unit.read

@@ -27,8 +27,8 @@ def compile_program(top: Module, ports: Sequence[Signal], *, program: Path, fold
                     say: Callable[[str], None], netlist: Netlist | None = None, model: Path = MODEL) -> Path:
     """The executable of `program`, which drives `ports` of a Vtop; made, or found in `cache`.
 
-    `model` is the simulated chip.  `netlist` is one that the top has an instance of.  Raises MissingTool, and ToolFailed with the path of the log in
-    `folder`.
+    `model` is the simulated chip.  `netlist` is one that the top has an instance of.  Raises MissingTool, and
+    ToolFailed with the path of the log in `folder`.
     """
     from amaranth.back import rtlil
     from hwflow_rtl.emit import to_verilog, without_collector
