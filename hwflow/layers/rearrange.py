@@ -178,7 +178,7 @@ class Rearrange(HardwareLayer):
 
     def hardware_problem(self, graph: LayerGraph) -> str | None:
         folding = max(self.foldings(graph), key=lambda folding: folding.lanes)
-        words = self._shape(graph, folding).ring_depth()
+        words = self._shape(graph, folding).ring_words
         bits = words * folding.lanes * self.input_format.bits
         if bits <= MOST_BITS:
             return None
@@ -226,7 +226,8 @@ class Rearrange(HardwareLayer):
         shape = self._shape(graph, folding)
         if shape.in_order:
             return SelectionStage.times(arrivals[0], shape=shape)
-        return RearrangeStage.times(arrivals[0], shape=shape, technology=technology)
+        width = folding.lanes * self.input_format.bits
+        return RearrangeStage.times(arrivals[0], shape=shape, width=width, technology=technology)
 
     def _shape(self, graph: LayerGraph, folding: Folding) -> RearrangeShape:
         from hwflow_rtl.rearrange.rearrange import RearrangeShape

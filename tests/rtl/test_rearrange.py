@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import signed, unsigned
+from amaranth.utils import ceil_log2
+from hwflow_rtl.rearrange import rearrange
 from hwflow_rtl.rearrange.rearrange import RearrangeShape, RearrangeStage
 from hwflow_rtl.rearrange.walk import Walker
 from hwflow_rtl.vendor import ECP5, Generic, Gowin, Timing
@@ -126,7 +128,8 @@ def test_keeps_pace(name, timing):
     traces = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": 3 * words})
     ends = traces["o"].cycles[words - 1::words]
     assert ends[2] - ends[1] == stage.shape.cycles()
-    times = RearrangeStage.times(np.arange(3 * stage.shape.input_words), shape=stage.shape, technology=stage.technology)
+    times = RearrangeStage.times(np.arange(3 * stage.shape.input_words), shape=stage.shape, width=8 * stage.lanes,
+                                technology=stage.technology)
     assert np.array_equal(times.taken[0], traces["i"].cycles)
     assert np.array_equal(times.departures, traces["o"].cycles)
 
@@ -171,7 +174,7 @@ def test_times_are_exact(name):
     source = np.random.default_rng(len(name))
     arrivals = np.cumsum(source.choice([1, 2, 3, 30], 2 * stage.shape.input_words, p=[0.85, 0.1, 0.04, 0.01]))
     taken, given = arriving(stage, frames, arrivals)
-    times = RearrangeStage.times(arrivals, shape=stage.shape, technology=stage.technology)
+    times = RearrangeStage.times(arrivals, shape=stage.shape, width=8 * stage.lanes, technology=stage.technology)
     assert np.array_equal(times.taken[0], taken)
     assert np.array_equal(times.departures, given)
 
@@ -213,7 +216,9 @@ def test_steps_lead_to_the_words_and_free_no_word_that_is_wanted(seed):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 200))])
-def test_any_tables(seed):
+def test_any_tables(seed, monkeypatch):
+    if seed % 2 == 0:
+        monkeypatch.setattr(rearrange, "ring_depth", lambda shape, width, technology: shape.ring_words)
     source = np.random.default_rng([seed, 1])
     shapes = (random_shape(source) for _ in range(100))
     shape = next(s for s in shapes if 3 < s.output_words < 300 and not any((t < 0).all() for t in (s.rows, s.columns)))
@@ -237,8 +242,8 @@ def with_half_a_ring(name: str, monkeypatch) -> int:
     """Cycles of the last of three frames more than with the whole ring."""
     frame, offsets, lanes = OPERATIONS[name]
     whole = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
-    half = whole.ring_depth() // 2
-    monkeypatch.setattr(RearrangeShape, "ring_depth", lambda shape: half)
+    half = (1 << ceil_log2(whole.ring_words)) // 2
+    monkeypatch.setattr(rearrange, "ring_depth", lambda shape, width, technology: half)
     words, frames = whole.output_words, frames_of(frame, 3).reshape(-1, lanes)
     trace = simulate(stage_of(frame, offsets, lanes), sends={"i": frames}, receives={"o": 3 * words}, patience=200)["o"]
     return trace.cycles[-1] - trace.cycles[-1 - words] - whole.cycles()
@@ -255,6 +260,33 @@ def test_half_the_ring_stops(name, monkeypatch):
         with_half_a_ring(name, monkeypatch)
 
 
+@pytest.mark.parametrize("name", QUICK)
+def test_a_ring_of_just_the_words_that_it_needs(name, monkeypatch):
+    """No power of two: the same values at the same pace, and under stalls."""
+    monkeypatch.setattr(rearrange, "ring_depth", lambda shape, width, technology: shape.ring_words)
+    frame, offsets, lanes = OPERATIONS[name]
+    frames = frames_of(frame, 3)
+    expected = naive(frames, offsets, PADDING).reshape(-1, lanes)
+    for stall in (0.0, 0.4):
+        stage = stage_of(frame, offsets, lanes)
+        trace = simulate(stage, sends={"i": frames.reshape(-1, lanes)}, receives={"o": len(expected)}, stall_in=stall,
+                         stall_out=stall)["o"]
+        assert np.array_equal(trace.beats, expected)
+        if not stall:
+            times = RearrangeStage.times(np.arange(3 * stage.shape.input_words), shape=stage.shape, width=8 * lanes,
+                                         technology=stage.technology)
+            assert np.array_equal(times.departures, trace.cycles)
+            assert trace.cycles[-1] - trace.cycles[-1 - stage.shape.output_words] == stage.shape.cycles()
+
+
+def test_a_ring_is_no_power_of_two_where_that_saves_blocks():
+    """5000 words of 36 bits are 10 RAM blocks of an ECP5; 8192 are 16."""
+    words = np.arange(5000)
+    shape = RearrangeShape(input_words=5000, rows=np.zeros(2, dtype=np.int64), columns=words, groups=words[:1])
+    assert rearrange.ring_depth(shape, 36, ECP5()) == 5000
+    assert rearrange.ring_depth(shape, 1, ECP5()) == 8192
+
+
 RINGS = {  # words of the ring and entries of the tables of groups, columns, rows
     "crop": (2, (1, 1, 2)), "every second": (2, (1, 1, 1)), "as it is": (2, (1, 1, 1)), "channels": (8, (1, 1, 1)),
     "resize x2": (8, (1, 2, 2)), "axes (1, 0, 2)": (32, (1, 1, 2)), "depth to space 2": (32, (1, 2, 2)),
@@ -266,7 +298,7 @@ RINGS = {  # words of the ring and entries of the tables of groups, columns, row
 def test_ring_and_tables_are_small(name):
     frame, offsets, lanes = OPERATIONS[name]
     shape = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
-    assert (shape.ring_depth(), tuple(table.size for table in Walker.tables_of(shape))) == RINGS[name]
+    assert (1 << ceil_log2(shape.ring_words), tuple(table.size for table in Walker.tables_of(shape))) == RINGS[name]
 
 
 @pytest.mark.parametrize("family", [ECP5, Gowin])
@@ -315,7 +347,7 @@ def test_names_what_no_device_holds():
     tensors = {name: Tensor(name, frame, IntFormat(8, True), 1.0, 0) for name in "xy"}
     problem = layer.hardware_problem(LayerGraph("one", tensors, (layer,), ("x",), ("y",)))
     assert problem == ("the elements that wait for their place in the output must fit 3833856 bits, the block RAM of "
-                       "the largest device, not 16777216 (2097152 elements)")
+                       "the largest device, not 16711808 (2088976 elements)")
 
 
 @pytest.mark.parametrize(("tables", "lanes", "message"), [

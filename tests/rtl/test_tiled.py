@@ -14,6 +14,7 @@ from hwflow_rtl.matrix.shape import MatrixShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource
 from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
 from hwflow_rtl.multiply.style import MultiplierStyle
+from hwflow_rtl.rearrange import rearrange
 from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
 from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants
@@ -28,8 +29,9 @@ from tests.rtl.test_matrix import LAYERS, SAME, Layer, limits, requantized, sums
 
 FRAMES = 3
 PORTS = ("i", "weights")
-#: Layers, the rows whose weights arrive in a beat, the cycles from beat to beat.
-TILED: dict[str, tuple[Layer, int, Fraction]] = {
+#: A layer, the rows whose weights arrive in a beat, the cycles from beat to beat.
+Tiled = tuple[Layer, int, Fraction]
+TILED: dict[str, Tiled] = {
     "1x1": (Layer((3, 4, 8), 12, 4, 4, out_lanes=2), 4, Fraction(1)),
     "1x1, a row at a time": (Layer((3, 3, 8), 8, 4, 8, out_lanes=2), 1, Fraction(1)),
     "1x1, all at once": (Layer((3, 3, 4), 8, 4, 4, out_lanes=4), 4, Fraction(1)),
@@ -83,11 +85,10 @@ def rescaler_of(layer: Layer, sums: np.ndarray, thresholds: bool,
 
 
 class Case:
-    """A stage, what it gets and what it must give."""
+    """A stage, what it gets and what it must give; of `given`, or of the entry `name` of `TILED`."""
 
-    def __init__(self, name: str, frames: int = FRAMES, *, technology=None, seed: int = 0,
-                 interval: Fraction | None = None):
-        layer, rows, pace = TILED[name]
+    def __init__(self, name: str, frames: int = FRAMES, *, technology=None, seed: int = 0, given: Tiled | None = None):
+        layer, rows, interval = given or TILED[name]
         random, self.frames, self.layer = np.random.default_rng(seed), frames, layer
         self.technology = technology or Generic()
         bipolar = name == "bipolar"
@@ -102,7 +103,7 @@ class Case:
         self.rescaler, expected = rescaler_of(layer, sums, "thresholds" in name, random)
         shape = replace(layer.shape(signed(int(abs(sums).max()).bit_length() + 8)), bipolar_element=bipolar,
                         bipolar_weight=bipolar)
-        self.shape = TiledShape(shape, StreamSource(rows, pace if interval is None else interval))
+        self.shape = TiledShape(shape, StreamSource(rows, interval))
         self.stage = TiledStage(shape=self.shape, weights=weights, rescaler=self.rescaler, pad_value=pad,
                                 technology=self.technology, name="stage")
         self.x = (x + 1) // 2 if bipolar else x
@@ -137,6 +138,17 @@ def test_times(name: str) -> None:
         assert np.array_equal(said.departures, seen.output.cycles)
         for taken, found in zip(said.taken, seen.taken, strict=True):
             assert np.array_equal(taken, found)
+
+
+@pytest.mark.parametrize("name", ["3x3 pad 1", pytest.param("groups", marks=pytest.mark.slow)])
+def test_rings_that_are_no_powers_of_two(name: str, monkeypatch) -> None:
+    monkeypatch.setattr(rearrange, "ring_depth", lambda shape, width, technology: shape.ring_words)
+    case = Case(name)
+    said, seen = (run([np.arange(len(beats)) for beats in case.inputs]) for run in (case.times, case.play))
+    assert np.array_equal(seen.output.beats, case.outputs)
+    assert np.array_equal(said.departures, seen.output.cycles)
+    ends = said.departures.reshape(FRAMES, -1)[:, -1]
+    assert ends[2] - ends[1] == case.shape.cycles()
 
 
 @pytest.mark.parametrize("name", RARELY)
@@ -208,11 +220,11 @@ def test_the_cost_names_the_memories(family: str) -> None:
     assert {each.name for each in cost.memories if each.holds is Holds.FRAMES} == {"input_ring", "output_ring"}
 
 
-def test_each_ring_holds_a_frame() -> None:
-    """8 x 8 pixels of 16 channels in words of 4, and as many results: a result leaves before the next frame's come."""
+def test_the_rings_hold_a_frame_and_all_passes_but_one() -> None:
+    """8 x 8 pixels of 16 channels in words of 4, and as many results: those of the last pass leave as they come."""
     layer = Layer((8, 8, 16), 16, 4, 4, out_lanes=4, **SAME)
     shape = TiledShape(layer.shape(signed(24)), StreamSource(4))
-    assert shape.replay.ring_depth() == shape.gather.ring_depth() == shape.gather.input_words == 256
+    assert (shape.passes, shape.replay.ring_words, shape.gather.ring_words) == (4, 256, 3 * 64 + 1)
 
 
 def shape_of(layer: Layer, **fields) -> MatrixShape:

@@ -85,6 +85,12 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
         {"unit": "Streamed dense", "inputs": inputs, "outputs": 64, "rows": rows, "cols": cols, "together": together}
         for inputs, rows, cols, together in ((256, 4, 4, 4), (256, 4, 4, 2), (64, 2, 1, 2), (32, 8, 4, 1),
                                              (8, 4, 8, 4))),
+    "tiled stages": tuple(
+        {"unit": "Tiled conv", "size": size, "channels": channels, "outputs": outputs, "kernel": kernel, "rows": rows,
+         "cols": cols, "groups": groups, "together": together}
+        for size, channels, outputs, kernel, rows, cols, groups, together in (
+            (8, 32, 64, 3, 4, 4, 1, 4), (7, 64, 48, 1, 4, 8, 1, 2), (9, 24, 40, 1, 2, 4, 2, 2),
+            (6, 16, 30, 3, 4, 2, 1, 1), (14, 48, 60, 1, 4, 6, 1, 4), (9, 80, 160, 3, 4, 8, 1, 4))),
     "matrix stages": tuple(
         {"unit": "Conv", "size": 12, "channels": 16, "outputs": 16, "kernel": 3, "rows": rows, "cols": cols,
          "bits": bits, "style": style}
@@ -107,7 +113,8 @@ def test_no_constant_is_fitted_to_what_is_tested(name: str) -> None:
       for name in ("queues", "gearboxes", "windows", "pools", "rescalers", "joins", "concats", "moves",
                    "tables", "small matrix stages", "links", "averages")),
     # A controller of a Gowin takes up to a third more tables than its cost says, which is one for all families.
-    *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow) for name in ("memories", "streamed weights"))])
+    *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow)
+      for name in ("memories", "streamed weights", "tiled stages"))])
 def test_a_unit_takes_what_it_says(name: str, board: str, tmp_path: Path) -> None:
     target = load_board(board)
     need(target.family)

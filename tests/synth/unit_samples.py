@@ -13,6 +13,7 @@ from hwflow_rtl.io.host_link import HostLink
 from hwflow_rtl.matrix.row_patch import RowPatch
 from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage
 from hwflow_rtl.matrix.streamed_weights import StreamSource
+from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
 from hwflow_rtl.memory import SdramController, SdramPart, WeightStore
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
@@ -157,12 +158,27 @@ def streamed_dense(technology: Technology, inputs: int, outputs: int, rows: int,
         lambda: MatrixStage.cost(shape=shape, rescaler=rescaler, technology=technology))
 
 
+def tiled_conv(technology: Technology, size: int, channels: int, outputs: int, kernel: int, rows: int, cols: int,
+               groups: int, together: int) -> Sample:
+    """A convolution with padding whose weights arrive, those of `together` rows in a beat."""
+    layer = MatrixShape(
+        frame=WindowShape(height=size, width=size, words=groups, groups=groups, kernel=(kernel, kernel),
+                          pads=(kernel // 2,) * 4), depth=channels // groups, outputs=outputs // groups, lanes=cols,
+        rows=rows, out_lanes=1, element=signed(8), weight=signed(8), accumulator=signed(24), output=signed(8))
+    shape, rescaler = TiledShape(layer, StreamSource(together)), constants(outputs, "dsp")
+    weights = np.zeros((outputs, kernel, kernel, channels // groups), dtype=np.int64)
+    return Sample(
+        lambda: TiledStage(shape=shape, weights=weights, pad_value=0, rescaler=rescaler, technology=technology,
+                           name="tiled"),
+        lambda: TiledStage.cost(shape=shape, rescaler=rescaler, technology=technology))
+
+
 MAKERS: Mapping[str, Callable[..., Sample]] = {
     "Queue": queue, "CreditCounter": credit_counter, "Gearbox": gearbox, "Fork": fork, "DeepQueue": deep_queue,
     "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "LineBuffer": window, "RowPatch": row_patch,
     "FoldMaxPoolStage": fold_max_pool, "Conv": conv, "SdramController": sdram_controller,
     "WeightStore": weight_store, "HostLink": host_link, "RegisterSlice": register_slice,
-    "Streamed dense": streamed_dense, **STAGES}
+    "Streamed dense": streamed_dense, "Tiled conv": tiled_conv, **STAGES}
 
 
 def sample_of(shape: Sizes, technology: Technology) -> Sample:

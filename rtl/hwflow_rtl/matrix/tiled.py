@@ -81,26 +81,25 @@ class TiledStage(wiring.Component):
 
         `weights` are the arrivals of the stream `weights`; `taken` has it after `i`.
         """
-        constants, left = shape.constants(rescaler), None
+        constants, left, (wide, narrow) = shape.constants(rescaler), None, shape.widths
         while True:  # each round lets words wait longer for those before them; most need two
-            replayed = RearrangeStage.times(arrivals, shape=shape.replay, technology=technology, left=left)
+            replayed = RearrangeStage.times(arrivals, shape=shape.replay, width=wide, technology=technology, left=left)
             computed = MatrixStage.times(replayed.departures, shape=shape.of_pass, rescaler=constants,
                                          technology=technology, weights=weights)
             if left is not None and np.array_equal(left, computed.taken[0]):
                 break
             left = computed.taken[0]
         # The ring of the results has room for all that come.
-        gathered = RearrangeStage.times(computed.departures, shape=shape.gather, technology=technology)
+        gathered = RearrangeStage.times(computed.departures, shape=shape.gather, width=narrow,
+                                        technology=technology)
         return StageTimes((replayed.taken[0], *computed.taken[1:]), gathered.departures)
 
     @staticmethod
     def cost(*, shape: TiledShape, rescaler: RescalerConstants, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
-        of_pass = shape.of_pass
         frames = [RearrangeStage.cost(shape=order, width=width, technology=technology, holds=Holds.FRAMES)
-                  for order, width in ((shape.replay, of_pass.element.width * of_pass.lanes_in),
-                                       (shape.gather, of_pass.output.width * of_pass.out_lanes))]
-        stage = MatrixStage.cost(shape=of_pass, rescaler=shape.constants(rescaler), technology=technology)
+                  for order, width in zip((shape.replay, shape.gather), shape.widths, strict=True)]
+        stage = MatrixStage.cost(shape=shape.of_pass, rescaler=shape.constants(rescaler), technology=technology)
         return frames[0].within("input") + stage + frames[1].within("output")
 
     def model(self, frames: IntArray) -> IntArray:

@@ -76,6 +76,12 @@ class TiledShape:
         return self.of_pass.lanes_in
 
     @property
+    def widths(self) -> tuple[int, int]:
+        """Bits of a word on `i` and on `o`."""
+        shape = self.of_pass
+        return shape.element.width * shape.lanes_in, shape.output.width * shape.out_lanes
+
+    @property
     def drain_interval(self) -> int:
         """Cycles from result to result of a row of requantizers."""
         return self.of_pass.drain_interval

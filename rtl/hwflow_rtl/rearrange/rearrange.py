@@ -7,9 +7,11 @@ import numpy.typing as npt
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from ..rescale.ranges import shape_range
 from ..stream.credit import CreditCounter
+from ..stream.deep_queue import pointer
 from ..stream.pipeline import adder_luts, delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
@@ -17,15 +19,25 @@ from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
-from ..window.address import sum_with_carry
+from ..window.address import is_power_of_two, sum_with_carry
 from .shape import RearrangeShape
 from .walk import Walker
 
-__all__ = ["RearrangeShape", "RearrangeStage"]
+__all__ = ["RearrangeShape", "RearrangeStage", "ring_depth"]
+
+
+def ring_depth(shape: RearrangeShape, width: int, technology: Technology) -> int:
+    """Words of `width` bits of the ring: a power of two, or only as many as it needs where that takes fewer RAM blocks.
+    """
+    depths = (1 << ceil_log2(shape.ring_words), shape.ring_words)
+    return min(depths, key=lambda depth: technology.ram_cost(width=width, depth=depth).ram)
 
 
 class RearrangeStage(wiring.Component):
-    """Plays the words of `shape` out of a linear ring, a power-of-two memory whose pointers never start again.
+    """Plays the words of `shape` out of a linear ring, whose pointers never start again.
+
+    Where the ring is no power of two, two registers have the address of the word that is played next: before it is
+    wrapped around, and less the ring's words, whose sign chooses.
 
     Parameters
     ----------
@@ -61,7 +73,7 @@ class RearrangeStage(wiring.Component):
         low, high = shape_range(self.element)
         if not low <= padding <= high:
             raise ValueError(f"padding of rearrangement '{name}' must be from {low} to {high}, not {padding}")
-        self.depth = shape.ring_depth()
+        self.depth = ring_depth(shape, self.element.width * lanes, technology)
         super().__init__({"i": In(stream_of(element, lanes)), "o": Out(stream_of(element, lanes)), "busy": Out(1)})
 
     @property
@@ -74,27 +86,30 @@ class RearrangeStage(wiring.Component):
         return technology.timing.ram + Queue.latency_of(queue_depth(technology))
 
     @staticmethod
-    def times(arrivals: Times, *, shape: RearrangeShape, technology: Technology,
+    def times(arrivals: Times, *, shape: RearrangeShape, width: int, technology: Technology,
               left: Times | None = None) -> StageTimes:
-        """When words are taken and given, for those that come as `arrivals` says.
+        """When words of `width` bits are taken and given, for those that come as `arrivals` says.
 
         `left`: when the reader takes the words that are given, which is not before they are given; None: at once.
         """
         places = queue_depth(technology)
         room = None if left is None else np.append(np.zeros(places, dtype=np.int64), left + 1)[:len(left)]
-        played, taken = shape.times(arrivals, room)
+        played, taken = shape.times(arrivals, ring_depth(shape, width, technology), room)
         return StageTimes((taken,), played + RearrangeStage.latency_of(technology))
 
     @staticmethod
     def cost(*, shape: RearrangeShape, width: int, technology: Technology, holds: Holds = Holds.RING) -> Resources:
         """For words of `width` bits; `holds`: what the ring is in the plan.  RAM exact, LUT and FF estimated."""
-        depth, queue = shape.ring_depth(), queue_depth(technology)
-        address = (depth - 1).bit_length()
+        depth, queue = ring_depth(shape, width, technology), queue_depth(technology)
+        address, wraps = (depth - 1).bit_length(), not is_power_of_two(depth)
         counters = [address, address, *(counter.width for counter in counters_of(shape, depth))]
         chains = sum(adder_luts(bits, technology) for bits in counters)
         masks = width // 2 if shape.outside.any() else 0
+        if wraps:  # the second address, what chooses, what wraps the writing one
+            chains, masks = chains + adder_luts(address + 1, technology), masks + 3 * address
+            counters += [address + 3]
         return (technology.ram_cost(width=width, depth=depth, name="ring", holds=holds)
-                + Walker.cost(shape=shape, technology=technology)
+                + Walker.cost(shape=shape, technology=technology, around=depth if wraps else 1)
                 + Queue.cost(width=width, depth=queue, technology=technology)
                 + CreditCounter.cost(words=queue) + fitted("RearrangeStage")
                 + Resources(lut=chains + masks, ff=sum(counters)))
@@ -109,7 +124,8 @@ class RearrangeStage(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         shape, depth, technology = self.shape, self.depth, self.technology
-        m.submodules.walker = walker = Walker(shape=shape, technology=technology, name=self.name)
+        m.submodules.walker = walker = Walker(
+            shape=shape, technology=technology, name=self.name, around=1 if is_power_of_two(depth) else depth)
         m.submodules.ring = ring = technology.ram(
             width=self.element.width * self.lanes, depth=depth, name=self.ring)
         places_in_queue = queue_depth(technology)
@@ -122,10 +138,7 @@ class RearrangeStage(wiring.Component):
         room, there = self.room(m, start, wrote, walker.freed), self.there(m, start, wrote, walker)
         m.d.comb += [self.i.ready.eq(room), wrote.eq(self.i.valid & room), start.eq(there & credit.credit)]
 
-        write, read = Signal(range(depth), name="write"), Signal(range(depth), init=shape.first % depth, name="read")
-        m.d.sync += write.eq(write + wrote)
-        with m.If(start):
-            m.d.sync += read.eq(sum_with_carry(read, walker.hop, Const(1)))
+        write, read = self.write_address(m, wrote), self.read_address(m, start, walker)
         m.d.comb += [
             ring.write_en.eq(wrote), ring.write_addr.eq(write), ring.write_data.eq(Value.cast(self.i.payload)),
             ring.read_addr.eq(read),
@@ -142,6 +155,29 @@ class RearrangeStage(wiring.Component):
         ]
         link(m, queue.o, wiring.flipped(self.o))
         return m
+
+    def write_address(self, m: Module, wrote: Signal) -> Value:
+        write = Signal(range(self.depth), name="write")
+        if is_power_of_two(self.depth):
+            m.d.sync += write.eq(write + wrote)
+        else:
+            pointer(m, write, wrote, self.depth, "write")
+        return write
+
+    def read_address(self, m: Module, start: Signal, walker: Walker) -> Value:
+        """Of the word that is played next."""
+        depth, first = self.depth, self.shape.first % self.depth
+        if is_power_of_two(depth):
+            read = Signal(range(depth), init=first, name="read")
+            with m.If(start):
+                m.d.sync += read.eq(sum_with_carry(read, walker.hop, Const(1)))
+            return read
+        far = Signal(range(2 * depth), init=first, name="far")
+        over = Signal(Shape.cast(range(-depth, depth)), init=first - depth, name="over")
+        read = Mux(over[-1], far, over)[:(depth - 1).bit_length()]
+        with m.If(start):
+            m.d.sync += [far.eq(read + walker.turn), over.eq(read + walker.under)]
+        return read
 
     def room(self, m: Module, start: Signal, wrote: Signal, freed: Value) -> Value:
         """Whether the ring takes one more word: the counter is the places less one, its sign bit the answer."""

@@ -11,7 +11,6 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.utils import ceil_log2
 
 from ..stream.times import Times, in_turn
 
@@ -219,15 +218,16 @@ class RearrangeShape:
         """Words of the frame that must have come for each output word: its own, of padding the frame's first."""
         return np.where(self.outside, 1, self.addresses + 1)
 
-    def ring_depth(self) -> int:
-        """Words of the ring, a power of two, with which it never makes anything wait at full pace.
+    @cached_property
+    def ring_words(self) -> int:
+        """The least words of a ring with which it never makes anything wait at full pace.
 
         A word that output word b needs is written a cycle before b is played, and into a place that was given free a
         cycle before.  With b played in cycle S(b), depth >= (need(b) - S(b)) - (wanted(a - 1) - S(a)) for all a <= b;
         where input is the limit, S(b) follows the needs, and what has come by S(b) must have found its place.
         """
         if self.earliest is not None:
-            return 1 << ceil_log2(max(2, self._depth_for(self.earliest)))
+            return max(2, self._words_for(self.earliest))
         words, count = self.input_words, self.output_words
         needs = np.concatenate([self.needs, self.needs + words])
         kept = np.concatenate([self.wanted[-1:] - words, self.wanted, self.wanted[:-1] + words])
@@ -236,9 +236,9 @@ class RearrangeShape:
             depth = np.max(needs - even - np.minimum.accumulate(kept - even))
         else:
             depth = np.max((in_turn(needs) + 1 - np.append(kept[1:], self.wanted[-1] + words))[count:])
-        return 1 << ceil_log2(max(2, int(depth)))
+        return max(2, int(depth))
 
-    def _depth_for(self, earliest: IntArray) -> int:
+    def _words_for(self, earliest: IntArray) -> int:
         """Words of the ring with which no word waits for room if words come as early as that.
 
         Where they come later, each is played so much later at most: no word waits either.
@@ -250,15 +250,15 @@ class RearrangeShape:
         played = in_turn(come[needs - 1] + 1)
         return int((np.arange(len(come)) + 1 - wanted[np.searchsorted(played, come)]).max())
 
-    def times(self, arrivals: Times, room: Times | None = None) -> tuple[Times, Times]:
+    def times(self, arrivals: Times, depth: int, room: Times | None = None) -> tuple[Times, Times]:
         """When output words are played and input words taken, which come as `arrivals` says, whole frames.
 
-        Output words are played from the cycles `room` on; None: at once.
+        The ring has `depth` words.  Output words are played from the cycles `room` on; None: at once.
         """
         frames = len(arrivals) // self.input_words
         offsets = np.arange(frames)[:, None] * self.input_words
         needs = (offsets + self.needs).reshape(-1)
-        writable = (offsets + self.wanted).reshape(-1) + self.ring_depth()
+        writable = (offsets + self.wanted).reshape(-1) + depth
         waits = np.searchsorted(writable, np.arange(len(arrivals)), side="right")  # for so many to be played
         taken = in_turn(arrivals)
         while True:  # each round lets words wait longer; most need one

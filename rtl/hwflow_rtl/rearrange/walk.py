@@ -29,7 +29,7 @@ ENTRIES_IN_LOGIC = 16
 #: More runs than this take more comparisons than a table is worth.
 MOST_RUNS = 8
 
-FIELDS = ("step", "freed", "outside", "final")
+FIELDS = ("step", "freed", "turn", "under", "outside", "final")
 IntArray = npt.NDArray[np.int64]
 
 
@@ -38,7 +38,7 @@ class AxisTable:
     """The table of an axis: equal blocks of entries that follow each other are stored once.
 
     records
-        int64[entries, fields]; step and freed words less one.
+        int64[entries, fields]; step and freed words less one; the step around a ring, and that less the ring's words.
     period
         Entries of a block.
     ends
@@ -50,19 +50,20 @@ class AxisTable:
     ends: tuple[int, ...]
 
     @staticmethod
-    def of(axis: Axis, *, outermost: bool, innermost: bool) -> AxisTable:
-        """The smallest.
+    def of(axis: Axis, *, outermost: bool, innermost: bool, around: int) -> AxisTable:
+        """The smallest; `around` as of a `Walker`.
 
         In place of step and freed words of an inner loop's last entry those of the loop around it count: they may be
         anything here.  So may `final` where there is no loop inside.
         """
-        final = axis.final & (not innermost)
-        records = np.stack([axis.step - 1, axis.freed - 1, axis.outside, final], axis=1).astype(np.int64)
+        final, turn = axis.final & (not innermost), axis.step % around
+        records = np.stack([axis.step - 1, axis.freed - 1, turn, turn - around, axis.outside, final],
+                           axis=1).astype(np.int64)
         count, found = len(records), []
         for period in (n for n in range(1, count + 1) if count % n == 0):
             entries = records.copy()
             if not outermost:
-                entries[-1, :2] = entries[-1 - period, :2] if period < count else 0
+                entries[-1, :4] = entries[-1 - period, :4] if period < count else 0
             blocks = entries.reshape(count // period, -1)
             ends = np.append(np.flatnonzero((blocks[1:] != blocks[:-1]).any(axis=1)), len(blocks) - 1)
             if len(ends) <= MOST_RUNS:
@@ -127,6 +128,8 @@ class AxisTable:
 class Walker(wiring.Component):
     """Describes the output word that is played next; `start` moves on to the one after.
 
+    `around`: words of a ring around which addresses turn, or 1 where they need not.
+
     Ports
     -----
     hop
@@ -138,24 +141,30 @@ class Walker(wiring.Component):
         This word is padding.
     ends
         It is the last of its frame.
+    turn, under
+        Only with `around` words of a ring, which are no power of two: the step around the ring, not negative, and the
+        same less `around`.
 
     `ahead` descriptions stand in registers, which hold the first ones from reset on, and each that leaves has the next
     made, `ahead - 1` cycles later: there is always one, and tables may be ROMs.
     """
 
-    def __init__(self, *, shape: RearrangeShape, technology: Technology, name: str):
+    def __init__(self, *, shape: RearrangeShape, technology: Technology, name: str, around: int = 1):
         self.shape = shape
         self.technology = technology
         self.name = name
-        self.tables = self.tables_of(shape)
+        self.around = around
+        self.tables = self.tables_of(shape, around)
         self.latency = self.latency_of(self.tables, technology)
-        fields = self.layout_of(shape).members
+        self.layout = self.layout_of(shape, around)
+        fields = self.layout.members
         super().__init__({"start": In(1), **{field: Out(kind) for field, kind in fields.items()}})
 
     @staticmethod
-    def tables_of(shape: RearrangeShape) -> list[AxisTable]:
+    def tables_of(shape: RearrangeShape, around: int = 1) -> list[AxisTable]:
         inside = (1, len(shape.groups), len(shape.groups) * len(shape.columns))
-        return [AxisTable.of(axis, outermost=k == 2, innermost=inside[k] == 1) for k, axis in enumerate(shape.axes)]
+        return [AxisTable.of(axis, outermost=k == 2, innermost=inside[k] == 1, around=around)
+                for k, axis in enumerate(shape.axes)]
 
     @staticmethod
     def latency_of(tables: list[AxisTable], technology: Technology) -> int:
@@ -163,17 +172,18 @@ class Walker(wiring.Component):
         return technology.timing.rom if any(table.in_rom for table in tables) else 1
 
     @staticmethod
-    def layout_of(shape: RearrangeShape) -> data.StructLayout:
+    def layout_of(shape: RearrangeShape, around: int) -> data.StructLayout:
         steps, freed = shape.steps, shape.freed
+        turns = {"turn": Shape.cast(range(around)), "under": Shape.cast(range(-around, 0))} if around > 1 else {}
         return data.StructLayout({
-            "hop": Shape.cast(range(min(0, int(steps.min())) - 1, max(1, int(steps.max())))),
+            **turns, "hop": Shape.cast(range(min(0, int(steps.min())) - 1, max(1, int(steps.max())))),
             "freed": Shape.cast(range(-1, max(1, int(freed.max())))), "outside": 1, "ends": 1})
 
     @staticmethod
-    def cost(*, shape: RearrangeShape, technology: Technology) -> Resources:
+    def cost(*, shape: RearrangeShape, technology: Technology, around: int = 1) -> Resources:
         """RAM exact, LUT and FF estimated: of the bits of a description those count that differ in their course."""
-        tables = Walker.tables_of(shape)
-        latency, bits = Walker.latency_of(tables, technology), Walker.distinct_bits(shape)
+        tables = Walker.tables_of(shape, around)
+        latency, bits = Walker.latency_of(tables, technology), Walker.distinct_bits(shape, around)
         counters = sum((count - 1).bit_length() for table in tables for count in table.counts if count > 1)
         runs = sum(len(table.ends) - 1 for table in tables)
         total = fitted("Walker", counter_bits=counters, runs=runs, described_bits=(latency + 1) * bits)
@@ -183,11 +193,12 @@ class Walker(wiring.Component):
         return total
 
     @staticmethod
-    def distinct_bits(shape: RearrangeShape) -> int:
+    def distinct_bits(shape: RearrangeShape, around: int) -> int:
         """Bits of a description, without those that are constant or equal to others."""
-        groups, columns, rows = (np.stack([axis.step - 1, axis.freed - 1]) for axis in shape.axes)
+        groups, columns, rows = (np.stack([axis.step - 1, axis.freed - 1, axis.step % around,
+                                           axis.step % around - around]) for axis in shape.axes)
         made = np.unique(np.concatenate([groups[:, :-1], columns[:, :-1], rows], axis=1), axis=1)
-        bits = (made[:, None] >> np.arange(64)[:, None] & 1).reshape(128, -1)
+        bits = (made[:, None] >> np.arange(64)[:, None] & 1).reshape(len(made) * 64, -1)
         courses = np.unique(bits ^ bits[:, :1], axis=0)
         return len(courses) - 1 + int(shape.outside.any()) + int(shape.outside[0])
 
@@ -201,17 +212,19 @@ class Walker(wiring.Component):
         lasts = [Cat(*nest.last[k:k + 2]).all() for k in (0, 2, 4)]
         flags = delay(m, Cat(lasts[0], lasts[0] & lasts[1], Cat(*lasts).all()), self.latency, "flags")
         group_last, column_last, frame_last = flags
-        kind = self.layout_of(self.shape)
-        made = Signal(kind)
+        made = Signal(self.layout)
         column_freed = Mux(rows["final"], columns["freed"], -1)
         group_freed = Mux(rows["final"] & columns["final"], groups["freed"], -1)
+        for field, entry in (("hop", "step"), ("turn", "turn"), ("under", "under")):
+            if field in self.layout.members:
+                m.d.comb += getattr(made, field).eq(
+                    Mux(group_last, Mux(column_last, rows[entry], columns[entry]), groups[entry]))
         m.d.comb += [
-            made.hop.eq(Mux(group_last, Mux(column_last, rows["step"], columns["step"]), groups["step"])),
             made.freed.eq(Mux(group_last, Mux(column_last, rows["freed"], column_freed), group_freed)),
             made.outside.eq(rows["outside"] | columns["outside"] | groups["outside"]), made.ends.eq(frame_last),
         ]
         first = self.prefetch(m, made)
-        m.d.comb += [getattr(self, field).eq(getattr(first, field)) for field in kind.members]
+        m.d.comb += [getattr(self, field).eq(getattr(first, field)) for field in self.layout.members]
         return m
 
     def record(self, m: Module, nest: Nest, axis: int, ahead: int) -> dict[str, Value]:
@@ -264,11 +277,12 @@ class Walker(wiring.Component):
 
     def prefetch(self, m: Module, made: Signal) -> Signal:
         """A shift register of descriptions, full at reset."""
-        shape, kind = self.shape, self.layout_of(self.shape)
-        words = []
+        shape, words = self.shape, []
         for k in range(self.latency + 1):
             index = k % shape.output_words
-            words.append(Signal(kind, name=f"next{k}", init={
-                "hop": int(shape.steps[index]) - 1, "freed": int(shape.freed[index]) - 1,
+            step = int(shape.steps[index])
+            turns = {"turn": step % self.around, "under": step % self.around - self.around} if self.around > 1 else {}
+            words.append(Signal(self.layout, name=f"next{k}", init={
+                **turns, "hop": step - 1, "freed": int(shape.freed[index]) - 1,
                 "outside": int(shape.outside[index]), "ends": int(index == shape.output_words - 1)}))
         return prefetched(m, self.start, made, words)
