@@ -28,6 +28,10 @@ def test_every_fit_says_what_it_counts() -> None:
     assert not [fit.name for fit in fits().values() if not fit.what or not {*fit.lut, *fit.ff}]
 
 
+def test_a_fit_has_shapes_or_says_why_not() -> None:
+    assert not [fit.name for fit in fits().values() if bool(fit.shapes) == bool(fit.estimate)]
+
+
 def test_each_product_is_rounded_down() -> None:
     fit = Fit("unit", "something", {"bits": Fraction(3, 2), "words": Fraction(1, 3), "constant": Fraction(4)},
               {"bits": Fraction(2)}, ())

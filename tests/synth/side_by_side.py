@@ -10,7 +10,11 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.hdl import Module
 from amaranth.lib import wiring
+from hwflow_rtl.io import BoardTop, Clocking
+from hwflow_rtl.io.axi_stream import AxiStreamTop
+from hwflow_rtl.io.core_crossing import CoreCrossing
 from hwflow_rtl.io.host_link import HostLink
+from hwflow_rtl.matrix.streamed_weights import TileFiller
 from hwflow_rtl.rescale.rescaler import Rescaler
 from hwflow_rtl.stream.credit import CreditCounter
 from hwflow_rtl.vendor import Resources
@@ -24,9 +28,12 @@ from hwflow.synth.usage import count_parts
 
 __all__ = ["SideBySide", "used_by"]
 
+#: Units whose ports are all pins.
+WHOLE = (AxiStreamTop, BoardTop, Clocking, CoreCrossing, CreditCounter, HostLink, LineBuffer, Rescaler, TileFiller)
+
 
 class SideBySide(wiring.Component):
-    """Units whose streams are pins; the other ports of a `LineBuffer`, a `CreditCounter`, `Rescaler` or `HostLink` too.
+    """Units whose streams are pins, and the other ports of those in `WHOLE` too.
 
     The level of a queue is no pin, so that what makes it is not there.
     """
@@ -39,7 +46,7 @@ class SideBySide(wiring.Component):
     @staticmethod
     def seen(unit: wiring.Component):
         return [(name, member) for name, member in unit.signature.members.items()
-                if member.is_signature or isinstance(unit, LineBuffer | CreditCounter | Rescaler | HostLink)]
+                if member.is_signature or isinstance(unit, WHOLE)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

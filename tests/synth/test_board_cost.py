@@ -5,12 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 from hwflow_rtl.io import BoardTop, End, Ends
-from hwflow_rtl.stream.queue import Queue
-from hwflow_rtl.stream.streams import link, payload_of, stream_of
 from hwflow_rtl.vendor import Resources
 
 from hwflow.synth import board_top, load_board
@@ -20,25 +15,7 @@ from hwflow.synth.parts import LINKS
 from hwflow.synth.toolchain import tools_of_family
 from hwflow.synth.top import design_text
 from hwflow.synth.usage import read_parts
-
-
-class Through(wiring.Component):
-    """A core that gives each stream `i` as the stream `o` of the same number."""
-
-    def __init__(self, streams: int, lanes: int):
-        self.streams = streams
-        numbers = [""] if streams == 1 else range(streams)
-        ends = {"i": In, "o": Out}
-        super().__init__({f"{letter}{k}": flow(stream_of(8, lanes)) for letter, flow in ends.items() for k in numbers})
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        for k in [""] if self.streams == 1 else range(self.streams):
-            source, sink = getattr(self, f"i{k}"), getattr(self, f"o{k}")
-            m.submodules[f"queue{k}"] = queue = Queue(shape=payload_of(source), depth=2)
-            link(m, wiring.flipped(source), queue.i)
-            link(m, queue.o, wiring.flipped(sink))
-        return m
+from tests.synth.board_samples import Through
 
 
 @pytest.mark.parametrize(("name", "streams", "lanes"), [

@@ -21,6 +21,9 @@ CELLS, SHARE, ALL = 32, 0.25, 0.12
 Shape = dict[str, Any]
 FEW_QUEUES: tuple[Shape, ...] = tuple(
     {"unit": "Queue", "width": width, "depth": depth} for width in (8, 40) for depth in (3, 12, 60))
+AROUND_A_CORE: tuple[Shape, ...] = tuple(
+    {"streams": streams, "lanes": lanes, "elements": elements}
+    for streams, lanes, elements in ((1, 2, 500), (2, 1, 90), (2, 4, 64), (3, 2, 300)))
 HELD_OUT: dict[str, tuple[Shape, ...]] = {
     "few queues": FEW_QUEUES,
     "queues": tuple({"unit": "Queue", "width": width, "depth": depth}
@@ -76,6 +79,10 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
           for bits_in, bits_out, lanes in ((5, 8, 1), (8, 4, 2), (7, 8, 8))),
         *({"unit": "TopKStage", "channels": channels, "lanes": lanes, "k": k}
           for channels, lanes, k in ((20, 1, 1), (16, 4, 1), (50, 1, 2), (1000, 2, 1)))),
+    "AXI4-Stream ports": tuple({"unit": "AxiStreamTop", **sizes} for sizes in AROUND_A_CORE),
+    "frames of bytes": tuple({"unit": "FrameBytes", **sizes} for sizes in AROUND_A_CORE),
+    "tile fillers": tuple({"unit": "TileFiller", "beats": beats, "banks": banks, "rows": rows, "together": together}
+                          for beats, banks, rows, together in ((24, 6, 1, 2), (100, 3, 1, 1), (5, 2, 4, 4))),
     "small matrix stages": tuple(
         {"unit": "Conv", "size": size, "channels": channels, "outputs": outputs, "kernel": kernel, "rows": rows,
          "cols": cols, "bits": bits, "style": style}
@@ -111,10 +118,13 @@ def test_no_constant_is_fitted_to_what_is_tested(name: str) -> None:
     ("few queues", "ulx3s_85f"),
     *(pytest.param(name, board, marks=pytest.mark.slow) for board in ("ulx3s_85f", "tangnano9k")
       for name in ("queues", "gearboxes", "windows", "pools", "rescalers", "joins", "concats", "moves",
-                   "tables", "small matrix stages", "links", "averages")),
+                   "tables", "small matrix stages", "links", "averages",
+                   "AXI4-Stream ports", "frames of bytes")),
     # A controller of a Gowin takes up to a third more tables than its cost says, which is one for all families.
     *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow)
-      for name in ("memories", "streamed weights", "tiled stages"))])
+      for name in ("memories", "streamed weights", "tiled stages")),
+    # Carry chains of an ECP5 take a sixth more.
+    pytest.param("tile fillers", "tangnano9k", marks=pytest.mark.slow)])
 def test_a_unit_takes_what_it_says(name: str, board: str, tmp_path: Path) -> None:
     target = load_board(board)
     need(target.family)

@@ -33,6 +33,7 @@ from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Tensor
 from hwflow.layers.base import Folding
 from hwflow.layers.rescale import Requantize
 from hwflow.synth import load_board
+from tests.synth.board_samples import BOARDS
 from tests.synth.sample import Sample, Sizes
 from tests.synth.stage_samples import STAGES, constants
 
@@ -178,7 +179,7 @@ MAKERS: Mapping[str, Callable[..., Sample]] = {
     "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "LineBuffer": window, "RowPatch": row_patch,
     "FoldMaxPoolStage": fold_max_pool, "Conv": conv, "SdramController": sdram_controller,
     "WeightStore": weight_store, "HostLink": host_link, "RegisterSlice": register_slice,
-    "Streamed dense": streamed_dense, "Tiled conv": tiled_conv, **STAGES}
+    "Streamed dense": streamed_dense, "Tiled conv": tiled_conv, **STAGES, **BOARDS}
 
 
 def sample_of(shape: Sizes, technology: Technology) -> Sample:

@@ -69,10 +69,10 @@ class AxiStreamTop(wiring.Component):
     @staticmethod
     def cost(ends: Ends) -> Resources:
         """Estimate of what stands around the core."""
-        total = fitted("AxiCore")
+        total = fitted("AxiStreamTop")
         for end in (*ends.inputs, *ends.outputs):
             count = (end.elements // end.lanes).bit_length()
-            total += RegisterSlice.cost(width=end.lanes * end.width + 1) + fitted("AxiCore end", count_bits=count)
+            total += RegisterSlice.cost(width=end.lanes * end.width + 1) + fitted("AxiStreamTop end", count_bits=count)
         return total
 
     def elaborate(self, platform):

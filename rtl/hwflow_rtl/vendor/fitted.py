@@ -1,7 +1,8 @@
 """Constants of costs that no formula knows: they were fitted to what synthesis made of units of many shapes.
 
 `fitted.json` has them, unit by unit: what is counted, the factor of each quantity, and the shapes to which they are
-fitted.  `python -m bench.fit_costs` synthesizes them and fits the factors.  An entry without shapes is an estimate.
+fitted.  `python -m bench.fit_costs` synthesizes them and fits the factors.  An entry without shapes is an estimate, and
+says why.
 What a unit's structure gives, as its registers of so many bits, is in the unit's `cost`; so are its parts.
 """
 
@@ -26,13 +27,17 @@ CONSTANT = "constant"
 
 @dataclass(frozen=True)
 class Fit:
-    """What is fitted of one unit: `lut` and `ff` have the factor of each quantity that it depends on."""
+    """What is fitted of one unit: `lut` and `ff` have the factor of each quantity that it depends on.
+
+    `estimate`: why it has no shapes, empty where it has some.
+    """
 
     name: str
     what: str
     lut: Mapping[str, Fraction]
     ff: Mapping[str, Fraction]
     shapes: tuple[Mapping[str, Any], ...]
+    estimate: str = ""
 
     @property
     def quantities(self) -> frozenset[str]:
@@ -55,9 +60,10 @@ def total(factors: Mapping[str, Fraction], quantities: Mapping[str, int]) -> int
 @cache
 def fits() -> Mapping[str, Fit]:
     """All of `fitted.json`, by name."""
+    entries = json.loads(FILE.read_text(encoding="utf-8"))
     return {name: Fit(name, entry["what"], *(
         {quantity: Fraction(factor) for quantity, factor in entry.get(kind, {}).items()} for kind in ("lut", "ff")),
-        tuple(entry["shapes"])) for name, entry in json.loads(FILE.read_text(encoding="utf-8")).items()}
+        tuple(entry["shapes"]), entry.get("estimate", "")) for name, entry in entries.items()}
 
 
 def fitted(name: str, **quantities: int) -> Resources:
