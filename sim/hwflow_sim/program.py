@@ -1,0 +1,98 @@
+"""From Verilog and a C++ program that drives it to an executable, cached by content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hwflow_base.errors import ToolFailed
+from hwflow_base.files.cache import digest
+from hwflow_base.files.target import create_folder
+
+from .builder import archive
+from .cache import cached_folder
+from .tools import Tools, find_tools, run_tool, run_tools
+
+__all__ = ["Program"]
+
+CXX_FLAGS = ("-std=c++17", "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", "-DVM_TRACE=0",
+             "-DVM_TRACE_FST=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0", "-faligned-new", "-w", "-I.")
+RUNTIME = ("verilated.cpp", "verilated_threads.cpp", "verilated_dpi.cpp")
+FAST, SLOW = "-O1", "-O0"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A C++ file with `main`, which drives the module `top` of a design as Verilator's class `V<name>`.
+
+    `undefined` is what a value is that has none, as in `--x-assign`: the same for a whole run and random (`unique`), or
+    whatever is quick (`fast`).
+    """
+
+    name: str
+    top: str
+    driver: Path
+    undefined: str
+
+    @property
+    def verilator_flags(self) -> tuple[str, ...]:
+        return ("--cc", "--no-timing", "--x-assign", self.undefined, "--x-initial", self.undefined, "-Wno-lint",
+                "-Wno-style", "-Wno-fatal", "-Wno-MULTIDRIVEN", "--prefix", f"V{self.name}", "--top-module", self.top,
+                "--output-split", "20000")
+
+    def compile(self, verilog: str, *, sources: Sequence[Path], cache: Path, log: Path, jobs: int | None = None,
+                say: Callable[[str], None] = print) -> tuple[Path, bool]:
+        """The executable for `verilog` and the files `sources`, and whether it was made and not found in `cache`.
+
+        Raises MissingTool, and ToolFailed with the path of `log`.
+        """
+        create_folder(cache)
+        tools = find_tools()
+        log.unlink(missing_ok=True)
+        flags = [*self.verilator_flags, *CXX_FLAGS, FAST, SLOW, tools.verilator_version, tools.compiler,
+                 tools.compiler_version]
+
+        def make_runtime(place: Path) -> None:
+            files = [tools.verilator_root / "include" / name for name in RUNTIME]
+            compile_units(tools, [(path, FAST) for path in files], place, log=log, jobs=jobs)
+            archive(tools, place, log)
+
+        def make(place: Path) -> None:
+            runtime, _ = cached_folder(cache, digest("runtime of programs", str(RUNTIME), *CXX_FLAGS, FAST,
+                                                     tools.verilator_version, tools.compiler, tools.compiler_version),
+                                       make_runtime, say)
+            (place / "design.v").write_text(verilog)
+            self.compile_in(place, tools, sources, runtime / "runtime.a", log, jobs)
+
+        made, compiled = cached_folder(cache, digest(verilog, self.driver, *sources, *flags), make, say)
+        return made / self.name, compiled
+
+    def compile_in(self, place: Path, tools: Tools, sources: Sequence[Path], runtime: Path, log: Path,
+                   jobs: int | None) -> None:
+        run_tool([tools.verilator, *self.verilator_flags, "--Mdir", ".", "design.v", *sources], what="Verilator",
+                 cwd=place, log=log, env={**os.environ, "VERILATOR_ROOT": str(tools.verilator_root)})
+        generated = sorted(place.glob(f"V{self.name}*.cpp"))
+        units = [(path, SLOW if path.stem.endswith("Slow") or "__Syms" in path.stem else FAST) for path in generated]
+        compile_units(tools, [*units, (self.driver, FAST)], place, log=log, jobs=jobs)
+        objects = sorted(path.name for path in place.glob("*.o"))
+        run_tool([tools.compiler, "-o", self.name, *objects, runtime, "-lpthread"], what="the linker", cwd=place,
+                 log=log)
+        for path in place.iterdir():
+            if path.name not in (self.name, "design.v"):
+                path.unlink()
+        if not os.access(place / self.name, os.X_OK):
+            raise ToolFailed("the linker left no executable", f"its output is in '{log}'")
+
+
+def compile_units(tools: Tools, units: Sequence[tuple[Path, str]], folder: Path, *, log: Path,
+                  jobs: int | None) -> None:
+    """Compile each source with its optimization flag to an object in `folder`."""
+    front = [tools.ccache] if tools.ccache else []
+    include = tools.verilator_root / "include"
+    flags = [*CXX_FLAGS, "-isystem", str(include), "-isystem", str(include / "vltstd")]
+    env = {**os.environ, "CCACHE_BASEDIR": str(folder), "PWD": str(folder)}
+    commands: list[list[str | Path]] = [
+        [*front, tools.compiler, level, *flags, "-c", source, "-o", f"{source.stem}.o"] for source, level in units]
+    run_tools(commands, what="the C++ compiler", cwd=folder, log=log, jobs=jobs or os.cpu_count() or 1, env=env)
