@@ -1,11 +1,11 @@
-"""External memories: random accesses and sequential reads through controller and simulated chip, for each board."""
+"""External memories: random accesses and streams of weights through controller and simulated chip, for each board."""
 
 from __future__ import annotations
 
 import numpy as np
 from amaranth.hdl import signed
-from hwflow_rtl.memory import SdramPart, WeightReader
-from hwflow_sim.sdram import Request, TrafficResult, compile_traffic
+from hwflow_rtl.memory import SdramPart, WeightMemory, WeightStream
+from hwflow_sim.sdram import Taken, TrafficResult, WeightTrafficResult, compile_traffic, compile_weight_traffic
 
 from bench.sections import Bench, table
 from hwflow.synth import load_board
@@ -13,29 +13,46 @@ from tests.memory.loads import random_load
 
 BOARDS = ("ulx3s_85f", "colorlight_i5", "tangnano20k")
 ACCESSES = 1_000_000
-#: Of an image of weights, and how often it is read.
+#: Of the images of weights together, and how often each is read.
 IMAGE_BYTES, FRAMES = 1_000_000, 10
+READERS = (1, 2, 5)
 
 
 def sdram(bench: Bench) -> str:
-    """SDRAM of the boards: random accesses, sequential reads, violations of the data sheet, latency."""
-    rows = []
+    """SDRAM of the boards: random accesses, sequential reads, streams of weights, violations of the data sheet."""
+    rows, shared = [], []
     for board in BOARDS:
         part = load_board(board).memories[0].part
         random, right = random_accesses(bench, part)
-        weights, equal, rate = sequential(bench, part)
-        violations = sum(random.violations.values()) + sum(weights.violations.values())
-        if violations or not right or not equal or rate < part.sustained_bytes_per_second:
-            bench.failures.append(f"sdram of {board}")
-        clocks, peak = part.clocks, part.peak_bytes_per_second
+        if random.violations or not right:
+            bench.failures.append(f"random accesses of {board}")
         rows.append([
             board, f"{part.width} bits, {part.clock_mhz:g} MHz", f"{ACCESSES:,}", f"{random.cycles:,}",
-            "all" if right and equal else "NOT ALL", violations, f"{random.latency}, {clocks.worst_latency}",
-            f"{rate / 1e6:.1f} of {peak / 1e6:.1f} MB/s", f"{100 * rate / peak:.1f} %",
-            f"{100 * part.sustained_bytes_per_second / peak:.1f} %", f"{weights.gap}, {clocks.worst_latency}"])
-    header = ("board", "memory", "random accesses", "in cycles", "words right", "violations", "longest latency, bound",
-              "weights read", "of peak", "promised", "longest gap, bound")
-    return table(header, rows)
+            "all" if right else "NOT ALL", sum(random.violations.values()),
+            f"{random.latency}, {part.clocks.worst_latency}"])
+        shared += [shared_row(bench, board, part, count) for count in READERS]
+    return "\n".join([
+        table(("board", "memory", "random accesses", "in cycles", "words right", "violations",
+               "longest latency, bound"), rows), "",
+        table(("board", "streams", "words a burst", "words right", "violations", "weights read", "of peak", "promised",
+               "longest gap"), shared)])
+
+
+def shared_row(bench: Bench, board: str, part: SdramPart, count: int) -> list:
+    """Streams of a word a beat that are always read, the first with half of the words, the next with a quarter..."""
+    weights = [2] + [1 << n for n in range(count - 1, 0, -1)] if count > 1 else [1]
+    lanes = part.width // 8
+    streams = [WeightStream(signed(8), lanes, IMAGE_BYTES // lanes * weight // sum(weights)) for weight in weights]
+    memory = WeightMemory(part=part, streams=streams)
+    result, equal = streamed(bench, memory)
+    share = sum(1 / cycles for cycles in result.cycles_a_beat)
+    promised = sum(1 / cycles for cycles in memory.guaranteed())
+    if result.violations or not equal or share < promised or share < 0.9:
+        bench.failures.append(f"{count} streams of {board}")
+    peak = part.peak_bytes_per_second / 1e6
+    return [board, count, ", ".join(map(str, memory.sharing.bursts)), "all" if equal else "NOT ALL",
+            sum(result.violations.values()), f"{share * peak:.1f} of {peak:.1f} MB/s", f"{100 * share:.1f} %",
+            f"{100 * float(promised):.1f} %", max(result.gap)]
 
 
 def random_accesses(bench: Bench, part: SdramPart) -> tuple[TrafficResult, bool]:
@@ -46,15 +63,16 @@ def random_accesses(bench: Bench, part: SdramPart) -> tuple[TrafficResult, bool]
     return result, np.array_equal(result.words, load.expected)
 
 
-def sequential(bench: Bench, part: SdramPart) -> tuple[TrafficResult, bool, float]:
-    """An image through the reader of weights, frame after frame; the rate is in bytes a second."""
-    lanes = part.width // 8
-    reader = WeightReader(part=part, shape=signed(8), lanes=lanes, beats=IMAGE_BYTES // lanes)
-    image = np.random.default_rng(19).integers(0, 1 << part.width, reader.words)
-    traffic = compile_traffic(part, folder=bench.folder / "sdram", cache=bench.folder / "cache", reader=reader)
-    result = traffic.run([Request(0, reader.words - 1, write=True)], image, beats=FRAMES * reader.beats)
-    rate = (len(result.beats) - 1) * lanes / (result.beat_cycles / part.clock_mhz / 1e6)
-    return result, np.array_equal(result.beats, np.tile(image, FRAMES)), rate
+def streamed(bench: Bench, memory: WeightMemory) -> tuple[WeightTrafficResult, bool]:
+    """All streams at once, frame after frame; whether every beat is right."""
+    part, count = memory.part, len(memory.streams)
+    words = np.random.default_rng(19).integers(0, 1 << part.width, memory.words)
+    traffic = compile_weight_traffic(memory, part, streams=count, folder=bench.folder / "sdram",
+                                     cache=bench.folder / "cache")
+    result = traffic.run([words], [Taken(FRAMES * each.beats) for each in memory.streams])
+    images = np.split(words, memory.sharing.firsts[1:])
+    return result, all(np.array_equal(beats[0], np.resize(image, len(beats[0])))
+                       for beats, image in zip(result.beats, images, strict=True))
 
 
 MEMORY_SECTIONS = {"sdram": sdram}

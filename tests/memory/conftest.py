@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hwflow_rtl.memory import SdramPart, WeightReader
+from hwflow_rtl.memory import SdramPart
 from hwflow_sim.sdram import Chip, Traffic, compile_chip, compile_traffic
 
 from tests.memory.parts import SMALL
@@ -26,7 +26,7 @@ def chip(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Chip:
 def traffic(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Traffic]:
     """The program for a controller and its chip."""
 
-    def make(part: SdramPart, reader: WeightReader | None = None) -> Traffic:
-        return compile_traffic(part, folder=tmp_path_factory.mktemp("traffic"), cache=cache, reader=reader)
+    def make(part: SdramPart) -> Traffic:
+        return compile_traffic(part, folder=tmp_path_factory.mktemp("traffic"), cache=cache)
 
     return make

@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Module, Signal, Value, signed, unsigned
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from hwflow_rtl.core import Core, Link
-from hwflow_rtl.memory import WeightStore
+from hwflow_rtl.memory import WeightMemory, WeightStream
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.stream.streams import payload_of, stream_of
@@ -32,25 +32,26 @@ class Weighted(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.store = store = WeightStore(part=SMALL, shape=signed(8), lanes=LANES, beats=BEATS)
+        m.submodules.weights = weights = WeightMemory(
+            part=SMALL, streams=[WeightStream(signed(8), LANES, BEATS)])
         m.submodules.chip = chip = Sdram(part=SMALL)
-        wiring.connect(m, store.pins, chip.pins)
-        self.fill(m, store)
+        wiring.connect(m, weights.pins, chip.pins)
+        self.fill(m, weights)
         m.submodules.results = results = Queue(shape=payload_of(self.o), depth=2)
         wiring.connect(m, results.o, wiring.flipped(self.o))
-        products = [(self.i.payload[k] * store.o.payload[k])[:16] ^ (chip.total != 0) for k in range(LANES)]
+        products = [(self.i.payload[k] * weights.o0.payload[k])[:16] ^ (chip.total != 0) for k in range(LANES)]
         m.d.comb += [
-            results.i.valid.eq(self.i.valid & store.o.valid), Value.cast(results.i.payload).eq(Cat(products)),
-            self.i.ready.eq(results.i.ready & store.o.valid), store.o.ready.eq(results.i.ready & self.i.valid)]
+            results.i.valid.eq(self.i.valid & weights.o0.valid), Value.cast(results.i.payload).eq(Cat(products)),
+            self.i.ready.eq(results.i.ready & weights.o0.valid), weights.o0.ready.eq(results.i.ready & self.i.valid)]
         return m
 
-    def fill(self, m: Module, store: WeightStore) -> None:
+    def fill(self, m: Module, weights: WeightMemory) -> None:
         """From a ROM, as a host would."""
-        image = store.reader.image(WEIGHTS).tolist()
+        image = weights.image([WEIGHTS]).tolist()
         m.submodules.image = words = memory.Memory(shape=unsigned(16), depth=len(image), init=image)
         port, place = words.read_port(domain="comb"), Signal(range(len(image)))
-        m.d.comb += [port.addr.eq(place), store.fill.payload.eq(port.data), store.fill.valid.eq(1)]
-        with m.If(store.fill.ready):
+        m.d.comb += [port.addr.eq(place), weights.fill.payload.eq(port.data), weights.fill.valid.eq(1)]
+        with m.If(weights.fill.ready):
             m.d.sync += place.eq(place + 1)
 
 

@@ -1,4 +1,4 @@
-"""Stages whose weights are in SDRAM: store, controller, simulated chip and stage in one simulation."""
+"""Stages whose weights are in SDRAM: memory of weights, simulated chip and stage in one simulation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hwflow_rtl.matrix.shape import MatrixShape
 from hwflow_rtl.matrix.stage import MatrixStage
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
 from hwflow_rtl.matrix.tiled import TiledStage
-from hwflow_rtl.memory import SdramPart, WeightStore
+from hwflow_rtl.memory import WeightMemory, WeightStream
 from hwflow_rtl.stream.streams import link
-from hwflow_sim.sdram import Traffic, compile_traffic
+from hwflow_sim.sdram import Taken, WeightTraffic, compile_weight_traffic
 
 from tests.memory.parts import SMALL
 from tests.rtl import test_tiled
@@ -37,16 +37,16 @@ class Streamed:
     weights: np.ndarray
 
 
-class StoredStage(WeightStore):
-    """A store that gives its beats to a stage; `o` is that of the stage, which gets frames from a ROM without end."""
+class StoredStage(wiring.Component):
+    """A memory that gives its beats to a stage; `o0` is that of the stage, which gets frames from a ROM without end."""
 
-    def __init__(self, part: SdramPart, case: Streamed):
-        shape, stage = case.shape, case.stage
-        self.store = WeightStore(part=part, shape=shape.weight, lanes=shape.weight_lanes, beats=shape.weight_beats)
-        self.stage, self.controller, self.reader = stage, self.store.controller, self.store.reader
+    def __init__(self, case: Streamed):
+        shape = case.shape
+        self.store = WeightMemory(part=SMALL, streams=[
+            WeightStream(shape.weight, shape.weight_lanes, shape.weight_beats)])
+        self.stage = case.stage
         self.beats_in = [pack(beat, shape.element) for beat in case.inputs]
-        ports = {name: member for name, member in self.store.signature.members.items() if name != "o"}
-        wiring.Component.__init__(self, {**ports, "o": Out(stage.o.signature)})
+        super().__init__({**self.store.signature.members, "o0": Out(self.stage.o.signature)})
 
     def elaborate(self, platform):
         m = Module()
@@ -54,8 +54,8 @@ class StoredStage(WeightStore):
         width, count = len(Value.cast(stage.i.payload)), len(self.beats_in)
         m.submodules.frames = frames = memory.Memory(shape=width, depth=count, init=self.beats_in)
         read, beat = frames.read_port(domain="comb"), Signal(range(count))
-        link(m, store.o, stage.weights)
-        link(m, stage.o, wiring.flipped(self.o))
+        link(m, store.o0, stage.weights)
+        link(m, stage.o, wiring.flipped(self.o0))
         for name in ("fill", "pins"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(store, name))
         m.d.comb += [
@@ -91,23 +91,23 @@ def case(request: pytest.FixtureRequest) -> Streamed:
 
 @pytest.fixture(scope="module")
 def unit(case: Streamed) -> StoredStage:
-    return StoredStage(SMALL, case)
+    return StoredStage(case)
 
 
 @pytest.fixture(scope="module")
-def traffic(unit: StoredStage, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Traffic:
-    return compile_traffic(SMALL, folder=tmp_path_factory.mktemp("stage"), cache=cache, store=unit)
+def traffic(unit: StoredStage, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> WeightTraffic:
+    return compile_weight_traffic(unit, SMALL, streams=1, folder=tmp_path_factory.mktemp("stage"), cache=cache)
 
 
 @pytest.mark.parametrize("stall", [0.0, 0.6, 0.98])
-def test_every_frame_is_right(case: Streamed, unit: StoredStage, traffic: Traffic, stall: float) -> None:
+def test_every_frame_is_right(case: Streamed, unit: StoredStage, traffic: WeightTraffic, stall: float) -> None:
     """Each frame takes the weights once, over many refreshes; a reader that stalls changes nothing."""
-    image = unit.reader.image(case.weights)
-    result = traffic.run([], image, beats=FRAMES * len(case.outputs), seed=7, read_stall=stall)
+    image, count = unit.store.image([case.weights]), FRAMES * len(case.outputs)
+    result = traffic.run([image], [Taken(count, stall=stall)], seed=7)
     assert result.violations == {}
-    assert result.beats.tolist() == [pack(beat, case.shape.output) for beat in case.outputs] * FRAMES
-    assert result.cycles - result.initialized > 20 * SMALL.clocks.refi
+    assert result.beats[0][0].tolist() == [pack(beat, case.shape.output) for beat in case.outputs] * FRAMES
+    assert result.cycles - result.filled > 20 * SMALL.clocks.refi
     if not stall:
         frames, cycles = FRAMES * FRAMES, case.stage.shape.cycles()
         assert len(image) / cycles > 0.99 * SMALL.clocks.sustained_share  # the weights are the limit
-        assert frames * len(image) < result.beat_cycles <= frames * cycles
+        assert frames * len(image) < result.cycles_a_beat[0] * (count - 1) <= frames * cycles

@@ -1,4 +1,4 @@
-"""A store of weights on the pins of each board with SDRAM: routed, packed, fast enough for the clock of the chip."""
+"""Two streams of weights from a memory on the pins of each board with SDRAM: routed, packed, fast enough."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 from hwflow_base.errors import MissingTool
 from hwflow_rtl.emit import emit
-from hwflow_rtl.memory import WeightStore, sdram_pins
+from hwflow_rtl.memory import WeightMemory, WeightStream
 
 from hwflow.synth import Board, load_board
 from hwflow.synth.boards import Pin
@@ -20,22 +20,23 @@ from hwflow.synth.toolchain import find_tool, run_tool
 
 
 class Filled(wiring.Component):
-    """Fills the store with numbers and shows a bit of what it gives."""
+    """Fills the memory with numbers and shows a bit of what it gives."""
 
     def __init__(self, board: Board):
-        self.store = WeightStore(part=board.memories[0].part, shape=signed(8), lanes=8, beats=1000,
-                                 technology=board.technology())
-        super().__init__({"pins": Out(sdram_pins(self.store.part)), "led": Out(1)})
+        self.memory = WeightMemory(
+            part=board.memories[0].part, streams=[WeightStream(signed(8), 8, 1000), WeightStream(signed(8), 4, 5000)],
+            technology=board.technology())
+        super().__init__({"pins": Out(self.memory.part.pins()), "led": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.store = store = self.store
-        wiring.connect(m, wiring.flipped(self.pins), store.pins)
-        m.d.comb += [store.fill.valid.eq(1), store.o.ready.eq(1)]
-        with m.If(store.fill.ready):
-            m.d.sync += store.fill.payload.eq(store.fill.payload + 1)
-        with m.If(store.o.valid):
-            m.d.sync += self.led.eq(sum(store.o.payload[n][0] for n in range(8)))
+        m.submodules.memory = memory = self.memory
+        wiring.connect(m, wiring.flipped(self.pins), memory.pins)
+        m.d.comb += [memory.fill.valid.eq(1), memory.o0.ready.eq(1), memory.o1.ready.eq(1)]
+        with m.If(memory.fill.ready):
+            m.d.sync += memory.fill.payload.eq(memory.fill.payload + 1)
+        with m.If(memory.o0.valid & memory.o1.valid):
+            m.d.sync += self.led.eq(sum(each.payload[n][0] for each in (memory.o0, memory.o1) for n in range(4)))
         return m
 
 

@@ -37,7 +37,10 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
     "memories": tuple({"unit": "SdramController", "banks": 4, "rows": rows, "columns": columns, "width": width,
                        "clock_mhz": mhz} for rows, columns, width, mhz in ((8192, 512, 16, 66), (4096, 512, 32, 48),
                                                                            (1024, 256, 8, 100))) + tuple(
-        {"unit": "WeightStore", "width": 8, "lanes": lanes, "beats": 5001} for lanes in (1, 2, 4, 9)),
+        {"unit": "WeightMemory", "width": 8, "lanes": lanes, "beats": 5001} for lanes in (1, 2, 4, 9)),
+    "shared memories": tuple(
+        {"unit": "WeightMemory", "width": 8, "lanes": lanes, "beats": 5001, "streams": streams, "domain": domain}
+        for lanes, streams, domain in ((4, 2, "sync"), (9, 3, "memory"), (2, 5, "memory"))),
     "rescalers": (
         *({"unit": "Requantizer", "channels": channels, "bits": bits, "style": style, "interval": interval,
            "shifts": shifts} for channels, bits, style, interval, shifts in (

@@ -14,7 +14,7 @@ from hwflow_rtl.matrix.row_patch import RowPatch
 from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage
 from hwflow_rtl.matrix.streamed_weights import StreamSource
 from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
-from hwflow_rtl.memory import SdramController, SdramPart, WeightStore
+from hwflow_rtl.memory import SdramController, SdramPart, WeightMemory, WeightStream
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
 from hwflow_rtl.stream.credit import CreditCounter
@@ -131,10 +131,13 @@ def sdram_controller(technology: Technology, banks: int, rows: int, columns: int
                   lambda: SdramController.cost(part=part, technology=technology))
 
 
-def weight_store(technology: Technology, width: int, lanes: int, beats: int) -> Sample:
-    part = load_board("ulx3s_85f").memories[0].part
-    store = WeightStore(part=part, shape=signed(width), lanes=lanes, beats=beats, technology=technology)
-    return Sample(lambda: store, lambda: store.cost(technology))
+def weight_memory(technology: Technology, width: int, lanes: int, beats: int, streams: int = 1, domain: str = "sync"
+                  ) -> Sample:
+    """Each stream has half of the beats of the one before."""
+    memory = WeightMemory(
+        part=load_board("ulx3s_85f").memories[0].part, technology=technology, domain=domain,
+        streams=[WeightStream(signed(width), lanes, beats >> n) for n in range(streams)])
+    return Sample(lambda: memory, memory.cost)
 
 
 def host_link(technology: Technology, bytes_in: int, bytes_out: int) -> Sample:
@@ -178,7 +181,7 @@ MAKERS: Mapping[str, Callable[..., Sample]] = {
     "Queue": queue, "CreditCounter": credit_counter, "Gearbox": gearbox, "Fork": fork, "DeepQueue": deep_queue,
     "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "LineBuffer": window, "RowPatch": row_patch,
     "FoldMaxPoolStage": fold_max_pool, "Conv": conv, "SdramController": sdram_controller,
-    "WeightStore": weight_store, "HostLink": host_link, "RegisterSlice": register_slice,
+    "WeightMemory": weight_memory, "HostLink": host_link, "RegisterSlice": register_slice,
     "Streamed dense": streamed_dense, "Tiled conv": tiled_conv, **STAGES, **BOARDS}
 
 

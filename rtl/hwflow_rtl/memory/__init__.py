@@ -1,4 +1,4 @@
-"""Memories outside of the FPGA: SDR SDRAM, QSPI flash, their controllers, and what makes streams of weights of them."""
+"""Memories outside of the FPGA: SDR SDRAM, QSPI flash, their controllers, and streams of weights from them."""
 
 from .flash import FlashController, FlashError
 from .flash_part import FlashClocks, FlashPart, FlashTiming
@@ -7,11 +7,13 @@ from .part import MemoryClocks, MemoryPart, PartNumberError, request_of
 from .sdram import SdramController
 from .sdram_part import SdramClocks, SdramPart, SdramTiming
 from .sdram_pins import sdram_pins
+from .weight_image import WeightImage
+from .weight_memory import WeightMemory
 from .weight_reader import WeightReader
-from .weight_store import WeightStore
+from .weight_sharing import WeightSharing
 from .weight_stream import WeightStream
 
 __all__ = [
     "FlashClocks", "FlashController", "FlashError", "FlashPart", "FlashTiming", "MemoryClocks", "MemoryPart",
-    "PartNumberError", "SdramClocks", "SdramController", "SdramPart", "SdramTiming", "WeightReader", "WeightStore",
-    "WeightStream", "flash_pins", "request_of", "sdram_pins"]
+    "PartNumberError", "SdramClocks", "SdramController", "SdramPart", "SdramTiming", "WeightImage", "WeightMemory",
+    "WeightReader", "WeightSharing", "WeightStream", "flash_pins", "request_of", "sdram_pins"]

@@ -8,6 +8,10 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from ..vendor.base import Resources, Technology
+from .pipeline import flip_flops
+from .queue import has_tables
+
 __all__ = ["StreamCrossing"]
 
 
@@ -56,6 +60,17 @@ class StreamCrossing(wiring.Component):
         self.depth = depth
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape)), "restart": In(1),
                           "restarted": Out(1)})
+
+    @staticmethod
+    def cost(*, width: int, depth: int = 16, technology: Technology | None = None) -> Resources:
+        """LUT and FF estimated: words in tables, or in registers where there are none, and counters in Gray code."""
+        bits = ceil_log2(depth) + 1
+        control = flip_flops(8 * bits + 12, 0, technology) + Resources(lut=11 * bits + 10)
+        if technology is not None and not has_tables(technology):
+            return (control + Resources(lut=depth * width // 2)
+                    + flip_flops((depth + 1) * width, depth * width, technology))
+        table = 6 if technology is None else technology.ram_cost(width=4, depth=16).lut
+        return control + Resources(lut=-(-depth // 16) * -(-width // 4) * table) + flip_flops(width, width, technology)
 
     def elaborate(self, platform):
         m = Module()

@@ -3,7 +3,9 @@
 from .chip import Chip, ChipResult, Command, Pins, compile_chip
 from .model import MODEL, VIOLATIONS, Sdram, SdramLimits
 from .traffic import Request, Traffic, TrafficResult, compile_traffic
+from .weights import Taken, WeightTraffic, WeightTrafficResult, compile_weight_traffic
 
 __all__ = [
-    "MODEL", "VIOLATIONS", "Chip", "ChipResult", "Command", "Pins", "Request", "Sdram", "SdramLimits", "Traffic",
-    "TrafficResult", "compile_chip", "compile_traffic"]
+    "MODEL", "VIOLATIONS", "Chip", "ChipResult", "Command", "Pins", "Request", "Sdram", "SdramLimits", "Taken",
+    "Traffic", "TrafficResult", "WeightTraffic", "WeightTrafficResult", "compile_chip", "compile_traffic",
+    "compile_weight_traffic"]

@@ -1,12 +1,9 @@
 // Runs requests through a controller into the simulated chip and measures what happens.
 //
-//   program REQUESTS WORDS OUTPUT SEED WRITE_STALL READ_STALL BEATS RESTART CLEAR [+plusargs]
+//   program REQUESTS WORDS OUTPUT SEED WRITE_STALL READ_STALL [+plusargs]
 //
 // REQUESTS: four numbers of 32 bits each: first, last, 1 for a write, cycles to wait before.  WORDS: what is written.
-// OUTPUT: what was read, numbers of 64 bits.  Stalls are in 1/256.  Where the design has a reader of weights, it is
-// enabled after the requests and gives BEATS beats; after every RESTART of them, if not 0, all is restarted.  Where
-// the design has an image that it is filled with, that is forgotten in cycle CLEAR, if not 0, and filled again.  Prints
-// numbers by name.
+// OUTPUT: what was read, numbers of 64 bits.  Stalls are in 1/256.  Prints numbers by name.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +33,7 @@ static bool chance(uint32_t of256) {
 }
 
 int main(int count, char** arguments) {
-    if (count < 10) return 2;
+    if (count < 7) return 2;
     VerilatedContext context;
     context.commandArgs(count, arguments);
     const auto requests = read_file<Request>(arguments[1]);
@@ -44,9 +41,6 @@ int main(int count, char** arguments) {
     std::FILE* output = std::fopen(arguments[3], "wb");
     state = 0x9E3779B97F4A7C15ULL ^ (std::strtoull(arguments[4], nullptr, 10) * 0xD1342543DE82EF95ULL);
     const uint32_t write_stall = std::atoi(arguments[5]), read_stall = std::atoi(arguments[6]);
-    const uint64_t beats = std::strtoull(arguments[7], nullptr, 10);
-    const uint64_t restart_after = std::strtoull(arguments[8], nullptr, 10);
-    const uint64_t clear_at = std::strtoull(arguments[9], nullptr, 10);
     Vtop top{&context};
     top.clk = 0;
     top.eval();
@@ -55,12 +49,10 @@ int main(int count, char** arguments) {
     // A request that waits for its words: how many are left, when it was taken, when its last word came.
     struct Pending { uint64_t left, taken, last; bool begun; };
     std::deque<Pending> pending;
-    uint64_t next = 0, word = 0, wait = requests.empty() ? 0 : requests[0].wait, cycle = 0, quiet = 0, got = 0;
+    uint64_t next = 0, word = 0, wait = requests.empty() ? 0 : requests[0].wait, cycle = 0, quiet = 0;
     int64_t to_write = 0;  // words may be taken before their request
-    uint64_t initialized = 0, latency = 0, gap = 0, first_beat = 0, last_beat = 0, begun = 0, ended = 0;
-    uint64_t read_words = 0, reading = 0, cleared = 0;
-    bool restarting = false;
-    top.request_valid = top.write_valid = top.read_ready = top.enable = top.restart = top.clear = 0;
+    uint64_t initialized = 0, latency = 0, gap = 0, begun = 0, read_words = 0, reading = 0;
+    top.request_valid = top.write_valid = top.read_ready = 0;
     auto half = [&](int level) { top.clk = level; top.eval(); };
     top.rst = 1;
     for (int n = 0; n < 4; n++) { half(1); half(0); }
@@ -68,26 +60,19 @@ int main(int count, char** arguments) {
     for (;; cycle++) {
         const bool requests_left = next < requests.size();
         const bool busy = requests_left || !pending.empty() || to_write > 0;
-        if (!busy && !ended) ended = cycle;
-        const bool stream = !busy && beats;
-        if (!busy && got >= beats) break;
+        if (!busy) break;
         if (++quiet > patience) { std::printf("stuck %llu\n", (unsigned long long)cycle); break; }
-        top.enable = stream;
-        top.restart = restarting;
-        restarting = false;
-        top.clear = clear_at && cycle == clear_at;
-        if (top.clear) { top.write_valid = 0; word = 0; cleared = got; }
         if (!top.request_valid && requests_left && (wait == 0 || wait-- == 0)) {
             top.request_first = requests[next].first;
             top.request_last = requests[next].last;
             top.request_write = requests[next].write;
             top.request_valid = 1;
         }
-        if (!top.write_valid && !top.clear && word < words.size() && !chance(write_stall)) {
+        if (!top.write_valid && word < words.size() && !chance(write_stall)) {
             top.write_payload = words[word];
             top.write_valid = 1;
         }
-        top.read_ready = !top.restart && !top.clear && !chance(read_stall);
+        top.read_ready = !chance(read_stall);
         top.eval();
         const bool taken = top.request_valid && top.request_ready, written = top.write_valid && top.write_ready;
         const bool given = top.read_valid && top.read_ready;
@@ -109,31 +94,22 @@ int main(int count, char** arguments) {
         if (given) {
             quiet = 0;
             std::fwrite(&payload, sizeof payload, 1, output);
-            if (!pending.empty()) {
-                Pending& p = pending.front();
-                const uint64_t since = p.begun ? cycle - p.last : cycle - p.taken;
-                uint64_t& most = p.begun ? gap : latency;
-                if (since > most) most = since;
-                if (p.begun) reading += since;
-                read_words++;
-                p.begun = true;
-                p.last = cycle;
-                if (--p.left == 0) pending.pop_front();
-            } else {
-                if (!got) first_beat = cycle;
-                else if (cycle - last_beat > gap) gap = cycle - last_beat;
-                last_beat = cycle;
-                got++;
-                restarting = restart_after && got % restart_after == 0;
-            }
+            Pending& p = pending.front();
+            const uint64_t since = p.begun ? cycle - p.last : cycle - p.taken;
+            uint64_t& most = p.begun ? gap : latency;
+            if (since > most) most = since;
+            if (p.begun) reading += since;
+            read_words++;
+            p.begun = true;
+            p.last = cycle;
+            if (--p.left == 0) pending.pop_front();
         }
     }
     std::fclose(output);
     auto say = [](const char* name, uint64_t value) { std::printf("%s %llu\n", name, (unsigned long long)value); };
-    say("cycles", cycle); say("initialized", initialized); say("begun", begun); say("ended", ended);
+    say("cycles", cycle); say("initialized", initialized); say("begun", begun); say("ended", cycle);
     say("latency", latency); say("gap", gap); say("read_words", read_words); say("reading", reading);
-    say("first_beat", first_beat); say("last_beat", last_beat); say("beats", got); say("requests", next);
-    say("cleared", cleared);
+    say("requests", next);
     say("first_kind", top.first_kind); say("first_cycle", top.first_cycle);
     for (int n = 0; n < 24; n++) std::printf("violation%d %u\n", n, top.counts[n]);
     return 0;

@@ -1,7 +1,7 @@
 """A controller, the simulated chip behind it, and a compiled program that sends requests and measures.
 
-In: a part, perhaps a reader of weights, requests as numbers.  Out: the words that were read, violations of the data
-sheet, latencies and gaps in cycles.
+In: a part, requests as numbers.  Out: the words that were read, violations of the data sheet, latencies and gaps in
+cycles.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import wiring
 from hwflow_base.errors import ToolFailed
-from hwflow_rtl.memory import SdramController, SdramPart, WeightReader, WeightStore
+from hwflow_rtl.memory import SdramController, SdramPart
 
 from ..board import Netlist
 from .model import VIOLATIONS, Sdram
@@ -44,15 +44,12 @@ class Request:
 class TrafficResult:
     """What a run gave.
 
-    `words` are those that were read, int64; `beats` those of the reader of weights, of which `beats_before_clear` came
-    before the store was cleared.  `violations` has the kinds that were counted.  `latency` is the longest time from a
-    read request to its first word, `gap` the longest between two words of a request or two beats, `cycles_a_word` the
-    mean between words; `beat_cycles` is the time from the reader's first beat to its last.  `busy` is the time from the
-    first request to the end of the last.
+    `words` are those that were read, int64.  `violations` has the kinds that were counted.  `latency` is the longest
+    time from a read request to its first word, `gap` the longest between two words of a request, `cycles_a_word` the
+    mean.  `busy` is the time from the first request to the end of the last.
     """
 
     words: npt.NDArray[np.int64]
-    beats: npt.NDArray[np.int64]
     violations: Mapping[str, int]
     first_violation: str | None
     cycles: int
@@ -61,8 +58,6 @@ class TrafficResult:
     latency: int
     gap: int
     cycles_a_word: float
-    beat_cycles: int
-    beats_before_clear: int
 
 
 @dataclass(frozen=True)
@@ -73,22 +68,19 @@ class Traffic:
     folder: Path
 
     def run(self, requests: Sequence[Request] | npt.NDArray[np.uint32], words: npt.ArrayLike = (), *, seed: int = 0,
-            write_stall: float = 0.0, read_stall: float = 0.0, beats: int = 0, restart: int = 0,
-            clear: int = 0, limits: Mapping[str, int] | None = None) -> TrafficResult:
+            write_stall: float = 0.0, read_stall: float = 0.0, limits: Mapping[str, int] | None = None
+            ) -> TrafficResult:
         """Send `requests`, writing `words` one after another.
 
         `requests` may be an array [count, 4] as well: first, last, write, wait.  `limits` are numbers of the model, by
-        the names of its plusargs, that differ from the part's.  After each `restart` of the `beats` from the reader,
-        if not 0, controller and reader are restarted.  A store is cleared in cycle `clear`, if not 0, and filled with
-        `words` again.  Raises ToolFailed where nothing moves any more.
+        the names of its plusargs, that differ from the part's.  Raises ToolFailed where nothing moves any more.
         """
         table = (np.array([(r.first, r.last, r.write, r.wait) for r in requests], dtype=np.uint32).reshape(-1, 4)
                  if isinstance(requests, Sequence) else requests.astype(np.uint32))
         table.tofile(self.folder / "requests.bin")
         np.asarray(words, dtype=np.uint32).tofile(self.folder / "words.bin")
         command = [self.executable, "requests.bin", "words.bin", "read.bin", seed, round(256 * write_stall),
-                   round(256 * read_stall), beats, restart, clear,
-                   *(f"+{name}={value}" for name, value in (limits or {}).items())]
+                   round(256 * read_stall), *(f"+{name}={value}" for name, value in (limits or {}).items())]
         done = subprocess.run([str(part) for part in command], cwd=self.folder, capture_output=True, text=True,
                               check=False)
         found = {name: int(value) for name, value in (line.split() for line in done.stdout.splitlines())}
@@ -101,73 +93,34 @@ class Traffic:
         counted = {kind: found[f"violation{n}"] for n, kind in enumerate(VIOLATIONS) if found[f"violation{n}"]}
         pauses = found["read_words"] - 1
         return TrafficResult(
-            words=read[:found["read_words"]], beats=read[found["read_words"]:], violations=counted,
-            first_violation=VIOLATIONS[found["first_kind"]] if counted else None, cycles=found["cycles"],
-            initialized=found["initialized"], busy=found["ended"] - found["begun"], latency=found["latency"],
-            gap=found["gap"], cycles_a_word=found["reading"] / pauses if pauses > 0 else 0.0,
-            beat_cycles=found["last_beat"] - found["first_beat"], beats_before_clear=found["cleared"])
+            words=read, violations=counted, first_violation=VIOLATIONS[found["first_kind"]] if counted else None,
+            cycles=found["cycles"], initialized=found["initialized"], busy=found["ended"] - found["begun"],
+            latency=found["latency"], gap=found["gap"],
+            cycles_a_word=found["reading"] / pauses if pauses > 0 else 0.0)
 
 
 class Bench:
-    """The top of the simulation: a unit with the chip, and ports for all that the program drives."""
+    """The top of the simulation: a controller with the chip, and ports for all that the program drives."""
 
-    def __init__(self, unit: SdramController | WeightStore, chip: SdramPart, reader: WeightReader | None):
+    def __init__(self, unit: SdramController, chip: SdramPart):
         self.module = m = Module()
         self.ports: list[Signal] = []
         m.submodules.unit = unit
         m.submodules.chip = memory = Sdram(part=chip)
         wiring.connect(m, unit.pins, memory.pins)
-        if isinstance(unit, WeightStore):
-            write, words = unit.fill, self.store(unit)
-        else:
-            write = unit.write
-            words = self.requests(unit) if reader is None else self.requests_and_reader(unit, reader)
-            self.port("clear", 1)
-        self.drives("write_payload", write.payload)
-        self.drives("write_valid", write.valid)
-        self.shows("write_ready", write.ready)
-        self.shows("read_payload", Value.cast(words.payload))
-        self.shows("read_valid", words.valid)
-        self.drives("read_ready", words.ready)
+        for name in FIELDS:
+            self.drives(f"request_{name}", unit.request.payload[name])
+        for name in ("request", "write"):
+            self.drives(f"{name}_valid", getattr(unit, name).valid)
+            self.shows(f"{name}_ready", getattr(unit, name).ready)
+        self.drives("write_payload", unit.write.payload)
+        self.shows("read_payload", unit.read.payload)
+        self.shows("read_valid", unit.read.valid)
+        self.drives("read_ready", unit.read.ready)
+        self.shows("initialized", unit.initialized)
         for name in ("counts", "first_kind", "first_cycle"):
             self.shows(name, getattr(memory, name))
         self.shows("space", Const(chip.words, 32))
-
-    def store(self, unit: WeightStore):
-        """The program fills the memory and takes beats; it makes no requests."""
-        for name in ("enable", "request_valid", "request_ready", *(f"request_{name}" for name in FIELDS)):
-            self.port(name, 1)
-        self.drives("clear", unit.clear)
-        self.drives("restart", unit.restart)
-        self.shows("initialized", unit.controller.initialized)
-        return unit.o
-
-    def requests(self, controller):
-        """The program makes requests and takes words."""
-        self.port("enable", 1)
-        self.drives("restart", controller.restart)
-        self.drives("request_valid", controller.request.valid)
-        for name in FIELDS:
-            self.drives(f"request_{name}", controller.request.payload[name])
-        self.shows("request_ready", controller.request.ready)
-        self.shows("initialized", controller.initialized)
-        return controller.read
-
-    def requests_and_reader(self, controller, reader: WeightReader):
-        """The program makes requests until it enables the reader, and takes the reader's beats."""
-        m, request, asked = self.module, controller.request, reader.request
-        m.submodules.reader = reader
-        enable, valid, restart = self.port("enable", 1), self.port("request_valid", 1), self.port("restart", 1)
-        wiring.connect(m, controller.read, reader.read)
-        m.d.comb += [reader.enable.eq(enable), asked.ready.eq(request.ready & enable),
-                     request.valid.eq(Mux(enable, asked.valid, valid)), controller.restart.eq(restart),
-                     reader.restart.eq(restart)]
-        for name in FIELDS:
-            given = self.port(f"request_{name}", len(request.payload[name]))
-            m.d.comb += request.payload[name].eq(Mux(enable, asked.payload[name], given))
-        self.shows("request_ready", request.ready)
-        self.shows("initialized", controller.initialized)
-        return reader.o
 
     def port(self, name: str, width: int) -> Signal:
         self.ports.append(Signal(width, name=name))
@@ -181,17 +134,15 @@ class Bench:
         self.module.d.comb += port.eq(value)
 
 
-def compile_traffic(part: SdramPart, *, folder: Path, cache: Path, reader: WeightReader | None = None,
-                    store: WeightStore | None = None, netlist: Netlist | None = None,
+def compile_traffic(part: SdramPart, *, folder: Path, cache: Path, netlist: Netlist | None = None,
                     say: Callable[[str], None] = print) -> Traffic:
     """The program for a controller of `part` and its chip; made, or found in `cache`.
 
-    `reader` makes beats of up to 64 bits of the words that are read after the requests.  `store` is there instead of a
-    controller; it is filled with the words of a run, and there are no requests.  `netlist` is what yosys made of the
-    controller, which is then simulated instead of it.  Raises MissingTool, and ToolFailed with the path of the log.
+    `netlist` is what yosys made of the controller, which is then simulated instead of it.  Raises MissingTool, and
+    ToolFailed with the path of the log.
     """
-    unit = store or SdramController(part=part)
-    bench = Bench(unit if netlist is None else NetlistUnit(unit=unit, netlist=netlist), part, reader)
+    unit = SdramController(part=part)
+    bench = Bench(unit if netlist is None else NetlistUnit(unit=unit, netlist=netlist), part)
     executable = compile_program(bench.module, bench.ports, program=PROGRAM, folder=folder, cache=cache, say=say,
                                  netlist=netlist)
     return Traffic(executable, folder)

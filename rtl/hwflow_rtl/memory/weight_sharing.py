@@ -1,0 +1,119 @@
+"""`WeightSharing`: how streams of weights share a memory, in exact numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil
+
+from .part import MemoryPart
+from .weight_image import WeightImage
+from .weight_stream import WeightStream
+
+__all__ = ["WeightSharing"]
+
+#: Words of a burst: of the stream with the most weights, and the least of any other one.  Longer ones need more RAM,
+#: shorter ones lose more words to changes of rows.
+MOST, LEAST = 256, 32
+#: Clocks from a place that is freed in a reader's queue to the transfer of its request, and from the controller's
+#: `read` to the output of the queue.
+WAY = 8
+
+
+@dataclass(frozen=True)
+class WeightSharing:
+    """Each stream reads its image in bursts, in turn with the others.
+
+    The lengths of the bursts are in proportion to the words of the images, so that the frames of all streams take the
+    same number of turns; a burst has at least `LEAST` words, or the whole image.  All bursts of an image are as long as
+    its first one, but for the last.
+
+    A *round* is a burst of each stream.  No stream waits longer for its turn, whatever the others do.  A stream alone
+    reads its image as one burst.
+    """
+
+    part: MemoryPart
+    streams: tuple[WeightStream, ...]
+
+    def __post_init__(self):
+        if not self.streams:
+            raise ValueError("streams must have at least one stream")
+        if self.words > self.part.words:
+            raise ValueError(f"{self.part.name} has {self.part.words} words, and the weights of all streams take "
+                             f"{self.words}")
+
+    @cached_property
+    def images(self) -> tuple[WeightImage, ...]:
+        return tuple(WeightImage(stream, self.part.width) for stream in self.streams)
+
+    @property
+    def words(self) -> int:
+        """Of all images, which follow each other without gaps."""
+        return sum(image.words for image in self.images)
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """The addresses of the images."""
+        return tuple(sum(image.words for image in self.images[:n]) for n in range(len(self.images)))
+
+    @cached_property
+    def bursts(self) -> tuple[int, ...]:
+        """Words of a burst of each stream."""
+        if len(self.images) == 1:
+            return (self.images[0].words,)
+        most = max(image.words for image in self.images)
+        return tuple(even(image.words, max(LEAST, ceil(Fraction(MOST * image.words, most)))) for image in self.images)
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """Bursts of a frame of each stream."""
+        return tuple(-(-image.words // burst) for image, burst in zip(self.images, self.bursts, strict=True))
+
+    @property
+    def burst_clocks(self) -> tuple[int, ...]:
+        """Most clocks that a burst of each stream takes, without pauses of the memory."""
+        return tuple(self.part.clocks.read_clocks(burst) for burst in self.bursts)
+
+    @property
+    def round_clocks(self) -> Fraction:
+        """Most clocks of a round over a long time, pauses included."""
+        return sum(self.burst_clocks) / self.part.clocks.unpaused_share
+
+    def worst_wait(self, n: int) -> int:
+        """Most clocks from the moment when the queue of stream `n` has room for a burst to its first word at the output
+        of the queue: a burst that was just begun, one of each other stream, and the latency of its own."""
+        others = [clocks for k, clocks in enumerate(self.burst_clocks) if k != n]
+        clocks = self.part.clocks
+        return clocks.with_pauses(max(others, default=0) + sum(others)) + clocks.worst_latency + WAY
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """Words of the queue of each stream; 0 for a stream alone, which blocks nobody.
+
+        While a burst is waited for, the words that are there last at the guaranteed pace; where the other streams want
+        nothing, the next burst is asked for while one comes.
+        """
+        if len(self.streams) == 1:
+            return (0,)
+        clocks = self.part.clocks
+        return tuple(max(burst + ceil((self.worst_wait(n) + clocks.worst_gap) * burst / self.round_clocks),
+                         2 * burst + WAY + clocks.worst_latency - clocks.worst_gap)
+                     for n, burst in enumerate(self.bursts))
+
+    def guaranteed(self, ratio: Fraction | int = 1) -> tuple[Fraction, ...]:
+        """For each stream the cycles of its reader a beat, on average of a frame, that it never has to exceed.
+
+        `ratio` is the clock of what takes the beats divided by that of the memory.  A word and a beat, also one that is
+        dropped, take at least a cycle.
+        """
+        return tuple(
+            max(turns * self.round_clocks * ratio, Fraction(max(image.words, image.padded_beats))) / image.stream.beats
+            for turns, image in zip(self.turns, self.images, strict=True))
+
+
+def even(words: int, most: int) -> int:
+    """The length of pieces of at most `most` words, as many as `words` need, and all but the last of them equal."""
+    return -(-words // -(-words // most))
+
+

@@ -1,0 +1,116 @@
+"""`WeightWords`: the memory's side of `WeightMemory`: controller, readers, and what fills the memory."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, ResetInserter, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from ..vendor.base import Resources, Technology
+from .burst_turns import BurstTurns
+from .weight_reader import WeightReader
+from .weight_sharing import WeightSharing
+
+__all__ = ["WeightWords"]
+
+
+class WeightWords(wiring.Component):
+    """Gives the words of each image again and again, once the memory has all of them.
+
+    Parameters
+    ----------
+    sharing
+        Memory, images and bursts.
+    technology
+        Makes the queues.
+
+    Attributes
+    ----------
+    o0, o1, ... : streams of words, one for each image
+    restart, pins
+        As of `WeightMemory`.
+    fill, clear, filled
+        The same; `fill` and `clear` where the part is writable.
+    initialized : Out(1)
+        Of the controller.
+    """
+
+    def __init__(self, *, sharing: WeightSharing, technology: Technology | None = None):
+        self.sharing = sharing
+        self.technology = technology
+        part = sharing.part
+        self.controller = part.controller(technology)
+        self.readers = [
+            WeightReader(part=part, first=first, words=image.words, burst=burst, depth=depth, technology=technology)
+            for first, image, burst, depth in zip(sharing.firsts, sharing.images, sharing.bursts, sharing.depths,
+                                                  strict=True)]
+        words = stream.Signature(part.width)
+        filling = {"fill": In(words), "clear": In(1)} if part.writable else {}
+        super().__init__({
+            **filling, **{f"o{n}": Out(words) for n in range(len(self.readers))}, "restart": In(1), "filled": Out(1),
+            "initialized": Out(1), "pins": Out(part.pins())})
+
+    def cost(self) -> Resources:
+        """LUT and FF estimated, RAM exact."""
+        part, technology = self.sharing.part, self.technology
+        cost = part.controller_cost(technology).within("controller")
+        for n, reader in enumerate(self.readers):
+            cost += reader.cost().within(f"reader{n}")
+        if len(self.readers) > 1:
+            cost += BurstTurns.cost(part=part, readers=len(self.readers), longest=max(self.sharing.bursts),
+                                    technology=technology)
+        count = ceil_log2(self.sharing.words) if part.writable else 0
+        return cost + Resources(lut=2 * count + 10, ff=count + 3)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.controller = controller = self.controller
+        wiring.connect(m, wiring.flipped(self.pins), controller.pins)
+        restart = Signal()
+        for n, reader in enumerate(self.readers):
+            m.submodules[f"reader{n}"] = reader
+            wiring.connect(m, reader.o, wiring.flipped(getattr(self, f"o{n}")))
+            m.d.comb += [reader.restart.eq(restart), reader.enable.eq(self.filled)]
+        request, read = self.shared(m, restart)
+        wiring.connect(m, controller.read, read)
+        m.d.comb += [self.initialized.eq(controller.initialized), controller.restart.eq(restart)]
+        if self.sharing.part.writable:
+            self.filling(m, request, restart)
+        else:
+            wiring.connect(m, request, controller.request)
+            m.d.comb += [self.filled.eq(controller.initialized), restart.eq(self.restart)]
+        return m
+
+    def shared(self, m: Module, restart: Signal):
+        """The stream of requests of all readers, and what takes the words for them."""
+        if len(self.readers) == 1:
+            return self.readers[0].request, self.readers[0].read
+        turns = BurstTurns(part=self.sharing.part, readers=len(self.readers), longest=max(self.sharing.bursts))
+        m.submodules.turns = ResetInserter(restart)(turns)
+        for n, reader in enumerate(self.readers):
+            wiring.connect(m, reader.request, getattr(turns, f"request{n}"))
+            wiring.connect(m, getattr(turns, f"read{n}"), reader.read)
+        return turns.request, turns.read
+
+    def filling(self, m: Module, wanted, restart: Signal) -> None:
+        """One request writes all words; then come those of the readers."""
+        controller, last = self.controller, self.sharing.words - 1
+        left, asked, missing = Signal(range(last + 1), init=last), Signal(), Signal(init=1)
+        request = controller.request
+        moves = asked & missing  # words go to the controller
+        m.d.comb += [
+            restart.eq(self.clear | (self.restart & self.filled)),
+            request.valid.eq(~self.clear & (~asked | wanted.valid)), wanted.ready.eq(request.ready & asked),
+            request.payload.eq(wanted.payload), controller.write.payload.eq(self.fill.payload),
+            controller.write.valid.eq(self.fill.valid & moves), self.fill.ready.eq(controller.write.ready & moves)]
+        with m.If(~asked):
+            m.d.comb += [request.payload.first.eq(0), request.payload.last.eq(last), request.payload.write.eq(1)]
+        with m.If(request.valid & request.ready):
+            m.d.sync += asked.eq(1)
+        with m.If(self.fill.valid & self.fill.ready):
+            m.d.sync += [left.eq(left - 1), missing.eq(left != 0)]
+        with m.If(~missing & request.ready):  # the controller has written the last word
+            m.d.sync += self.filled.eq(1)
+        with m.If(self.clear):
+            m.d.sync += [asked.eq(0), missing.eq(1), left.eq(left.init), self.filled.eq(0)]
