@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bench.boards import BOARD_SECTIONS
 from bench.estimates import ESTIMATE_SECTIONS
+from bench.flash import FLASH_SECTIONS
 from bench.frontier import FRONTIER_SECTIONS
 from bench.memories import MEMORY_SECTIONS
 from bench.networks import NETWORK_SECTIONS
@@ -29,8 +30,8 @@ from bench.stages import STAGE_SECTIONS
 
 DOCS = Path(__file__).parents[1] / "docs"
 SECTIONS = {**HARDWARE_SECTIONS, **ESTIMATE_SECTIONS, **ROUTE_SECTIONS, **STAGE_SECTIONS, **BOARD_SECTIONS,
-            **NETWORK_SECTIONS, **MEMORY_SECTIONS, **FRONTIER_SECTIONS, **QUANTIZATION_SECTIONS, **ONNX_SECTIONS,
-            **RANDOM_SECTIONS}
+            **NETWORK_SECTIONS, **MEMORY_SECTIONS, **FLASH_SECTIONS, **FRONTIER_SECTIONS, **QUANTIZATION_SECTIONS,
+            **ONNX_SECTIONS, **RANDOM_SECTIONS}
 
 
 def report_of(section: str) -> Path:

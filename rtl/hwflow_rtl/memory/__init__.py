@@ -7,6 +7,7 @@ from .part import MemoryClocks, MemoryPart, PartNumberError, request_of
 from .sdram import SdramController
 from .sdram_part import SdramClocks, SdramPart, SdramTiming
 from .sdram_pins import sdram_pins
+from .seal import SealCheck, SealedController, SealedFlash
 from .weight_image import WeightImage
 from .weight_memory import WeightMemory
 from .weight_reader import WeightReader
@@ -15,5 +16,6 @@ from .weight_stream import WeightStream
 
 __all__ = [
     "FlashClocks", "FlashController", "FlashError", "FlashPart", "FlashTiming", "MemoryClocks", "MemoryPart",
-    "PartNumberError", "SdramClocks", "SdramController", "SdramPart", "SdramTiming", "WeightImage", "WeightMemory",
-    "WeightReader", "WeightSharing", "WeightStream", "flash_pins", "request_of", "sdram_pins"]
+    "PartNumberError", "SdramClocks", "SdramController", "SdramPart", "SdramTiming", "SealCheck", "SealedController",
+    "SealedFlash", "WeightImage", "WeightMemory", "WeightReader", "WeightSharing", "WeightStream", "flash_pins",
+    "request_of", "sdram_pins"]

@@ -18,13 +18,15 @@ VOLATILE_WRITE, WRITE_STATUS_2, READ_STATUS_2 = 0x50, 0x31, 0x35
 QUAD_ENABLE = 1
 
 
-class FlashError(enum.Enum, shape=2):
-    """Why a flash cannot be read: no error; all lines stayed at one level; another JEDEC identifier; QE stays 0."""
+class FlashError(enum.Enum, shape=3):
+    """Why a flash cannot be read: no error; all lines stayed at one level; another JEDEC identifier; QE stays 0; what
+    it holds is no whole image of this design (`seal`)."""
 
     NONE = 0
     NO_ANSWER = 1
     WRONG_PART = 2
     NOT_QUAD = 3
+    NOT_SEALED = 4
 
 
 @dataclass(frozen=True)

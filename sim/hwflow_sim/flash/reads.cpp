@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <vector>
 #include "Vtop.h"
 #include "verilated.h"
@@ -38,19 +39,23 @@ int main(int count, char** arguments) {
     top.eval();
     auto half = [&](int level) { context.timeInc(half_period); top.clk = level; top.eval(); };
 
-    uint64_t next = 0, cycle = 0, quiet = 0, initialized = 0, latency = 0, gap = 0, begun = 0, since = 0, words = 0;
-    uint64_t left = 0, drop = 0, wait = requests.empty() ? 0 : requests[0].wait;
-    bool first = false, restarting = false;
+    // A request that waits for its words: how many are left, or left before it is dropped, and since when it waits.
+    struct Pending { uint64_t left, drop, since; bool begun; };
+    std::deque<Pending> pending;
+    uint64_t next = 0, cycle = 0, quiet = 0, initialized = 0, latency = 0, gap = 0, first = 0, last = 0, words = 0;
+    uint64_t wait = requests.empty() ? 0 : requests[0].wait;
+    bool restarting = false;
     top.request_valid = top.read_ready = top.restart = 0;
     top.rst = 1;
     for (int n = 0; n < 4; n++) { half(1); half(0); }
     top.rst = 0;
-    for (; next < requests.size() || left; cycle++) {
+    for (; next < requests.size() || !pending.empty(); cycle++) {
         if (++quiet > patience) { std::printf("stuck %llu\n", (unsigned long long)cycle); break; }
         if (top.error && quiet > 1000) break;
         top.restart = restarting;
         restarting = false;
-        if (!top.request_valid && !left && next < requests.size() && (wait == 0 || wait-- == 0)) {
+        const bool later = pending.empty() || !pending.back().drop;  // nothing waits behind what will be dropped
+        if (!top.request_valid && later && next < requests.size() && (wait == 0 || wait-- == 0)) {
             top.request_first = requests[next].first;
             top.request_last = requests[next].last;
             top.request_valid = 1;
@@ -64,20 +69,22 @@ int main(int count, char** arguments) {
         half(0);
         if (given) {
             std::fwrite(&payload, sizeof payload, 1, output);
-            uint64_t& most = first ? latency : gap;
-            if (cycle - since > most) most = cycle - since;
-            since = cycle;
-            first = false;
+            Pending& p = pending.front();
+            uint64_t& most = p.begun ? gap : latency;
+            if (cycle - p.since > most) most = cycle - p.since;
+            p.since = cycle;
+            p.begun = true;
             quiet = 0;
-            words++;
-            if (--left == 0 || (drop && --drop == 0)) { restarting = left != 0; left = 0; }
+            if (!words++) first = cycle;
+            last = cycle;
+            p.left--;
+            const bool dropped = p.drop && --p.drop == 0;
+            restarting = dropped && p.left;
+            if (dropped || !p.left) pending.pop_front();
         }
         if (taken) {
-            if (!next) begun = cycle;
-            left = requests[next].last - requests[next].first + 1ULL;
-            drop = requests[next].drop;
-            since = cycle;
-            first = true;
+            const Request& r = requests[next];
+            pending.push_back({r.last - r.first + 1ULL, r.drop, cycle, false});
             quiet = 0;
             top.request_valid = 0;
             if (++next < requests.size()) wait = requests[next].wait;
@@ -85,7 +92,7 @@ int main(int count, char** arguments) {
     }
     std::fclose(output);
     auto say = [](const char* name, uint64_t value) { std::printf("%s %llu\n", name, (unsigned long long)value); };
-    say("cycles", cycle); say("initialized", initialized); say("busy", cycle - begun); say("latency", latency);
+    say("cycles", cycle); say("initialized", initialized); say("busy", last - first); say("latency", latency);
     say("gap", gap); say("words", words); say("error", top.error); say("requests", next);
     say("first_kind", top.first_kind);
     for (int n = 0; n < 17; n++) std::printf("violation%d %u\n", n, top.counts[n]);

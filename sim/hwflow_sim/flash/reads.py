@@ -13,7 +13,7 @@ import numpy.typing as npt
 from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 from hwflow_base.errors import ToolFailed
-from hwflow_rtl.memory import FlashController, FlashError, FlashPart
+from hwflow_rtl.memory import FlashError, FlashPart, SealedFlash
 
 from ..board import Netlist
 from ..sdram.netlist_unit import NetlistUnit
@@ -31,8 +31,8 @@ class ReadResult:
     """What a run gave: the words, int64, and what the chip counted.
 
     `latency` is the longest time from a request to its first word, `gap` the longest between two words of a request, in
-    cycles; `initialized` the cycle in which the controller was, 0 if never; `busy` the cycles from the first request
-    to the last word.
+    cycles; `initialized` the cycle in which the controller was, 0 if never; `busy` the cycles from the first word to
+    the last.
     """
 
     words: npt.NDArray[np.int64]
@@ -78,7 +78,7 @@ class Reads:
             found["initialized"], found["busy"], found["latency"], found["gap"], found["requests"])
 
 
-def compile_reads(part: FlashPart, *, folder: Path, cache: Path, netlist: Netlist | None = None,
+def compile_reads(part: FlashPart | SealedFlash, *, folder: Path, cache: Path, netlist: Netlist | None = None,
                   say: Callable[[str], None] = print) -> Reads:
     """The program for a controller of `part` and its chip; made, or found in `cache`.
 
@@ -86,10 +86,11 @@ def compile_reads(part: FlashPart, *, folder: Path, cache: Path, netlist: Netlis
     ToolFailed with the path of the log.
     """
     m = Module()
-    controller = FlashController(part=part)
+    flash = part.flash if isinstance(part, SealedFlash) else part
+    controller = part.controller()
     unit = controller if netlist is None else NetlistUnit(unit=controller, netlist=netlist)
     m.submodules.unit = unit
-    m.submodules.chip = memory = Flash(part=part)
+    m.submodules.chip = memory = Flash(part=flash)
     wiring.connect(m, unit.pins, memory.pins)
     ports: list[Signal] = []
     request, read = unit.request, unit.read
@@ -104,4 +105,4 @@ def compile_reads(part: FlashPart, *, folder: Path, cache: Path, netlist: Netlis
         m.d.comb += ports[-1].eq(value)
     executable = compile_program(m, ports, program=PROGRAM, folder=folder, cache=cache, say=say, netlist=netlist,
                                  model=MODEL)
-    return Reads(part, executable, folder)
+    return Reads(flash, executable, folder)

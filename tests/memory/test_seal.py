@@ -1,0 +1,118 @@
+"""The seal behind an image in a flash: only what is whole, and of this design, can be read."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from amaranth.hdl import Module
+from amaranth.sim import Simulator
+from hwflow_rtl.memory import FlashError, MemoryPart, SealCheck, SealedFlash
+from hwflow_sim.flash import Reads, compile_reads
+
+from tests.memory.flash_parts import QUAD
+
+MARK = b"designed"
+PART = SealedFlash(QUAD, words=300, mark=MARK)
+IMAGE = np.random.default_rng(3).integers(0, 1 << 32, 300)
+OCTETS = b"".join(int(word).to_bytes(4, "little") for word in IMAGE)
+DIGEST = hashlib.sha256(OCTETS).digest()[:16]
+
+
+def seal_of(octets: bytes, mark: bytes = MARK) -> bytes:
+    digest = hashlib.sha256(octets).digest()[:16]
+    return digest + zlib.crc32(mark + octets + digest).to_bytes(4, "little")
+
+
+def flipped(octets: bytes, place: int) -> bytes:
+    return octets[:place] + bytes([octets[place] ^ 4]) + octets[place + 1:]
+
+
+def contents(octets: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(octets, dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def reads(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Reads:
+    return compile_reads(PART, folder=tmp_path_factory.mktemp("seal"), cache=cache)
+
+
+def test_what_is_written_into_the_flash() -> None:
+    part: MemoryPart = PART
+    assert (part.words, part.writable, part.name) == (300, False, "quad")
+    assert PART.sealed(IMAGE, DIGEST) == OCTETS + seal_of(OCTETS)
+
+
+@pytest.mark.parametrize("stall", [0.0, 0.5])
+def test_an_image_with_its_seal(reads: Reads, stall: float) -> None:
+    """It is read once for the check, at ten cycles a byte, and then as often as one likes, restarted in between."""
+    requests = [[0, 299, 0, 0], [299, 299, 0, 0], [17, 203, 3, 5], [0, 40, 0, 0]]
+    result = reads.run(requests, contents(OCTETS + seal_of(OCTETS)), stall=stall)
+    assert (result.violations, result.error) == ({}, FlashError.NONE)
+    assert result.words.tolist() == [*IMAGE, IMAGE[299], *IMAGE[17:22], *IMAGE[:41]]
+    assert 40 * 305 < result.initialized < 42 * 305 + 500
+
+
+WRONG = {
+    "nothing": b"", "zeros": bytes(305 * 4), "no seal": OCTETS, "cut": (OCTETS + seal_of(OCTETS))[:-1],
+    "shorter": OCTETS[:-4] + seal_of(OCTETS[:-4]), "longer": OCTETS + bytes(4) + seal_of(OCTETS + bytes(4)),
+    "another design's": OCTETS + seal_of(OCTETS, b"otherone"), "damaged": flipped(OCTETS, 700) + seal_of(OCTETS),
+    "another name": OCTETS + flipped(seal_of(OCTETS), 3), "another CRC": OCTETS + flipped(seal_of(OCTETS), 19)}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_an_image_that_is_not_right(reads: Reads, name: str) -> None:
+    result = reads.run([[0, 9, 0, 0]], contents(WRONG[name]))
+    assert result.violations == {}
+    assert (result.error, result.initialized, len(result.words)) == (FlashError.NOT_SEALED, 0, 0)
+
+
+def test_errors_of_the_chip_come_first(reads: Reads) -> None:
+    result = reads.run([[0, 9, 0, 0]], contents(OCTETS + seal_of(OCTETS)), numbers={"mute": 1})
+    assert (result.error, len(result.words)) == (FlashError.NO_ANSWER, 0)
+
+
+def test_the_digest_is_shown() -> None:
+    octets = OCTETS[:12] + seal_of(OCTETS[:12])
+    m, check, shown = Module(), SealCheck(words=3, mark=MARK), bytearray()
+    m.submodules.check = check
+
+    async def send(ctx):
+        source = np.random.default_rng(1)
+        for n in range(0, len(octets), 4):
+            await ctx.tick().repeat(int(source.integers(1, 9)))
+            ctx.set(check.i.payload, int.from_bytes(octets[n:n + 4], "little"))
+            ctx.set(check.i.valid, 1)
+            await ctx.tick().until(check.i.ready)
+            ctx.set(check.i.valid, 0)
+
+    async def watch(ctx):
+        while not ctx.get(check.done):
+            if ctx.get(check.named):
+                shown.append(ctx.get(check.octet))
+            await ctx.tick()
+        assert ctx.get(check.good) == 1
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    for bench in (send, watch):
+        simulator.add_testbench(bench)
+    simulator.run()
+    assert bytes(shown) == hashlib.sha256(OCTETS[:12]).digest()[:16]
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: SealedFlash(QUAD, words=300, mark=b"short"), "mark must have 8 bytes, not 5"),
+    (lambda: SealedFlash(QUAD, words=QUAD.words - 4, mark=MARK),
+     "words must be from 1 to 49147, so that they and a seal stand in the 49152 of quad, not 49148"),
+    (lambda: PART.sealed(IMAGE[:299], DIGEST),
+     "an image must have 300 words and a digest of 16 bytes, not shape (299,) and 16 bytes")])
+def test_what_cannot_be_sealed(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make()
