@@ -1,7 +1,7 @@
 """Sums of products of -1 and +1 by counting equal bits: XNOR and population count.
 
-A bit is 1 for +1 and 0 for -1.  A product is +1 where the bits are equal, so that of n products p are +1 and n - p are
--1: the sum is 2 * p - n (Courbariaux et al., "Binarized Neural Networks", 2016).
+A bit is 1 for +1 and 0 for -1.  A product is +1 where the bits are equal.  If p of n products are +1, then n - p are
+-1, and the sum is 2 * p - n (Courbariaux et al., "Binarized Neural Networks", 2016).
 """
 
 from __future__ import annotations

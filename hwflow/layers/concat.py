@@ -1,4 +1,4 @@
-"""Tensors behind one another along the channels."""
+"""The concatenation of tensors along the channels."""
 
 from __future__ import annotations
 

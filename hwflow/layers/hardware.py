@@ -30,7 +30,7 @@ __all__ = [
     "REFERENCE", "REFERENCE_INTERVAL", "codes_of", "pad_value", "pool_window", "price", "rescale_cost",
     "rescale_problem", "rescaler_constants", "room_of", "shape_of", "values_of"]
 
-#: Stands for the boards where none is known.
+#: The technology of estimates while no board is known.
 REFERENCE: Technology = ECP5()
 #: Cycles from sum to sum of a stage where its folding is not known.
 REFERENCE_INTERVAL = 4
@@ -42,22 +42,22 @@ def shape_of(format: IntFormat) -> Shape:
 
 
 def codes_of(values: IntArray, format: IntFormat) -> IntArray:
-    """The integers of shape `shape_of(format)` that stand for `values` on a stream."""
+    """The codes of `values` on a stream: integers of shape `shape_of(format)`."""
     return (values - format.low) // format.step if format.bipolar else values
 
 
 def values_of(codes: npt.NDArray[np.integer[Any]], format: IntFormat) -> npt.NDArray[np.integer[Any]]:
-    """What `codes_of` made `codes` of; where the two are the same, the same array."""
+    """The inverse of `codes_of`; where values are their own codes, the same array."""
     return (2 * codes.astype(np.int8) - 1) if format.bipolar else codes
 
 
 def pad_value(x: Tensor) -> int:
-    """What a window pads `x` with; where it has no zero, there is no padding, and it is any element."""
+    """The value that pads `x`: its zero point.  A tensor without a zero has no padding; then it is 0."""
     return x.zero_point if x.format.contains(np.array(x.zero_point)) else 0
 
 
 def price(resources: Resources) -> float:
-    """One number for comparisons where no board is known: the logic cells that `resources` stand for.
+    """One number for comparisons where no board is known: the logic cells that `resources` are worth.
 
     A table or a flip-flop counts 1, a multiplier block 536, a RAM block 402: their shares of an LFE5U-85F.
     """
@@ -122,8 +122,9 @@ def rescale_cost(rescale: Rescale, accumulator: IntFormat, output: IntFormat,
                  technology: Technology = REFERENCE) -> Resources:
     """What the output stage of one lane costs, with a sum every `REFERENCE_INTERVAL` cycles.
 
-    DSP and RAM exact, LUT and FF estimated.  The default technology stands for the choice between thresholds and
-    multiplication while no board is known.  ValueError where there is no such hardware (`rescale_problem`).
+    DSP and RAM exact, LUT and FF estimated.  The default technology is for the choice between thresholds and
+    multiplication, which is made before a board is known.  ValueError where there is no such hardware
+    (`rescale_problem`).
     """
     problem = rescale_problem(rescale, output)
     if problem:

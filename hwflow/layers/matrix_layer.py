@@ -24,7 +24,7 @@ __all__ = ["MatrixLayer"]
 
 
 class MatrixLayer(HardwareLayer):
-    """A kind of layer whose hardware half is that of `hardware`."""
+    """A kind of layer whose hardware is a `MatrixHardware`."""
 
     @abstractmethod
     def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:
@@ -32,7 +32,7 @@ class MatrixLayer(HardwareLayer):
 
     @cached_property
     def _hardware(self) -> dict[tuple[Tensor, Tensor], MatrixHardware]:
-        """What `hardware` has given: it depends on the layer and on the two tensors alone."""
+        """The results of `hardware`: they depend on the layer and the two tensors alone."""
         return {}
 
     def hardware_of(self, graph: LayerGraph) -> MatrixHardware:

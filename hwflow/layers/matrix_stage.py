@@ -153,14 +153,14 @@ class MatrixHardware:
         return cols // taps <= self.depth and not (self.weight_format.bipolar and self.depth % (cols // taps))
 
     def words(self, cols: int, patch: bool) -> int:
-        """Words that a row of `cols` products meets for one output."""
+        """Words that a row of `cols` products reads for one output."""
         height, width = self.window.kernel
         return height * -(-self.depth // (cols // width)) if patch else height * width * -(-self.depth // cols)
 
     def shape(self, folding: Folding) -> MatrixShape:
-        """The form of the unit: where rows of so many products can be had in two ways, the faster, or the plain one.
+        """The shape of the unit; if rows of this many products can be built in two ways, the faster or the plain one.
 
-        It is the unit's with weights in ROMs, and what `unit_shape` begins with where they arrive.
+        It is for weights in ROMs; `unit_shape` derives the shape for weights that arrive from it.
         """
         folding = replace(folding, rescale=None, weight_rows=0, weight_interval=Fraction(1))
         found = self.shapes.get(folding)

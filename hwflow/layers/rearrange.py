@@ -44,10 +44,11 @@ class Offsets(NamedTuple):
 
 def picked(frame: Frame, rows: npt.ArrayLike | None = None, columns: npt.ArrayLike | None = None,
            channels: npt.ArrayLike | None = None) -> Offsets:
-    """For each row, column and channel of the output the index of that of the input `frame`; None: all in order.
+    """The output that has these rows, columns and channels of the input `frame`, by index; None: all in order.
 
-    -1 stands for padding.  So are resizing by repetition, crops, slices with any steps, choices and permutations of
-    channels, constant, reflecting and repeating pads.  ValueError for an index outside of the frame.
+    -1 is padding.  These indices describe resizing by repetition, crops, slices with any steps, choices and
+    permutations of channels, and constant, reflecting and repeating pads.  ValueError for an index outside of the
+    frame.
     """
     found = []
     for axis, indices, size, stride in (("row", rows, frame.height, frame.width * frame.channels),

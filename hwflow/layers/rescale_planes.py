@@ -1,6 +1,6 @@
 """`Rescale.apply` for planes: the same integers, with arithmetic that numpy and the processor do quickly.
 
-Each shortcut stands beside the reason why it is exact; where the reason does not hold, `apply` itself is used.
+A comment at each shortcut says why it is exact; where that reason does not hold, `apply` itself is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EXACT = 1 << 53
 #: Elements that are rescaled at once: their float64 fit the cache.
 _BLOCK = 1 << 16
 
-#: So many thresholds are quicker compared one after the other than searched.
+#: Up to this number, comparing all thresholds one after the other is quicker than a search.
 _FEW = 24
 
 #: A count of few thresholds and a start up to here stay inside int8.

@@ -12,7 +12,7 @@ from .texts import shortened
 
 __all__ = ["say_accuracy", "show_accuracy", "show_layers"]
 
-#: With more classes, the pairs that are confused most stand in place of the whole table.
+#: With more classes, the pairs that are confused most are shown instead of the whole table.
 _MOST_CLASSES, _MOST_PAIRS = 20, 10
 #: Rows that a table shows at most; --json has all of them.
 _MOST = 100

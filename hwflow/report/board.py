@@ -59,7 +59,7 @@ def differences(graph: LayerGraph, golden: Mapping[str, IntArray], board: Mappin
 
 @dataclass(frozen=True)
 class BoardRun:
-    """`rows` rows on the board behind `port` in `seconds`, the line included.
+    """`rows` rows on the board at `port` in `seconds`, the line included.
 
     `filled`: the weights of the design were sent into the memory beside the FPGA first.
     """

@@ -1,4 +1,4 @@
-"""The clock that a plan's cycles are counted in: that of the routed design where there is one, else what is known."""
+"""The clock of a plan: the clock of its routed design if there is one, else an upper limit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CoreClock:
         return f"{most}{self.mhz * 1e6 / interval:,.0f} frames/s at {self}{other}"
 
     def time(self, cycles: int) -> str:
-        """The time of so many cycles, as a text."""
+        """The time of `cycles` cycles, as a text."""
         return f"{'' if self.routed else 'at least '}{cycles / self.mhz:,.2f} µs at {self.mhz:.6g} MHz"
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreC
     """
     try:
         facts = DesignFacts.read(folder)
-    except HwflowError:  # nothing is routed, or what is left of it is damaged
+    except HwflowError:  # nothing is routed, or the file is damaged
         facts = None
     if facts is not None and facts.identity == identity(graph, plan) and facts.board == board.name:
         return CoreClock(facts.clock_mhz, f"the clock of the routed design in '{folder}'", True, board.clock_mhz)

@@ -59,7 +59,7 @@ class Console:
         self.headed("error:", text, "bold red")
 
     def headed(self, head: str, text: str, style: str) -> None:
-        """A message on standard error, whose first word stands out."""
+        """A message on standard error, with its first word in `style`."""
         made = rich.text.Text(wrapped(harmless(f"{head} {text}"), self.err.width))
         made.stylize(style, 0, len(head))
         self.err.print(made, soft_wrap=True)
@@ -78,7 +78,7 @@ class Console:
 
     @contextlib.contextmanager
     def rows(self, text: str) -> Iterator[Callable[[int, int], None]]:
-        """As `step`, for work on rows: what it gives is called with (rows done, rows in all)."""
+        """As `step`, for work on rows: it gives a function to call with (rows done, rows in all)."""
         started = time.monotonic()
         if self.err.is_terminal:
             with rich.progress.Progress(console=self.err, transient=True) as bar:
@@ -91,7 +91,7 @@ class Console:
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, key: int = 1,
               second: int = 0) -> None:
-        """A table; columns whose entries are all numbers stand to the right.
+        """A table; columns whose entries are all numbers are aligned to the right.
 
         Where the terminal is too narrow, long texts take several lines.  Where that is not enough, columns follow in
         further tables: each has the first `key` columns, which name the rows, and one begins with column `second`.

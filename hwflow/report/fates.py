@@ -53,7 +53,7 @@ class Mapped:
 
     @property
     def possible(self) -> bool:
-        """Whether the model as it stands can become hardware."""
+        """Whether the model can become hardware without a change."""
         return not self.problems and all(node.fate is not Fate.NONE for node in self.nodes)
 
     @property

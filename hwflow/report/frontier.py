@@ -18,7 +18,7 @@ __all__ = ["frontier_facts", "frontier_svg", "show_frontier"]
 
 #: Rows of the table; a longer frontier shows the winner, the widest and points between in its place.
 MAX_ROWS = 24
-#: So many layers fit into a column of the table.
+#: Characters of a column of the table that lists layers.
 MAX_TEXT = 60
 
 

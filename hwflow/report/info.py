@@ -29,7 +29,7 @@ __all__ = ["describe_model", "model_facts"]
 
 Facts = dict[str, Any]
 
-#: Weights stay the weights of the product behind these.
+#: Weights that pass these operators are still the weights of the product after them.
 _ONE_TO_ONE = frozenset(
     {"BipolarQuant", "Cast", "DequantizeLinear", "Identity", "IntQuant", "Quant", "QuantizeLinear", "Reshape",
      "Transpose", "Unsqueeze"}

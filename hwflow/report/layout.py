@@ -14,7 +14,7 @@ __all__ = ["Drawing", "draw"]
 
 #: Between neighbours of a row, and the width of a bend of an edge.
 GAP, BEND = 24.0, 10.0
-#: More bends than that are left out: long edges then go straight, behind the boxes.
+#: With more bends than this, none are drawn: long edges then go straight, behind the boxes.
 MAX_BENDS = 20_000
 _SWEEPS = 6
 
@@ -59,7 +59,7 @@ def draw(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Drawing:
 
 
 def _rows(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The longest path from above; vertices that nothing leads to stand right above their first reader."""
+    """The row of each vertex: the longest path from above; a vertex without one is right above its first reader."""
     rows = [0] * count
     targets: list[list[int]] = [[] for _ in range(count)]
     has_source = [False] * count
@@ -74,7 +74,7 @@ def _rows(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _ordered(rank: Sequence[int], above: Sequence[list[int]], below: Sequence[list[int]]) -> list[list[int]]:
-    """Rows in an order where vertices stand near the middle of their neighbours, down and up in turns."""
+    """Order each row, down and up in turns, so that vertices are near the middle of their neighbours."""
     layers: list[list[int]] = [[] for _ in range(max(rank, default=-1) + 1)]
     for vertex, row in enumerate(rank):
         layers[row].append(vertex)

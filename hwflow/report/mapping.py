@@ -237,9 +237,9 @@ class _NodeNames:
 
 def _static(base: Model, look: _Look, missing: Iterable[int], shapes: Mapping[str, tuple[int, ...]],
             limits: Limits) -> Model | None:
-    """`base` without its unknown nodes, with every shape known; None where that cannot be, and `look` knows why.
+    """`base` without its unknown nodes, with every shape known; None where that cannot be, with the reason in `look`.
 
-    Where the file leaves sizes open, the first that work stand for them.
+    Sizes that the file leaves open get the first values that work.
     """
     model: Model | None = base
     gone = set(missing)

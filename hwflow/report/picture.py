@@ -30,7 +30,7 @@ _LONGEST = 48
 
 @dataclass(frozen=True)
 class _Box:
-    """What stands in one place: two lines in a box, and a line under it for each value that it makes."""
+    """A box of the picture: two lines in it, and a line under it for each value that its node makes."""
 
     kind: str
     identifier: str

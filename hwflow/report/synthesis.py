@@ -83,7 +83,7 @@ def show_synthesis(console: Console, plan: Plan, board: Board, report: Synthesis
 
 
 def show_seeds(console: Console, report: SynthesisReport) -> None:
-    """What came of each seed, where there are several."""
+    """The result of each seed, if there are several."""
     if len(report.seeds) > 1:
         console.table("seeds", ("seed", "MHz", "seconds", ""), [
             (str(attempt.seed), "" if attempt.routed_mhz is None else f"{attempt.routed_mhz:.1f}",

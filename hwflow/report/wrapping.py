@@ -15,7 +15,7 @@ __all__ = ["PLAIN_WIDTH", "Column", "asked_width", "blocks", "is_number", "wrapp
 PLAIN_WIDTH = 80
 #: Nothing is readable in less.
 NARROWEST = 40
-#: Texts in a table are folded down to this width, or to that of their longest word, before the table is split.
+#: Texts in a table are folded down to this width, or to their longest word, before the table is split.
 FOLDED = 16
 #: Longer words are broken.
 LONGEST = 32

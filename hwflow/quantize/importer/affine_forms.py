@@ -1,4 +1,4 @@
-"""What affine nodes and limits behind an anchor amount to, exactly: clamp(unit * (a + whole) + offset, low, high)."""
+"""Affine nodes and limits after an anchor as one exact function: clamp(unit * (a + whole) + offset, low, high)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HALF = Fraction(1, 2)
 class Form:
     """clamp(unit * (a + whole) + offset, low, high) for an anchor's integer a, per channel (or one for all).
 
-    With a `rounding` the affine part is rounded to an integer, and `behind` is added, before it is limited.
+    With a `rounding` the affine part is rounded to an integer; then `integer_offset` is added; then the sum is limited.
     """
 
     unit: tuple[Fraction, ...]
@@ -40,7 +40,7 @@ class Form:
     low: tuple[Bound, ...]
     high: tuple[Bound, ...]
     rounding: Rounding | None = None
-    behind: int = 0
+    integer_offset: int = 0
 
     @staticmethod
     def linear(unit: tuple[Fraction, ...]) -> Form:
@@ -65,18 +65,18 @@ class Form:
         )
 
     def shifted(self, offsets: tuple[Fraction, ...]) -> Form | None:
-        """Plus `offsets`; behind a rounding they must be one whole number."""
-        behind, offset = self.behind, self.offset
+        """Plus `offsets`; None after a rounding unless all of them are the same integer."""
+        integer_offset, offset = self.integer_offset, self.offset
         if self.rounding is None:
             offset = tuple(o + f for o, f in zip(self.offset, offsets, strict=True))
         elif len(set(offsets)) == 1 and offsets[0].denominator == 1:
-            behind += int(offsets[0])
+            integer_offset += int(offsets[0])
         else:
             return None
         return replace(
             self,
             offset=offset,
-            behind=behind,
+            integer_offset=integer_offset,
             low=tuple(_plus(a, f) for a, f in zip(self.low, offsets, strict=True)),
             high=tuple(_plus(a, f) for a, f in zip(self.high, offsets, strict=True)),
         )
@@ -93,7 +93,7 @@ class Form:
         return self.shifted(tuple(sign * f for f in _fractions(value, count)))
 
     def clamped(self, low: Bound, high: Bound) -> Form:
-        """Behind a Relu or Clip.  Where the limits cross, ONNX's Clip gives the upper one."""
+        """After a Relu or Clip.  Where the limits cross, ONNX's Clip gives the upper one."""
         return replace(
             self,
             low=tuple(min(max(end, low), high) for end in self.low),
@@ -101,7 +101,7 @@ class Form:
         )
 
     def rounded(self, rounding: Rounding) -> Form | None:
-        """Behind a Floor, Ceil or Round; a half added before Floor, or taken before Ceil, means the nearest integer."""
+        """After a Floor, Ceil or Round.  Floor of x + 1/2, and Ceil of x - 1/2, round to the nearest integer."""
         if self.limited or self.rounding is not None:
             return None
         nearest = {(Rounding.FLOOR, _HALF): Rounding.HALF_UP, (Rounding.CEIL, -_HALF): Rounding.HALF_DOWN}

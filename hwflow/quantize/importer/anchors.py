@@ -61,7 +61,7 @@ def identity(node: Node, key: str, held: Held, frame: Frame) -> Matrix:
 
 
 def _scales(weights: Quantity, axis: int) -> npt.NDArray[np.float64]:
-    """One scale per output channel, which stands at `axis`."""
+    """One scale for each output channel; `axis` is the axis of these channels."""
     rows = np.moveaxis(weights.scale, axis, 0).reshape(weights.scale.shape[axis], -1)
     if not np.all(rows == rows[:, :1]):
         raise ValueError("its weights must have one scale per tensor or per output channel, not per input or per block")

@@ -43,7 +43,7 @@ _TABLE_BITS = 8
 
 
 class Building:
-    """`tensors` and `layers` of the graph; `sources` gives the ONNX tensor behind each and its index (as in `Held`)."""
+    """`tensors` and `layers` of the graph; `sources` gives the ONNX tensor of each and its index (as in `Held`)."""
 
     def __init__(self, model: Model, suffix: set[str], stage: Callable[[Node], OutputStage]) -> None:
         self.tensors: dict[str, Tensor] = {}
@@ -115,7 +115,7 @@ class Building:
     def _make(self, rounded: Rounded) -> str:
         pending, p = rounded.pending, rounded.parameters
         anchor = pending.anchor
-        own = is_whole(pending.index, anchor.frame)  # else ONNX sees elements of it behind the nodes that move them
+        own = is_whole(pending.index, anchor.frame)  # else ONNX sees its elements only after the nodes that move them
         name = self.tensor_name(rounded.output) if own else self._names.new(f"{rounded.output}.before")
         y = Tensor(name, anchor.frame, p.narrow, p.scale, p.zero_point)
         if isinstance(anchor, Joined):
@@ -164,7 +164,7 @@ class Building:
         return Concat(self.name_of(anchor.node), parts, name)
 
     def _part(self, rounded: Rounded, anchor: Joined, number: int) -> str:
-        """The tensor of one part of a Concat, with the functions behind the Concat applied and quantized as it is."""
+        """The tensor of one part of a Concat, with the functions after the Concat applied, quantized like the whole."""
         part, p = anchor.parts[number], rounded.parameters
         start = sum(other.anchor.frame.channels for other in anchor.parts[:number])
         pending = part
@@ -207,7 +207,7 @@ class Building:
         return Held(self._made[anchor.key], pending.index, True, pending.moved)
 
     def arranged(self, held: Held, by: Moved, flat: bool = False) -> Held:
-        """The elements of `held` as a frame of their own, that of the image that ONNX sees; `flat`: as one row.
+        """The elements of `held` as a frame of their own, in the order of the image that ONNX sees; `flat`: as one row.
 
         One Rearrange layer, or two where rows, columns and channels do not move on their own: over one row.  It is
         named like `by` where nothing has moved elements before.
@@ -279,7 +279,7 @@ def _wide(x: Tensor, error: ValueError) -> Refusal:
 
 
 def _sliced(step: Step, key: str, result: str, start: int, count: int) -> Step:
-    """A step behind a Concat, for the channels of one part."""
+    """A step after a Concat, for the channels of one part."""
 
     def moved(source: str | Quantity | None) -> str | Quantity | None:
         if isinstance(source, Quantity) and source.real.ndim > 0:
@@ -290,9 +290,9 @@ def _sliced(step: Step, key: str, result: str, start: int, count: int) -> Step:
 
 
 def _read_by_host(graph: Graph, suffix: set[str]) -> set[str]:
-    """Tensors that the host may make or read behind the hardware.
+    """Tensors that the epilogue may make or read.
 
-    Outputs are made there of what the hardware gives, even where a layer reads the same function of it.
+    The epilogue computes outputs from results of the hardware, even where a layer reads the same function of them.
     """
     made, todo = producers(graph), [value.name for value in graph.outputs]
     found = {*todo, *(name for node in graph.nodes if suffix.intersection(node.outputs) for name in node.inputs)}

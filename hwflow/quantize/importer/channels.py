@@ -1,4 +1,4 @@
-"""Channels that change places between layers: nothing moves, the weights behind are written for the new order."""
+"""Channels in another order between layers: no element moves; the next layer's weights are put into that order."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def channel_order(frame: Frame, index: IntArray) -> IntArray:
 
 
 def ordered_weights(weights: IntArray, groups: int, order: IntArray) -> tuple[IntArray, int, IntArray]:
-    """Weights [cout, kh, kw, cin / groups] of a Conv whose input channel c stands at order[c] of its frame.
+    """Weights [cout, kh, kw, cin / groups] of a Conv whose input channel c is channel order[c] of its frame.
 
     The weights in the order of the frame, their groups, and the place of each output channel.  Depthwise ones take
-    their outputs along; other groups become one, with zeros, because their channels stand in all places.
+    their outputs along; other groups become one, with zeros, because their channels may be anywhere.
     """
     cout, height, width, depth = weights.shape
     straight = np.arange(cout, dtype=np.int64)

@@ -77,7 +77,7 @@ def affine(form: Form, accumulator: Accumulator, p: Parameters) -> Affine:
 
     ValueError where a bias is far outside of the sums.
     """
-    scale, zero_point = Fraction(p.scale), p.zero_point + form.behind
+    scale, zero_point = Fraction(p.scale), p.zero_point + form.integer_offset
     assert form.rounding is None or scale == 1, "a rounding inside the function is one of the result"
     ratios, biases = [], []
     for unit, whole, offset, zero in zip(form.unit, form.whole, form.offset, accumulator.zero, strict=True):
@@ -144,7 +144,7 @@ def _multiplication(a: Affine, accumulator: Accumulator) -> Requantize:
 
 
 def _fraction_bits(a: Affine, most: int) -> int:
-    """The fewest bits behind the point of the biases that keep the error of their rounding small."""
+    """The fewest fractional bits of the biases that keep the error of their rounding small."""
     for fraction in range(most):
         unit = 1 << fraction
         errors = (abs(Fraction(round(b * unit), unit) - b) * r for b, r in zip(a.bias, a.ratio, strict=True) if b % 1)

@@ -151,13 +151,13 @@ def average_layer(
 
 
 def _sums_of(x: Tensor, elements: int, channels: int) -> Accumulator:
-    """The ends of the sums of so many elements."""
+    """The smallest and the largest sum of this number of elements."""
     full = np.full(channels, elements, np.int64)
     return Accumulator(x.zero_point * full, x.format.low * full, x.format.high * full)
 
 
 def _joined(sums: list[Accumulator]) -> Accumulator:
-    """One class behind the other."""
+    """One class after the other."""
     return Accumulator(*(np.concatenate([getattr(each, end) for each in sums]) for end in ("zero", "low", "high")))
 
 

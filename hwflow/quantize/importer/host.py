@@ -83,7 +83,7 @@ def epilogue(importer: Importer, hardware_argmax: bool = False) -> tuple[Model, 
     constants = _used(nodes, graph, builder.added)  # an output may be one itself
     names = [value.name for value in graph.outputs if value.name in graph.initializers]
     constants |= {name: graph.initializers[name] for name in names}
-    made = Graph(f"{graph.name}, behind the hardware", nodes, inputs, graph.outputs, constants)
+    made = Graph(f"{graph.name}, after the hardware", nodes, inputs, graph.outputs, constants)
     return replace(importer.model, graph=made), tuple(builder.frames)
 
 
@@ -100,7 +100,7 @@ class _Epilogue:
         self._producers = producers(importer.graph)
 
     def make(self, name: str) -> None:
-        """Add the nodes that make the tensor `name` of the original graph, each behind those that it reads."""
+        """Add the nodes that make the tensor `name` of the original graph, each after those that it reads."""
         todo: list[str | Node] = [name]  # no recursion: a model may end with thousands of nodes for the host
         while todo:
             item = todo.pop()
@@ -123,14 +123,14 @@ class _Epilogue:
             self.importer.problems.append(Problem.of_tensor(name, problem.why, problem.remedy) if node is None else
                                           Problem.of(node, problem.why, problem.remedy, problem.cause))
             return []
-        # It is made on the host, or it is a constant behind a DequantizeLinear or a change of layout.
+        # It is made on the host, or it is a constant after a DequantizeLinear or a change of layout.
         assert node is not None
         self._made.update(node.outputs)
         return [node, *reversed(node.inputs)]
 
     def _from_frame(self, name: str, state: State | None) -> bool:
         """Make a tensor that comes out of the hardware, or say nothing of a broken one; False for any other."""
-        if isinstance(state, Entry) or (isinstance(state, OnHost) and not state.behind):
+        if isinstance(state, Entry) or (isinstance(state, OnHost) and not state.in_epilogue):
             why = "is computed from the input on the host alone"
             raise Unsupported(why, "leave it out of the model", Cause.NEIGHBOUR)
         if isinstance(state, Rounded):
@@ -168,7 +168,7 @@ class _Epilogue:
         self.nodes.append(Node("DequantizeLinear", (integers, *parameters), (name,), name=f"{name}.dequantize"))
 
     def _place(self, tensor: str, index: IntArray, name: str) -> None:
-        """Frames of `tensor` to the ONNX tensor `name`, whose elements stand where `index` says."""
+        """Frames of `tensor` to the ONNX tensor `name`, whose elements are where `index` says."""
         frame, source = self.importer.tensors[tensor].frame, tensor
         if tensor not in self.frames:
             self.frames.append(tensor)

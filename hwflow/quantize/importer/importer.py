@@ -59,7 +59,7 @@ class Importer:
         self.constants = quantities(model.graph, model.opsets)
         self.front = host_prefix(model.graph)
         self.suffix = host_suffix(model.graph, operators.HOST_AFTER)
-        self.states: dict[str, State] = {value.name: OnHost(behind=False) for value in model.graph.inputs}
+        self.states: dict[str, State] = {value.name: OnHost(in_epilogue=False) for value in model.graph.inputs}
         self.building = Building(model, self.suffix, stage)
         self.inputs = Inputs(model.graph, self.constants, self.building)
         self.problems: list[Problem] = []
@@ -84,7 +84,7 @@ class Importer:
                     state = self._state(node, dynamic)
             except Unsupported as problem:
                 if node.outputs[0] in self.suffix and not self._reads_host(dynamic):
-                    state = OnHost(behind=True)
+                    state = OnHost(in_epilogue=True)
                 else:
                     self.problems.append(Problem.of(node, problem.why, problem.remedy, problem.cause))
                     state = Broken()
@@ -92,7 +92,7 @@ class Importer:
                 self.states[name] = state[name] if isinstance(state, dict) else state
 
     def _reads_host(self, dynamic: list[str]) -> bool:
-        """Whether some input is made by the host in front of the hardware, which the host behind it cannot read."""
+        """Whether some input is made in the prologue, which the epilogue cannot read."""
         return any(isinstance(self.states[name], (OnHost, Entry)) for name in dynamic)
 
     def layer_graph(self, outputs: tuple[str, ...]) -> LayerGraph:
@@ -106,7 +106,7 @@ class Importer:
         """Of the node's results: one for all, or one for each."""
         state, op = self.states[dynamic[0]], node.op_type
         if node.outputs[0] in self.front:
-            return OnHost(behind=False)
+            return OnHost(in_epilogue=False)
         if op in operators.MATRIX or op in operators.POOLS:
             return self._compute(node, dynamic[0])
         states = [self.states[name] for name in dynamic]
@@ -127,21 +127,21 @@ class Importer:
         if op in operators.ELEMENTWISE:
             made = self._element_wise(node, dynamic)
             return selection(node, made, self.constants) or made
-        return OnHost(behind=True)
+        return OnHost(in_epilogue=True)
 
     def _on_host(self, node: Node, states: list[State]) -> State:
-        if any(isinstance(state, OnHost) and state.behind for state in states):
-            return OnHost(behind=True)
+        if any(isinstance(state, OnHost) and state.in_epilogue for state in states):
+            return OnHost(in_epilogue=True)
         if node.op_type == "DequantizeLinear":
             return self.inputs.read_by(node)
         if any(not isinstance(state, OnHost) for state in states):
             raise Unsupported("joins values that are not quantized with integers", QUANTIZE_ALL, Cause.NEIGHBOUR)
-        return OnHost(behind=False)
+        return OnHost(in_epilogue=False)
 
     def _quantize(self, node: Node, name: str) -> State:
         p, state = parameters(node, self.graph, self.constants), self.states[name]
         if isinstance(state, Entry):
-            return OnHost(behind=False)
+            return OnHost(in_epilogue=False)
         if not isinstance(state, Held) or not state.real:
             pending = self.pending(name)
             return Rounded(pending, node, node.outputs[0], p, pending.index, renamed(pending.moved, node.outputs[0]))
@@ -247,8 +247,9 @@ class Importer:
         state = self.states[name]
         if isinstance(state, OnHost):
             raise Unsupported(
-                "comes after a node that runs on the host" if state.behind else "reads values that are not quantized",
-                "remove that node" if state.behind else QUANTIZE_ALL,
+                "comes after a node that runs on the host" if state.in_epilogue
+                else "reads values that are not quantized",
+                "remove that node" if state.in_epilogue else QUANTIZE_ALL,
                 Cause.NEIGHBOUR,
             )
         if isinstance(state, Pending):

@@ -23,7 +23,7 @@ _DEEPEST = 64
 
 
 class Misplaced(Unsupported):
-    """Elements that meet do not stand at the same place of their frames; they may after a Rearrange."""
+    """The operands' elements are at different places of their frames; a Rearrange may put them in place."""
 
 
 def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping[str, Quantity]) -> Pending:
@@ -73,7 +73,7 @@ def _operand(pending: Pending) -> tuple[Held, Fraction]:
 def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
     """The frame and index of a result: those of one operand, for which the other counts as a whole, a row or a number.
 
-    Misplaced where the elements that meet do not stand at the same place of their frames.
+    Misplaced where elements that are combined are at different places of their frames.
     """
     for whole, part in ((a, b), (b, a)):
         try:
@@ -97,7 +97,7 @@ def _broadcast(a: Pending, b: Pending) -> tuple[Frame, IntArray]:
 
 
 def concat(node: Node, parts: list[Pending]) -> Pending:
-    """Concat along the channels: each part keeps its pixels, and its channels stand behind those of the parts before.
+    """Concat along the channels: each part keeps its pixels, and its channels follow those of the parts before.
 
     Misplaced where the parts differ in height or width, Unsupported where Concats are nested too deep.
     """

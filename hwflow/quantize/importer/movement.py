@@ -72,7 +72,7 @@ class Movement:
         return {name: replace(state, index=index, moved=replace(by, output=name)) for name, index in indices.items()}
 
     def _stays_simple(self, before: IntArray, after: Mapping[str, IntArray]) -> bool:
-        """False where one layer can put the elements in place before the node, but not behind it."""
+        """False where one layer can put the elements in place before the node, but not after it."""
         if any(is_simple(index) for index in after.values()) or not is_simple(before):
             return True
         own = places(before)[2]
@@ -88,7 +88,7 @@ class Movement:
         return held if is_whole(held.index, self.building.tensors[held.tensor].frame) else self.in_place(held, name)
 
     def image(self, held: Held, name: str) -> Held:
-        """`held` as an image [1, C, W] or [1, C, H, W] whose channels stand in any order."""
+        """`held` as an image [1, C, W] or [1, C, H, W] whose channels are in any order."""
         frame = self.building.tensors[held.tensor].frame
         try:
             channel_order(frame, held.index)
@@ -98,7 +98,7 @@ class Movement:
         return held
 
     def pending_in_place(self, pending: Pending, name: str, flat: bool = False) -> Pending:
-        """Functions of a tensor behind those of the same tensor in place; others as they are."""
+        """A function of a tensor as the same function of the tensor in place; anything else as it is."""
         anchor = pending.anchor
         if not isinstance(anchor, Kept) or varies(pending):
             return pending
@@ -109,11 +109,11 @@ class Movement:
         frame = self.building.tensors[held.tensor].frame
         own = Kept(anchor.node, held.tensor, frame, held)
 
-        def behind(step: Step) -> Step:
+        def rebased(step: Step) -> Step:
             return Step(step.node, tuple(own.key if source == anchor.key else source for source in step.inputs))
 
         result = own.key if pending.result == anchor.key else pending.result
-        return Pending(own, held.index, tuple(map(behind, pending.steps)), result)
+        return Pending(own, held.index, tuple(map(rebased, pending.steps)), result)
 
 
 def is_simple(index: IntArray) -> bool:

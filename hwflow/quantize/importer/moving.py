@@ -19,7 +19,7 @@ __all__ = ["is_whole", "moved", "offsets", "padding_of", "places"]
 
 
 def padding_of(node: Node, graph: Graph) -> float:
-    """What stands where the result of a moving node holds no element of its input."""
+    """The value of a moving node's result where it holds no element of the input."""
     if node.op_type == "Resize":
         return attribute(node, "extrapolation_value", 0.0)
     if node.op_type != "Pad":
@@ -45,7 +45,7 @@ def moved(node: Node, index: IntArray, graph: Graph, opsets: Mapping[str, int]) 
 
 
 def is_whole(index: IntArray, frame: Frame) -> bool:
-    """True where every element of the frame stands in `index`, once."""
+    """True if `index` has every element of the frame once."""
     flat = index.ravel()
     if flat.size != frame.elements or (flat < 0).any():
         return False
@@ -56,7 +56,7 @@ def places(index: IntArray, flat: bool = False) -> tuple[Frame, IntArray, IntArr
     """How a tensor with `index` becomes a frame of its own.
 
     The frame: that of an image [1, C, H, W], [1, C, W] or [1, C], else one row (`flat`: in any case, and then in the
-    order of the image's raster); what stands at each of its places [h, w, c]; and the index that the tensor then has.
+    order of the image's raster); the element at each of its places [h, w, c]; and the index that the tensor then has.
     """
     frame = frame_of(index.shape)
     if frame is None:

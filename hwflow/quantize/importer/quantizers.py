@@ -47,7 +47,7 @@ def _integer_dtype(node: Node, graph: Graph) -> np.dtype[np.generic]:
 
 
 def integer_limits(node: Node, constants: Mapping[str, Quantity], p: Parameters) -> tuple[int, int]:
-    """The ends of integers inside those of `p` behind a Relu or Clip on integers."""
+    """The limits of integers after a Relu or Clip on integers, inside the limits of `p`."""
     if node.op_type == "Relu":
         low, high = 0.0, math.inf
     else:

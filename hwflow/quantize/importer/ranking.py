@@ -26,10 +26,11 @@ RANKINGS = frozenset({"ArgMax", "ArgMin", "TopK"})
 #: Functions of a row that grow with each of its elements.
 _ORDERLY = frozenset({"Softmax", "LogSoftmax"})
 
-#: Steps of so much, and real numbers in so narrow a range, stay apart behind exp() and a division in float32.
+#: Real numbers at least this far apart, in a range at most this wide, stay different after exp() and a division in
+#: float32.
 _LEAST_STEP, _WIDEST = 2.0**-20, 87.0
 
-#: Sums of so many bits times a scale stay apart in float32.
+#: Sums of up to this number of bits, times a scale, stay different in float32.
 _SUM_BITS = 22
 
 _REMEDY = "leave it to the host (without --hardware-argmax), or put it directly after the last layer"
@@ -130,7 +131,7 @@ def _choice(node: Node, graph: Graph) -> tuple[int, bool]:
 
 
 def _check_apart(x: Tensor, channels: int, *, orderly: Node, top: bool) -> None:
-    """Different integers must not become equal numbers in float32, whose order then would be that of the channels."""
+    """Different integers must not become equal in float32, because ties are ordered by channel."""
     spread = (x.format.high - x.format.low) * x.scale
     tight = x.scale < _LEAST_STEP or (orderly.op_type == "LogSoftmax" and x.scale < _LEAST_STEP * spread)
     if tight or not (top or spread + math.log(channels) < _WIDEST or orderly.op_type == "LogSoftmax"):
@@ -142,7 +143,7 @@ def _check_apart(x: Tensor, channels: int, *, orderly: Node, top: bool) -> None:
 
 
 def _pixels(index: IntArray, axis: int, channels: int) -> IntArray:
-    """The pixel at each place of an ONNX tensor without its `axis`, along which all channels of a pixel must stand."""
+    """The pixel at each place of an ONNX tensor without its `axis`, along which all channels of a pixel must be."""
     rows = np.moveaxis(index, axis, -1)
     pixels = rows[..., 0] // channels
     if rows.shape[-1] != channels or not np.array_equal(rows, pixels[..., None] * channels + np.arange(channels)):

@@ -17,8 +17,8 @@ from hwflow.quantize.importer.steps import Function
 
 __all__ = ["quantized", "search"]
 
-#: How many sums of each channel show whether a function is monotonous, at most: all of them, or so many evenly spread
-#: and as many again that crowd where the real value is 0.
+#: The most sums of each channel that are tried to see whether a function is monotonous: all of them, or this many that
+#: are evenly spread and as many near the sum whose real value is 0.
 _SAMPLES = 4096
 
 #: Steps outside every format; saturates them before the conversion to integers.
@@ -26,7 +26,7 @@ _FAR = 2.0**40
 
 
 def quantized(values: npt.NDArray[np.float64], p: Parameters) -> IntArray:
-    """What a QuantizeLinear (with the Clip behind it) makes of values: ONNX divides in float32."""
+    """What a QuantizeLinear (with the Clip after it) makes of values: ONNX divides in float32."""
     with np.errstate(all="ignore"):
         steps = np.rint(np.clip(np.nan_to_num(values.astype(np.float32) / np.float32(p.scale)), -_FAR, _FAR))
     result: IntArray = np.clip(steps.astype(np.int64) + p.zero_point, p.low, p.high)
@@ -34,7 +34,7 @@ def quantized(values: npt.NDArray[np.float64], p: Parameters) -> IntArray:
 
 
 def search(start: Form, sums: Accumulator, function: Function, p: Parameters) -> tuple[IntArray, Thresholds]:
-    """Thresholds of `function` behind an accumulator of the form `start`; and -1 for channels that must be negated.
+    """Thresholds of `function` of an accumulator of the form `start`; and -1 for channels that must be negated.
 
     ValueError where the function goes up and down, or has too many levels.
     """

@@ -52,7 +52,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Parameters:
-    """Scale, zero point and format of a QuantizeLinear or DequantizeLinear node, and the limits of a Clip behind it."""
+    """Scale, zero point and format of a QuantizeLinear or DequantizeLinear node, and the limits of a Clip after it."""
 
     scale: float
     zero_point: int
@@ -75,9 +75,9 @@ class Parameters:
 
 @dataclass(frozen=True)
 class OnHost:
-    """Computed on the host: in front of the hardware (`behind` False) or behind it."""
+    """Computed on the host: in the epilogue, after the hardware, or else in the prologue, before it."""
 
-    behind: bool
+    in_epilogue: bool
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Moved:
 class Held:
     """A tensor of the layer graph.  `real` says whether ONNX sees its integers or their dequantized values.
 
-    `index` has the ONNX tensor's shape; an entry is the element's place in the raster of the frame.  Behind nodes that
+    `index` has the ONNX tensor's shape; an entry is the element's place in the raster of the frame.  After nodes that
     move elements (`moved`) it may leave elements out, repeat them, or hold -1 for padding.
     """
 
@@ -218,7 +218,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class Joined(Anchor):
-    """Tensors or pending results behind one another along the channels; what follows happens to each of them.
+    """Tensors or pending results, concatenated along the channels; the steps that follow apply to each of them.
 
     `index` is the index of the ONNX result.  `depth` counts this one and those inside of its parts.
     """
@@ -230,9 +230,9 @@ class Joined(Anchor):
 
 @dataclass(frozen=True)
 class Rounded:
-    """A pending result behind its QuantizeLinear, whose ONNX name is `output`; a Clip may still narrow it.
+    """A pending result after its QuantizeLinear, whose ONNX name is `output`; a Clip may still narrow it.
 
-    `index` follows changes of layout, that of `pending` is the one of `output`.
+    `index` follows later changes of layout; `pending.index` is the index of `output`.
     """
 
     pending: Pending
@@ -245,7 +245,7 @@ class Rounded:
 
 @dataclass(frozen=True)
 class Broken:
-    """Behind a node that was reported; nothing more is said about it."""
+    """The result of a node with a problem, or of a node after such a one; only the first is reported."""
 
 
 State = OnHost | Entry | Held | Pending | Rounded | Broken

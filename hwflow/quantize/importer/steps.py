@@ -1,4 +1,4 @@
-"""Nodes that work element by element, behind an anchor: their constants per channel, and their values as ONNX says."""
+"""Element by element nodes after an anchor: their constants per channel, and their values as ONNX defines them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Function", "combined", "per_channel", "step", "uniform", "varies"]
 
 
 def step(node: Node, pending: Pending, values: Mapping[str, str], constants: Mapping[str, Quantity]) -> Step:
-    """`node` behind `pending`; `values` maps its computed inputs to values of `pending`.
+    """`node` after `pending`; `values` maps its computed inputs to values of `pending`.
 
     ValueError where a constant differs inside a channel or does not broadcast.
     """
@@ -44,7 +44,7 @@ def per_channel(value: Quantity, index: IntArray, channels: int, name: str) -> Q
 
     def move(array: Array) -> Array:
         full = np.broadcast_to(array, index.shape).ravel()
-        result = np.full(channels, full[0], array.dtype)  # that of channels which nothing reads does not matter
+        result = np.full(channels, full[0], array.dtype)  # a channel that nothing reads may have any constant
         result[channel] = full
         if not np.array_equal(result[channel], full, equal_nan=array.dtype.kind == "f"):
             raise ValueError

@@ -2,7 +2,7 @@
 
 The product of a constant and four bits of a number is one table for each bit of the product (distributed arithmetic,
 Croisier et al. 1973); of a constant with few digits it is a few additions.  Zero points, the half of the rounding and
-the distance from `low` are one constant, which stands in the entries of a table.
+the distance from `low` are one constant, which is a part of the entries of a table.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class RoundedSum:
             found.append(Const(ways.constant, ways.plan.terms[-1].shape))
         assert not ways.plan.result.negative
         low, high = self.ends
-        total = Signal(holding(min(low, -1), high), name=f"{name}_total")  # signed: its last bit stands for all above
+        total = Signal(holding(min(low, -1), high), name=f"{name}_total")  # signed: no bit above differs from its last
         # Digits of one operand cannot all be at their ends at once: the sum may be narrower than they say.
         m.d.comb += total.eq(ways.plan.build(m, found, f"{name}_sum") << ways.plan.result.place)
         return total

@@ -1,4 +1,4 @@
-"""Several streams behind one another along the channels: some beats of each for every pixel."""
+"""Concatenates several streams along the channels: for every pixel some beats of each."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What stands behind each input of a join, and gives a word for each word of the output.
+"""The unit after each input of a join: it gives a word for each word of the output.
 
-A `Pair` or `Queue` of two words where a word comes for each; a `Hold` where one word comes for a whole frame; a
-`Replay` where the words of one pixel come for all pixels.  The small operand of the next frame may come while this
-one's is in use.
+An operand of as many words as the output has a `Pair` or a `Queue` of two words; one word for a whole frame has a
+`Hold`; the words of one pixel for all pixels have a `Replay`.  The small operand of the next frame may arrive while the
+one of this frame is in use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..vendor.fitted import fitted
 
 __all__ = ["Feed", "Hold", "Replay"]
 
-#: Of a word's way through a queue of two.
+#: Latency of a queue of two words.
 QUEUE = Queue.latency_of(2)
 #: Synthesis makes carry chains of wider counters only.
 TABLE_BITS = 4
@@ -36,9 +36,9 @@ ALWAYS = np.iinfo(np.int64).min // 4
 
 @dataclass(frozen=True)
 class Feed:
-    """`words` come in a frame and are given `repeats` times, all of them in order and then again.
+    """The `words` of a frame are given `repeats` times: all of them in order, then all of them again.
 
-    `paired`: a choice may stand between the words and their reader, so that taking one drives less.
+    `paired`: a `Pair` instead of a `Queue`, so that taking a word drives fewer registers.
     """
 
     words: int
@@ -82,7 +82,7 @@ class Feed:
 
 
 class Hold(wiring.Component):
-    """Every word of `i` is given `repeats` times; another may wait behind it.
+    """Every word of `i` is given `repeats` times; the next word may wait meanwhile.
 
     Latency 1; a word in every cycle.
     """
@@ -113,8 +113,8 @@ class Hold(wiring.Component):
 class Replay(wiring.Component):
     """`words` words of `i` are given one after the other, `repeats` times, 2 or more; then the next `words`.
 
-    They stand in a ring for twice as many; a place is free again when its word is read for the last time.  A word can
-    be read as soon as it is there: what is given first does not wait for what is given later.
+    A ring has room for twice as many; a place is free again when its word is read for the last time.  A word can be
+    read as soon as it is there: the first words do not wait for the others.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Replay(wiring.Component):
 
     @staticmethod
     def depth(technology: Technology) -> int:
-        """Words behind the memory for one in every cycle: until the first is gone and its credit is back."""
+        """Words of the queue after the memory: enough that a word passes in every cycle while credits return."""
         return next(depth for depth in range(2, 64) if depth > technology.timing.ram + Queue.latency_of(depth))
 
     @staticmethod

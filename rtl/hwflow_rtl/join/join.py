@@ -1,4 +1,4 @@
-"""Two streams become one, element by element: what walks in step, and what computes."""
+"""Two streams become one, element by element: the shape of the streams, and the function of two elements."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class JoinFunction(ABC):
 
     @property
     def begins_in_tables(self) -> bool:
-        """Nothing but small tables stands between the operands and registers."""
+        """Only small tables are between the operands and the first registers."""
         return False
 
     @property
@@ -152,9 +152,9 @@ class JoinStage(wiring.Component):
     output `latency_of()` cycles after it was at the inputs, where both come for each beat.  Initiation interval 1.
 
     Words that one input offers are taken while the other has none: those of the next two beats, and of a small operand
-    those of the next frame.  They wait in places which belong to this input alone and are given up in order, so that
-    they keep nobody from anything.  An output beat needs no word but its own: a network of such stages stands still
-    only where a queue in front of it is too short.
+    those of the next frame.  They wait in places that belong to this input alone and become free in order, so
+    they block nothing else.  An output beat needs no words but its own: a network of such stages deadlocks only if a
+    queue before it is too short.
 
     `busy` says that a beat goes in.
     """

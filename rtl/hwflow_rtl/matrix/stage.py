@@ -63,8 +63,9 @@ class MatrixStage(wiring.Component):
         check_weights(shape, weights, name)
         self.technology = technology
         self.name = name
-        self.window = LineBuffer(shape=shape.played, element=shape.element, lanes=shape.word_lanes, pad_value=pad_value,
-                                 technology=technology, interval=shape.block_interval, feed=shape.feed)
+        self.line_buffer = LineBuffer(
+            shape=shape.played, element=shape.element, lanes=shape.word_lanes, pad_value=pad_value,
+            technology=technology, interval=shape.block_interval, feed=shape.feed)
         self.word_join = WordJoin(
             element=shape.element, lanes_in=shape.lanes_in, lanes=shape.lanes,
             chunk=shape.chunk) if shape.joins else None
@@ -130,13 +131,13 @@ class MatrixStage(wiring.Component):
             frames = WordJoin.model(frames, lanes=self.shape.lanes, chunk=self.shape.chunk)
         if self.row_patch is not None:
             frames = self.row_patch.model(frames)
-        sums = self.array.model(self.window.model(frames))
+        sums = self.array.model(self.line_buffer.model(frames))
         return np.stack([unit.model(sums[:, q]) for q, unit in enumerate(self.rescalers)], axis=1)
 
     def elaborate(self, platform):
         m = Module()
         shape = self.shape
-        m.submodules.window = window = self.window
+        m.submodules.window = window = self.line_buffer
         m.submodules.array = array = self.array
         # The lanes have different latencies: their banks are skewed, and constants may need fewer steps.
         times = [unit.latency - array.lead(q) for q, unit in enumerate(self.rescalers)]

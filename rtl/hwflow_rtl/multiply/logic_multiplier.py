@@ -1,4 +1,4 @@
-"""Multipliers in tables and carry chains: a tree of additions with a register behind each."""
+"""Multipliers in tables and carry chains: a tree of additions with a register after each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["LogicMultipliers"]
 
 @dataclass(frozen=True)
 class Node:
-    """A number from `low` to `high` that counts 2**place, negated where `minus`."""
+    """A number from `low` to `high` with the weight 2**place, negated where `minus`."""
 
     low: int
     high: int
@@ -88,7 +88,7 @@ class LogicMultipliers(wiring.Component):
     """`count` products a cycle without multiplier blocks: p[n] = a[n] * b[n], `latency` cycles later.  Never stalls.
 
     The first registers hold the gated values, or, where the family's carry chains gate for themselves, the operands;
-    behind every addition of two there is another one.  So no path is longer than a carry chain with at most a table
+    after every addition of two there is another register.  So no path is longer than a carry chain with at most a table
     before it.
     """
 

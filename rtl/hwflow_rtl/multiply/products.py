@@ -21,7 +21,7 @@ __all__ = ["LogicProducts", "MultiplierStyle", "Operand", "ProductShape", "table
 
 #: Inputs of a table.
 TABLE_INPUTS = 4
-#: A product with an operand of so many bits is no more than an addition.
+#: A product with an operand of up to this width costs no more than an addition.
 NARROW = 2
 
 

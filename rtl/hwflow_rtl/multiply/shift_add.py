@@ -1,4 +1,4 @@
-"""A multiplier in tables and carry chains: as many bits of the factor a cycle as the time between values asks for."""
+"""A multiplier in tables and carry chains; the interval of values decides how many bits of a factor a cycle takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = TypeVar("Kind", bound="State")
 
 @dataclass(frozen=True)
 class State:
-    """What travels from segment to segment: value * (bits of the factor so far) = Cat(dropped, kept, total)."""
+    """The registers between segments: value * (bits of the factor so far) = Cat(dropped, kept, total)."""
 
     valid: Value
     value: Value
@@ -47,7 +47,7 @@ class ShiftAdd(wiring.Component):
     factor_bits
         Width of `i_factor`, which is unsigned.
     drop
-        Low bits of the product that nobody wants.
+        Low bits of the product that are not needed.
     interval
         Least cycles from one `i_valid` to the next.
     tag_bits
@@ -128,7 +128,7 @@ class ShiftAdd(wiring.Component):
         total, added = state.total, state.total + state.value
         if self.ones & place:
             total = added
-        elif not self.zeros & place:  # the selection behind the carries: the factor's bit has far to go, to all bits
+        elif not self.zeros & place:  # selected after the carries: the factor's bit has a large fanout
             total = Mux(state.factor[0], added, total)
         made = step(state, total)
         after = registers(made, suffix)
@@ -145,7 +145,7 @@ class ShiftAdd(wiring.Component):
         with m.If(state.valid):
             m.d.sync += [left.eq(steps - 1), *assign(held, state)]
         with m.Elif(~left[-1]):
-            total = Mux(held.factor[0], held.total + held.value, held.total)  # behind the carries, as in a stage
+            total = Mux(held.factor[0], held.total + held.value, held.total)  # after the carries, as in `stage`
             m.d.sync += [left.eq(left - 1), *assign(held, step(held, total))]
         return replace(held, valid=done, factor=held.factor[:max(0, len(held.factor) - steps)])
 

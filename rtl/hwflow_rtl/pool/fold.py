@@ -1,7 +1,7 @@
-"""Windows that do not overlap, without a ring: each word goes into the partial result of its window as it comes.
+"""Windows that do not overlap need no ring: each word is added to the partial result of its window when it arrives.
 
-A `FoldShape` is the schedule in numpy, a `Fold` one loop of partial results, `Folds` all that stands between the words
-of a frame and the results of its windows.
+A `FoldShape` is the schedule in numpy; a `Fold` is one loop of partial results; `Folds` is the whole datapath from the
+words of a frame to the results of its windows.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def larger(m: Module, first: Value, old: Value, new: Value, name: str) -> Value:
 class FoldShape:
     """How the windows of `window`, which do not overlap, are folded up.
 
-    `loops`: pairs (period, count).  A loop takes `count` words that stand `period` words apart for one of its own.
+    `loops`: pairs (period, count).  A loop combines `count` words, `period` words apart, to one.
     """
 
     window: WindowShape
 
     @staticmethod
     def fits(window: WindowShape) -> bool:
-        """Whether the windows stand side by side without padding; where there is one, its stride does not matter."""
+        """Whether the windows are side by side without padding; the stride of a single window does not matter."""
         counts = (window.out_height, window.out_width)
         return window.groups == window.words and window.tiles_per_group == 1 and not any(window.pads) and all(
             (count == 1 or kernel == stride) and (kernel == 1 or dilation == 1) for count, kernel, stride, dilation in
@@ -150,7 +150,7 @@ class Fold(wiring.Component):
     @staticmethod
     def cost(*, width: int, came: int, period: int, count: int, lanes: int, sums: bool,
              technology: Technology, number: int = 0) -> Resources:
-        """For words of `width` bits in `lanes`, made of words of `came` bits.  RAM exact, LUT and FF estimated."""
+        """Of partial results of `width` bits in `lanes`, of words of `came` bits.  RAM exact, LUT and FF estimated."""
         counters = Nest.bits((period if count > 1 else 1, count))
         control = fitted("Fold", counter_bits=counters) + Resources(
             lut=2 * width + lanes * adder_luts(0, technology), ff=width)
@@ -261,7 +261,7 @@ class Folds(wiring.Component):
             counts += [window.width * window.words, window.height]
         frame = Nest.bits(counts)
         total = fitted("Folds", counter_bits=frame) + Resources(ff=came + shape.has_rests)
-        sums = width > came  # other partial results are as wide as what they are made of
+        sums = width > came  # partial results that are no sums are as wide as the words
         for n, (period, count) in enumerate(shape.loops):
             total += Fold.cost(width=width, came=width if n else came, period=period, count=count, lanes=lanes,
                                sums=sums, technology=technology, number=n)
@@ -269,7 +269,7 @@ class Folds(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # What is said of a word stands in registers when the word comes: the counters are one word ahead.
+        # Registers describe a word already when it comes: the counters are one word ahead.
         nest = Nest(m, self.counts, ahead=1, name="left")
         kept_ahead = self.keep(m)
         nest.advance(self.take & kept_ahead)

@@ -34,7 +34,7 @@ IntArray = npt.NDArray[np.int64]
 
 #: Cycles for a sum that a rescaler makes use of.
 MOST_STEPS = 4
-#: Words more than a queue holds in its own turn: so many may wait for a reader without any effect on the input.
+#: Words that the queue of sums holds in addition to those of the schedule, so that short stalls do not stop the input.
 SPARE = 2
 
 
@@ -117,7 +117,7 @@ class FoldMaxPoolStage(wiring.Component):
 
 
 def accept(m: Module, stage, folds: Folds, credit: Value) -> None:
-    """A word that completes a result is taken only where there is room for the result, every other one at once."""
+    """Take a word that completes a result only if there is room for the result; take every other word at once."""
     m.d.comb += [
         stage.i.ready.eq(credit | ~folds.completes), folds.take.eq(stage.i.valid & stage.i.ready),
         stage.busy.eq(folds.take),
@@ -126,9 +126,9 @@ def accept(m: Module, stage, folds: Folds, credit: Value) -> None:
 
 @dataclass(frozen=True, eq=False)
 class AverageSchedule:
-    """Sums of `width` bits a word leave in `parts`, `step` cycles apart.
+    """The sums of a word, `width` bits together, leave in `parts` parts, `step` cycles apart.
 
-    Sums that come faster than they leave wait in a queue, together no longer than a frame takes.
+    Sums that come faster than they leave wait in a queue; all have left within the time of a frame.
     """
 
     shape: FoldShape
@@ -183,8 +183,10 @@ class AverageSchedule:
         return max(2, int((np.arange(1, len(complete) + 1) - gone).max()) + SPARE)
 
     def results(self, rescale: int) -> Results:
-        """Behind the rescalers, whose latency is `rescale`; a block begins with the word that completes a sum, or
-        where sums wait, with the start of their drain."""
+        """The queue after the rescalers, whose latency is `rescale`.
+
+        A block begins with the word that completes a sum or, where sums wait, with the start of their drain.
+        """
         first = self.fold_latency if self.steady else 0
         interval = self.parts if not self.steady else 1 if self.shape.window.words > 1 else self.shape.pace
         return Results(words=self.parts, interval=interval, latency=first + self.drain_latency + rescale,

@@ -57,8 +57,8 @@ class MaxPoolStage(wiring.Component):
         self.lanes = lanes
         self.element = Shape.cast(element)
         self.technology = technology
-        self.window = LineBuffer(shape=window, element=element, lanes=lanes, pad_value=shape_range(self.element)[0],
-                                 technology=technology)
+        self.line_buffer = LineBuffer(shape=window, element=element, lanes=lanes,
+                                      pad_value=shape_range(self.element)[0], technology=technology)
         self.results = self.results_of(window, technology)
         super().__init__({"i": In(stream_of(element, lanes)), "o": Out(stream_of(element, lanes)), "busy": Out(1)})
 
@@ -99,11 +99,11 @@ class MaxPoolStage(wiring.Component):
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, lanes]; frames are [n, height, width, channels]."""
-        return self.window.model(frames).max(axis=1)
+        return self.line_buffer.model(frames).max(axis=1)
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.window = window = self.window
+        m.submodules.window = window = self.line_buffer
         link(m, wiring.flipped(self.i), window.i)
         m.d.comb += self.busy.eq(window.busy)
         beat = window.beat
@@ -134,7 +134,7 @@ class AveragePoolStage(wiring.Component):
     accumulator
         Shape that holds every sum of a window.
     rescaler
-        What makes outputs of the sums: `RequantizerConstants` or `ThresholderConstants`, of all channels; with an
+        The constants that rescale the sums: `RequantizerConstants` or `ThresholderConstants`, of all channels; with an
         `order` where windows at the edges count fewer elements than others.
     output
         Shape of an output.
@@ -156,8 +156,8 @@ class AveragePoolStage(wiring.Component):
         self.operand = Operand(self.element, bipolar)
         self.accumulator = Shape.cast(accumulator)
         self.output = Shape.cast(output)
-        self.window = LineBuffer(shape=window, element=element, lanes=lanes, pad_value=pad_value, technology=technology,
-                                 interval=schedule.parts)
+        self.line_buffer = LineBuffer(shape=window, element=element, lanes=lanes, pad_value=pad_value,
+                                      technology=technology, interval=schedule.parts)
         self.rescalers = [
             part.unit(accumulator=self.accumulator, output=self.output, interval=schedule.step, technology=technology,
                       name=f"{name}_requantizer{k}")
@@ -220,13 +220,13 @@ class AveragePoolStage(wiring.Component):
 
     def model(self, frames: IntArray) -> IntArray:
         """Beats at the output, [n, out_lanes]; frames are [n, height, width, channels]."""
-        sums = self.operand.decoded(self.window.model(frames)).sum(axis=1)
+        sums = self.operand.decoded(self.line_buffer.model(frames)).sum(axis=1)
         columns = sums.reshape(-1, len(self.rescalers)).T
         return np.stack([unit.model(column) for unit, column in zip(self.rescalers, columns, strict=True)], axis=1)
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.window = window = self.window
+        m.submodules.window = window = self.line_buffer
         link(m, wiring.flipped(self.i), window.i)
         m.d.comb += self.busy.eq(window.busy)
         beat = window.beat

@@ -1,4 +1,4 @@
-"""What pooling stages share: the queue behind a datapath that cannot stall, and the way of sums to their rescalers."""
+"""Parts of pooling stages: the queue after a datapath that cannot stall, and the path of sums to their rescalers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Results", "drain", "parts_of", "rescaled"]
 
 @dataclass(frozen=True)
 class Results:
-    """The queue behind a datapath that cannot stall: `words` a block, a block every `interval` cycles.
+    """The queue after a datapath that cannot stall: `words` a block, a block every `interval` cycles.
 
     `latency` is the cycles from the start of a block to its last word's entry into the queue.
     """
@@ -33,10 +33,10 @@ class Results:
 
     @property
     def depth(self) -> int:
-        """So many words that blocks never wait while the words leave at once.
+        """A depth with which no block waits if the reader takes every word at once.
 
-        A block's credit is back after its latency, the queue's (2 at most), that of the register of what leaves and
-        the counter's; until then further blocks start.
+        A block's credit returns after the latencies of the block, the queue (2 at most), the register `given` and the
+        counter; until then further blocks start.
         """
         return max(2, self.words * (-(-(self.latency + 4) // self.interval) + 1))
 

@@ -189,7 +189,7 @@ class RearrangeStage(wiring.Component):
         """Whether the next output word has come.
 
         The counters are the words that lack, less one, so that the sign bit says that none does.  Padding needs none,
-        but what stands before all words of a frame waits for the first of them.
+        but padding before all words of a frame waits for the first of them.
         """
         shape = self.shape
         counters = counters_of(shape, self.depth)

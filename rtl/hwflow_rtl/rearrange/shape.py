@@ -1,4 +1,4 @@
-"""What a `RearrangeStage` plays: the address of every output word, the words it still wants, its ring, in numpy.
+"""The schedule of a `RearrangeStage` in numpy: the address of every output word, the words still needed, the ring.
 
 An output word (r, c, g) is the input word `rows[r] + columns[c] + groups[g]`, or padding.  Three nested loops play
 them; what is added to an address at the end of a group, a column or a row depends on that loop's entry alone (`Axis`).
@@ -49,7 +49,7 @@ class Axis:
         """The loop over `table`, -1 being padding.
 
         The loops inside move on by `span` words and give free what is before `low`, at their end before `high`.
-        `frame` are the words of a frame where this is the outermost loop: what comes after the last entry.
+        `frame` is the number of words of a frame if this is the outermost loop; the next frame follows its last entry.
         """
         outside, words = table < 0, held(table)
         real = np.flatnonzero(~outside)
@@ -162,7 +162,7 @@ class RearrangeShape:
 
     @cached_property
     def steps(self) -> IntArray:
-        """Words from each output word's address to that of the next, over the end of the frame too."""
+        """Words from each output word's address to the next one's, over the end of the frame too."""
         return self._unrolled("step")
 
     @cached_property
@@ -210,7 +210,7 @@ class RearrangeShape:
 
     @cached_property
     def wanted(self) -> IntArray:
-        """The first word of the frame that this output word or one behind it wants."""
+        """The first word of the frame that this output word or a later one needs."""
         return self.skipped + np.append(0, np.cumsum(self.freed[:-1]))
 
     @cached_property
@@ -239,9 +239,9 @@ class RearrangeShape:
         return max(2, int(depth))
 
     def _words_for(self, earliest: IntArray) -> int:
-        """Words of the ring with which no word waits for room if words come as early as that.
+        """Words of the ring with which no word waits for room if words come at `earliest`.
 
-        Where they come later, each is played so much later at most: no word waits either.
+        If they come later, output words are played later by at most the same time, so no word waits either.
         """
         frames = np.arange(3)[:, None]
         come = (frames * earliest[-1] + earliest[:-1]).reshape(-1)
@@ -259,7 +259,7 @@ class RearrangeShape:
         offsets = np.arange(frames)[:, None] * self.input_words
         needs = (offsets + self.needs).reshape(-1)
         writable = (offsets + self.wanted).reshape(-1) + depth
-        waits = np.searchsorted(writable, np.arange(len(arrivals)), side="right")  # for so many to be played
+        waits = np.searchsorted(writable, np.arange(len(arrivals)), side="right")  # output words played before
         taken = in_turn(arrivals)
         while True:  # each round lets words wait longer; most need one
             there = taken[needs - 1] + 1

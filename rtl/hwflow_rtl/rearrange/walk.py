@@ -109,7 +109,7 @@ class AxisTable:
         return self.size > ENTRIES_IN_LOGIC and bool(self.varying)
 
     def words(self) -> list[int]:
-        """The stored entries as they stand in a ROM, step first."""
+        """The stored entries as words of a ROM, the step in the lowest bits."""
         found = []
         for record in self.stored.tolist():
             word, place = 0, 0
@@ -133,8 +133,8 @@ class Walker(wiring.Component):
     Ports
     -----
     hop
-        Words from this word's address to the next one's, less one, so that "plus the step, minus what came" is one
-        carry chain.
+        Words from this word's address to the next one's, less one, so that "plus the step, minus the words that
+        came" is one carry chain.
     freed
         Words that are given free with this word, less one.
     outside
@@ -145,8 +145,8 @@ class Walker(wiring.Component):
         Only with `around` words of a ring, which are no power of two: the step around the ring, not negative, and the
         same less `around`.
 
-    `ahead` descriptions stand in registers, which hold the first ones from reset on, and each that leaves has the next
-    made, `ahead - 1` cycles later: there is always one, and tables may be ROMs.
+    `ahead` descriptions are in registers, which hold the first ones after reset.  Each description that leaves starts
+    the making of another, which is there `ahead - 1` cycles later.  So there is always one, and tables may be ROMs.
     """
 
     def __init__(self, *, shape: RearrangeShape, technology: Technology, name: str, around: int = 1):

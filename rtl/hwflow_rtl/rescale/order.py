@@ -1,4 +1,4 @@
-"""Which constant comes when, where that depends on more than the channel: on the pixel's class, or on the pass."""
+"""The order of a rescaler's constants if it depends on more than the channel: on the pixel's class, or on the pass."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["Order", "PassOrder", "PixelOrder"]
 
 
 class Order(ABC):
-    """The places of the constants of the values that come, one after the other, from reset on.
+    """For each value after reset, the place of its constant.
 
-    `channels` values, those of a pixel, have constants that follow each other.
+    The `channels` values of a pixel have consecutive constants.
     """
 
     channels: int
@@ -50,7 +50,7 @@ class Order(ABC):
 
 @dataclass(frozen=True)
 class PixelOrder(Order):
-    """Which constants the values of a frame have where they depend on the pixel: those of its class.
+    """Each class of pixels of a frame has constants of its own.
 
     A frame has len(rows) x len(columns) pixels; pixel (y, x) is of class rows[y] * (classes of columns) + columns[x],
     and the constants of a class are `channels`, class 0 first.  Values come pixel by pixel, row by row, and in a pixel
@@ -87,8 +87,8 @@ class PixelOrder(Order):
     def count(self, m: Module, valid: Value) -> Value:
         """Place of the constants of the value that comes with `valid`: a register.
 
-        The start of the next pixel's class is another register, chosen while the pixel before it is here, so that
-        nothing but a choice stands in front of either.
+        The start of the next pixel's class is another register, chosen during the pixel before it.  So each of the two
+        registers has only a multiplexer before it.
         """
         width, height = len(self.columns), len(self.rows)
         pixels = [self.start(row, column) for row in self.rows for column in self.columns]

@@ -47,7 +47,7 @@ def shift_add_of(technology: Technology) -> type[ShiftAdd]:
 
 @dataclass(frozen=True, eq=False)
 class RequantizerPlan:
-    """What multiplies, in how many cycles, and the stages of the pipeline behind it."""
+    """What multiplies, in how many cycles, and the stages of the pipeline after it."""
 
     ranges: RequantizerRanges
     interval: int

@@ -31,7 +31,9 @@ class RequantizerRounding(enum.Enum):
         return self not in (RequantizerRounding.FLOOR, RequantizerRounding.HALF_UP)
 
     def up(self, half: Value, odd: Value, rest: Value) -> Value:
-        """Whether a number is rounded up of which the integer part is `odd`, and `rest` stands below the half."""
+        """Whether a number is rounded up: `odd` is the lowest bit of its integer part, `half` the bit below it, and
+        `rest` says that a still lower bit is set.
+        """
         kinds = RequantizerRounding
         if self is kinds.FLOOR:
             return Const(0, 1)
@@ -53,7 +55,7 @@ def signed_width(low: int, high: int) -> int:
 
 @dataclass(frozen=True)
 class RequantizerRoom:
-    """What a requantizer is made for instead of certain constants, so that others can take their places in its ROM.
+    """The widths that a requantizer is made for, so that other constants can take the places of those in its ROM.
 
     Biases of `bias_bits` bits with their sign; multipliers of up to `factor_bits` bits, or 0 for none at all; shifts
     from `base` to `base + extra`.

@@ -34,11 +34,11 @@ class RequantizerConstants(RescalerConstants):
     style
         What multiplies.
     fraction, rounding
-        Bits of `bias` behind the binary point; what becomes of the bits that are shifted out.
+        Fractional bits of `bias`; how the bits that are shifted out are rounded.
     order
-        Where classes of pixels or passes have constants of their own: which come when.
+        Only where classes of pixels, or passes, have constants of their own: the order in which they are used.
     room
-        What the unit is made for instead of these constants alone, so that a routed one can be given others.
+        The widths that the unit is made for, so that a routed design can be given other constants.
     """
 
     bias: IntArray
@@ -95,7 +95,7 @@ class Requantizer(Rescaler):
         Least cycles from one `i_valid` to the next.  With 2 or more one multiplier block takes a sum of up to 35 bits
         in two parts; in the fabric it decides how many bits of the multiplier are taken in a cycle.
     technology, name
-        Who makes multipliers and ROM; the ROM's name, unique in the design.
+        The family that makes the multipliers and the ROM; the ROM's name, unique in the design.
 
     Latency `latency`, constant.  The first `i_valid` comes no earlier than `technology.timing.rom` cycles after reset,
     and one more where constants are read in halves.
@@ -119,7 +119,7 @@ class Requantizer(Rescaler):
         return self.plan.latency
 
     def model(self, values: IntArray) -> IntArray:
-        """What comes out for the values [n] that come in after reset."""
+        """The results of the values [n], the first values after reset."""
         ranges = self.plan.ranges
         channel = self.order.places(len(values)) if self.order else np.arange(len(values)) % ranges.channels
         bias, multiplier, shift = (np.asarray(constant, dtype=np.int64)[channel] for constant in self.constants)

@@ -1,4 +1,4 @@
-"""What makes elements of sums, as stages see it: constants per channel, and the unit, cost and latency that follow."""
+"""Rescaling as stages see it: constants per channel, and the unit, cost and latency that follow from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["LaneUnits", "Rescaler", "RescalerConstants", "channels_cost", "count
 
 
 class Rescaler(wiring.Component):
-    """Takes sums, gives elements, a constant number of cycles later; no back-pressure.
+    """Rescales each sum to an element, a constant number of cycles later; no backpressure.
 
     The values of the channels come in order, channel 0 first, and begin again after the last; the unit counts them.
     With an `Order` it counts pixels or passes, too, that have constants of their own.
@@ -36,7 +36,7 @@ class Rescaler(wiring.Component):
         raise NotImplementedError
 
     def model(self, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """What comes out for the values [n] that come in after reset."""
+        """The results of the values [n], the first values after reset."""
         raise NotImplementedError
 
 
@@ -52,7 +52,7 @@ class RescalerConstants(ABC):
     """The constants of all channels of a layer; with an `order` those of all classes of pixels or of all passes.
 
     The arguments of `unit`, `cost` and `latency`: the shapes of the sums and of the elements, the least cycles from
-    one sum to the next, and who makes multipliers and memories; `name`, of the ROMs, is unique in the design.
+    one sum to the next, and the family that makes multipliers and memories; `name` is the prefix of the ROMs' names.
     """
 
     order: Order | None = None

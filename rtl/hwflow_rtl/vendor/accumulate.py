@@ -1,4 +1,4 @@
-"""Sums of products in the fabric, behind any family's multipliers."""
+"""Sums of products in the fabric, after any family's multipliers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LATENCY = 2
 
 
 class FabricMultiplyAccumulate(MultiplyAccumulate):
-    """Latency: that of `multipliers`, of 2 * count products, and `LATENCY`: an adder, then an accumulator."""
+    """Latency: the latency of `multipliers`, for 2 * count products, plus `LATENCY`: an adder, then an accumulator."""
 
     def __init__(self, *, multipliers: Multipliers, latency: int, total: Shape):
         self.multipliers = multipliers

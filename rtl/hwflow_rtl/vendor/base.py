@@ -28,7 +28,7 @@ __all__ = [
     "MultiplierStyle", "Multipliers", "MultiplyAccumulate", "Ram", "Resources", "Rom", "SinglePortRam",
     "Technology", "Timing", "gated", "price", "product_shape"]
 
-#: Logic cells that one block stands for in `price`: an LFE5U-85F has 83 640 cells, 156 multipliers and 208 RAM blocks.
+#: Logic cells that one block counts for in `price`: an LFE5U-85F has 83 640 cells, 156 multipliers and 208 RAM blocks.
 CELLS_OF_A_DSP = 83640 / 156
 CELLS_OF_A_RAM = 83640 / 208
 
@@ -215,7 +215,7 @@ class Technology(ABC):
     ram_block_bits: int = 18432
     #: Large memories with a single port that the device has, each of which `Resources.spram` counts as 1.
     single_port_rams: int = 0
-    #: Logic cells that a RAM block is worth where a queue may stand in those memories instead.
+    #: Logic cells that a RAM block is worth when a queue may use those memories instead.
     cells_for_a_ram_block: int = 0
 
     #: Share of the logic that can be used before place and route has a hard time or fails.

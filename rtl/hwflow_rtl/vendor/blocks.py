@@ -2,7 +2,7 @@
 
 A RAM block can be used in several shapes, deep and narrow to shallow and wide.  A `Tiling` uses one shape for the whole
 memory: `columns` blocks side by side make the width, `banks` of them one after the other make the depth.  The words
-of a ROM behind a power of two may have a tiling of their own (`tile_rom`).
+of a ROM after a power of two may have a tiling of their own (`tile_rom`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
     "joined_rom_cost", "lut_ram_cost", "lut_rom_cost", "packed", "places_of", "tile", "tile_rom", "tiling_of",
     "write_decoder_cost"]
 
-#: More banks than this make the multiplexer behind them the critical path, so that deeper shapes are taken instead.
+#: More banks than this make the multiplexer after them the critical path, so that deeper shapes are taken instead.
 MOST_BANKS = 4
 #: Deeper tables take more than two levels of logic.
 DEEPEST_TABLE = 64
@@ -43,7 +43,7 @@ class BlockShape:
 
 @dataclass(frozen=True)
 class Tiling:
-    """`banks` times `columns` blocks of `shape`, and behind them, where there are more words, those of `rest`."""
+    """`banks` times `columns` blocks of `shape`; further words are in the blocks of `rest`."""
 
     shape: BlockShape
     banks: int
@@ -56,7 +56,7 @@ class Tiling:
 
     @property
     def choices(self) -> int:
-        """Banks of all parts: the multiplexer behind the blocks chooses between so many."""
+        """Banks of all parts: the inputs of the multiplexer after the blocks."""
         return self.banks + (self.rest.banks if self.rest else 0)
 
     @property
@@ -120,7 +120,7 @@ class BlockRom(Rom):
     """A ROM in RAM blocks; a family says what a block is.  Latency 2.
 
     The address reaches every bank at once.  Where `fabric_register` is not set, the blocks have output registers and
-    the banks' multiplexer comes behind them; else it comes before a register in the fabric.
+    the banks' multiplexer comes after them; else it comes before a register in the fabric.
     """
 
     shapes: ClassVar[tuple[BlockShape, ...]]
@@ -146,14 +146,14 @@ class BlockRom(Rom):
         if tiling.rest:
             first = tiling.banks * tiling.shape.depth
             words += self.part(m, tiling.rest, bits[first:], tiling.banks)
-            behind = tiling.banks + self.addr[tiling.rest.inner_bits:ceil_log2(first)]
+            rest_bank = tiling.banks + self.addr[tiling.rest.inner_bits:ceil_log2(first)]
             select = Signal(range(tiling.choices))
-            m.d.comb += select.eq(Mux(self.addr[-1], behind, self.addr[tiling.inner_bits:ceil_log2(first)]))
+            m.d.comb += select.eq(Mux(self.addr[-1], rest_bank, self.addr[tiling.inner_bits:ceil_log2(first)]))
         m.d.comb += self.data.eq(joined(m, words, select, self.fabric_register))
         return m
 
     def part(self, m: Module, tiling: Tiling, bits: npt.NDArray[np.uint8], number: int) -> list[Value]:
-        """The banks of one shape that hold `bits`; `number` is that of the first.  The word that each gives."""
+        """The banks of one shape that hold `bits`, from bank `number` on.  Returns the word that each gives."""
         wide, read = tiling.shape.width, Signal(tiling.inner_bits, name=f"read{number}")
         m.d.comb += read.eq(self.addr)
         words = []
@@ -214,7 +214,7 @@ def joined(m: Module, words: Sequence[Value], bank: Value, fabric_register: bool
 
 
 def block_cost(tiling: Tiling, width: int, fabric_register: bool) -> Resources:
-    """The blocks, the multiplexer behind the banks (one table a bit for two banks, two for up to four), registers."""
+    """The blocks, the multiplexer after the banks (one table a bit for two banks, two for up to four), registers."""
     select = (tiling.choices - 1).bit_length()
     per_bit = 0 if tiling.choices == 1 else 1 if tiling.choices == 2 else 2
     ff = width + select if fabric_register else 2 * select
@@ -252,14 +252,14 @@ class TailedRam(Ram):
     def elaborate(self, platform):
         m = Module()
         m.submodules.low, m.submodules.high = self.low, self.high
-        for part, behind in ((self.low, 0), (self.high, 1)):
+        for part, top_bit in ((self.low, 0), (self.high, 1)):
             m.d.comb += [
-                part.write_en.eq(self.write_en & (self.write_addr[-1] == behind)),
+                part.write_en.eq(self.write_en & (self.write_addr[-1] == top_bit)),
                 part.write_addr.eq(self.write_addr), part.write_data.eq(self.write_data),
                 part.read_addr.eq(self.read_addr),
             ]
-        behind = delay(m, self.read_addr[-1], 2, "behind")
-        m.d.comb += self.read_data.eq(Mux(behind, self.high.read_data, self.low.read_data))
+        in_high = delay(m, self.read_addr[-1], 2, "behind")
+        m.d.comb += self.read_data.eq(Mux(in_high, self.high.read_data, self.low.read_data))
         return m
 
 

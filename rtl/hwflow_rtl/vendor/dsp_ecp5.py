@@ -1,7 +1,7 @@
-"""The multipliers of an ECP5: MULT18X18D alone, with two products in one, and in twos before an ALU54B.
+"""The multipliers of an ECP5: a MULT18X18D alone, two products in one MULT18X18D, and two of them before an ALU54B.
 
 Sources: Lattice FPGA-TN-02205 (sysDSP usage guide) and FPGA-DS-02012, 2.9 (two multipliers and an ALU make a slice,
-two slices a block).  The ALU's opcode is that of the ALU54A of the LatticeECP3, whose simulation model Lattice
+two slices a block).  The ALU's opcode is the same as in the ALU54A of the LatticeECP3, whose simulation model Lattice
 publishes; what Diamond makes for an LFE5U uses the same values.
 """
 
@@ -18,16 +18,16 @@ __all__ = ["ECP5Multipliers", "ECP5MultiplyAccumulate", "ECP5Pairs"]
 OPERAND, PRODUCT, SUM = 18, 36, 52
 
 # Opcode of an ALU54B, a field for each of its inputs and one for what it does with them.
-#: OP0 and OP1: the product of the first multiplier.  OP2 and OP3: that of the second.
+#: OP0 and OP1: the product of the first multiplier.  OP2 and OP3: the product of the second.
 MA, MB = 0b01, 0b01
-#: OP4 to OP6: nothing, or the register behind the ALU.
+#: OP4 to OP6: nothing, or the register after the ALU.
 NOTHING, RESULT = 0b000, 0b101
 #: OP7 to OP10: the sum of all three.
 ADD = 0b0100
 
 
 class ECP5Multipliers(Multipliers):
-    """Latency 4: input, pipeline and output register of the MULT18X18D, and a register in the fabric behind it.
+    """Latency 4: input, pipeline and output register of the MULT18X18D, and a register in the fabric after it.
 
     The last one takes the long way from the multiplier's column to the adders out of their path: +20 MHz measured.
     """
@@ -44,7 +44,7 @@ class ECP5Multipliers(Multipliers):
 
 
 class ECP5Pairs(PairMultipliers):
-    """Latency 5: operands, the three registers of the MULT18X18D, and one in the fabric behind the correction."""
+    """Latency 5: operands, the three registers of the MULT18X18D, and one in the fabric after the correction."""
 
     def block(self, m: Module, n: int, a: Value, packed: Value) -> Value:
         product = Signal(PRODUCT, name=f"product{n}")
@@ -53,7 +53,7 @@ class ECP5Pairs(PairMultipliers):
 
 
 class ECP5MultiplyAccumulate(MultiplyAccumulate):
-    """Latency 4: input and pipeline registers of two MULT18X18D, that of the ALU54B, and one in the fabric behind it.
+    """Latency 4: input and pipeline registers of two MULT18X18D, the register of the ALU54B, and one in the fabric.
 
     `more` passes the opcode's input and pipeline registers and so meets its products.
     """
@@ -90,8 +90,8 @@ def mult18x18d(a: Value, b: Value, product: Value, *, low: int | None = None,
                to_alu: tuple[Value, Value] | None = None) -> Instance:
     """All three registers on CLK0, never reset, never stalled; `product` gets len(a) + len(b) bits.
 
-    The operands stand in the upper bits, where their signs need no copies: zeros below cost no wires, while ten copies
-    of the sign of 8 bits made it the net with the most loads.  With `low` so many zeros stand below the product.
+    The operands are in the upper bits, where their signs need no copies: zeros below cost no wires, while ten copies
+    of the sign of 8 bits made it the net with the most loads.  `low` is the number of zeros below the product.
 
     Before an ALU the product's register is left out, and `to_alu` are the wires that go there beside the product: the
     operands, and whether the product has a sign.
@@ -122,8 +122,8 @@ def alu54b(more: Value, products: list[tuple[Value, Value, Value]], result: Valu
     """`result`: the sum of both products, and of itself where `more` was set two cycles before they come.
 
     nextpnr places an ALU with its multipliers where all that joins them in the chip is connected: products, operands
-    and signs.  What comes from another ALU only (CIN, SIGNEDCIN) is left open, because no wire leads there.  The flags
-    have their register: without it nextpnr passes by the output register of a multiplier in the other slice.
+    and signs.  Inputs that only another ALU drives (CIN, SIGNEDCIN) are left open, because no wire leads there.  The
+    flags have their register: without it nextpnr passes by the output register of a multiplier in the other slice.
     """
     opcode = Cat(Const(MA, 2), Const(MB, 2), Mux(more, Const(RESULT, 3), Const(NOTHING, 3)), Const(ADD, 4))
     ports: dict[str, object] = {f"i_OP{k}": bit for k, bit in enumerate(opcode)}

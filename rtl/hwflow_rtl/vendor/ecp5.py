@@ -62,10 +62,10 @@ LUTS_OF_16X4 = 6
 def ccu2c_sum(m: Module, value: Value, gates: Value, *, minus: bool, shape: Shape, name: str) -> Value:
     """`Technology.gated_sum` in one carry chain, two bits a CCU2C.
 
-    A cell passes its carry on where its table of all four inputs is 1, and else what its table of A and B alone says,
-    which is that of all four with C = D = 0 (yosys' techlibs/lattice/ccu2c_sim.vh).  With a bit of one operand = A & B,
-    negated where it is subtracted, and that of the other = C & D, the first table is their XOR, and where that is 0
-    both are equal to A & B, or its negation: what the second one says.
+    A cell passes its carry on if its table of all four inputs is 1.  Else its carry is the value of the same table with
+    C = D = 0 (yosys' techlibs/lattice/ccu2c_sim.vh).  Let a bit of one operand be A & B, negated if it is subtracted,
+    and a bit of the other C & D, and let the table be their XOR.  Where the XOR is 0 the two bits are equal, so the
+    carry is either of them; with C = D = 0 the table gives the first one.
     """
     width = shape.width + shape.width % 2
     wide = value_of_width(value, width)
@@ -168,14 +168,14 @@ class ECP5Ram(BlockRam):
 
 
 def bits_in_tables(width: int, depth: int) -> int:
-    """The last bits of a ROM's words that stand in tables, because they would need a column of blocks."""
+    """The last bits of a ROM's words that are in tables, because they would need a column of blocks."""
     wide = SHAPES[0].width
     over = width % wide if width > wide and depth <= DEEPEST_COLUMN else 0
     return over if lut_rom_cost(over, depth).lut <= LUTS_FOR_A_COLUMN else 0
 
 
 def words_in_tables(width: int, depth: int) -> int:
-    """The last words of a RAM, behind a power of two, that are in tables, because they would need a bank of blocks.
+    """The last words of a RAM, after a power of two, that are in tables, because they would need a bank of blocks.
 
     The window of a 3 x 3 kernel on frames of 7 x 7 pixels has 16 * 2^n words and one.
     """

@@ -3,7 +3,7 @@
 `fitted.json` has them, unit by unit: what is counted, the factor of each quantity, and the shapes to which they are
 fitted.  `python -m bench.fit_costs` synthesizes them and fits the factors.  An entry without shapes is an estimate, and
 says why.
-What a unit's structure gives, as its registers of so many bits, is in the unit's `cost`; so are its parts.
+The unit's `cost` adds its parts and what follows from its structure, as the bits of its registers.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class GenericRam(Ram):
 
 
 class GenericSinglePortRam(SinglePortRam):
-    """What comes out after a write is wrong on purpose: the row with all its bits turned over."""
+    """The value read after a write is wrong on purpose: the row with all its bits inverted."""
 
     def elaborate(self, platform):
         m = Module()

@@ -99,7 +99,7 @@ def extended(value: Value, width: int) -> Value:
 
 
 def sb_mac16(a: Value, b: Value, out: Value, *, signs: list[bool], **parameters: int) -> Instance:
-    """A multiplier that is never stalled nor reset; the adders behind it are not used."""
+    """A multiplier that is never stalled nor reset; its adders are not used."""
     widths = {"p_TOPOUTPUT_SELECT": 2, "p_BOTOUTPUT_SELECT": 2}
     off = ("AHOLD", "BHOLD", "CHOLD", "DHOLD", "IRSTTOP", "IRSTBOT", "ORSTTOP", "ORSTBOT", "OLOADTOP", "OLOADBOT",
            "ADDSUBTOP", "ADDSUBBOT", "OHOLDTOP", "OHOLDBOT", "CI", "ACCUMCI", "SIGNEXTIN")
@@ -123,7 +123,7 @@ def pins(mode: int) -> list[int]:
 def init(block: npt.NDArray[np.uint8]) -> dict[str, Const]:
     """INIT_0 to INIT_F for a block's bits [depth, width]: 256 rows of 16 bits.
 
-    Word a of mode n stands in row a modulo 256, in the bits k * 2**n + a // 256.
+    Word a of mode n is in row a modulo 256, in the bits k * 2**n + a // 256.
     """
     depth, width = block.shape
     rows = block.reshape(depth // 256, 256, width).transpose(1, 2, 0).reshape(16, 256)
@@ -234,7 +234,7 @@ class ICE40(Technology):
             self.operand_bits = 0
 
     def placed(self, resources: Resources) -> Resources:
-        """A logic cell has a table and a flip-flop behind it; about three flip-flops in ten find no table to follow.
+        """A logic cell has a table and a flip-flop after it; about three flip-flops in ten have no table before them.
 
         Seen: 4481 cells for a small network with 3526 tables and 3264 flip-flops.
         """

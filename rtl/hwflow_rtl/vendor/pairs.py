@@ -1,4 +1,4 @@
-"""Two products in one multiplier: an element times two narrow weights that stand side by side in one operand."""
+"""Two products in one multiplier: an element times two narrow weights, side by side in one operand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def packing(a: Shape, b: Shape, limit: int) -> int | None:
     None where `a` or high * 2**s + low, each of its own signedness, is wider than the `limit` of an operand.
 
     P = (a * high) * 2**s + a * low.  With s bits, as many as a * low needs (a sign included where it can be negative),
-    the low s bits of P are those of a * low, and mean a * low.  What is left, P - a * low, is a * high * 2**s; so
+    the low s bits of P are the bits of a * low, and give a * low.  The rest, P - a * low, is a * high * 2**s; so
     floor(P / 2**s) is a * high, or one less where a * low is negative, which bit s - 1 says:
     a * high = (P >> s) + P[s - 1].  Where no product is negative, bit s - 1 is a bit of a number, and nothing is added.
     """
@@ -59,9 +59,9 @@ def decremented(value: Value, borrow: Value) -> Value:
 class PairMultipliers(wiring.Component):
     """`count` products a cycle, two in a block: p[n] = a[n // 2] * b[n], `LATENCY` cycles after `timing.multiply`.
 
-    Never stalls.  `shift` is that of `packing`.  Above the bits of a weight stands the other one, less one where the
-    first is negative; that is made in front of a register, because the way from a ROM to a multiplier's column is long:
-    without it 64 products of an ECP5 were routed for 144 MHz, not 223.
+    Never stalls.  `shift` is from `packing`.  The bits above the first weight hold the second one, less one where the
+    first is negative.  This subtraction has a register after it, because the way from a ROM to a multiplier's column is
+    long: without it 64 products of an ECP5 were routed for 144 MHz, not 223.
     """
 
     def __init__(self, *, count: int, a: Shape, b: Shape, shift: int | None):

@@ -16,7 +16,8 @@ __all__ = ["Pll", "PllSettings", "Wire", "exact"]
 class PllSettings:
     """The dividers of a PLL: parameters of the family's own primitive, by name.
 
-    `primitive` is that primitive.  All frequencies are in MHz; `output_mhz` is what comes out, not what was wanted.
+    `primitive` is that primitive.  All frequencies are in MHz; `output_mhz` is the exact frequency of the
+    output, not the requested one.
     """
 
     primitive: str
@@ -49,7 +50,7 @@ class Pll(wiring.Component):
     clk_through : Out(1)
         The same clock for the design: some PLLs take their pin for themselves.
     clk_out : Out(1)
-        The PLL's clock; stands still or runs wild until `locked`.
+        The PLL's clock; undefined until `locked`.
     locked : Out(1)
         Asynchronous.
     """

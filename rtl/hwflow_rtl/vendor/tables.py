@@ -1,7 +1,7 @@
 """Small ROMs in lookup tables whose contents synthesis does not see, so that a routed design can be given others.
 
 Every bit of 16 words is a table of its own, an instance of the family's cell that yosys is told to keep.  Nothing
-is shared between bits and nothing vanishes because it is constant: the same logic stands there for any contents.
+is shared between bits and nothing vanishes because it is constant: the logic is the same for any contents.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class GowinLutRom(Multiplexed, LutRom):
 
 
 class ICE40LutRom(LutRom):
-    """Leaves are joined in tables, too: there is no multiplexer behind them."""
+    """Leaves are joined in tables, too: there is no multiplexer after them."""
 
     def table(self, address: Value, out: Value, contents: int, **attributes: object) -> Instance:
         return Instance("SB_LUT4", p_LUT_INIT=Const(contents, WORDS), **attributes,

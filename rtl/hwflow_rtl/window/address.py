@@ -65,7 +65,7 @@ class BlockWalker(wiring.Component):
     -----
     hop
         Words from this block's base to the next block's, less one: `Mux(start, hop, -1) + carry` then is one carry
-        chain's second operand for "plus the step, minus what came".
+        chain's second operand for "plus the step, minus the words that came".
     ends
         This block is the last of its frame.
     outside_x, outside_y

@@ -30,11 +30,11 @@ class LineBuffer(wiring.Component):
     Parameters
     ----------
     shape
-        What it walks over.
+        The windows, and the frame that they are in.
     element, lanes
         A word is `lanes` elements: consecutive channels of one pixel.
     pad_value
-        What every element of a word in the padding is.
+        The value of every element of a word in the padding.
     technology
         Makes the ring.
     interval

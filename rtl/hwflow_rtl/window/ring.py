@@ -1,8 +1,7 @@
 """The ring of a `LineBuffer`: how many words it has, and the place of the window that is played next.
 
-The words of a power of two are counted by addresses that begin again by themselves.  A ring of any other depth wraps
-its addresses around: what an address is before and after that are two registers, and the sign of one of them, another
-register, chooses.
+The addresses of a ring whose depth is a power of two wrap around by themselves.  For any other depth two registers hold
+an address before and after it is wrapped, and a third one, the sign of one of them, selects.
 """
 
 from __future__ import annotations

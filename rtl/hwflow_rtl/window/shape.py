@@ -161,7 +161,7 @@ class WindowShape:
         """When a `LineBuffer` with a ring of `depth` words starts the blocks of `frames` frames; and what `source` says
         in the end.
 
-        `begin` says when blocks start that may start from some cycles on, and are so many cycles apart at least.
+        `begin(earliest, pace)`: the starts of blocks that may start from cycles `earliest` on, at least `pace` apart.
 
         `source` says, for the cycles from which on the ring has room for each word (None: always), when words are
         first there, when they are taken, and anything else that has to come to rest.
