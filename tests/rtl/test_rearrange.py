@@ -179,6 +179,17 @@ def test_times_are_exact(name):
     assert np.array_equal(times.departures, given)
 
 
+def just_the_words(words: int, width: int, technology) -> tuple[int, ...]:
+    return (words,)
+
+
+def in_two(words: int, width: int, technology) -> tuple[int, ...]:
+    """Three quarters of a power of two or half of it, and the others."""
+    whole = 1 << ceil_log2(words)
+    first = next((n for n in (whole // 4 * 3, whole // 2) if 0 < n < words), 0)
+    return (first, words - first) if first else (words,)
+
+
 def random_shape(source: np.random.Generator) -> RearrangeShape:
     """Tables in any order, in order, or all entries once, some of them padding."""
     cuts, tables = source.integers(0, 10, 3), []
@@ -217,8 +228,8 @@ def test_steps_lead_to_the_words_and_free_no_word_that_is_wanted(seed):
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 200))])
 def test_any_tables(seed, monkeypatch):
-    if seed % 2 == 0:
-        monkeypatch.setattr(rearrange, "ring_depth", lambda shape, width, technology: shape.ring_words)
+    if seed % 3:
+        monkeypatch.setattr(rearrange, "ring_parts", (just_the_words, in_two)[seed % 3 - 1])
     source = np.random.default_rng([seed, 1])
     shapes = (random_shape(source) for _ in range(100))
     shape = next(s for s in shapes if 3 < s.output_words < 300 and not any((t < 0).all() for t in (s.rows, s.columns)))
@@ -243,7 +254,7 @@ def with_half_a_ring(name: str, monkeypatch) -> int:
     frame, offsets, lanes = OPERATIONS[name]
     whole = RearrangeShape.of(*offsets, elements=frame.elements, lanes=lanes)
     half = (1 << ceil_log2(whole.ring_words)) // 2
-    monkeypatch.setattr(rearrange, "ring_depth", lambda shape, width, technology: half)
+    monkeypatch.setattr(rearrange, "ring_parts", lambda words, width, technology: (half,))
     words, frames = whole.output_words, frames_of(frame, 3).reshape(-1, lanes)
     trace = simulate(stage_of(frame, offsets, lanes), sends={"i": frames}, receives={"o": 3 * words}, patience=200)["o"]
     return trace.cycles[-1] - trace.cycles[-1 - words] - whole.cycles()
@@ -260,10 +271,11 @@ def test_half_the_ring_stops(name, monkeypatch):
         with_half_a_ring(name, monkeypatch)
 
 
+@pytest.mark.parametrize("parts", [just_the_words, in_two])
 @pytest.mark.parametrize("name", QUICK)
-def test_a_ring_of_just_the_words_that_it_needs(name, monkeypatch):
+def test_a_ring_of_just_the_words_that_it_needs(name, parts, monkeypatch):
     """No power of two: the same values at the same pace, and under stalls."""
-    monkeypatch.setattr(rearrange, "ring_depth", lambda shape, width, technology: shape.ring_words)
+    monkeypatch.setattr(rearrange, "ring_parts", parts)
     frame, offsets, lanes = OPERATIONS[name]
     frames = frames_of(frame, 3)
     expected = naive(frames, offsets, PADDING).reshape(-1, lanes)
@@ -277,14 +289,6 @@ def test_a_ring_of_just_the_words_that_it_needs(name, monkeypatch):
                                          technology=stage.technology)
             assert np.array_equal(times.departures, trace.cycles)
             assert trace.cycles[-1] - trace.cycles[-1 - stage.shape.output_words] == stage.shape.cycles()
-
-
-def test_a_ring_is_no_power_of_two_where_that_saves_blocks():
-    """5000 words of 36 bits are 10 RAM blocks of an ECP5; 8192 are 16."""
-    words = np.arange(5000)
-    shape = RearrangeShape(input_words=5000, rows=np.zeros(2, dtype=np.int64), columns=words, groups=words[:1])
-    assert rearrange.ring_depth(shape, 36, ECP5()) == 5000
-    assert rearrange.ring_depth(shape, 1, ECP5()) == 8192
 
 
 RINGS = {  # words of the ring and entries of the tables of groups, columns, rows

@@ -7,7 +7,6 @@ import numpy.typing as npt
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
 from ..rescale.ranges import shape_range
 from ..stream.credit import CreditCounter
@@ -20,17 +19,11 @@ from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 from ..window.address import is_power_of_two, sum_with_carry
+from .ring import Ring, ring_parts
 from .shape import RearrangeShape
 from .walk import Walker
 
-__all__ = ["RearrangeShape", "RearrangeStage", "ring_depth"]
-
-
-def ring_depth(shape: RearrangeShape, width: int, technology: Technology) -> int:
-    """Words of `width` bits of the ring: a power of two, or only as many as it needs where that takes fewer RAM blocks.
-    """
-    depths = (1 << ceil_log2(shape.ring_words), shape.ring_words)
-    return min(depths, key=lambda depth: technology.ram_cost(width=width, depth=depth).ram)
+__all__ = ["RearrangeShape", "RearrangeStage"]
 
 
 class RearrangeStage(wiring.Component):
@@ -73,7 +66,8 @@ class RearrangeStage(wiring.Component):
         low, high = shape_range(self.element)
         if not low <= padding <= high:
             raise ValueError(f"padding of rearrangement '{name}' must be from {low} to {high}, not {padding}")
-        self.depth = ring_depth(shape, self.element.width * lanes, technology)
+        self.parts = ring_parts(shape.ring_words, self.element.width * lanes, technology)
+        self.depth = sum(self.parts)
         super().__init__({"i": In(stream_of(element, lanes)), "o": Out(stream_of(element, lanes)), "busy": Out(1)})
 
     @property
@@ -94,13 +88,14 @@ class RearrangeStage(wiring.Component):
         """
         places = queue_depth(technology)
         room = None if left is None else np.append(np.zeros(places, dtype=np.int64), left + 1)[:len(left)]
-        played, taken = shape.times(arrivals, ring_depth(shape, width, technology), room)
+        played, taken = shape.times(arrivals, sum(ring_parts(shape.ring_words, width, technology)), room)
         return StageTimes((taken,), played + RearrangeStage.latency_of(technology))
 
     @staticmethod
     def cost(*, shape: RearrangeShape, width: int, technology: Technology, holds: Holds = Holds.RING) -> Resources:
         """For words of `width` bits; `holds`: what the ring is in the plan.  RAM exact, LUT and FF estimated."""
-        depth, queue = ring_depth(shape, width, technology), queue_depth(technology)
+        parts, queue = ring_parts(shape.ring_words, width, technology), queue_depth(technology)
+        depth = sum(parts)
         address, wraps = (depth - 1).bit_length(), not is_power_of_two(depth)
         counters = [address, address, *(counter.width for counter in counters_of(shape, depth))]
         chains = sum(adder_luts(bits, technology) for bits in counters)
@@ -108,7 +103,7 @@ class RearrangeStage(wiring.Component):
         if wraps:  # the second address, what chooses, what wraps the writing one
             chains, masks = chains + adder_luts(address + 1, technology), masks + 3 * address
             counters += [address + 3]
-        return (technology.ram_cost(width=width, depth=depth, name="ring", holds=holds)
+        return (Ring.cost(width=width, parts=parts, technology=technology, holds=holds)
                 + Walker.cost(shape=shape, technology=technology, around=depth if wraps else 1)
                 + Queue.cost(width=width, depth=queue, technology=technology)
                 + CreditCounter.cost(words=queue) + fitted("RearrangeStage")
@@ -126,8 +121,8 @@ class RearrangeStage(wiring.Component):
         shape, depth, technology = self.shape, self.depth, self.technology
         m.submodules.walker = walker = Walker(
             shape=shape, technology=technology, name=self.name, around=1 if is_power_of_two(depth) else depth)
-        m.submodules.ring = ring = technology.ram(
-            width=self.element.width * self.lanes, depth=depth, name=self.ring)
+        m.submodules.ring = ring = Ring(
+            width=self.element.width * self.lanes, parts=self.parts, technology=technology, name=self.ring)
         places_in_queue = queue_depth(technology)
         m.submodules.queue = queue = Queue(
             shape=data.ArrayLayout(self.element, self.lanes), depth=places_in_queue, technology=technology)
