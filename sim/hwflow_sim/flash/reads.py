@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Module, Signal, Value
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from hwflow_base.errors import ToolFailed
-from hwflow_rtl.memory import FlashError, FlashPart, SealedFlash
+from hwflow_rtl.memory import FlashError, FlashPart, SealedFlash, WeightMemory
 
 from ..board import Netlist
 from ..sdram.netlist_unit import NetlistUnit
@@ -21,7 +21,7 @@ from ..sdram.program import compile_program
 from .chip import write_cells
 from .model import MODEL, VIOLATIONS, Flash
 
-__all__ = ["ReadResult", "Reads", "compile_reads"]
+__all__ = ["ReadResult", "Reads", "compile_beats", "compile_reads"]
 
 PROGRAM = Path(__file__).parent / "reads.cpp"
 
@@ -85,24 +85,59 @@ def compile_reads(part: FlashPart | SealedFlash, *, folder: Path, cache: Path, n
     `netlist` is what yosys made of the controller, which is then simulated instead of it.  Raises MissingTool, and
     ToolFailed with the path of the log.
     """
-    m = Module()
-    flash = part.flash if isinstance(part, SealedFlash) else part
     controller = part.controller()
     unit = controller if netlist is None else NetlistUnit(unit=controller, netlist=netlist)
+    request = unit.request
+    drives = {"request_first": request.payload.first, "request_last": request.payload.last,
+              "request_valid": request.valid, "read_ready": unit.read.ready, "restart": unit.restart}
+    shows = {"request_ready": request.ready, "read_payload": unit.read.payload, "read_valid": unit.read.valid,
+             "initialized": unit.initialized, "error": unit.error}
+    m = Module()
     m.submodules.unit = unit
-    m.submodules.chip = memory = Flash(part=flash)
-    wiring.connect(m, unit.pins, memory.pins)
-    ports: list[Signal] = []
-    request, read = unit.request, unit.read
-    for name, value in (("request_first", request.payload.first), ("request_last", request.payload.last),
-                        ("request_valid", request.valid), ("read_ready", read.ready), ("restart", unit.restart)):
-        ports.append(Signal(len(value), name=name))
-        m.d.comb += value.eq(ports[-1])
-    for name, value in (("request_ready", request.ready), ("read_payload", read.payload), ("read_valid", read.valid),
-                        ("initialized", unit.initialized), ("error", unit.error), ("counts", memory.counts),
-                        ("first_kind", memory.first_kind)):
-        ports.append(Signal(len(Value.cast(value)), name=name))
-        m.d.comb += ports[-1].eq(value)
-    executable = compile_program(m, ports, program=PROGRAM, folder=folder, cache=cache, say=say, netlist=netlist,
-                                 model=MODEL)
-    return Reads(flash, executable, folder)
+    bench = Bench(m, part, unit.pins, drives, shows)
+    return Reads(bench.flash, bench.compile(folder, cache, netlist, say), folder)
+
+
+def compile_beats(memory: WeightMemory, *, folder: Path, cache: Path, say: Callable[[str], None] = print) -> Reads:
+    """The program for a memory of weights in a flash; made, or found in `cache`.
+
+    Its streams give a beat each at the same time, together at most 32 bits, the first stream in the low ones.  A
+    request is for so many such beats as it has words; where it begins means nothing.
+    """
+    m = Module()
+    m.submodules.unit = memory
+    controller = memory.memory.controller
+    streams = [getattr(memory, f"o{n}") for n in range(len(memory.streams))]
+    payload = Cat(Value.cast(each.payload) for each in streams)
+    first, last, valid, ready = Signal(32), Signal(32), Signal(), Signal()
+    every = Signal()
+    m.d.comb += [every.eq(Cat(each.valid for each in streams).all()),
+                 *(each.ready.eq(ready & every) for each in streams)]
+    drives = {"request_first": first, "request_last": last, "request_valid": valid, "read_ready": ready,
+              "restart": memory.restart}
+    shows = {"request_ready": memory.filled, "read_payload": payload, "read_valid": every, "initialized": memory.filled,
+             "error": controller.error}
+    bench = Bench(m, memory.part, memory.pins, drives, shows)
+    return Reads(bench.flash, bench.compile(folder, cache, None, say), folder)
+
+
+class Bench:
+    """The top of a simulation: a unit with the chip at its pins, and ports for all that the program drives."""
+
+    def __init__(self, m: Module, part: FlashPart | SealedFlash, pins, drives: Mapping[str, Value],
+                 shows: Mapping[str, Value]):
+        self.module = m
+        self.flash = part.flash if isinstance(part, SealedFlash) else part
+        self.ports: list[Signal] = []
+        m.submodules.chip = chip = Flash(part=self.flash)
+        wiring.connect(m, pins, chip.pins)
+        for name, value in drives.items():
+            self.ports.append(Signal(len(value), name=name))
+            m.d.comb += value.eq(self.ports[-1])
+        for name, value in {**shows, "counts": chip.counts, "first_kind": chip.first_kind}.items():
+            self.ports.append(Signal(len(Value.cast(value)), name=name))
+            m.d.comb += self.ports[-1].eq(value)
+
+    def compile(self, folder: Path, cache: Path, netlist: Netlist | None, say: Callable[[str], None]) -> Path:
+        return compile_program(self.module, self.ports, program=PROGRAM, folder=folder, cache=cache, say=say,
+                               netlist=netlist, model=MODEL)
