@@ -18,16 +18,15 @@ HEAD = """# Operators
 
 <!-- Written by tools/operator_support.py (`make docs`); do not edit. -->
 
-What hwflow does with each operator of ONNX. `hwflow check --hardware model.onnx` says it of every node of a model, with
-the reason and the remedy where a node has no hardware.
+What hwflow does with each operator of ONNX. `hwflow check --hardware model.onnx` says the same of every node of a
+model, and why a node has no hardware and what to do.
 
 - **Versions** are the operator set versions in which the operator's meaning changed and which hwflow evaluates; a model
   may import any operator set in between.
 - **Hardware** names the [layer kinds](architecture.md) that the operator becomes between layers. *Fused*: it is a part
   of the layer before it, or costs nothing.
-- **Host** says where else it may stand: in front of the first layer, or behind the last one. The host evaluates it with
-  numpy.
-- What computes with constants alone, or with shapes, is folded before anything runs, whatever the operator. A layer
+- **Host**: the host evaluates the operator with numpy before the first layer, after the last one, or both.
+- Any operator of constants alone, or of shapes, is folded before anything runs. A layer
   that reads floats in the file becomes integers first ([quantization](quantization-guide.md)).
 """
 
@@ -71,7 +70,7 @@ def becomes(domain: str, name: str) -> str:
 
 def where(domain: str, name: str) -> str:
     found = host(domain, name)
-    return " and ".join(word for word, there in (("before", found.before), ("behind", found.after)) if there)
+    return " and ".join(word for word, there in (("before", found.before), ("after", found.after)) if there)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -85,7 +84,7 @@ def domains(keys: Sequence[tuple[str, str]], *, hosted: bool = False) -> str:
     for domain in ordered({domain for domain, _ in keys}):
         names = []
         for name in sorted(name for other, name in keys if other == domain):
-            only = f" ({where(domain, name)})" if hosted and where(domain, name) != "before and behind" else ""
+            only = f" ({where(domain, name)})" if hosted and where(domain, name) != "before and after" else ""
             names.append(f"{name}{only}")
         lines.append(f"- `{domain or 'ai.onnx'}`: {', '.join(names)}\n")
     return "".join(lines)
