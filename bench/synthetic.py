@@ -56,6 +56,27 @@ def resnet20() -> Model:
     return n.model(n.gemm(n.flatten(n.node("GlobalAveragePool", x)), 10))
 
 
+def resnet8_wide() -> Model:
+    """ResNet-8 of MLPerf Tiny (Banbury et al., 2021) with three times the channels: 112 million multiplications, and
+    more weights than an LFE5U-85F holds."""
+    n = TrainedNet((3, 32, 32))
+    x = n.unit(n.x, 48)
+    for cout, stride in ((48, 1), (96, 2), (192, 2)):
+        y = n.norm(n.conv(n.unit(x, cout, 3, stride), cout, (3, 3), bias=False))
+        skip = n.norm(n.conv(x, cout, (1, 1), stride, bias=False)) if stride > 1 else x
+        x = n.relu(n.node("Add", y, skip))
+    return n.model(n.gemm(n.flatten(n.node("GlobalAveragePool", x)), 10))
+
+
+def dense_200k() -> Model:
+    """Dense layers with 200 kB of 8-bit weights, as in anomaly detection."""
+    n = Net((640,))
+    x = n.x
+    for cout in (192, 192, 192):
+        x = n.relu(n.gemm(x, cout))
+    return n.model(n.gemm(x, 10))
+
+
 def squeeze_excite() -> Model:
     """Inverted residuals with squeeze and excitation, as in MobileNetV3 (Howard et al., 2019), on 48 x 48 pixels."""
     n = TrainedNet((3, 48, 48))
@@ -103,7 +124,7 @@ def colors_cnn() -> Model:
 #: Name to what makes it.
 SYNTHETIC: dict[str, Callable[[], Model]] = {
     make.__name__: make for make in (
-        mobilenet_v1_96, resnet20, squeeze_excite, dilated_1d, transposed_autoencoder, colors_cnn)}
+        mobilenet_v1_96, resnet20, resnet8_wide, dense_200k, squeeze_excite, dilated_1d, transposed_autoencoder, colors_cnn)}
 
 
 def write(name: str, folder: Path) -> tuple[Path, Path]:

@@ -116,12 +116,14 @@ def run_golden(quantized: Quantized, inputs: Rows) -> dict[str, Array]:
 
 
 def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None, *,
-              logic_multipliers: bool = False, frames_per_second: float | None = None) -> hls.Plan:
+              logic_multipliers: bool = False, frames_per_second: float | None = None,
+              stream_weights: bool = False) -> hls.Plan:
     """The fastest plan that fits the board; with `interval`, the cheapest plan with at most that many cycles a frame.
 
     With `logic_multipliers`, stages multiply in logic when all multiplier blocks of the board are used.  With
     `frames_per_second`, it is the cheapest plan for that rate at the clock that routed designs of the board's family
-    reach at least (`hwflow.steps.planning.expected_mhz`), and it may multiply in logic.
+    reach at least (`hwflow.steps.planning.expected_mhz`), and it may multiply in logic.  With `stream_weights`, weights
+    may be in the board's memory outside of the FPGA also if the design fits without.
     `Plan.with_folding` makes a plan with another folding of a stage.
     """
     graph, board = a_quantized(quantized).graph, as_board(board)
@@ -129,7 +131,8 @@ def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", int
         raise HwflowError("interval must not be given together with frames_per_second", "give one of them")
     pace = None if interval is None else whole_number(interval, "interval", 1)
     return plan_for(graph, graph, board, interval=pace, frames_per_second=frames_per_second,
-                    logic=boolean(logic_multipliers, "logic_multipliers"))
+                    logic=boolean(logic_multipliers, "logic_multipliers"),
+                    stream_weights=boolean(stream_weights, "stream_weights"))
 
 
 def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:

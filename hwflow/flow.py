@@ -42,7 +42,7 @@ from .reweight.routed import keep_design
 from .steps import measurements
 from .steps.folders import board_folder, held
 from .steps.generation import generate, generate_axi_stream
-from .steps.planning import plan_for
+from .steps.planning import outside_of, plan_for
 from .steps.stimuli import Frames, stimuli
 from .synth import Board, SynthesisReport, load_board
 from .synth.design import Design, SynthesisOptions, synthesize_design
@@ -230,9 +230,9 @@ class Flow:
         """The text of the user's plan; None without --plan."""
         given = self.hardware
         pace = given.interval or given.frames_per_second
-        if given.plan and (pace or given.logic_multipliers):
-            raise HwflowError("--plan must not be given together with --interval, --frames-per-second or "
-                              "--logic-multipliers", "the plan's file decides all of them")
+        if given.plan and (pace or given.logic_multipliers or given.stream_weights):
+            raise HwflowError("--plan must not be given together with --interval, --frames-per-second, "
+                              "--logic-multipliers or --stream-weights", "the plan's file decides all of them")
         if given.interval and given.frames_per_second:
             raise HwflowError("--interval must not be given together with --frames-per-second", "give one of them")
         return read_text(given.plan) if given.plan else None
@@ -250,9 +250,11 @@ class Flow:
         if self.plan_text is None:
             wanted = self.hardware
             plan = plan_for(self.graph, self.structure, self.board, interval=wanted.interval,
-                            frames_per_second=wanted.frames_per_second, logic=wanted.logic_multipliers)
+                            frames_per_second=wanted.frames_per_second, logic=wanted.logic_multipliers,
+                            stream_weights=wanted.stream_weights)
         else:
-            plan = hls.plan_from_yaml(self.plan_text, self.structure, technology, source=str(self.hardware.plan))
+            plan = hls.plan_from_yaml(self.plan_text, self.structure, technology, source=str(self.hardware.plan),
+                                      outside=outside_of(self.board))
         write_atomically(self.board_folder / "plan.yaml", hls.plan_to_yaml(plan))
         return plan
 

@@ -50,6 +50,7 @@ class HardwareOptions:
     interval: int | None = None
     frames_per_second: float | None = None
     logic_multipliers: bool = False
+    stream_weights: bool = False
     reweightable: bool = False
 
 

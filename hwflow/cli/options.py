@@ -173,6 +173,9 @@ def plan_options(command: F) -> F:
         click.option("--logic-multipliers", is_flag=True,
                      help="Multiply in logic when all multiplier blocks are used: a faster design, but a large one "
                           "takes long to route."),
+        click.option("--stream-weights", is_flag=True,
+                     help="Let weights be in the board's memory outside of the FPGA also if the design fits without: "
+                          "a faster design, but the memory must be filled after power-up."),
     ]
     for option in reversed(options):
         command = option(command)

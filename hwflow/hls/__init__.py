@@ -6,10 +6,11 @@ makes an Amaranth core of graph and plan.
 
 from .current import require_current
 from .links import LinkPlan
-from .lower import lower
+from .lower import lower, weight_image
+from .outside import OutsideMemory, StreamPlan
 from .plan import Plan, StagePlan, make_plan
 from .plan_file import plan_from_yaml, plan_to_yaml
 from .solver import Budget, solve
 
-__all__ = ["Budget", "LinkPlan", "Plan", "StagePlan", "lower", "make_plan", "plan_from_yaml", "plan_to_yaml",
-           "require_current", "solve"]
+__all__ = ["Budget", "LinkPlan", "OutsideMemory", "Plan", "StagePlan", "StreamPlan", "lower", "make_plan",
+           "plan_from_yaml", "plan_to_yaml", "require_current", "solve", "weight_image"]

@@ -1,17 +1,21 @@
-"""From a plan to hardware: the Amaranth core."""
+"""From a plan to hardware: the Amaranth core, and the image of the weights that are outside of it."""
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+from hwflow_base.errors import HwflowError
 from hwflow_rtl.core import Core, Link
 from hwflow_rtl.stream.streams import stream_of
 from hwflow_rtl.vendor import Technology
 
 from ..layers.base import LayerGraph
 from ..layers.hardware import shape_of
+from .outside import weight_memory
 from .plan import Plan
 from .stages import stages_of
 
-__all__ = ["lower"]
+__all__ = ["lower", "weight_image"]
 
 
 def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
@@ -23,3 +27,15 @@ def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
     links = [Link(link.source, link.sink, link.port, link.depth, link.depth_after, link.spram)
              for link in plan.links]
     return Core(stages=stages, inputs=inputs, links=links, technology=technology)
+
+
+def weight_image(graph: LayerGraph, plan: Plan) -> npt.NDArray[np.int64]:
+    """The words of the memory outside with the weights of `graph` for `plan`: int64[words].
+
+    HwflowError where no stage of the plan reads weights from there.
+    """
+    if plan.outside is None or not plan.streams:
+        raise HwflowError(f"the plan of '{plan.model}' has no weights outside of the FPGA")
+    beats = [stage.weight_beats(planned.folding) for stage, planned in zip(stages_of(graph), plan.stages, strict=True)
+             if planned.folding.weight_rows]
+    return weight_memory(plan.outside, plan.streams, plan.device).image(beats)

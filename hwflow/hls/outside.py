@@ -12,14 +12,13 @@ from fractions import Fraction
 
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr
-from hwflow_rtl.memory import MemoryPart, WeightStream
+from hwflow_rtl.memory import MemoryPart, WeightMemory, WeightSharing, WeightStream
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding
 from .stages import Stage
 
-__all__ = ["OutsideMemory", "StreamPlan", "outside_cost", "paced",
-           "streams_of"]
+__all__ = ["OutsideMemory", "StreamPlan", "outside_cost", "paced", "streams_of", "weight_memory"]
 
 
 @dataclass(frozen=True)
@@ -36,14 +35,13 @@ class OutsideMemory:
         return self.part.words * self.part.width // 8
 
     @property
-    def bits_per_cycle(self) -> Fraction:
-        """Of the core's clock: what sequential reads get at least."""
-        ratio = Fraction(str(self.part.clock_mhz)) / Fraction(str(self.core_mhz))
-        return self.part.clocks.sustained_share * self.part.width * ratio
+    def slowdown(self) -> Fraction:
+        """The clock of the core divided by that of the memory; 1 where the memory is faster."""
+        return max(Fraction(1), Fraction(str(self.core_mhz)) / Fraction(str(self.part.clock_mhz)))
 
-    def cycles(self, streams: Sequence[WeightStream]) -> int:
-        """The most cycles of the core in which all streams get the weights of a frame."""
-        return -(-sum(stream.bits for stream in streams) // self.bits_per_cycle)
+    def intervals(self, streams: Sequence[WeightStream]) -> tuple[Fraction, ...]:
+        """For each stream the cycles of the core from beat to beat that it never has to exceed."""
+        return WeightSharing(self.part, tuple(streams)).guaranteed(self.slowdown)
 
 
 @dataclass(frozen=True)
@@ -82,9 +80,9 @@ def paced(stages: Sequence[Stage], foldings: Sequence[Folding], outside: Outside
     if size > outside.bytes:
         raise HwflowError(f"weights of {size} bytes do not fit the {outside.bytes} bytes of the memory "
                           f"{outside.part.name}")
-    cycles = outside.cycles(list(streams.values()))
-    return [replace(folding, weight_interval=max(Fraction(1), Fraction(cycles, streams[k].beats)))
-            if k in streams else folding for k, folding in enumerate(foldings)]
+    intervals = dict(zip(streams, outside.intervals(list(streams.values())), strict=True))
+    return [replace(folding, weight_interval=max(Fraction(1), intervals[k])) if k in streams else folding
+            for k, folding in enumerate(foldings)]
 
 
 def streams_of(stages: Sequence[Stage], foldings: Sequence[Folding]) -> tuple[StreamPlan, ...]:
@@ -95,5 +93,13 @@ def streams_of(stages: Sequence[Stage], foldings: Sequence[Folding]) -> tuple[St
 
 
 def outside_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], technology: Technology) -> Resources:
-    """Of controller and readers; nothing where no weights are outside."""
-    return Resources()
+    """Of controller, readers and queues; nothing where no weights are outside."""
+    if outside is None or not streams:
+        return Resources()
+    return weight_memory(outside, streams, technology).cost()
+
+
+def weight_memory(outside: OutsideMemory, streams: Sequence[StreamPlan], technology: Technology) -> WeightMemory:
+    """What reads the weights of `streams`, in the clock domain `memory`."""
+    return WeightMemory(part=outside.part, streams=[each.stream for each in streams], technology=technology,
+                        domain="memory")

@@ -128,10 +128,8 @@ class Plan:
 
     @property
     def bandwidth_used(self) -> float:
-        """Share of what the memory outside gives in an interval that the streams of weights take."""
-        if self.outside is None or not self.streams:
-            return 0.0
-        return self.outside.cycles([each.stream for each in self.streams]) / self.interval
+        """Share of an interval in which the memory outside, at its slowest, has given the weights of a frame."""
+        return max((float(each.interval * each.stream.beats / self.interval) for each in self.streams), default=0.0)
 
     @property
     def input_lanes(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from ..synth import Board
 from ..synth.families import FAMILIES
 from ..synth.top import ends_before_plan
 
-__all__ = ["budget_of", "expected_mhz", "interval_for", "plan_for"]
+__all__ = ["budget_of", "expected_mhz", "interval_for", "outside_of", "plan_for"]
 
 
 def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
@@ -30,6 +30,11 @@ def expected_mhz(board: Board) -> float:
     return board.clock_mhz if settings is None else float(settings.output_mhz)
 
 
+def outside_of(board: Board) -> hls.OutsideMemory | None:
+    """The memory of `board` for weights, beside a core at `expected_mhz`; None where it has none."""
+    return hls.OutsideMemory(board.memories[0].part, expected_mhz(board)) if board.memories else None
+
+
 def interval_for(frames_per_second: float, board: Board) -> int:
     """The most cycles of a frame for this rate at `expected_mhz`.  AnswerIsNo where not even one cycle is left."""
     if not math.isfinite(frames_per_second) or frames_per_second <= 0:
@@ -43,12 +48,13 @@ def interval_for(frames_per_second: float, board: Board) -> int:
 
 
 def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval: int | None = None,
-             frames_per_second: float | None = None, logic: bool = False) -> hls.Plan:
+             frames_per_second: float | None = None, logic: bool = False, stream_weights: bool = False) -> hls.Plan:
     """The fastest plan that fits `board`, or the smallest for `interval` cycles a frame or `frames_per_second`.
 
     `structure` is `graph` with the constants that the hardware has room for.  For a frame rate stages may multiply in
-    logic, as with `logic`.
+    logic, as with `logic`.  With `stream_weights`, weights may be outside of the FPGA also if the design fits without.
     """
     if frames_per_second is not None:
         interval, logic = interval_for(frames_per_second, board), True
-    return hls.solve(structure, board.technology(), budget_of(board, graph), interval=interval, logic=logic)
+    return hls.solve(structure, board.technology(), budget_of(board, graph), interval=interval, logic=logic,
+                     outside=outside_of(board), stream_weights=stream_weights)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hwflow_sim import Boundary, ElementShape, RunResult, Simulation, StallPattern
 from hwflow_sim import compile as compile_simulation
 from hwflow_sim import run as run_simulation
+from hwflow_sim.outside import IMAGE, CoreWithMemory, image_bytes
 from hwflow_sim.results import Values
 
 from .. import golden, hls
@@ -40,9 +41,16 @@ def compile_plan(graph: LayerGraph, plan: hls.Plan, folder: Path, cache: Path, *
                  say: Callable[[str], None] = print) -> Simulation:
     """The executable simulation of `plan`, with the latencies of its technology; cached in `cache`."""
     technology = simulation_technology(plan)
-    core = hls.lower(graph, plan, technology)
+    core, sources = hls.lower(graph, plan, technology), ()
+    if plan.outside is not None and plan.streams:
+        outside = plan.outside
+        core = CoreWithMemory(core=core, part=outside.part, streams=[each.stream for each in plan.streams],
+                              slowdown=outside.slowdown, technology=technology)
+        sources = core.sources
+        technology.roms[IMAGE] = image_bytes(hls.weight_image(graph, plan), outside.part.width)
     return compile_simulation(core, boundaries=boundaries(graph, plan), roms=technology.roms, folder=folder,
-                              cache=cache, inputs=graph.inputs, outputs=graph.outputs, waves=waves, say=say)
+                              cache=cache, inputs=graph.inputs, outputs=graph.outputs, waves=waves, sources=sources,
+                              say=say)
 
 
 def run_plan(simulation: Simulation, graph: LayerGraph, frames: Frames | Mapping[str, Frames], *,

@@ -34,7 +34,7 @@ def check_core(core: Any, streams: Streams) -> None:
 
 
 class Bench(wiring.Component):
-    """Runs `core` from `go` to `done` on the clock `clk`.
+    """Runs `core` from `go` to `done` on the clock `clk`; a core with a port `settled` waits for it before its frames.
 
     Monitor k watches probe k; behind them come the sinks of all outputs, then the sources of all inputs.  Stalls are
     numbered from the sources on; links as those of the core.
@@ -59,7 +59,8 @@ class Bench(wiring.Component):
         activity, complete = (Signal(sources + len(core.input_names), name=name) for name in ("activity", "complete"))
         m.d.comb += [ClockSignal().eq(self.clk), ResetSignal().eq(control["rst"])]
         m.submodules.control = Instance(
-            "hwflow_control", i_clk=self.clk, i_go=self.go, i_activity=activity.any(), i_complete=complete.all(),
+            "hwflow_control", p_WARM_UP=int(hasattr(core, "settled")), i_settled=getattr(core, "settled", Const(1)),
+            i_clk=self.clk, i_go=self.go, i_activity=activity.any(), i_complete=complete.all(),
             o_cycle=cycle, o_done=self.done, **{f"o_{name}": signal for name, signal in control.items()})
 
         for k, (boundary, stage) in enumerate(zip(boundaries, self.streams.probed, strict=True)):

@@ -1,0 +1,145 @@
+"""A core whose weights are in a memory outside of the FPGA, with this memory, for a simulation.
+
+    image file ─▶ fill ─▶ WeightMemory ─▶ weights0, weights1, ... ─▶ core
+                               ▲
+                               ▼
+                         simulated chip
+
+The memory is filled when the simulation starts, as a board is filled after power-up, and stays filled through the reset
+of the core.  Its clock is that of the core with some cycles left out.  So a memory that is faster than the core runs as
+fast as the core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import (
+    ClockDomain,
+    ClockSignal,
+    DomainRenamer,
+    Instance,
+    Module,
+    Mux,
+    ResetSignal,
+    Signal,
+    Value,
+)
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
+from hwflow_rtl.memory import MemoryPart, WeightMemory, WeightStream
+from hwflow_rtl.stream.streams import link
+from hwflow_rtl.vendor import Technology
+
+from .sdram import MODEL, Sdram
+
+__all__ = ["IMAGE", "CoreWithMemory", "image_bytes"]
+
+#: The name of the file of the image, without `.hex`.
+IMAGE = "weights_outside"
+#: Cycles without a beat of weights after which all queues and buffers are full.
+QUIET = 4096
+#: Clocks of the memory in which it is reset when the simulation starts.
+POWER_UP_RESET = 8
+
+
+class CoreWithMemory(wiring.Component):
+    """`core` without its streams of weights, which come from a simulated memory.
+
+    Parameters
+    ----------
+    core
+        A `Core` with streams `weights0`, ...
+    part, streams
+        The memory; what the core takes for a frame.
+    slowdown
+        The clock of the core divided by that of the memory, at least 1.
+    technology
+        Makes the queues.
+
+    Ports beside those of the core: `settled`, high when the memory is filled and all queues and buffers of weights are
+    full.  `sources` are Verilog files that simulators need beside the design.
+    """
+
+    def __init__(self, *, core: Any, part: MemoryPart, streams: Sequence[WeightStream], slowdown: Fraction,
+                 technology: Technology):
+        self.core = core
+        self.part = part
+        self.memory = WeightMemory(part=part, streams=streams, technology=technology, domain="memory")
+        self.slowdown = max(Fraction(1), slowdown)
+        self.links, self.probes = core.links, core.probes
+        self.input_names, self.output_names = core.input_names, core.output_names
+        self.weight_names = [f"weights{n}" for n in range(len(streams))]
+        members = {name: member for name, member in core.signature.members.items() if name not in self.weight_names}
+        super().__init__({**members, "settled": Out(1)})
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        return (MODEL,)
+
+    def capacity(self, e: int) -> int:
+        return int(self.core.capacity(e))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.core = core = self.core
+        for name in self.signature.members:
+            if name != "settled":
+                wiring_of(m, getattr(core, name), getattr(self, name))
+        m.domains.free = ClockDomain(reset_less=True)  # not reset with the core
+        m.d.comb += ClockSignal("free").eq(ClockSignal())
+        self.memory_clock(m)
+        m.submodules.memory = memory = DomainRenamer({"sync": "free"})(self.memory)
+        m.submodules.chip = chip = Sdram(part=self.part)
+        wiring.connect(m, memory.pins, chip.pins)
+        m.submodules.rules = Instance(
+            "hwflow_no_violation", i_clk=ClockSignal("memory"), i_total=chip.total, i_first_kind=chip.first_kind,
+            i_first_cycle=chip.first_cycle)
+        m.submodules.image = Instance(
+            "hwflow_image", p_WIDTH=self.part.width, p_DEPTH=memory.words, p_FILE=f"{IMAGE}.hex",
+            i_clk=ClockSignal(), i_ready=memory.fill.ready, o_valid=memory.fill.valid,
+            o_payload=Value.cast(memory.fill.payload))
+        m.d.free += memory.restart.eq(ResetSignal())
+        moved = Signal(len(self.weight_names))
+        for n, name in enumerate(self.weight_names):
+            given, taken = getattr(memory, f"o{n}"), getattr(core, name)
+            link(m, given, taken)
+            m.d.comb += moved[n].eq(given.valid & given.ready)
+        quiet = Signal(range(QUIET + 1))
+        m.d.sync += quiet.eq(Mux(moved.any() | ~memory.filled, 0, quiet + ~self.settled))
+        m.d.comb += self.settled.eq(quiet == QUIET)
+        return m
+
+    def memory_clock(self, m: Module) -> None:
+        """Lets so many of the core's cycles through as the slowdown asks; the gate changes while the clock is low."""
+        fast, slow = self.slowdown.numerator, self.slowdown.denominator
+        m.domains.falling = ClockDomain(reset_less=True, clk_edge="neg", local=True)
+        m.domains.memory = ClockDomain()
+        phase, gate = Signal(range(2 * fast)), Signal(init=1)
+        following = Signal(range(2 * fast))
+        m.d.comb += following.eq(phase + slow)
+        m.d.falling += [gate.eq(following >= fast), phase.eq(Mux(following >= fast, following - fast, following))]
+        left = Signal(range(POWER_UP_RESET + 1), init=POWER_UP_RESET)
+        with m.If(left != 0):
+            m.d.falling += left.eq(left - gate)
+        m.d.comb += [ClockSignal("falling").eq(ClockSignal()), ClockSignal("memory").eq(ClockSignal() & gate),
+                     ResetSignal("memory").eq(left != 0)]
+
+
+def wiring_of(m: Module, inner: Any, outer: Any) -> None:
+    """Connects a port or a stream of a submodule to that of the same name outside."""
+    if isinstance(outer, wiring.PureInterface):
+        wiring.connect(m, inner, wiring.flipped(outer))
+    else:
+        m.d.comb += Value.cast(outer).eq(inner)
+
+
+def image_bytes(words: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
+    """int64[words] as `write_roms` takes them: uint8[words, bytes], least significant byte first."""
+    places = 8 * np.arange(-(-width // 8))
+    return (words[:, None] >> places & 0xFF).astype(np.uint8)
