@@ -183,8 +183,9 @@ class HardwareLayer(Layer):
     def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
         """The cycles in which the stage takes and gives beats, if the beats of each input arrive as `arrivals` says.
 
-        `arrivals` has one or more whole frames for each input, with at most one beat a cycle; with `weight_rows` also,
-        at the end, for the stream of weights.  The result is exact, to the cycle, if the output never stalls.
+        `arrivals` has one or more whole frames for each input, with at most one beat a cycle.  The result is exact, to
+        the cycle, if the output never stalls.  With `weight_rows` it is a bound: weights are at the stage when it is
+        idle, and arrive every `weight_interval` cycles after that.
         """
         raise NotImplementedError(f"{self.kind} has no times")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -10,6 +11,7 @@ from math import gcd
 from typing import Any
 
 from amaranth.lib.wiring import Component
+from hwflow_rtl.matrix.banks import banks_of
 from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage, paces, pairs_rows
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
 from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
@@ -23,7 +25,7 @@ from hwflow_rtl.window.shape import WindowShape
 
 from hwflow.layers.base import Folding, Schedule, divisors
 from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
-from hwflow.layers.hardware import REFERENCE, pad_value, rescaler_constants, shape_of
+from hwflow.layers.hardware import pad_value, rescaler_constants, shape_of
 from hwflow.layers.rescale import Rescale
 from hwflow.layers.window import Window
 
@@ -32,6 +34,8 @@ __all__ = ["MatrixHardware"]
 
 #: The most rows, and the most columns, that a layer's foldings have.
 CHOICES = 20
+#: Bits of a word of the RAM blocks that most devices have, and how much more than the least waste is still good.
+BLOCK_WIDTH, FILLED_WELL = 36, 1.125
 
 
 def fewest(count: int) -> list[int]:
@@ -190,26 +194,19 @@ class MatrixHardware:
         return found
 
     def weight_rows(self, folding: Folding) -> tuple[int, ...]:
-        """The `weight_rows` that `folding` can have: first the fewest with which buffers take the fewest RAM blocks.
+        """The `weight_rows` that `folding` can have: first the fewest whose weights fill the width of RAM blocks best.
 
         Words of several rows fill blocks better; a narrow stream is cheaper in everything else.
         """
-        shape = self.shape(folding)
-        if shape.parallel > 1 and shape.pixels > 1:
+        rows, sharing = folding.rows, 2 if folding.style is MultiplierStyle.PAIRS else 1
+        if rows > self.outputs:
             return ()
-        possible = [rows for rows in divisors(shape.rows) if any(rows % bank == 0 for bank in shape.possible_banks)]
-        best = self.best_weight_rows(folding, possible)
-        return best, *(rows for rows in possible if rows != best)
-
-    def best_weight_rows(self, folding: Folding, possible: list[int]) -> int:
-        """The fewest of the `possible` with which the buffers of the stage take the fewest RAM blocks."""
-        blocks = []
-        for rows in possible:
-            shape = self.unit_shape(replace(folding, weight_rows=rows))
-            stage = shape.of_pass if isinstance(shape, TiledShape) else shape
-            bank = stage.bank_rows(REFERENCE)
-            blocks.append(stage.weights_cost(bank, REFERENCE).ram * (stage.rows // bank))
-        return possible[blocks.index(min(blocks))]
+        possible = [bank for bank in banks_of(rows, folding.lanes) if bank % sharing == 0]
+        arriving = [n for n in divisors(rows) if any(n % bank == 0 for bank in possible)]
+        width = folding.cols * self.formats["weight"].width
+        waste = [-(-n * width // BLOCK_WIDTH) * BLOCK_WIDTH / (n * width) for n in arriving]
+        best = next(k for k, each in enumerate(waste) if each <= FILLED_WELL * min(waste))
+        return arriving[best], *arriving[:best], *arriving[best + 1:]
 
     def weight_stream(self, folding: Folding) -> WeightStream | None:
         """What the stage's stream of weights brings for a frame; None where weights are in ROMs."""
@@ -247,11 +244,8 @@ class MatrixHardware:
             "bipolar_element": self.x.format.bipolar, "bipolar_weight": self.weight_format.bipolar}
 
     def schedule(self, folding: Folding) -> Schedule:
-        """As `shape(folding)` says, but quick: of foldings with the same word it makes one shape."""
+        """As `unit_shape(folding)` says, but quick: of foldings with the same word it makes one shape."""
         rows, cols = folding.rows, folding.cols
-        if folding.weight_rows:
-            unit = self.unit_shape(folding)
-            return Schedule(work=unit.work, interval=unit.cycles(), multipliers=rows * cols, lanes_in=(unit.lanes_in,))
         one_group = rows <= self.outputs
         key = 1 if one_group else rows, cols
         like = self.words_of.get(key)
@@ -262,9 +256,26 @@ class MatrixHardware:
         beats, blocks, feed, words, lanes_in = like
         if one_group:
             blocks = blocks // self.outputs * -(-self.outputs // rows)
-        _, interval = paces(beats, rows // folding.lanes)
-        return Schedule(work=blocks * beats, interval=max(blocks * interval, feed, words), multipliers=rows * cols,
-                        lanes_in=lanes_in)
+        if folding.weight_rows:
+            interval = self.streamed_interval(folding, beats, blocks, feed, words)
+        else:
+            interval = max(blocks * paces(beats, rows // folding.lanes)[1], feed, words)
+        return Schedule(work=blocks * beats, interval=interval, multipliers=rows * cols, lanes_in=lanes_in)
+
+    def streamed_interval(self, folding: Folding, beats: int, blocks: int, feed: int, words: int) -> int:
+        """The interval with streamed weights, for what `schedule` knows of a frame: each pass of a `TiledStage` plays
+        the words of a group anew."""
+        height, width = self.window.positions(self.frame)
+        pixels = height * width
+        passes, parts = blocks // pixels, beats * folding.rows // folding.weight_rows
+        tile = math.ceil(parts * folding.weight_interval)
+        block = paces(max(beats, tile // pixels), folding.rows // folding.lanes)[1]
+        if pixels == 1:
+            return max(passes * max(block, tile), feed, words)
+        whole_feed, feed, words = feed, feed // self.groups, words // self.groups
+        if self.window.kernel == (1, 1) and not any(self.window.pads):  # the replay leaves out what no window reads
+            feed, words = (each * pixels // (self.frame.height * self.frame.width) for each in (feed, words))
+        return max(passes * max(pixels * block, feed, words, tile), whole_feed)
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
         shape, rescaler = self.unit_shape(folding), self.rescaler(folding, technology)
@@ -272,13 +283,14 @@ class MatrixHardware:
             return TiledStage.cost(shape=shape, rescaler=rescaler, technology=technology)
         return MatrixStage.cost(shape=shape, rescaler=rescaler, technology=technology)
 
-    def times(self, folding: Folding, technology: Technology, arrivals: Times,
-              weights: Times | None = None) -> StageTimes:
-        """`weights`: arrivals of the stream of weights, where there is one."""
+    def times(self, folding: Folding, technology: Technology, arrivals: Times) -> StageTimes:
+        """Weights that are outside arrive as the folding's `weight_interval` promises."""
         shape, rescaler = self.unit_shape(folding), self.rescaler(folding, technology)
         if isinstance(shape, TiledShape):
-            return TiledStage.times(arrivals, shape=shape, rescaler=rescaler, technology=technology, weights=weights)
-        return MatrixStage.times(arrivals, shape=shape, rescaler=rescaler, technology=technology, weights=weights)
+            made = TiledStage.times(arrivals, shape=shape, rescaler=rescaler, technology=technology)
+        else:
+            made = MatrixStage.times(arrivals, shape=shape, rescaler=rescaler, technology=technology)
+        return StageTimes(made.taken[:1], made.departures)
 
     def unit(self, folding: Folding, technology: Technology, name: str) -> Component:
         shape, rescaler, pad = self.unit_shape(folding), self.rescaler(folding, technology), pad_value(self.x)

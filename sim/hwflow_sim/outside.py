@@ -88,9 +88,13 @@ class CoreWithMemory(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.core = core = self.core
-        for name in self.signature.members:
-            if name != "settled":
-                wiring_of(m, getattr(core, name), getattr(self, name))
+        for name, member in core.signature.members.items():
+            if name in self.weight_names:
+                continue
+            if member.is_signature:
+                wiring.connect(m, getattr(core, name), wiring.flipped(getattr(self, name)))
+            else:
+                m.d.comb += getattr(self, name).eq(getattr(core, name))
         m.domains.free = ClockDomain(reset_less=True)  # not reset with the core
         m.d.comb += ClockSignal("free").eq(ClockSignal())
         self.memory_clock(m)
@@ -129,14 +133,6 @@ class CoreWithMemory(wiring.Component):
             m.d.falling += left.eq(left - gate)
         m.d.comb += [ClockSignal("falling").eq(ClockSignal()), ClockSignal("memory").eq(ClockSignal() & gate),
                      ResetSignal("memory").eq(left != 0)]
-
-
-def wiring_of(m: Module, inner: Any, outer: Any) -> None:
-    """Connects a port or a stream of a submodule to that of the same name outside."""
-    if isinstance(outer, wiring.PureInterface):
-        wiring.connect(m, inner, wiring.flipped(outer))
-    else:
-        m.d.comb += Value.cast(outer).eq(inner)
 
 
 def image_bytes(words: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:

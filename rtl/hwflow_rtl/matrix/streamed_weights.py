@@ -100,9 +100,10 @@ class StreamSource(WeightSource):
         """One tile after the other is filled into the places that the last blocks of earlier tiles have freed."""
         parts, beats, pixels = words.banks * words.rows // self.rows, words.beats, words.pixels
         tiles = len(earliest) // pixels
-        if arrivals is None or len(arrivals) != tiles * beats * parts:
-            raise ValueError(f"arrivals of weights must be {tiles * beats * parts} cycles, not "
-                             f"{None if arrivals is None else len(arrivals)}")
+        if arrivals is None:
+            arrivals = self.promised(tiles * beats * parts, self.places(words) * parts)
+        if len(arrivals) != tiles * beats * parts:
+            raise ValueError(f"arrivals of weights must be {tiles * beats * parts} cycles, not {len(arrivals)}")
         started, taken = earliest.reshape(tiles, pixels).copy(), np.zeros(len(arrivals), dtype=np.int64)
         decided = 1 if pace == 1 else 2  # cycles from the last beat of a tile to the start of its first block
         for n, blocks in enumerate(started):
@@ -116,6 +117,12 @@ class StreamSource(WeightSource):
             blocks[0] = max(blocks[0], taken[now.stop - 1] + decided, started[n - 1, -1] + pace if n else 0)
             blocks[:] = in_turn(blocks, pace)
         return started.reshape(-1), taken
+
+    def promised(self, beats: int, places: int) -> Times:
+        """The cycles by which so many beats have arrived if the stream has waited before cycle 0 for the buffers, which
+        have places for `places` beats, and keeps up its `interval`."""
+        late = np.maximum(np.arange(beats, dtype=np.int64) + 1 - places, 0)
+        return -(-late * self.interval.numerator // self.interval.denominator)
 
     def weights(self, *, words: BankWords, contents: Contents, technology: Technology, name: str) -> StreamedWeights:
         return StreamedWeights(self, words, technology)

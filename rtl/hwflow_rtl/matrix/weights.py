@@ -103,7 +103,8 @@ class WeightSource(ABC):
     def starts(self, earliest: Times, pace: int, words: BankWords, arrivals: Times | None) -> tuple[Times, ...]:
         """When blocks start that are `pace` cycles apart, not before `earliest`, and when beats of weights are taken.
 
-        `arrivals` are those of the stream `weights`; the second array is missing where there is none.
+        `arrivals` are those of the stream `weights`; None: it keeps up what the source promises.  The second array is
+        missing where there is no such stream.
         """
         return (in_turn(earliest, pace),)
 
