@@ -124,7 +124,8 @@ def colors_cnn() -> Model:
 #: Name to what makes it.
 SYNTHETIC: dict[str, Callable[[], Model]] = {
     make.__name__: make for make in (
-        mobilenet_v1_96, resnet20, resnet8_wide, dense_200k, squeeze_excite, dilated_1d, transposed_autoencoder, colors_cnn)}
+        mobilenet_v1_96, resnet20, resnet8_wide, dense_200k, squeeze_excite, dilated_1d, transposed_autoencoder,
+        colors_cnn)}
 
 
 def write(name: str, folder: Path) -> tuple[Path, Path]:

@@ -41,7 +41,8 @@ def compile_plan(graph: LayerGraph, plan: hls.Plan, folder: Path, cache: Path, *
                  say: Callable[[str], None] = print) -> Simulation:
     """The executable simulation of `plan`, with the latencies of its technology; cached in `cache`."""
     technology = simulation_technology(plan)
-    core, sources = hls.lower(graph, plan, technology), ()
+    core = hls.lower(graph, plan, technology)
+    sources: tuple[Path, ...] = ()
     if plan.outside is not None and plan.streams:
         outside = plan.outside
         core = CoreWithMemory(core=core, part=outside.part, streams=[each.stream for each in plan.streams],
