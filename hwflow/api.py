@@ -122,7 +122,7 @@ def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", int
 
     With `logic_multipliers`, stages multiply in logic when all multiplier blocks of the board are used.  With
     `frames_per_second`, it is the cheapest plan for that rate at the clock that routed designs of the board's family
-    reach at least (`hwflow.steps.planning.expected_mhz`), and it may multiply in logic.  With `stream_weights`, weights
+    reach at least (`hwflow.synth.outside.expected_mhz`), and it may multiply in logic.  With `stream_weights`, weights
     may be in the board's memory outside of the FPGA also if the design fits without.
     `Plan.with_folding` makes a plan with another folding of a stage.
     """

@@ -42,11 +42,12 @@ from .reweight.routed import keep_design
 from .steps import measurements
 from .steps.folders import board_folder, held
 from .steps.generation import generate, generate_axi_stream
-from .steps.planning import outside_of, plan_for
+from .steps.planning import plan_for
 from .steps.stimuli import Frames, stimuli
 from .synth import Board, SynthesisReport, load_board
 from .synth.design import Design, SynthesisOptions, synthesize_design
 from .synth.netlist import make_netlist_of
+from .synth.outside import outside_of
 
 if TYPE_CHECKING:
     from hwflow_sim import RunResult

@@ -20,8 +20,8 @@ from ..report.numbers import counted
 from ..report.plan import plan_facts, show_plan, show_simulation, simulation_facts
 from ..report.synthesis import show_synthesis, synthesis_facts, too_slow
 from ..request import BuildRequest, SimRequest, SynthRequest
-from ..steps.planning import expected_mhz
 from ..synth import list_boards, load_board, tool_status
+from ..synth.outside import expected_mhz
 from ..synth.program import programmer_status
 from ..synth.toolchain import find_tool, tools_of_family
 

@@ -24,7 +24,7 @@ from ..layers.base import Folding, LayerGraph
 from .choices import Choice, Choices
 from .links import LinkPlan, link_cost, links_cost, links_of
 from .memories import Places, can_leave_blocks, moved, relieved, with_places
-from .outside import OutsideMemory, paced
+from .outside import OutsideMemory, outside_cost, paced, streams_of
 from .plan import Plan, interval_of, make_plan
 from .stages import Stage, stages_of
 from .styles import Option, cheapest_options
@@ -277,7 +277,8 @@ class Solver:
         """The resources of all stages and of `links`, and by stage the memories that leave the RAM blocks, so that at
         most `blocks` are taken, or (None) as many as there are."""
         costs = [self.cost(k, choice.folding) for k, choice in enumerate(picked)]
-        joined = links_cost(links, self.technology)
+        streams = streams_of(self.stages, [choice.folding for choice in picked])
+        joined = links_cost(links, self.technology) + outside_cost(self.outside, streams, self.technology)
         preferred = self.technology.placed(sum(costs, joined))
         excess = preferred.ram - (self.budget.limit("ram") if blocks is None else blocks)
         places = relieved(costs, excess, self.technology, self.budget.price)

@@ -136,8 +136,8 @@ class HardwareLayer(Layer):
             return nearest_foldings(plain, possible)
         rows = (0, *self.weight_rows(graph, plain))
         if folding.weight_rows not in rows:
-            return (f"weight_rows must be one of {', '.join(map(str, sorted(rows)))} with these rows, cols and lanes, "
-                    f"not {folding.weight_rows}")
+            allowed = f"one of {', '.join(map(str, sorted(rows)))}" if len(rows) > 1 else "0 (or missing)"
+            return f"weight_rows must be {allowed} with these rows, cols and lanes, not {folding.weight_rows}"
         return None
 
     @property

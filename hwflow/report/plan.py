@@ -153,6 +153,7 @@ def plan_facts(plan: Plan, board: Board, *, clock: CoreClock) -> dict[str, Any]:
         "stages": [{"stage": s.name, "layers": list(s.layers), "kind": s.kind, **asdict(s.folding),
                     "style": s.folding.style.value,
                     "rescale": s.folding.rescale.value if s.folding.rescale else None,
+                    "weight_interval": float(s.folding.weight_interval),
                     "work": s.schedule.work, "interval": s.schedule.interval, "busy": busy(s, plan),
                     "multiplications": s.multiplications, "multipliers": s.schedule.multipliers,
                     "multiplier_use": s.multiplier_use(plan.interval), "padding_loss": padding_loss(s),

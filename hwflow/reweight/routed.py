@@ -17,6 +17,7 @@ from ..layers.room import with_room
 from ..layers.store import load_graph, save_graph
 from ..quantize import Quantized
 from ..synth import Board
+from ..synth.outside import outside_of
 
 __all__ = ["DESIGN", "SETTINGS", "RoutedDesign", "keep_design"]
 
@@ -67,7 +68,7 @@ class RoutedDesign:
             ) from None
         graph = with_room(graph) if reweightable else graph
         source = place / PLAN
-        plan = hls.plan_from_yaml(read_text(source), graph, board.technology(), source=str(source))
+        plan = hls.plan_from_yaml(read_text(source), graph, board.technology(), source=str(source), outside=outside_of(board))
         settings = read_text(place / SETTINGS)
         if not is_whole(place):
             raise HwflowError(

@@ -10,10 +10,10 @@ from hwflow_rtl.io.board_top import BoardTop
 from .. import hls
 from ..layers.base import LayerGraph
 from ..synth import Board
-from ..synth.families import FAMILIES
+from ..synth.outside import expected_mhz, outside_of
 from ..synth.top import ends_before_plan
 
-__all__ = ["budget_of", "expected_mhz", "interval_for", "outside_of", "plan_for"]
+__all__ = ["budget_of", "interval_for", "plan_for"]
 
 
 def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
@@ -21,18 +21,6 @@ def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
     technology = board.technology()
     around = BoardTop.cost(technology, None if graph is None else ends_before_plan(graph))
     return hls.Budget(board.name, board.resources, around, technology.usable_logic)
-
-
-def expected_mhz(board: Board) -> float:
-    """The clock that a design on `board` reaches at least, by experience; the oscillator's where there is no PLL."""
-    expected = FAMILIES[board.family].expected_mhz
-    settings = board.technology().pll_settings(board.clock_mhz, expected)
-    return board.clock_mhz if settings is None else float(settings.output_mhz)
-
-
-def outside_of(board: Board) -> hls.OutsideMemory | None:
-    """The memory of `board` for weights, beside a core at `expected_mhz`; None where it has none."""
-    return hls.OutsideMemory(board.memories[0].part, expected_mhz(board)) if board.memories else None
 
 
 def interval_for(frames_per_second: float, board: Board) -> int:

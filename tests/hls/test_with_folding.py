@@ -45,7 +45,7 @@ def test_a_changed_plan_is_that_of_the_edited_file(quantized: Quantized, plan: h
     changed = plan.with_folding("0_conv", rows=1, cols=1, lanes=1)
     text = hls.plan_to_yaml(by_hand(plan, rows=1, cols=1, lanes=1))
     technology = load_board("icebreaker").technology()
-    assert changed == hls.plan_from_yaml(text, quantized.graph, technology, source="plan.yaml")
+    assert changed == hls.plan_from_yaml(text, quantized.graph, technology, source="plan.yaml", outside=plan.outside)
     assert changed.interval == 2 * 2 * 9 * 16 > plan.interval  # channels out and in, taps, positions; one multiplier
     assert changed.stages[0].folding.style is plan.stages[0].folding.style
 

@@ -1,0 +1,130 @@
+"""Weights in a memory outside: the solver moves them there, and the simulation with controller and chip is exact."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hwflow_base.errors import AnswerIsNo, HwflowError
+from hwflow_rtl.vendor import Resources, Technology
+from hwflow_sim import StallPattern
+
+from hwflow import hls, onnx
+from hwflow.hls.stages import stages_of
+from hwflow.layers.base import LayerGraph
+from hwflow.quantize import quantize
+from hwflow.steps.simulation import compile_plan, run_plan
+from hwflow.steps.stimuli import noise
+from hwflow.synth import load_board
+from hwflow.synth.outside import outside_of
+from tests.quantize.net import Net, data
+
+PLENTY = Resources(lut=10**6, ff=10**6, dsp=10**4, ram=10**4)
+
+
+def network() -> onnx.Model:
+    """A residual block, a grouped convolution, a stride, and a dense layer."""
+    n = Net((3, 12, 12))
+    x = n.relu(n.conv(n.x, 16, (3, 3)))
+    y = n.conv(n.relu(n.conv(x, 24, (3, 3), 2)), 24, (3, 3), group=2)
+    x = n.relu(n.node("Add", y, n.conv(x, 24, (1, 1), 2)))
+    return n.model(n.gemm(n.flatten(n.node("GlobalAveragePool", x)), 10))
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("simulations")
+
+
+@pytest.fixture(scope="module")
+def graph() -> LayerGraph:
+    model = onnx.infer(network())
+    return quantize(model, data(model, 4)).graph
+
+
+@pytest.fixture(scope="module")
+def technology() -> Technology:
+    return load_board("tangnano20k").technology()
+
+
+@pytest.fixture(scope="module")
+def outside() -> hls.OutsideMemory:
+    found = outside_of(load_board("tangnano20k"))
+    assert found is not None
+    return found
+
+
+def budget(**limits: int) -> hls.Budget:
+    return hls.Budget("test", dataclasses.replace(PLENTY, **limits), Resources(), usable_logic=1.0)
+
+
+def everything_outside(graph: LayerGraph, technology: Technology, outside: hls.OutsideMemory) -> hls.Plan:
+    """A plan of moderate speed with the weights of every layer outside that can have them there."""
+    plan = hls.solve(graph, technology, budget(), interval=20_000)
+    for stage, name in [(each, each.name) for each in stages_of(graph)]:
+        folding = next(planned.folding for planned in plan.stages if planned.name == name)
+        rows = stage.weight_rows(folding)
+        if rows:
+            plan = dataclasses.replace(plan, outside=outside).with_folding(name, weight_rows=rows[0])
+    return plan
+
+
+def test_every_boundary_is_exact(graph: LayerGraph, technology: Technology, outside: hls.OutsideMemory, cache: Path,
+                                 tmp_path: Path) -> None:
+    plan = everything_outside(graph, technology, outside)
+    assert len(plan.streams) == 5  # all convolutions and the dense layer
+    frames = {name: noise(graph.tensors[name], 4, np.random.default_rng(1)) for name in graph.inputs}
+    simulation = compile_plan(graph, plan, tmp_path, cache)
+    result = run_plan(simulation, graph, frames)
+    assert result.equal, result.failures()
+    assert result.interval == plan.interval
+    assert result.first_output_cycle is not None
+    assert result.first_output_cycle <= plan.latency[0]
+    stalled = run_plan(simulation, graph, frames, stalls=StallPattern(0.4, 0.4, 3))
+    assert stalled.equal, stalled.failures()
+
+
+def test_the_solver_moves_weights_only_where_blocks_run_out(technology: Technology,
+                                                            outside: hls.OutsideMemory) -> None:
+    n = Net((8, 8, 8))
+    model = onnx.infer(n.model(n.conv(n.relu(n.conv(n.relu(n.conv(n.x, 64, (3, 3))), 64, (3, 3))), 32, (1, 1))))
+    graph, interval = quantize(model, data(model, 2)).graph, 600_000
+    inside = hls.solve(graph, technology, budget(), interval=interval, outside=outside)
+    assert not inside.streams
+    few = budget(ram=inside.resources.ram * 3 // 4)
+    with pytest.raises(AnswerIsNo, match="block RAMs"):
+        hls.solve(graph, technology, few, interval=interval)
+    plan = hls.solve(graph, technology, few, interval=interval, outside=outside)
+    assert plan.resources.ram <= few.limit("ram")
+    assert plan.interval <= interval
+    assert [each.stage for each in plan.streams] == [plan.stages[1].name]  # it has most of the weights
+    assert plan.streams[0].bytes == 9 * 64 * 64
+    assert 0 < plan.bandwidth_used <= 1
+
+
+def test_a_plan_comes_back_from_its_file(graph: LayerGraph, technology: Technology,
+                                         outside: hls.OutsideMemory) -> None:
+    plan = everything_outside(graph, technology, outside)
+    text = hls.plan_to_yaml(plan)
+    assert hls.plan_from_yaml(text, graph, technology, source="plan.yaml", outside=outside) == plan
+    with pytest.raises(HwflowError, match=r"plan plan\.yaml: stage '0_.*' has weight_rows \d+, so its weights come "
+                                          "from a memory outside of the FPGA, but the board has none"):
+        hls.plan_from_yaml(text, graph, technology, source="plan.yaml")
+
+
+def test_what_cannot_be_outside_is_refused(graph: LayerGraph, technology: Technology,
+                                           outside: hls.OutsideMemory) -> None:
+    plan = hls.solve(graph, technology, budget(), interval=20_000, outside=outside)
+    add = next(stage.name for stage in plan.stages if stage.kind == "add")
+    with pytest.raises(HwflowError, match=f"stage '{add}': weight_rows must be 0 .*not 1"):
+        plan.with_folding(add, weight_rows=1)
+    conv = plan.stages[0]
+    with pytest.raises(HwflowError, match=r"weight_rows must be one of 0, 1.* not 999"):
+        plan.with_folding(conv.name, weight_rows=999)
+    small: Any = SimpleNamespace(name="tiny", words=16, width=16)
+    with pytest.raises(HwflowError, match="weights of 432 bytes do not fit the 32 bytes of the memory tiny"):
+        dataclasses.replace(plan, outside=hls.OutsideMemory(small, 100.0)).with_folding(conv.name, weight_rows=1)
