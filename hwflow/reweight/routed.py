@@ -68,7 +68,8 @@ class RoutedDesign:
             ) from None
         graph = with_room(graph) if reweightable else graph
         source = place / PLAN
-        plan = hls.plan_from_yaml(read_text(source), graph, board.technology(), source=str(source), outside=outside_of(board))
+        plan = hls.plan_from_yaml(read_text(source), graph, board.technology(), source=str(source),
+                                  outside=outside_of(board))
         settings = read_text(place / SETTINGS)
         if not is_whole(place):
             raise HwflowError(
