@@ -14,7 +14,8 @@ from bench.sections import Bench, table
 from bench.synthetic import ROWS, SYNTHETIC
 from hwflow import onnx
 from hwflow.hls import Plan, make_plan
-from hwflow.hls.solver import RESOURCE_NAMES, Solver, solve
+from hwflow.hls.budget import RESOURCE_NAMES
+from hwflow.hls.solver import Solver, solve
 from hwflow.layers.base import LayerGraph
 from hwflow.quantize import quantize
 from hwflow.quantize.settings import settings_of_bits

@@ -4,13 +4,14 @@ It takes an integer graph and a device, chooses the folding of every stage and t
 makes an Amaranth core of graph and plan.
 """
 
+from .budget import Budget
 from .current import require_current
 from .links import LinkPlan
 from .lower import lower, weight_image
 from .outside import OutsideMemory, StreamPlan
 from .plan import Plan, StagePlan, make_plan
 from .plan_file import plan_from_yaml, plan_to_yaml
-from .solver import Budget, solve
+from .solver import solve
 
 __all__ = ["Budget", "LinkPlan", "OutsideMemory", "Plan", "StagePlan", "StreamPlan", "lower", "make_plan",
            "plan_from_yaml", "plan_to_yaml", "require_current", "solve", "weight_image"]

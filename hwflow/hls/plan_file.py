@@ -24,7 +24,7 @@ from .outside import OutsideMemory
 from .plan import Plan, make_plan, no_such_stage
 from .stages import stage_names, stages_of
 
-__all__ = ["memory_facts", "plan_from_yaml", "plan_to_yaml"]
+__all__ = ["memory_facts", "outside_facts", "plan_from_yaml", "plan_to_yaml"]
 
 
 def plan_to_yaml(plan: Plan) -> str:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
+from functools import cache, cached_property
 
 import numpy as np
 from hwflow_base.errors import AnswerIsNo
@@ -21,11 +21,13 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
 from ..layers.base import Folding, LayerGraph
+from .budget import RESOURCE_NAMES, Budget
 from .choices import Choice, Choices
 from .links import LinkPlan, link_cost, links_cost, links_of
 from .memories import Places, can_leave_blocks, moved, relieved, with_places
 from .outside import OutsideMemory, outside_cost, paced, streams_of
 from .plan import Plan, interval_of, make_plan
+from .refusal import does_not_fit
 from .stages import Stage, stages_of
 from .styles import Option, cheapest_options
 from .timeline import with_queues
@@ -36,44 +38,6 @@ __all__ = ["Budget", "solve"]
 ROUNDS, HEAVIER = 4, 4.0
 #: Share of the RAM blocks that a design takes at most where logic can hold the rest, and share of the logic for that.
 COMFORTABLE, ROOMY = 0.75, 0.65
-
-RESOURCE_NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multipliers", "ram": "block RAMs",
-                  "spram": "single-port RAMs"}
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The resources of a board for a core.  `name` is for messages; `reserved` is for the design around the core.
-
-    `usable_logic` is the share of tables and flip-flops that a routable design can use; other resources can be used up.
-    """
-
-    name: str
-    available: Resources
-    reserved: Resources
-    usable_logic: float
-
-    def limit(self, resource: str) -> int:
-        if resource == "spram":  # how many the frames around the core need is known only with the lanes
-            return self.available.spram
-        share = self.usable_logic if resource in ("lut", "ff") else 1.0
-        return int(getattr(self.available, resource) * share) - int(getattr(self.reserved, resource))
-
-    def price(self, resources: Resources, weights: Mapping[str, float] | None = None) -> float:
-        """The sum over the kinds of resources of the share of the budget; the solver minimizes it.
-
-        `weights` has a factor for each kind; None means 1 for all.
-        """
-        return float(sum(
-            (1.0 if weights is None else weights[kind]) * getattr(resources, kind) / max(self.limit(kind), 1)
-            for kind in Resources.KINDS))
-
-    def exceeded(self, resources: Resources) -> list[str]:
-        """The kinds of which `resources` takes more than there is."""
-        return [kind for kind in Resources.KINDS if getattr(resources, kind) > self.limit(kind)]
-
-    def fits(self, resources: Resources) -> bool:
-        return not self.exceeded(resources)
 
 
 class Solver:
@@ -91,10 +55,14 @@ class Solver:
         self.budget = budget
         self.outside = outside
         self.choices = [Choices(stage) for stage in self.stages]
-        self.streamed = [] if outside is None else [Choices(stage, streamed=True) for stage in self.stages]
         self.offered = [offered(stage.styles(technology), logic=logic) for stage in self.stages]
         self.cost = cache(self._cost)
         self.movable = cache(self._movable)
+
+    @cached_property
+    def streamed(self) -> list[Choices]:
+        """The foldings with which the weights of a stage come from outside; of some stages none."""
+        return [Choices(stage, streamed=True) for stage in self.stages]
 
     def _cost(self, position: int, folding: Folding) -> Resources:
         return self.stages[position].cost(folding, self.technology)
@@ -106,7 +74,7 @@ class Solver:
 
     def fastest(self) -> list[Choice]:
         """The choices for the shortest interval that fits.  AnswerIsNo if no interval fits."""
-        all_choices = [*self.choices, *self.streamed]
+        all_choices = self.choices if self.outside is None else [*self.choices, *self.streamed]
         targets = np.unique(np.concatenate([stage.stage_intervals for stage in all_choices])).tolist()
         low, high = 0, len(targets) - 1
         best: list[Choice] | None = None
@@ -120,7 +88,7 @@ class Solver:
         if best is None:
             smallest = self.pick(targets[-1])
             assert smallest is not None, "every stage has a folding as slow as the slowest"
-            raise AnswerIsNo(self.does_not_fit(self.styled(smallest), even="not even with its smallest folding: "))
+            raise does_not_fit(self, self.styled(smallest), even="not even with its smallest folding: ")
         return best
 
     def fitting(self, target: int) -> list[Choice] | None:
@@ -145,7 +113,7 @@ class Solver:
                 return None
             seen.add(foldings)
             exceeded = self.budget.exceeded(total)
-            if "ram" in exceeded:
+            if "ram" in exceeded and self.outside is not None:
                 more = self.moved_outside(target, picked, outside, total.ram - self.budget.limit("ram"), weights)
                 if more != outside:
                     outside = more
@@ -285,20 +253,6 @@ class Solver:
         placed = (with_places(cost, each, self.technology) for cost, each in zip(costs, places, strict=True))
         return self.technology.placed(sum(placed, joined)), places
 
-    def does_not_fit(self, picked: Sequence[Choice], *, even: str = "") -> str:
-        """The message: which resources are exceeded, by how much, which stages need most of them, and the remedy."""
-        total = self.total(picked)
-        costs = [self.cost(k, choice.folding) for k, choice in enumerate(picked)]
-        parts = []
-        for field, name in RESOURCE_NAMES.items():
-            need, have = getattr(total, field), self.budget.limit(field)
-            if need > have:
-                order = sorted(range(len(costs)), key=lambda k: -getattr(costs[k], field))[:3]
-                most = ", ".join(f"{self.stages[k].name} {getattr(costs[k], field)}" for k in order)
-                parts.append(f"{need} {name} needed, {have} usable (most in {most})")
-        return (f"'{self.graph.name}' does not fit {self.budget.name}, {even}{'; '.join(parts)}. "
-                "Fewer channels or layers, fewer bits, or a larger board would help (`hwflow boards` lists them)")
-
 
 def offered(styles: Sequence[MultiplierStyle], *, logic: bool) -> list[MultiplierStyle]:
     """Those of `styles` that the solver may choose.
@@ -340,7 +294,7 @@ def solved(solver: Solver, interval: int | None, outside: OutsideMemory | None) 
                              f"layers of '{solver.graph.name}' allow")
         fitting = solver.fitting(interval)
         if fitting is None:
-            raise AnswerIsNo(solver.does_not_fit(solver.styled(at_this_pace)))
+            raise does_not_fit(solver, solver.styled(at_this_pace))
         picked = fitting
     return make_plan(solver.graph, [choice.folding for choice in picked], solver.technology, solver.places(picked),
                      outside)

@@ -11,7 +11,7 @@ from ..hls.memories import MemoryPlan
 from .console import Console
 from .numbers import number, percent
 
-__all__ = ["ring_bytes", "show_memories"]
+__all__ = ["ring_bytes", "show_memories", "show_outside"]
 
 #: Memories that are named because they waste the most bits of their blocks.
 WORST = 5
@@ -39,6 +39,21 @@ def show_memories(console: Console, plan: Plan) -> None:
         console.table("blocks filled least", ("memory", "words x bits", "blocks", "wasted bits", "can be in tables"), [
             (each.name, f"{number(each.memory.depth)} x {each.memory.width}", number(each.resources.ram),
              number(each.wasted_bits), "yes" if Place.TABLES in each.places else "") for each in worst])
+
+
+def show_outside(console: Console, plan: Plan) -> None:
+    """A row for each stage whose weights are outside of the FPGA, and what they take of the memory's bandwidth."""
+    if plan.outside is None or not plan.streams:
+        return
+    part, rows = plan.outside.part, []
+    for each in plan.streams:
+        rows.append((each.stage, number(each.bytes), f"{each.stream.width}", number(each.stream.beats),
+                     f"{float(each.interval):,.1f}"))
+    console.table("weights outside of the FPGA", ("stage", "bytes a frame", "bits a beat", "beats",
+                                                  "cycles a beat, at most"), rows)
+    size = number(sum(each.bytes for each in plan.streams))
+    console.say(f"  {part.name} at {part.clock_mhz:g} MHz: {size} bytes for a frame take at most {percent(plan.bandwidth_used)} of the interval of a core at "
+                f"{plan.outside.core_mhz:g} MHz")
 
 
 def row_of(title: str, memories: Sequence[MemoryPlan]) -> tuple[str, ...]:

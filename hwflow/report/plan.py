@@ -11,11 +11,11 @@ from hwflow_rtl.vendor import Resources
 
 from ..hls.links import LinkPlan
 from ..hls.plan import Plan, StagePlan
-from ..hls.plan_file import memory_facts
+from ..hls.plan_file import memory_facts, outside_facts
 from ..synth import Board
 from .clock import CoreClock
 from .console import Console
-from .memories import ring_bytes, show_memories
+from .memories import ring_bytes, show_memories, show_outside
 from .numbers import number, percent
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def show_plan(console: Console, plan: Plan, board: Board, clock: CoreClock) -> N
                                              "ring", "LUT", "FF", "DSP", "RAM"), rows, second=8)
     show_queues(console, plan, board)
     show_memories(console, plan)
+    show_outside(console, plan)
     for name, need, have in resource_rows(plan, board):
         console.say(f"  {name}: {number(need)} of {number(have)} ({percent(need / have if have else 0.0)})")
     console.say(f"  interval {number(plan.interval)} cycles: {clock.rate(plan.interval)}")
@@ -161,6 +162,7 @@ def plan_facts(plan: Plan, board: Board, *, clock: CoreClock) -> dict[str, Any]:
                    for s, ring in zip(plan.stages, rings, strict=True)],
         "ring_bytes": sum(filter(None, rings)),
         "memories": [memory_facts(memory) for memory in plan.memories],
+        "weights_outside": outside_facts(plan) if plan.streams else None,
         "links": [{"from": ends(plan, link)[0], "to": ends(plan, link)[1], "port": link.port, "tensor": link.tensor,
                    "lanes_out": link.lanes_out, "lanes_in": link.lanes_in, "bits": link.bits, "queue": link.beats,
                    "queue_bytes": link.buffer_bytes,

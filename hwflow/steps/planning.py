@@ -8,8 +8,9 @@ from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_rtl.io.board_top import BoardTop
 
 from .. import hls
+from ..hls.refusal import DoesNotFit
 from ..layers.base import LayerGraph
-from ..synth import Board
+from ..synth import Board, list_boards, load_board
 from ..synth.outside import expected_mhz, outside_of
 from ..synth.top import ends_before_plan
 
@@ -44,5 +45,11 @@ def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval
     """
     if frames_per_second is not None:
         interval, logic = interval_for(frames_per_second, board), True
-    return hls.solve(structure, board.technology(), budget_of(board, graph), interval=interval, logic=logic,
-                     outside=outside_of(board), stream_weights=stream_weights)
+    try:
+        return hls.solve(structure, board.technology(), budget_of(board, graph), interval=interval, logic=logic,
+                         outside=outside_of(board), stream_weights=stream_weights)
+    except DoesNotFit as error:
+        if not error.outside_helps:
+            raise
+        others = [name for name in list_boards() if load_board(name).memories]
+        raise AnswerIsNo(error.why, f"boards with such a memory are {', '.join(others)}") from None
