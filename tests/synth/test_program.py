@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ from hwflow.layers.base import Folding
 from hwflow.synth import load_board
 from hwflow.synth import program as programming
 from hwflow.synth.boards import boards_folder
-from hwflow.synth.program import find_programmer, program, programmer_status
+from hwflow.synth.program import find_programmer, program, program_weights, programmer_status
 
 
 @pytest.fixture
@@ -85,6 +86,36 @@ def test_other_programmers_get_the_file_alone(bin_folder: Path, bitstream: Path,
     fake(bin_folder, tool)
     assert program(load_board(board), bitstream).memory == "flash"
     assert asked(bin_folder) == [str(bitstream)]
+
+
+@pytest.mark.parametrize(("board", "tool", "before"), [
+    ("icebreaker", "openFPGALoader", ["--board", "ice40_generic", "--write-flash"]), ("upduino3", "iceprog", []),
+    ("icesugar", "icesprog", [])])
+def test_weights_go_behind_the_bitstream(bin_folder: Path, bitstream: Path, tmp_path: Path, board: str, tool: str,
+                                         before: list[str]) -> None:
+    fake(bin_folder, tool)
+    image = tmp_path / "weights.bin"
+    image.write_bytes(bytes(1000))
+    assert program_weights(load_board(board), image, bitstream=bitstream).memory == "flash"
+    assert asked(bin_folder) == [*before, "-o", "1048576", str(image)]
+
+
+def test_weights_that_have_no_place(bin_folder: Path, bitstream: Path, tmp_path: Path) -> None:
+    image = tmp_path / "weights.bin"
+    image.write_bytes(bytes(3 << 20))
+    fake(bin_folder, "iceprog")
+    program_weights(load_board("upduino3"), image, bitstream=bitstream)
+    image.write_bytes(bytes((3 << 20) + 1))
+    with pytest.raises(HwflowError, match=re.escape(
+            f"'{image}' must have at most 3145728 bytes, which the flash of upduino3 has for weights, not 3145729")):
+        program_weights(load_board("upduino3"), image, bitstream=bitstream)
+    bitstream.write_bytes(bytes((1 << 20) + 1))
+    with pytest.raises(HwflowError, match=re.escape(
+            f"the bitstream '{bitstream}' must end before byte 1048576 of the flash, where weights begin, not after "
+            "1048577")):
+        program_weights(load_board("upduino3"), image, bitstream=bitstream)
+    with pytest.raises(HwflowError, match=r"^tangnano9k must have a flash that its design can read"):
+        program_weights(load_board("tangnano9k"), image, bitstream=bitstream)
 
 
 def test_without_a_bitstream_nothing_is_started(bin_folder: Path, tmp_path: Path) -> None:
