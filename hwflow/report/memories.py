@@ -52,8 +52,8 @@ def show_outside(console: Console, plan: Plan) -> None:
     console.table("weights outside of the FPGA", ("stage", "bytes a frame", "bits a beat", "beats",
                                                   "cycles a beat, at most"), rows)
     size = number(sum(each.bytes for each in plan.streams))
-    console.say(f"  {part.name} at {part.clock_mhz:g} MHz: {size} bytes for a frame take at most {percent(plan.bandwidth_used)} of the interval of a core at "
-                f"{plan.outside.core_mhz:g} MHz")
+    console.say(f"  {part.name} at {part.clock_mhz:g} MHz: {size} bytes for a frame take at most "
+                f"{percent(plan.bandwidth_used)} of the interval of a core at {plan.outside.core_mhz:g} MHz")
 
 
 def row_of(title: str, memories: Sequence[MemoryPlan]) -> tuple[str, ...]:
