@@ -39,8 +39,8 @@ def sdram(bench: Bench) -> str:
 
 
 def shared_row(bench: Bench, board: str, part: SdramPart, count: int) -> list:
-    """Streams of a word a beat that are always read, the first with half of the words, the next with a quarter..."""
-    weights = [2] + [1 << n for n in range(count - 1, 0, -1)] if count > 1 else [1]
+    """Streams of a word a beat that are always read, each with half of the words of the one before, the last two equal."""
+    weights = [1 << count - min(n + 1, count - 1) for n in range(count)]
     lanes = part.width // 8
     streams = [WeightStream(signed(8), lanes, IMAGE_BYTES // lanes * weight // sum(weights)) for weight in weights]
     memory = WeightMemory(part=part, streams=streams)

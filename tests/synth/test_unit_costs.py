@@ -125,7 +125,7 @@ def test_no_constant_is_fitted_to_what_is_tested(name: str) -> None:
                    "AXI4-Stream ports", "frames of bytes", "tiled stages")),
     # A controller of a Gowin takes up to a third more tables than its cost says, which is one for all families.
     *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow)
-      for name in ("memories", "streamed weights")),
+      for name in ("memories", "shared memories", "streamed weights")),
     # Carry chains of an ECP5 take a sixth more.
     pytest.param("tile fillers", "tangnano9k", marks=pytest.mark.slow)])
 def test_a_unit_takes_what_it_says(name: str, board: str, tmp_path: Path) -> None:
