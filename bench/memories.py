@@ -39,7 +39,7 @@ def sdram(bench: Bench) -> str:
 
 
 def shared_row(bench: Bench, board: str, part: SdramPart, count: int) -> list:
-    """Streams of a word a beat that are always read, each with half of the words of the one before, the last two equal."""
+    """Streams of a word a beat that are always read, each half as long as the one before, the last two equal."""
     weights = [1 << count - min(n + 1, count - 1) for n in range(count)]
     lanes = part.width // 8
     streams = [WeightStream(signed(8), lanes, IMAGE_BYTES // lanes * weight // sum(weights)) for weight in weights]

@@ -4,11 +4,11 @@
 //
 // WORDS: what the memory is filled with, numbers of 32 bits, IMAGE of them each time.  OUTPUT: three numbers of 64 bits
 // for each beat: its stream, how often all was restarted or cleared before it, its bits.  FILL_STALL is in 1/256.
-// RESTART is the chance of a restart in a cycle, in 1/65536.  CLEAR are cycles in which the images are forgotten, after
-// which the next IMAGE words are filled.  The periods are those of the two clocks, in ps.  The last four have a number
-// for each stream, with commas between: the beats that it must give at least, the chance in 1/256 that it waits in a
-// cycle, the beats after which it waits for good (0: never), and the beats in 2^20 cycles that it takes at most (0: any),
-// from START cycles after the memory is filled.  Prints numbers by name.
+// RESTART is the chance of a restart in a cycle, in 1/65536; it lasts for 1 to 16 cycles.  CLEAR are cycles in which the
+// images are forgotten, after which the next IMAGE words are filled.  The periods are those of the two clocks, in ps.
+// The last four have a number for each stream, with commas between: the beats that it must give at least, the chance in
+// 1/256 that it waits in a cycle, the beats after which it waits for good (0: never), and the beats in 2^20 cycles that
+// it takes at most (0: any), from START cycles after the memory is filled.  Prints numbers by name.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -59,7 +59,9 @@ int main(int count, char** arguments) {
     const auto beats = numbers(arguments[10]), stall = numbers(arguments[11]), stop = numbers(arguments[12]);
     const auto pace = numbers(arguments[13]);
     std::vector<Stream> streams;
-    for (size_t n = 0; n < beats.size(); n++) streams.push_back({beats[n], stall[n], stop[n], pace[n], 0, 0, 0, 0, 0, false});
+    for (size_t n = 0; n < beats.size(); n++) {
+        streams.push_back({beats[n], stall[n], stop[n], pace[n], 0, 0, 0, 0, 0, false});
+    }
 
     Vtop top{&context};
     auto edges = [&](bool here, bool there) {
@@ -77,6 +79,7 @@ int main(int count, char** arguments) {
     top.rst = top.memory_rst = 0;
 
     uint64_t cycle = 0, quiet = 0, word = 0, cleared = 0, epoch = 0, filled = 0, now = period, there = memory / 2 + 1;
+    uint32_t restarting = 0;
     bool stuck = false;
     for (;; cycle++, now += period) {
         for (; there < now; there += memory) edges(false, true);
@@ -85,7 +88,9 @@ int main(int count, char** arguments) {
         if (done && cleared == clears.size()) break;
         if (++quiet > PATIENCE) { stuck = true; break; }
         top.clear = cleared < clears.size() && cycle == clears[cleared];
-        top.restart = restart && (random16() < restart);
+        if (restarting) restarting--;
+        else if (restart && random16() < restart) restarting = 1 + (random16() & 15);
+        top.restart = restarting > 0;
         if (top.clear) { cleared++; word = 0; top.fill_valid = 0; }
         if (top.clear || top.restart) epoch++;
         if (!top.fill_valid && !top.clear && word < image && !chance(fill_stall)) {
@@ -96,7 +101,8 @@ int main(int count, char** arguments) {
         for (size_t n = 0; n < streams.size(); n++) {
             Stream& s = streams[n];
             s.ready = !top.clear && !top.restart && !(s.stop && s.got >= s.stop) && !chance(s.stall);
-            if (s.pace) s.ready &= filled && cycle > filled + START && ((cycle - filled - START) * s.pace >> 20) > s.got;
+            const bool begun = filled && cycle > filled + START;
+            if (s.pace) s.ready &= begun && ((cycle - filled - START) * s.pace >> 20) > s.got;
             ready |= uint32_t(s.ready) << n;
         }
         top.ready = ready;

@@ -72,9 +72,9 @@ class WeightTraffic:
             ) -> WeightTrafficResult:
         """Fill the memory with the first of `images` and read the streams.
 
-        In each cycle all is restarted with the chance `restart`.  In the cycles `clear` the images are forgotten, and
-        the next of `images` is filled.  `ratio` is the clock of `sync` divided by that of the memory, where these are
-        two.  Raises ToolFailed where nothing moves any more.
+        In each cycle all is restarted with the chance `restart`, for up to 16 cycles.  In the cycles `clear` the images
+        are forgotten, and the next of `images` is filled.  `ratio` is the clock of `sync` divided by that of the
+        memory, where these are two.  Raises ToolFailed where nothing moves any more.
         """
         np.concatenate(images).astype(np.uint32).tofile(self.folder / "words.bin")
         period = 1_000_000
