@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -11,8 +10,9 @@ import numpy as np
 import pytest
 from amaranth.hdl import Fragment
 from hwflow_rtl.matrix.stage import MatrixStage
-from hwflow_rtl.matrix.tiled import TiledStage
+from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
 from hwflow_rtl.multiply.style import MultiplierStyle
+from hwflow_rtl.stream.times import StageTimes
 from hwflow_rtl.vendor import FAMILIES, Generic
 from hwflow_rtl.vendor.memory import Holds
 
@@ -43,6 +43,17 @@ class Streamed:
         (layer,) = self.graph.layers
         assert isinstance(layer, MatrixLayer)
         return layer
+
+    def times(self, arrivals: list[np.ndarray]) -> StageTimes:
+        """Of the stage, for given arrivals of the frames and of the weights."""
+        assert isinstance(self.layer, MatrixLayer)
+        hardware, technology = self.layer.hardware_of(self.graph), Generic()
+        shape, rescaler = hardware.unit_shape(self.folding), hardware.rescaler(self.folding, technology)
+        if isinstance(shape, TiledShape):
+            return TiledStage.times(arrivals[0], shape=shape, rescaler=rescaler, technology=technology,
+                                    weights=arrivals[1])
+        return MatrixStage.times(arrivals[0], shape=shape, rescaler=rescaler, technology=technology,
+                                 weights=arrivals[1])
 
     @property
     def beats(self) -> list[np.ndarray]:
@@ -78,11 +89,10 @@ KINDS = pytest.mark.parametrize("kind", [Conv, Dense], ids=lambda kind: kind.kin
 @KINDS
 @pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))])
 def test_values_and_cycles(kind: type[Layer], seed: int) -> None:
-    each, technology = streamed(kind, seed), Generic()
+    each = streamed(kind, seed)
     assert each.layer.folding_problem(each.graph, each.folding) is None
     arrivals = [arrivals_of(ARRIVALS[(seed + k) % len(ARRIVALS)], len(words), k) for k, words in enumerate(each.beats)]
-    said = each.layer.times(each.graph, each.folding, technology, *arrivals)
-    unit = each.layer.unit(each.graph, each.folding, technology, "stage")
+    said, unit = each.times(arrivals), each.layer.unit(each.graph, each.folding, Generic(), "stage")
     assert isinstance(unit, TiledStage if each.graph.tensors["y"].frame.height > 1 else (TiledStage, MatrixStage))
     seen = play(unit, each.beats, arrivals, len(said.departures), PORTS)
     assert np.array_equal(seen.output.beats, made_of(each.graph, each.folding, each.frames))
@@ -94,12 +104,15 @@ def test_values_and_cycles(kind: type[Layer], seed: int) -> None:
 @KINDS
 @pytest.mark.parametrize("seed", range(30))
 def test_the_interval_is_kept(kind: type[Layer], seed: int) -> None:
-    """With weights as fast as the folding says, from frame to frame; `times` is what simulation shows."""
+    """With weights as fast as the folding says, from frame to frame: in the stage's times and in those of a plan."""
     each = streamed(kind, seed, frames=6)
-    arrivals = [np.arange(len(each.beats[0])),
-                np.ceil(np.arange(len(each.beats[1])) * each.folding.weight_interval).astype(np.int64)]
-    ends = each.layer.times(each.graph, each.folding, Generic(), *arrivals).departures.reshape(6, -1)[:, -1]
-    assert ends[-1] - ends[-2] == each.layer.schedule(each.graph, each.folding).interval, each
+    frames = np.arange(len(each.beats[0]))
+    weights = np.ceil(np.arange(len(each.beats[1])) * each.folding.weight_interval).astype(np.int64)
+    planned = each.layer.times(each.graph, each.folding, Generic(), frames)
+    for said in (each.times([frames, weights]), planned):
+        ends = said.departures.reshape(6, -1)[:, -1]
+        assert ends[-1] - ends[-2] == each.layer.schedule(each.graph, each.folding).interval, each
+    assert len(planned.taken) == 1
 
 
 @KINDS
@@ -147,6 +160,6 @@ def test_what_arrives_for_a_frame() -> None:
 def test_weight_rows(folding: Folding, groups: int, rows: tuple[int, ...]) -> None:
     layer, graph = layer_of(groups)
     assert layer.weight_rows(graph, folding) == rows
-    message = (f"weight_rows must be one of {', '.join(map(str, sorted((0, *rows))))} with these rows, cols and lanes, "
-               "not 3")
-    assert re.fullmatch(re.escape(message), layer.folding_problem(graph, replace(folding, weight_rows=3)) or "")
+    possible = f"one of {', '.join(map(str, sorted((0, *rows))))}" if rows else "0 (or missing)"
+    message = f"weight_rows must be {possible} with these rows, cols and lanes, not 3"
+    assert layer.folding_problem(graph, replace(folding, weight_rows=3)) == message
