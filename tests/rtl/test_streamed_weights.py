@@ -266,7 +266,24 @@ def test_refuses_an_interval_of_less_than_a_cycle() -> None:
 def test_times_need_the_arrivals_of_all_weights() -> None:
     case, weights = case_of("dense", frames=1)
     arrivals = np.arange(len(case.beats_in))
-    for given, shown in ((None, "None"), (np.arange(len(weights) - 1), "11")):
-        with pytest.raises(ValueError, match=f"^arrivals of weights must be 12 cycles, not {shown}$"):
-            MatrixStage.times(arrivals, shape=case.stage.shape, rescaler=case.rescaler, technology=case.technology,
-                              weights=given)
+    with pytest.raises(ValueError, match=r"^arrivals of weights must be 12 cycles, not 11$"):
+        MatrixStage.times(arrivals, shape=case.stage.shape, rescaler=case.rescaler, technology=case.technology,
+                          weights=np.arange(len(weights) - 1))
+
+
+@pytest.mark.parametrize("name", ["dense", "one word, a row at a time", "whole frame"])
+def test_without_arrivals_times_are_a_bound_that_the_source_promises(name: str) -> None:
+    """The buffers are full when the first frame comes, then a beat comes in every third cycle.
+
+    The bound has them filled from the first cycle on, so it may be later by as many cycles.
+    """
+    case, weights = case_of(name, interval=Fraction(3))
+    shape, idle = case.stage.shape, 1000
+    full = shape.source.places(shape.bank_words(case.stage.array.bank)) * shape.rows // shape.source.rows
+    count = np.arange(len(weights))
+    cycles = [idle + np.arange(len(case.beats_in)), np.where(count < full, count, idle + 3 * (count + 1 - full))]
+    said = MatrixStage.times(cycles[0] - idle, shape=shape, rescaler=case.rescaler, technology=case.technology)
+    seen = play(case.stage, [case.beats_in, weights], cycles, len(case.beats_out), ("i", "weights"))
+    later = said.departures + idle - seen.output.cycles
+    assert later.min() >= 0
+    assert later.max() < full
