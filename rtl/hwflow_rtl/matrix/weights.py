@@ -149,7 +149,7 @@ class RomWeights:
         return credit
 
 
-#: The source of all stages of a plan.
+#: The source of a stage whose weights are in the FPGA.
 ROMS = RomSource()
 
 
