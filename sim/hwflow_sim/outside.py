@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,11 @@ from amaranth.hdl import (
 )
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
-from hwflow_rtl.memory import MemoryPart, WeightMemory, WeightStream
+from hwflow_rtl.memory import FlashPart, MemoryPart, WeightMemory, WeightStream
 from hwflow_rtl.stream.streams import link
 from hwflow_rtl.vendor import Technology
 
-from .sdram import MODEL, Sdram
+from . import flash, sdram
 
 __all__ = ["IMAGE", "CoreWithMemory", "image_bytes"]
 
@@ -80,7 +81,7 @@ class CoreWithMemory(wiring.Component):
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        return (MODEL,)
+        return (flash.MODEL if isinstance(self.part, FlashPart) else sdram.MODEL,)
 
     def capacity(self, e: int) -> int:
         return int(self.core.capacity(e))
@@ -99,15 +100,7 @@ class CoreWithMemory(wiring.Component):
         m.d.comb += ClockSignal("free").eq(ClockSignal())
         self.memory_clock(m)
         m.submodules.memory = memory = DomainRenamer({"sync": "free"})(self.memory)
-        m.submodules.chip = chip = Sdram(part=self.part)
-        wiring.connect(m, memory.pins, chip.pins)
-        m.submodules.rules = Instance(
-            "hwflow_no_violation", i_clk=ClockSignal("memory"), i_total=chip.total, i_first_kind=chip.first_kind,
-            i_first_cycle=chip.first_cycle)
-        m.submodules.image = Instance(
-            "hwflow_image", p_WIDTH=self.part.width, p_DEPTH=memory.words, p_FILE=f"{IMAGE}.hex",
-            i_clk=ClockSignal(), i_ready=memory.fill.ready, o_valid=memory.fill.valid,
-            o_payload=Value.cast(memory.fill.payload))
+        self.chip(m)
         m.d.free += memory.restart.eq(ResetSignal())
         moved = Signal(len(self.weight_names))
         for n, name in enumerate(self.weight_names):
@@ -118,6 +111,29 @@ class CoreWithMemory(wiring.Component):
         m.d.sync += quiet.eq(Mux(moved.any() | ~memory.filled, 0, quiet + ~self.settled))
         m.d.comb += self.settled.eq(quiet == QUIET)
         return m
+
+    def chip(self, m: Module) -> None:
+        """The simulated chip, and its image: words to fill it with, or contents that a flash has from the start.
+
+        In the times of a flash a cycle of the core counts as a period of the memory's clock, which is never shorter.
+        """
+        memory = self.memory
+        if isinstance(self.part, FlashPart):
+            chip = flash.Flash(part=self.part, image=f"{IMAGE}.hex", words=memory.words,
+                               tick=ceil(500 * self.part.period))
+            first = chip.first_time
+        else:
+            chip = sdram.Sdram(part=self.part)
+            first = chip.first_cycle
+            m.submodules.image = Instance(
+                "hwflow_image", p_WIDTH=self.part.width, p_DEPTH=memory.words, p_FILE=f"{IMAGE}.hex",
+                i_clk=ClockSignal(), i_ready=memory.fill.ready, o_valid=memory.fill.valid,
+                o_payload=Value.cast(memory.fill.payload))
+        m.submodules.chip = chip
+        wiring.connect(m, memory.pins, chip.pins)
+        m.submodules.rules = Instance(
+            "hwflow_no_violation", i_clk=ClockSignal("memory"), i_total=chip.total, i_first_kind=chip.first_kind,
+            i_first_cycle=first)
 
     def memory_clock(self, m: Module) -> None:
         """Lets so many of the core's cycles through as the slowdown asks; the gate changes while the clock is low."""

@@ -88,6 +88,25 @@ def test_every_boundary_is_exact(graph: LayerGraph, technology: Technology, outs
     assert stalled.equal, stalled.failures()
 
 
+def test_weights_in_a_flash(cache: Path, tmp_path: Path) -> None:
+    """The bus gives half a byte in a clock, so dense layers take the clocks of their weights and few more."""
+    board = load_board("icebreaker")
+    n = Net((64, 1, 1))
+    model = onnx.infer(n.model(n.gemm(n.relu(n.gemm(n.flatten(n.x), 48)), 10)))
+    graph, memory = quantize(model, data(model, 2)).graph, outside_of(board)
+    assert memory is not None
+    plan = everything_outside(graph, board.technology(), memory)
+    assert len(plan.streams) == 2
+    frames = {name: noise(graph.tensors[name], 4, np.random.default_rng(1)) for name in graph.inputs}
+    simulation = compile_plan(graph, plan, tmp_path, cache)
+    for stalls in (StallPattern(0, 0, 0), StallPattern(0.3, 0.3, 5)):
+        result = run_plan(simulation, graph, frames, stalls=stalls)
+        assert result.equal, result.failures()
+        assert stalls.source or result.interval <= plan.interval
+    clocks = 2 * sum(stream.bytes for stream in plan.streams) * memory.slowdown
+    assert clocks < plan.interval < 1.15 * float(clocks)
+
+
 def test_the_solver_moves_weights_only_where_blocks_run_out(technology: Technology,
                                                             outside: hls.OutsideMemory) -> None:
     n = Net((8, 8, 8))

@@ -45,6 +45,15 @@ class Flash(wiring.Component):
 
     Lines that the FPGA does not have are pulled up.
 
+    Parameters
+    ----------
+    part
+        The chip.
+    image, words
+        A file of so many words that the chip has from the part's offset on.  Without, runs name their contents.
+    tick
+        Picoseconds of a step of simulated time.
+
     Attributes
     ----------
     pins
@@ -55,8 +64,9 @@ class Flash(wiring.Component):
         All violations; the index and the time in ps of the first.
     """
 
-    def __init__(self, *, part: FlashPart):
+    def __init__(self, *, part: FlashPart, image: str = "", words: int = 0, tick: int = 1):
         self.part = part
+        self.image, self.words, self.tick = image, words, tick
         super().__init__({
             "pins": In(flash_pins(part)), "counts": Out(32 * len(VIOLATIONS)), "total": Out(32), "first_kind": Out(32),
             "first_time": Out(64)})
@@ -68,7 +78,8 @@ class Flash(wiring.Component):
         out = Signal(4)
         parameters = {
             "ADDRESS_BITS": (part.bytes - 1).bit_length(), "CONTINUOUS": int(part.continuous), "ID": part.jedec_ids[0],
-            "QUAD_DUMMY" if part.lines == 4 else "DUAL_DUMMY": part.dummy_clocks, **FlashLimits.of(part).values}
+            "QUAD_DUMMY" if part.lines == 4 else "DUAL_DUMMY": part.dummy_clocks, **FlashLimits.of(part).values,
+            "TICK": self.tick, "OFFSET": part.offset, "WORDS": self.words, "IMAGE": self.image}
         m.d.comb += pins.io_i.eq(out)
         m.submodules.chip = Instance(
             "hwflow_qspi_flash", **{f"p_{name}": value for name, value in parameters.items()}, i_sck=pins.sck,

@@ -4,15 +4,18 @@
 // power-down, power-down, JEDEC identifier, status registers, the write of status register 2 to its volatile copy, and
 // fast reads with the address on two or four lines, with and without continuous read mode.  It writes no cells.
 //
-// Times are in picoseconds of simulated time.  A plusarg of the name of a number, such as +t_shsl=50000, stands for it
-// in one run; +cells=FILE names the contents (for $readmemh).  What was never written is FF.
+// Times are in picoseconds; a step of simulated time is TICK of them.  A plusarg of the name of a number, such as
+// +t_shsl=50000, stands for it in one run.  The contents are bytes of the file that +cells=FILE names (for $readmemh), or
+// WORDS words of 32 bits of the file IMAGE, from the byte OFFSET on.  What was never written is FF.
 `timescale 1ps/1ps
 module hwflow_qspi_flash #(
   parameter int ADDRESS_BITS = 24, DUAL_DUMMY = 0, QUAD_DUMMY = 4,
   parameter int CONTINUOUS = 1,     // bits 5 and 4 of the mode may keep the chip in continuous read mode
   parameter int ID = 24'hEF7018,
   parameter int T_C = 7519, T_SLCH = 3000, T_CHSH = 3000, T_SHSL = 50000, T_DVCH = 1000, T_CHDX = 2000,
-  parameter int T_CLQV = 6000, T_RES1 = 3000000
+  parameter int T_CLQV = 6000, T_RES1 = 3000000,
+  parameter int TICK = 1, OFFSET = 0, WORDS = 0,
+  parameter IMAGE = ""
 ) (
   input sck, cs_n,
   input [3:0] io_in, io_driven,     // levels of IO3 to IO0, and whether the other side drives them
@@ -27,6 +30,10 @@ module hwflow_qspi_flash #(
     NOT_QUAD = 8, MODE = 9, FLOATING = 10, CONTENTION = 11, HOLD = 12, CUT = 13, NOT_ENABLED = 14, ADDRESS = 15,
     UNKNOWN = 16;
   localparam longint LONG_AGO = -64'd1 <<< 50;
+
+  function automatic longint now();
+    return longint'($time) * TICK;
+  endfunction
 
   int id = ID, t_c = T_C, t_slch = T_SLCH, t_chsh = T_CHSH, t_shsl = T_SHSL, t_dvch = T_DVCH, t_chdx = T_CHDX;
   int t_clqv = T_CLQV, t_res1 = T_RES1;
@@ -51,6 +58,7 @@ module hwflow_qspi_flash #(
   int lines, clocks, dummies, bits_left;
   longint selected, deselected, rose, fell, moved, released;
 
+  reg [31:0] image [0:(WORDS > 0 ? WORDS : 1) - 1];
   string file;
   int n, found;
   initial begin
@@ -64,6 +72,13 @@ module hwflow_qspi_flash #(
     found = $value$plusargs("mute=%d", mute);
     for (n = 0; n < (1 << ADDRESS_BITS); n = n + 1) cells[n] = 8'hFF;
     if ($value$plusargs("cells=%s", file)) $readmemh(file, cells);
+    if (WORDS > 0) begin
+      found = $fopen(IMAGE, "r");
+      if (found == 0) $fatal(1, "weights must be in the folder of the run: %s is not there", IMAGE);
+      $fclose(found);
+      $readmemh(IMAGE, image);
+      for (n = 0; n < 4 * WORDS; n = n + 1) cells[OFFSET + n] = image[n / 4][8 * (n % 4) +: 8];
+    end
     for (n = 0; n < KINDS; n = n + 1) violations[n] = 0;
     total = 0; first_kind = 0; first_time = 0;
     phase = NOTHING; asleep = asleep_first != 0; qe = qe_first != 0; continuous = continuous_first != 0;
@@ -74,7 +89,7 @@ module hwflow_qspi_flash #(
 
   task fail(input int what);
     violations[what] = violations[what] + 1;
-    if (total == 0) begin first_kind = what; first_time = $time; end
+    if (total == 0) begin first_kind = what; first_time = now(); end
     total = total + 1;
   endtask
 
@@ -87,17 +102,17 @@ module hwflow_qspi_flash #(
   wire [3:0] shown = valid ? levels : levels ^ (noise[7:4] | 4'b0001 << noise[9:8]);
   assign io_out = mute == 1 ? 4'b1111 : mute == 2 ? 4'b0000 : (shown & driven) | (noise[3:0] & ~driven);
 
-  always @(posedge sck) valid <= driving && $time - fell >= longint'(t_clqv);
+  always @(posedge sck) valid <= driving && now() - fell >= longint'(t_clqv);
 
   always @(io_in or io_driven) begin
-    if (!cs_n && $time - rose < longint'(t_chdx) && rose > selected) fail(V_CHDX);
-    moved = $time;
+    if (!cs_n && now() - rose < longint'(t_chdx) && rose > selected) fail(V_CHDX);
+    moved = now();
   end
 
   always @(negedge cs_n) begin
-    if ($time - deselected < longint'(t_shsl)) fail(V_SHSL);
-    if ($time - released < longint'(t_res1)) fail(V_RES1);
-    selected = $time;
+    if (now() - deselected < longint'(t_shsl)) fail(V_SHSL);
+    if (now() - released < longint'(t_res1)) fail(V_RES1);
+    selected = now();
     clocks = 0; floating = 0; beyond = 0;
     phase = mute != 0 ? NOTHING : continuous ? AT : COMMAND;
     if (!continuous) lines = 1;
@@ -139,12 +154,12 @@ module hwflow_qspi_flash #(
   endtask
 
   always @(posedge sck) if (!cs_n) begin
-    if ($time - rose < longint'(t_c)) fail(CLOCK);
-    if ($time - selected < longint'(t_slch)) fail(V_SLCH);
-    if ($time - moved < longint'(t_dvch)) fail(V_DVCH);
+    if (now() - rose < longint'(t_c)) fail(CLOCK);
+    if (now() - selected < longint'(t_slch)) fail(V_SLCH);
+    if (now() - moved < longint'(t_dvch)) fail(V_DVCH);
     if (!qe && mute == 0 && !(io_driven[3] && io_in[3])) fail(HOLD);
     if ((driven & io_driven) != 0) fail(CONTENTION);
-    rose = $time;
+    rose = now();
     case (phase)
       COMMAND: begin
         if (!io_driven[0]) fail(FLOATING);
@@ -185,7 +200,7 @@ module hwflow_qspi_flash #(
 
   always @(negedge sck) if (!cs_n) begin
     noise <= {noise[30:0], noise[31] ^ noise[21] ^ noise[1] ^ noise[0]};
-    fell = $time;
+    fell = now();
     valid <= 0;
     if (phase == ANSWER) begin
       driving = bits_left > 0;
@@ -210,12 +225,12 @@ module hwflow_qspi_flash #(
   end
 
   always @(posedge cs_n) begin
-    if ($time - rose < longint'(t_chsh)) fail(V_CHSH);
+    if (now() - rose < longint'(t_chsh)) fail(V_CHSH);
     if (phase == MODE_BITS || ((phase == COMMAND || phase == AT) && clocks != 0)) fail(CUT);
-    deselected = $time;
+    deselected = now();
     driving = 0; driven <= 0; valid <= 0;
     if (phase == NOTHING && mute == 0) case (command)
-      8'hAB: begin asleep = 0; released = $time; end
+      8'hAB: begin asleep = 0; released = now(); end
       8'hB9: if (!asleep) asleep = 1;
       8'h50: volatile_enabled = 1;
       default: ;
