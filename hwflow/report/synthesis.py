@@ -104,8 +104,8 @@ def show_clocks(console: Console, report: SynthesisReport) -> None:
     for clock in report.clocks:
         if not clock.is_core and clock.routed_mhz is not None:
             against = "TOO SLOW for" if clock in report.slow_clocks else "enough for"
-            console.say(f"  another clock, '{clock.net}': routed {clock.routed_mhz:.1f} MHz ({against} the "
-                        f"{report.board_mhz:g} MHz of its source)")
+            console.say(f"  {clock.title}: routed {clock.routed_mhz:.1f} MHz ({against} the "
+                        f"{report.source_mhz(clock):g} MHz of its source)")
         if clock.path is not None:
             console.say(f"  its longest path: {clock.path}")
     if report.part_delays:
@@ -120,8 +120,10 @@ def too_slow(report: SynthesisReport, wanted: float | str | None) -> str:
         return ""
     if report.core_meets_clock:
         slow = report.slow_clocks[0]
+        whose = "memory" if slow.is_memory else "board's oscillator"
+        what = "weights may be wrong" if slow.is_memory else "the board may not answer"
         return (f"the clock '{slow.net}' must run at no more than the {slow.routed_mhz:.1f} MHz that the routed design "
-                f"allows, not at the {report.board_mhz:g} MHz of the board's oscillator: the board may not answer; "
+                f"allows, not at the {report.source_mhz(slow):g} MHz of the {whose}: {what}; "
                 "take another --seed, or several with --seeds")
     why = f"the {wanted:g} MHz of --clock" if isinstance(wanted, float) else "the board's oscillator"
     return (f"the core must run at no more than the {report.usable_mhz:.1f} MHz that the routed design allows, not at "

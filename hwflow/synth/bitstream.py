@@ -20,6 +20,7 @@ from hwflow_rtl.vendor import Resources
 
 from ..hls import Plan
 from ..host.identity import IDENTITY_BYTES
+from .board_weights import BoardWeights
 from .boards import Board
 from .clock import ON_BOARD, clock_facts, require_reachable, set_clock
 from .constraints import constraints
@@ -52,7 +53,7 @@ NAMES = {"lut": "logic cells", "ff": "flip-flops", "dsp": "multiplier blocks", "
 def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: int = 1, seeds: int = 1,
                jobs: int | None = None, goal_mhz: float | None = None, ends: Ends | None = None,
                identity: bytes = bytes(IDENTITY_BYTES), plan: Plan | None = None, clock: float | str | None = None,
-               progress: Progress = lambda text: None) -> SynthesisReport:
+               weights: BoardWeights | None = None, progress: Progress = lambda text: None) -> SynthesisReport:
     """Make the bitstream of `top` for `board` in `folder`.
 
     `top` is a `BoardTop`, its RTLIL text (of all the LEDs that `board_top` uses), or a core, which is put into a
@@ -60,7 +61,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     result.  Of `seeds` of them, `seed`, `seed + 1` and so on, placed `jobs` at a time (by default as many as cores and
     free memory allow; one takes up to 2 GB for a large device), the one with the fastest clock is taken.  `goal_mhz` is
     the clock that place and route aims at, by default more than any design reaches.  `plan` gives the report the
-    names of its stages.
+    names of its stages.  `weights` are those in a memory of the board.
     `clock` is the core's clock in MHz, made by a PLL of a core that is put into a `BoardTop`; None takes the highest
     that the routed design bears, "board" the board's oscillator and no PLL.
 
@@ -71,10 +72,10 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     if seeds < 1 or (jobs is not None and jobs < 1):
         raise HwflowError(f"seeds and jobs must be at least 1, not {seeds} and {jobs}")
     family, tools = FAMILIES[board.family], tools_of_family(board.family)
-    job = Job(board, folder.absolute(), tools, progress)
+    job = Job(board, folder.absolute(), tools, progress, weights)
     core = None if isinstance(top, str | BoardTop) else top
     if core is not None:
-        top = clocked_top(core, board, ends, identity=identity, clock=clock, goal_mhz=goal_mhz)
+        top = clocked_top(core, board, ends, identity=identity, clock=clock, goal_mhz=goal_mhz, weights=weights)
     text = top if isinstance(top, str) else design_text(top)
     clock_mhz = None if clock is None or clock == ON_BOARD else float(clock)
     if clock_mhz is not None:
@@ -85,7 +86,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
         report = collect(job, attempts, plan)
         if core is not None:
             keep_for_reweight(job, text, structure_of(core, board, ends, identity=identity,
-                                                      pll=pll_of(board, clock, goal_mhz)))
+                                                      pll=pll_of(board, clock, goal_mhz), weights=weights))
         write_atomically(job.folder / "report.json", json.dumps(report.to_dict(), indent=1))
     return report
 
@@ -115,9 +116,9 @@ def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: floa
                 clock_mhz: float | None) -> tuple[Attempt, ...]:
     """seeds/seed<k>/ for each seed, and layout/, the best of them: every cell with its place and every net with its
     wires, and nextpnr's report; there the PLL makes the clock that the design is to run at."""
-    suffix, pins = constraints(job.board, leds=leds_of(job.board))
+    suffix, pins = pins_of(job)
     netlist = job.folder / "netlist" / "netlist.json"
-    arguments = layout_arguments(job.board, goal_mhz)
+    arguments = layout_arguments(job, goal_mhz)
 
     def make(folder: Path, seed: int, listener: Listener) -> None:
         (folder / f"top.{suffix}").write_text(pins)
@@ -166,10 +167,16 @@ def copy_results(source: Path, folder: Path) -> None:
             shutil.copyfile(path, folder / path.name)
 
 
-def layout_arguments(board: Board, goal_mhz: float) -> list[str]:
+def pins_of(job: Job) -> tuple[str, str]:
+    """The suffix and the text of the file that places the design's ports."""
+    memory = job.weights.memory if job.weights else None
+    return constraints(job.board, leds=leds_of(job.board), memory=memory)
+
+
+def layout_arguments(job: Job, goal_mhz: float) -> list[str]:
     """The options of nextpnr but for the seed, in the folder where it runs."""
-    suffix, _ = constraints(board, leds=leds_of(board))
-    device = FAMILIES[board.family].nextpnr_arguments(board, f"top.{suffix}")
+    suffix, _ = pins_of(job)
+    device = FAMILIES[job.board.family].nextpnr_arguments(job.board, f"top.{suffix}")
     return [*device, "--json", "netlist.json", "--report", "report.json", "--detailed-timing-report",
             "--freq", f"{goal_mhz:g}", "--timing-allow-fail"]
 
@@ -225,6 +232,7 @@ def collect(job: Job, attempts: Sequence[Attempt], plan: Plan | None) -> Synthes
     return SynthesisReport(
         **fields, board=job.board.name, device=job.board.device, board_mhz=job.board.clock_mhz,
         clock_mhz=clock["mhz"], pll=clock["pll"],
+        memory_mhz=job.weights.part(job.board).clock_mhz if job.weights else None,
         bitstream=bitstream_path(job), seed=best_of(attempts).seed, seeds=tuple(attempts),
         tools=versions(job.tools), options=options_of(job), parts=parts,
         logs={"synthesis": job.log("synthesis"), PLACE: job.folder / "layout" / "nextpnr.log",

@@ -9,6 +9,7 @@ A design that was routed with the new dividers from the start gives the same fil
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +28,8 @@ __all__ = ["ON_BOARD", "clock_facts", "goal_pll", "has_pll", "require_reachable"
 ON_BOARD = "board"
 #: The note that `set_clock` leaves beside the layout.
 NOTE = "clock.json"
+#: How the name of the core's PLL begins in a netlist; that of a memory has dividers for good.
+CORE_PLL = "clocking.source."
 #: The PLLs of all families.
 PRIMITIVES = tuple(cell for family in FAMILIES.values() for cell in family.pll_cells)
 
@@ -52,7 +55,10 @@ def unreachable(board: Board, mhz: float | Fraction) -> HwflowError:
 
 def has_pll(text: str) -> bool:
     """Whether a PLL makes the core's clock in a design in RTLIL."""
-    return any(f"cell \\{kind} " in text for kind in PRIMITIVES)
+    kinds = "|".join(PRIMITIVES)
+    # A module of its own has the PLL; that of a memory is the other one.
+    source = re.search(r"^module \\top\.clocking\.source$.*?^end$", text, re.MULTILINE | re.DOTALL)
+    return source is not None and bool(re.search(rf"cell \\(?:{kinds}) ", source[0]))
 
 
 def require_reachable(board: Board, text: str, mhz: float) -> None:
@@ -98,13 +104,13 @@ def clock_facts(folder: Path) -> dict[str, Any]:
 
 
 def pll_parameters(netlist: Path) -> dict[str, int] | None:
-    """The dividers of the PLL in a netlist of yosys; None where there is none."""
-    cells = json.loads(netlist.read_text(encoding="utf-8"))["modules"]["top"]["cells"].values()
-    found = [cell for cell in cells if cell["type"] in PRIMITIVES]
+    """The dividers of the core's PLL in a netlist of yosys; None where there is none."""
+    cells = json.loads(netlist.read_text(encoding="utf-8"))["modules"]["top"]["cells"]
+    found = [cell for name, cell in cells.items() if cell["type"] in PRIMITIVES and name.startswith(CORE_PLL)]
     if not found:
         return None
     if len(found) > 1:
-        raise HwflowError(f"the design must have one PLL at most, not {len(found)}", f"see {netlist}")
+        raise HwflowError(f"the core must have one PLL at most, not {len(found)}", f"see {netlist}")
     return {name: int(value, 2) for name, value in found[0]["parameters"].items()
             if value and set(value) <= {"0", "1"}}
 

@@ -5,19 +5,28 @@ The oscillator's frequency is in it; what a PLL makes of it has the goal that pl
 
 from __future__ import annotations
 
-from .boards import Board
+from .board_memories import BoardMemory
+from .boards import Board, Pin
 from .families import FAMILIES
 
 __all__ = ["constraints"]
 
 
-def constraints(board: Board, *, leds: int) -> tuple[str, str]:
-    """(suffix, text) for a top with the ports clk, rx, tx, rst where the board has a reset, and `leds` LEDs."""
+def constraints(board: Board, *, leds: int, memory: BoardMemory | None = None) -> tuple[str, str]:
+    """(suffix, text) for a top with the ports clk, rx, tx, rst where the board has a reset, `leds` LEDs, and those of
+    `memory`."""
     family = FAMILIES[board.family]
     ports = {"clk": board.clock, "rx": board.rx, "tx": board.tx}
     if board.reset is not None:
         ports["rst"] = board.reset
     for k, pin in enumerate(board.leds[:leds]):
         ports[f"led[{k}]" if leds > 1 else "led"] = pin
+    ports |= {} if memory is None else memory_ports(memory)
     lines = [family.pin_constraint(port, pin) for port, pin in ports.items()]
     return family.constraints_suffix, "".join([*lines, family.clock_constraint(board.clock_mhz)])
+
+
+def memory_ports(memory: BoardMemory) -> dict[str, Pin]:
+    """The ports of a memory, with the names of the board file behind `memory_`."""
+    return {f"memory_{name}[{k}]" if len(pins) > 1 else f"memory_{name}": Pin(pin, memory.io_standard)
+            for name, pins in memory.pins.items() for k, pin in enumerate(pins)}

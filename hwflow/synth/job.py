@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .board_weights import BoardWeights
 from .boards import Board
 from .toolchain import Running, Tool, run_tool
 
@@ -18,12 +19,14 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Job:
-    """What every step needs to know.  `running` holds the tools that run now, and can end them all."""
+    """What every step needs to know.  `weights` are those in a memory of the board.  `running` holds the tools that run
+    now, and can end them all."""
 
     board: Board
     folder: Path
     tools: dict[str, Tool]
     progress: Progress
+    weights: BoardWeights | None = None
     running: Running = field(default_factory=Running)
 
     def log(self, step: str) -> Path:

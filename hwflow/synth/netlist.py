@@ -11,6 +11,7 @@ from typing import Any
 from hwflow_base.files.cache import cached_step, digest, locked
 from hwflow_rtl.io import Ends
 
+from .board_weights import BoardWeights
 from .boards import Board
 from .clock import ON_BOARD
 from .families import FAMILIES
@@ -25,7 +26,7 @@ TEXT = "top.il"
 
 
 def make_netlist_of(core: Any, board: Board, folder: Path, *, ends: Ends | None, identity: bytes,
-                    clock: float | str | None = None, apart: Path | None = None,
+                    clock: float | str | None = None, apart: Path | None = None, weights: BoardWeights | None = None,
                     progress: Progress = lambda text: None) -> Path:
     """The JSON file of the cells of `core` on `board`, in `folder`/netlist: the one that `synthesize` with the same
     arguments makes there, or has made, with a PLL or on the oscillator.
@@ -36,7 +37,7 @@ def make_netlist_of(core: Any, board: Board, folder: Path, *, ends: Ends | None,
     tools = {"yosys": find_tool("yosys")}
 
     def text_of(clock: float | str | None) -> str:
-        return design_text(clocked_top(core, board, ends, identity=identity, clock=clock))
+        return design_text(clocked_top(core, board, ends, identity=identity, clock=clock, weights=weights))
 
     text, there = text_of(clock), folder / "netlist" / TEXT
     if apart and (folder / "layout").is_dir() and there.is_file():

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from ..hls.plan import Plan
 from .families import FAMILIES
 
-__all__ = ["CLOCKS", "HOST_LINK", "LINKS", "TOP", "Place", "part_of", "place_of", "readable", "title_of"]
+__all__ = ["CLOCKS", "HOST_LINK", "LINKS", "MEMORY", "TOP", "Place", "part_of", "place_of", "readable", "title_of"]
 
 #: Parts that are no stage: the streams between stages, what is around the core, and the little beside both.
 LINKS, HOST_LINK, CLOCKS, TOP = "links", "host link", "clocks and reset", "board top"
+#: The controller of a memory beside the FPGA, and what makes streams of weights of it.
+MEMORY = "memory"
 
 #: What yosys (`autoname`) and nextpnr append to the name of a signal: the kind of a cell and one of its pins.
 APPENDED = re.compile(f"_({'|'.join(family.kinds_in_names for family in FAMILIES.values())}).*")
@@ -64,6 +66,8 @@ def part_of(cell: str) -> str:
         return ""
     if not rest:
         return TOP
+    if first == "memory":
+        return MEMORY
     return CLOCKS if first.startswith("clocking") else HOST_LINK
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,16 @@ class Clock:
     routed_mhz: float | None
     is_core: bool
     path: TimingPath | None
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether the PLL of a memory beside the FPGA makes it."""
+        return re.search(r"(^|[.$])memory_", self.net) is not None
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return "the clock of the memory" if self.is_memory else f"another clock, '{self.net}'"
 
 
 @dataclass(frozen=True)

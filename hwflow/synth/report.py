@@ -38,7 +38,8 @@ class SynthesisReport:
     `routed_mhz` is what nextpnr says of the clock of the stages; `usable_mhz` is the same under the device's limits
     (`limit` says which one is the lowest, and its source). Both are None for a design without a path from register to
     register.  `clock_mhz` is what drives the stages on the board, made by `pll`, or the oscillator where that is None:
-    the figure to compute frame rates from.  `board_mhz`, the oscillator, drives all other clocks.  `seed` is the one of
+    the figure to compute frame rates from.  `memory_mhz` is the clock of a memory beside the FPGA, None where there is
+    none.  `board_mhz`, the oscillator, drives all other clocks.  `seed` is the one of
     `seeds` that was taken.  `clocks` are all clocks with their longest paths, that of the stages first; `part_delays`
     the longest path into each part of the design, the slowest first; `parts` what each part takes.  `options` are the
     words that yosys and nextpnr were run with.
@@ -68,6 +69,7 @@ class SynthesisReport:
     parts: Mapping[str, Resources] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     spram: Usage = Usage(0, 0)
+    memory_mhz: float | None = None
 
     def __repr__(self) -> str:
         need = ", ".join(f"{name} {getattr(self, name)}" for name in ("lut", "ff", "dsp", "ram", "spram"))
@@ -90,9 +92,13 @@ class SynthesisReport:
 
     @property
     def slow_clocks(self) -> tuple[Clock, ...]:
-        """Those beside the core's whose paths are too long for the oscillator."""
+        """Those beside the core's whose paths are too long for what drives them."""
         return tuple(clock for clock in self.clocks if not clock.is_core and clock.routed_mhz is not None
-                     and clock.routed_mhz < self.board_mhz)
+                     and clock.routed_mhz < self.source_mhz(clock))
+
+    def source_mhz(self, clock: Clock) -> float:
+        """What drives a clock that is not the core's: the oscillator, or the PLL of a memory."""
+        return self.memory_mhz if self.memory_mhz is not None and clock.is_memory else self.board_mhz
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -25,6 +25,7 @@ from hwflow_rtl.io import Ends
 from hwflow_rtl.io.link_sender import identity_rom
 from hwflow_rtl.vendor.pll import PllSettings
 
+from .board_weights import BoardWeights
 from .boards import Board
 from .contents import BLOCK, ROM, Contents
 
@@ -46,7 +47,8 @@ class Structure:
     contents: Contents
 
 
-def structure_of(core: Any, board: Board, ends: Ends | None, *, identity: bytes, pll: PllSettings | None) -> Structure:
+def structure_of(core: Any, board: Board, ends: Ends | None, *, identity: bytes, pll: PllSettings | None,
+                 weights: BoardWeights | None = None) -> Structure:
     """Of what `board_top` makes of the same arguments, with this very hwflow.
 
     Only the core is looked into: all else of a board's top depends on the other arguments alone, and on nothing of the
@@ -58,7 +60,7 @@ def structure_of(core: Any, board: Board, ends: Ends | None, *, identity: bytes,
         walk.on(Fragment.get(core, None))
         identities = Walk()
         identities.on(Fragment.get(identity_rom(board.technology(), identity), None))
-    around = (repr(replace(board, path=Path())), repr(ends), str(len(identity)), repr(pll))
+    around = (repr(replace(board, path=Path())), repr(ends), str(len(identity)), repr(pll), repr(weights))
     versions = (code_fingerprint(), importlib.metadata.version("amaranth"))
     return Structure(digest(*versions, *around, walk.digest()), walk.contents | identities.contents)
 

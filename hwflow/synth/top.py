@@ -17,6 +17,7 @@ from hwflow_rtl.vendor.pll import PllSettings
 from ..hls import Plan
 from ..hls.links import ends_of_links
 from ..layers.base import LayerGraph
+from .board_weights import BoardWeights
 from .boards import Board
 from .clock import ON_BOARD, goal_pll
 from .families import FAMILIES
@@ -43,32 +44,36 @@ def ends_before_plan(graph: LayerGraph) -> Ends:
 
 
 def board_top(core: Any, board: Board, ends: Ends | None = None, *, identity: bytes,
-              pll: PllSettings | None = None) -> BoardTop:
+              pll: PllSettings | None = None, weights: BoardWeights | None = None) -> BoardTop:
     """`core`, a component with streams `i` and `o`, on the pins of `board`.
 
     `ends` says how long the frames of its streams are (without, one beat); `identity` names the design to the host
-    (docs/host-link.md); `pll` makes the core's clock of the board's, without it they are the same.
+    (docs/host-link.md); `pll` makes the core's clock of the board's, without it they are the same.  `weights` are those
+    that the core takes from a memory of the board.
     """
     try:
         divider = divider_for(board.clock_mhz * 1e6, board.baud)
     except ValueError as error:
         raise HwflowError(f"the board file '{board.path}': key 'uart.baud': {error}") from None
     technology = board.technology()
-    clocking = Clocking(technology=technology, board_mhz=board.clock_mhz, pll=pll, has_reset=board.reset is not None,
+    outside: dict[str, Any] = {} if weights is None else {
+        "memory": weights.gateware(board), "memory_pins": tuple(weights.memory.pins), "pads": True}
+    clocking = Clocking(technology=technology, board_mhz=board.clock_mhz, pll=pll, memory=weights is not None,
+                        memory_pll=None if weights is None else weights.pll(board), has_reset=board.reset is not None,
                         reset_active_low=board.reset_active_low)
     return BoardTop(core=core, ends=ends, clocking=clocking, divider=divider, identity=identity, technology=technology,
-                    leds=leds_of(board), leds_active_low=board.leds_active_low)
+                    leds=leds_of(board), leds_active_low=board.leds_active_low, **outside)
 
 
 def clocked_top(core: Any, board: Board, ends: Ends | None, *, identity: bytes, clock: float | str | None = None,
-                goal_mhz: float | None = None) -> BoardTop:
+                goal_mhz: float | None = None, weights: BoardWeights | None = None) -> BoardTop:
     """As `board_top`, with the PLL that place and route starts from: its dividers are set anew when the routed clock is
     known (`clock.set_clock`).
 
     `clock` is "board" for the oscillator and no PLL; MHz, or None, change nothing here.  `goal_mhz` is what place and
     route aims at, by default that of the family.
     """
-    return board_top(core, board, ends, identity=identity, pll=pll_of(board, clock, goal_mhz))
+    return board_top(core, board, ends, identity=identity, pll=pll_of(board, clock, goal_mhz), weights=weights)
 
 
 def pll_of(board: Board, clock: float | str | None, goal_mhz: float | None = None) -> PllSettings | None:

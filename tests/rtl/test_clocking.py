@@ -147,3 +147,37 @@ def test_an_oscillator_whose_mhz_no_float_holds() -> None:
     settings = ECP5().pll_settings(33.3333, 100)
     assert settings is not None
     assert Clocking(technology=ECP5(), board_mhz=33.3333, pll=settings).sync_mhz == float(settings.output_mhz)
+
+
+def test_a_memory_has_a_clock_of_its_own() -> None:
+    """The third domain starts with the others, when both PLLs are locked."""
+    technology = WithShownPll()
+    settings = technology.pll_settings(25, 50)
+    clocking = Clocking(technology=technology, board_mhz=25, memory=True, memory_pll=settings)
+    top, pll = Watched(clocking), technology.shown
+    assert (clocking.memory_mhz, clocking.sync_mhz) == (50, 25)
+
+    async def testbench(ctx) -> None:
+        for locked in (0, 1):
+            ctx.set(pll.lock, locked)
+            await cycles(ctx, clocking.clk, RESET_CYCLES + 16)
+            assert (ctx.get(top.line), ctx.get(clocking.memory_rst)) == (1 - locked, 1)
+        await cycles(ctx, pll.clock, 3)
+        assert ctx.get(clocking.memory_rst) == 0
+        ctx.set(pll.lock, 0)
+        await cycles(ctx, clocking.clk, 8)
+        await cycles(ctx, pll.clock, 4)
+        assert (ctx.get(top.line), ctx.get(clocking.memory_rst)) == (1, 1)
+
+    simulate(top, testbench)
+
+
+@pytest.mark.parametrize(("technology", "board_mhz", "wanted"), [(ECP5(), 25, 60), (Gowin(chip="GW2A-18C"), 27, 48)])
+def test_two_plls(technology: Technology, board_mhz: float, wanted: float) -> None:
+    both = {name: technology.pll_settings(board_mhz, mhz) for name, mhz in (("pll", 120), ("memory_pll", wanted))}
+    clocking = Clocking(technology=technology, board_mhz=board_mhz, memory=True, **both)
+    assert clocking.memory_mhz == wanted, "the clock of the board file, exactly"
+    text = rtlil.convert(Watched(clocking), name="top", ports=[clocking.clk])
+    assert len([line for line in text.splitlines() if "EHXPLLL" in line or "rPLL" in line]) == 2
+    with pytest.raises(ValueError, match="memory_pll must have settings for the oscillator's 30 MHz, not for"):
+        Clocking(technology=technology, board_mhz=30, memory=True, memory_pll=both["memory_pll"])

@@ -11,6 +11,7 @@ from hwflow_rtl.io import BoardTop, Clocking, End, Ends
 from hwflow_rtl.io.axi_stream import AxiStreamTop
 from hwflow_rtl.io.core_crossing import CoreCrossing
 from hwflow_rtl.io.frame_bytes import FrameBytes
+from hwflow_rtl.io.image_crossing import ImageCrossing
 from hwflow_rtl.matrix.streamed_weights import StreamSource, TileFiller, freed_after
 from hwflow_rtl.matrix.weights import BankWords
 from hwflow_rtl.stream.queue import Queue
@@ -83,6 +84,10 @@ def core_crossing(technology: Technology) -> Sample:
     return Sample(CoreCrossing, CoreCrossing.cost)
 
 
+def image_crossing(technology: Technology, width: int) -> Sample:
+    return Sample(lambda: ImageCrossing(width=width), lambda: ImageCrossing.cost(width))
+
+
 def frame_bytes(technology: Technology, streams: int, lanes: int, elements: int, bits: int = 8) -> Sample:
     """Of a core with as many inputs as outputs; its queues count as well."""
     ends = ends_of(streams, lanes, bits, elements)
@@ -116,5 +121,6 @@ def tile_filler(technology: Technology, beats: int, banks: int, rows: int, toget
 
 
 BOARDS: Mapping[str, Callable[..., Sample]] = {
-    "Clocking": clocking, "CoreCrossing": core_crossing, "FrameBytes": frame_bytes, "AxiStreamTop": axi_stream_top,
+    "Clocking": clocking, "CoreCrossing": core_crossing, "ImageCrossing": image_crossing,
+    "FrameBytes": frame_bytes, "AxiStreamTop": axi_stream_top,
     "BoardTop": board_top, "TileFiller": tile_filler}

@@ -14,6 +14,7 @@ from hwflow_rtl.io import BoardTop, Clocking
 from hwflow_rtl.io.axi_stream import AxiStreamTop
 from hwflow_rtl.io.core_crossing import CoreCrossing
 from hwflow_rtl.io.host_link import HostLink
+from hwflow_rtl.io.image_crossing import ImageCrossing
 from hwflow_rtl.matrix.streamed_weights import TileFiller
 from hwflow_rtl.rescale.rescaler import Rescaler
 from hwflow_rtl.stream.credit import CreditCounter
@@ -29,7 +30,8 @@ from hwflow.synth.usage import count_parts
 __all__ = ["SideBySide", "used_by"]
 
 #: Units whose ports are all pins.
-WHOLE = (AxiStreamTop, BoardTop, Clocking, CoreCrossing, CreditCounter, HostLink, LineBuffer, Rescaler, TileFiller)
+WHOLE = (AxiStreamTop, BoardTop, Clocking, CoreCrossing, CreditCounter, HostLink, ImageCrossing, LineBuffer, Rescaler,
+         TileFiller)
 
 
 class SideBySide(wiring.Component):

@@ -119,6 +119,10 @@ def test_a_report_as_plain_data(tmp_path: Path) -> None:
         "the clock 'line' must run at no more than the 24.0 MHz that the routed design allows, not at the 25 MHz of "
         "the board's oscillator: the board may not answer")
     assert replace(slow, clocks=(core, replace(line, routed_mhz=25.0))).meets_clock
+    of_memory = Clock("$glbnet$clocking.memory_source.clk_out", 49.0, False, None)
+    memory = replace(slow, memory_mhz=50.0, clocks=(core, of_memory))
+    assert "49.0 MHz that the routed design allows, not at the 50 MHz of the memory: weights" in too_slow(memory, None)
+    assert replace(memory, memory_mhz=49.0).meets_clock
     assert replace(report, usable_mhz=None).meets_clock
     plain = json.loads(json.dumps(report.to_dict()))
     assert plain["lut"] == {"used": 1, "available": 2}

@@ -140,9 +140,10 @@ def weight_memory(technology: Technology, width: int, lanes: int, beats: int, st
     return Sample(lambda: memory, memory.cost)
 
 
-def host_link(technology: Technology, bytes_in: int, bytes_out: int) -> Sample:
+def host_link(technology: Technology, bytes_in: int, bytes_out: int, image_bytes: int = 0) -> Sample:
     return Sample(lambda: HostLink(technology=technology, identity=bytes(range(8)), bytes_in=bytes_in,
-                                   bytes_out=bytes_out), lambda: HostLink.cost(technology))
+                                   bytes_out=bytes_out, image_bytes=image_bytes),
+                  lambda: HostLink.cost(technology, fills=bool(image_bytes)))
 
 
 def register_slice(technology: Technology, width: int) -> Sample:

@@ -1,13 +1,14 @@
-"""The design on a board: clocks and resets, the host link on a serial line, the core, LEDs.
+"""The design on a board: clocks and resets, the host link on a serial line, the core, its memory, LEDs.
 
 Its ports are the pins; `hwflow.synth` writes the constraint file that places them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
-from amaranth.hdl import Cat, ClockDomain, DomainRenamer, Module, Signal, Value
+from amaranth.hdl import Cat, ClockDomain, DomainRenamer, IOPort, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,9 +19,19 @@ from .clocking import Clocking
 from .core_crossing import CoreCrossing
 from .frame_bytes import End, Ends, FrameBytes
 from .host_link import HostLink
+from .image_crossing import ImageCrossing
+from .memory_pads import MemoryPads
 from .uart import UartReceiver, UartTransmitter
 
+if TYPE_CHECKING:  # which imports parts of the host link
+    from ..memory import WeightMemory
+
 __all__ = ["BoardTop", "End", "Ends"]
+
+
+def image_bytes_of(memory: WeightMemory | None) -> int:
+    """Bytes that a host has to fill in, 0 where there is nothing to fill."""
+    return memory.words * memory.part.width // 8 if memory is not None and memory.part.writable else 0
 
 
 class BoardTop(wiring.Component):
@@ -28,6 +39,8 @@ class BoardTop(wiring.Component):
 
     The link runs in the domain `line`, at the clock of the board's oscillator, so that it never limits the core's.
     The core runs in the domain `run`: that is `sync` with a reset of its own.  Between them stands a `CoreCrossing`.
+    A memory beside the FPGA gives the core's streams `weights0`, `weights1`, ...; where it can be written, the host
+    fills it through the link and an `ImageCrossing`.
 
     Parameters
     ----------
@@ -44,16 +57,25 @@ class BoardTop(wiring.Component):
     leds, leds_active_low
         How many LEDs the board has, and their polarity: the first blinks, the second is lit while data or
         results pass, the third stays lit from an error on the line to the host's next RESET.
+    memory
+        The `WeightMemory` of a core with streamed weights, in the domain `memory` or in `sync`.
+    memory_pins
+        The names of those of its pins that the board has; `dq` stands for `dq_i`, `dq_o` and `dq_oe`.
+    pads
+        Whether data lines of the memory are one port in both directions; else each is three ports, as for a simulation.
 
     Attributes
     ----------
     clk, rx, rst : In(1)
     tx : Out(1)
     led : Out(leds)
+    memory_... : In, Out
+        The pins of the memory, by their names.
     """
 
     def __init__(self, *, core: Any, clocking: Clocking, divider: int, identity: bytes, technology: Technology,
-                 ends: Ends | None = None, leds: int = 0, leds_active_low: bool = False):
+                 ends: Ends | None = None, leds: int = 0, leds_active_low: bool = False,
+                 memory: WeightMemory | None = None, memory_pins: Collection[str] = (), pads: bool = False):
         self.core = core
         self.technology = technology
         self.clocking = clocking
@@ -61,28 +83,38 @@ class BoardTop(wiring.Component):
         self.identity = identity
         self.leds = leds
         self.leds_active_low = leds_active_low
+        self.memory = memory
+        self.chip = MemoryPads(memory.part, memory_pins, pads=pads) if memory is not None else None
+        self.fills = memory is not None and memory.part.writable
         self.frames = FrameBytes(core=core, ends=ends, technology=technology)
         self.link = HostLink(technology=technology, identity=identity, bytes_in=self.frames.bytes_in,
-                             bytes_out=self.frames.bytes_out)
+                             bytes_out=self.frames.bytes_out, image_bytes=image_bytes_of(memory))
         super().__init__({
             "clk": In(1), "rx": In(1), "tx": Out(1, init=1),
             **({"rst": In(1)} if clocking.has_reset else {}), **({"led": Out(leds)} if leds else {}),
+            **({} if self.chip is None else self.chip.ports),
         })
 
     @staticmethod
-    def cost(technology: Technology, ends: Ends | None = None) -> Resources:
+    def cost(technology: Technology, ends: Ends | None = None, *, image_width: int = 0) -> Resources:
         """What stands around the core: RAM exact, LUT and FF as synthesized; without `ends` for streams of bytes.
+
+        `image_width` is the width of the words that the host fills in, 0 without; the memory itself is not in it.
 
         Of a core with several inputs or outputs a whole frame of all but one input and one output waits in a queue.
         """
-        around = HostLink.cost(technology) + CoreCrossing.cost() + Clocking.cost() + fitted("BoardTop")
+        around = (HostLink.cost(technology, fills=bool(image_width)) + CoreCrossing.cost() + Clocking.cost()
+                  + fitted("BoardTop"))
+        if image_width:
+            around += ImageCrossing.cost(image_width)
         return around if ends is None else around + FrameBytes.cost(ends, technology)
 
     @property
-    def pins(self) -> list[Value]:
+    def pins(self) -> list[Value | IOPort]:
         """The top-level ports, in the order of the constraint file."""
+        chip = [] if self.chip is None else [*(getattr(self, name) for name in self.chip.ports), *self.chip.both_ways]
         return [self.clk, self.rx, self.tx, *([self.rst] if self.clocking.has_reset else []),
-                *([self.led] if self.leds else [])]
+                *([self.led] if self.leds else []), *chip]
 
     def elaborate(self, platform):
         m = Module()
@@ -103,7 +135,7 @@ class BoardTop(wiring.Component):
         m.d.comb += [receiver.rx.eq(self.rx), self.tx.eq(transmitter.tx),
                      crossing.restart.eq(self.link.restart), self.link.stopped.eq(crossing.stopped)]
         link(m, receiver.o, self.link.i)
-        link(m, self.link.data, crossing.data)
+        self.weights(m, crossing)
         link(m, crossing.core_data, self.frames.i)
         link(m, self.frames.o, crossing.core_results)
         link(m, crossing.results, self.link.results)
@@ -111,6 +143,33 @@ class BoardTop(wiring.Component):
         if self.leds:
             self.lights(m)
         return m
+
+    def weights(self, m: Module, crossing: CoreCrossing) -> None:
+        """Connects data of the link to the core, and those of an image to the memory; the memory to the core."""
+        if self.memory is None:
+            link(m, self.link.data, crossing.data)
+            return
+        m.submodules.memory, m.submodules.chip = memory, chip = self.memory, self.chip
+        wiring.connect(m, memory.pins, chip.pins)
+        for name, member in chip.ports.items():
+            here, there = getattr(self, name), getattr(chip, name)
+            m.d.comb += there.eq(here) if member.flow is In else here.eq(there)
+        for n in range(len(memory.streams)):
+            link(m, getattr(memory, f"o{n}"), getattr(self.core, f"weights{n}"))
+        # While the core is reset; it waits at first for the weights that are fetched again.
+        m.d.comb += memory.restart.eq(crossing.reset)
+        if not self.fills:
+            link(m, self.link.data, crossing.data)
+            return
+        m.submodules.image = image = ImageCrossing(width=memory.part.width)
+        data, filling = self.link.data, self.link.filling
+        m.d.comb += [
+            crossing.data.payload.eq(data.payload), image.data.payload.eq(data.payload),
+            crossing.data.valid.eq(data.valid & ~filling), image.data.valid.eq(data.valid & filling),
+            data.ready.eq(Mux(filling, image.data.ready, crossing.data.ready)), image.clear.eq(self.link.clear),
+            self.link.cleared.eq(image.cleared), self.link.complete.eq(image.complete),
+            memory.clear.eq(image.forget), image.filled.eq(memory.filled)]
+        wiring.connect(m, image.words, memory.fill)
 
     def lights(self, m: Module) -> None:
         # Each second of the oscillator has a few ticks.

@@ -72,10 +72,11 @@ class HostLink(wiring.Component):
             **({"filling": Out(1), "clear": Out(1), "cleared": In(1), "complete": In(1)} if image_bytes else {})})
 
     @staticmethod
-    def cost(technology: Technology) -> Resources:
-        """LUT and FF as synthesized, RAM exact."""
+    def cost(technology: Technology, *, fills: bool = False) -> Resources:
+        """LUT and FF as synthesized, RAM exact; `fills`: with a memory to fill."""
         ram = technology.ram_cost(width=8, depth=ROOM).ram
-        return fitted("HostLink") + Resources(ram=2 * ram)
+        image = fitted("HostLink with an image") if fills else Resources()
+        return fitted("HostLink") + image + Resources(ram=2 * ram)
 
     def elaborate(self, platform):
         m = Module()

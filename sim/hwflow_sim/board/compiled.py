@@ -18,20 +18,32 @@ from ..program import Program
 from ..rom import hex_text
 from .netlist import Netlist
 
-__all__ = ["BoardDesign", "CompiledBoard", "compile_board", "netlist_design", "rtl_design"]
+__all__ = ["BoardChip", "BoardDesign", "CompiledBoard", "compile_board", "netlist_design", "rtl_design"]
 
 HERE = Path(__file__).parent
 ROM_MODULE = HERE.parent / "verilog" / "hwflow_rom.sv"
 #: What has no value has a random one when the program starts, and so does what is written as undefined.
 ENGINE = Program("board", top="hwflow_board", driver=HERE / "engine.cpp", undefined="unique")
 LEDS = 8
+#: How the names of pins to a memory beside the FPGA begin.
+MEMORY = "memory_"
+
+
+@dataclass(frozen=True)
+class BoardChip:
+    """A chip beside the FPGA: Verilog statements between the wires of the pins that begin with `memory_`, and the file
+    with their modules.  `fault`, set in `verilog`, ends the simulation."""
+
+    verilog: str
+    source: Path
 
 
 @dataclass(frozen=True)
 class BoardDesign:
     """What stands on a board: Verilog with a module `top` of the pins clk, rx, tx, and where there are any rst and led.
 
-    `ports` are its pins with their widths; `contents` the files that it reads when it starts, as texts.
+    `ports` are its pins with their widths; `contents` the files that it reads when it starts, as texts.  Those that
+    begin with `memory_` are for `chip`.
     """
 
     verilog: str
@@ -39,6 +51,7 @@ class BoardDesign:
     contents: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[Path, ...] = ()
     reset_active_low: bool = False
+    chip: BoardChip | None = None
 
 
 @dataclass(frozen=True)
@@ -50,13 +63,15 @@ class CompiledBoard:
     compiled: bool
 
 
-def netlist_design(netlist: Netlist, *, reset_active_low: bool = False) -> BoardDesign:
+def netlist_design(netlist: Netlist, *, reset_active_low: bool = False, chip: BoardChip | None = None) -> BoardDesign:
     """A netlist with the models of its cells."""
-    return BoardDesign(netlist.verilog, netlist.ports, netlist.contents, (netlist.models,), reset_active_low)
+    return BoardDesign(netlist.verilog, netlist.ports, netlist.contents, (netlist.models,), reset_active_low, chip)
 
 
-def rtl_design(top, roms: Mapping) -> BoardDesign:
-    """A `BoardTop` before synthesis.  `roms` are the `Generic.roms` of the technology of its core: uint8[depth, bytes]
+def rtl_design(top, roms: Mapping, chip: BoardChip | None = None) -> BoardDesign:
+    """A `BoardTop` without pads before synthesis.
+
+    `roms` are the `Generic.roms` of the technology of its core: uint8[depth, bytes]
     by name; they may still fill while the top is elaborated."""
     from amaranth.back import rtlil
     from hwflow_rtl.emit import to_verilog, without_collector
@@ -65,25 +80,29 @@ def rtl_design(top, roms: Mapping) -> BoardDesign:
         text = rtlil.convert(top, name="top", ports=top.pins, emit_src=False)
     ports = {signal.name: len(signal) for signal in top.pins}
     contents = {f"{name}.hex": hex_text(rows) for name, rows in roms.items()}
-    return BoardDesign(to_verilog(text), ports, contents, (ROM_MODULE,), top.clocking.reset_active_low)
+    return BoardDesign(to_verilog(text), ports, contents, (ROM_MODULE,), top.clocking.reset_active_low, chip)
 
 
 def wrapper(design: BoardDesign) -> str:
     """The pins that the engine knows around those that the design has."""
     ports = design.ports
     needed = {"clk", "rx", "tx"}
-    if not needed <= set(ports) or set(ports) - needed - {"rst", "led"}:
-        raise HwflowError(f"a board's design must have the pins clk, rx and tx, perhaps rst and led, not "
-                          f"{', '.join(ports)}")
+    memory = [name for name in ports if name.startswith(MEMORY)] if design.chip is not None else []
+    if not needed <= set(ports) or set(ports) - needed - {"rst", "led", *memory}:
+        raise HwflowError(f"a board's design must have the pins clk, rx and tx, perhaps rst and led, and those of its "
+                          f"memory, not {', '.join(ports)}")
     pins = [".clk(clk)", ".rx(rx)", ".tx(tx)"]
     if "rst" in ports:
         pins.append(f".rst({'~' if design.reset_active_low else ''}press)")
     leds = min(ports.get("led", 0), LEDS)
     if leds:
         pins.append(f".led(led[{leds - 1}:0])")
+    wires = "".join(f"  wire [{ports[name] - 1}:0] {name};\n" for name in memory)
+    chip = "  assign fault = 0;\n" if design.chip is None else wires + design.chip.verilog
+    pins += [f".{name}({name})" for name in memory]
     unused = f"  assign led[{LEDS - 1}:{leds}] = 0;\n" if leds < LEDS else ""
-    return (f"module hwflow_board(input clk, rx, press, output tx, output [{LEDS - 1}:0] led);\n"
-            f"  top dut ({', '.join(pins)});\n{unused}endmodule\n")
+    return (f"module hwflow_board(input clk, rx, press, output tx, output fault, output [{LEDS - 1}:0] led);\n"
+            f"{chip}  top dut ({', '.join(pins)});\n{unused}endmodule\n")
 
 
 def compile_board(design: BoardDesign, *, folder: Path, cache: Path, jobs: int | None = None,
@@ -94,8 +113,9 @@ def compile_board(design: BoardDesign, *, folder: Path, cache: Path, jobs: int |
     """
     folder = folder.resolve()
     create_folder(folder)
-    made, compiled = ENGINE.compile(wrapper(design) + design.verilog, sources=design.sources, cache=cache.resolve(),
-                                    log=folder / "compile.log", jobs=jobs, say=say)
+    chips = () if design.chip is None else (design.chip.source,)
+    made, compiled = ENGINE.compile(wrapper(design) + design.verilog, sources=(*design.sources, *chips),
+                                    cache=cache.resolve(), log=folder / "compile.log", jobs=jobs, say=say)
     for stale in folder.glob("*.hex"):
         stale.unlink()
     for name, words in design.contents.items():

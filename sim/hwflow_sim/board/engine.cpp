@@ -159,6 +159,7 @@ inline void cycle() {
     top->clk = 0;
     top->eval();
     now++;
+    if (top->fault) std::exit(1);  // its reason is on standard error
     receiver.step(top->tx ^ from_board.level);
     if (sender.busy() || receiver.busy()) last_activity = now;
 }
@@ -279,6 +280,7 @@ int main(int argc, char** argv) {
     terminal = std::atoi(argv[3]);
     bit_cycles = std::atof(argv[1]);
     const auto context = std::make_unique<VerilatedContext>();
+    context->commandArgs(argc, argv);  // models ask for arguments
     context->randReset(2);
     context->randSeed(std::atoi(argv[2]));
     const auto model = std::make_unique<Vboard>(context.get(), "board");

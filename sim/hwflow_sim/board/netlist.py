@@ -51,7 +51,7 @@ def read_netlist(path: Path, family: str) -> Netlist:
     """
     models = MODELS[family]
     try:
-        module = json.loads(path.read_text())["modules"][TOP]
+        module = without_pads(json.loads(path.read_text())["modules"][TOP])
         cells = {name: cell for name, cell in module["cells"].items() if cell["type"] not in NOTES}
         contents: dict[str, str] = {}
         instances = []
@@ -98,6 +98,47 @@ def contents_of(cell: Mapping[str, Any], models: CellModels) -> str | None:
     return "".join(f"{int(value, 2):0{bits // 4}x}\n" for value in values)
 
 
+@dataclass(frozen=True)
+class Pad:
+    """The pins of a cell that drives a port in both directions; `low`: it drives while `enable` is 0."""
+
+    port: str
+    out: str
+    enable: str
+    into: str
+    low: bool = False
+
+
+#: yosys' own cell, which nextpnr-ecp5 packs into pads, and Gowin's.
+PADS = {"$_TBUF_": Pad("Y", "A", "E", "Y"), "IOBUF": Pad("IO", "I", "OEN", "O", low=True)}
+
+
+def without_pads(module: Mapping[str, Any]) -> dict[str, Any]:
+    """The module with three ports, `_i`, `_o` and `_oe`, for each in both directions, and without the cells of these
+    pads: a simulator has no wires that two sides drive."""
+    pads = {cell["connections"][PADS[cell["type"]].port][0]: (name, cell, PADS[cell["type"]])
+            for name, cell in module["cells"].items() if cell["type"] in PADS}
+    ports, cells = {}, dict(module["cells"])
+    for name, port in module["ports"].items():
+        if port["direction"] != "inout":
+            ports[name] = port
+            continue
+        found = [pads[bit] for bit in port["bits"]]
+        for cell, _, _ in found:
+            del cells[cell]
+
+        def nets(pin: str, found: list[tuple[str, Any, Pad]] = found) -> list[Any]:
+            return [cell["connections"][getattr(pad, pin)][0] for _, cell, pad in found]
+
+        drives = list(dict.fromkeys(nets("enable")))
+        ports |= {
+            f"{name}_i": {"direction": "input", "bits": nets("into")},
+            f"{name}_o": {"direction": "output", "bits": nets("out")},
+            f"{name}_oe": {"direction": "output", "bits": drives if len(drives) == 1 else nets("enable"),
+                           "low": found[0][2].low}}
+    return {**module, "ports": ports, "cells": cells}
+
+
 def header(ports: Mapping[str, Any]) -> str:
     for name, port in ports.items():
         if port["direction"] not in ("input", "output"):
@@ -115,7 +156,8 @@ def wires(module: Mapping[str, Any]) -> Iterator[str]:
         yield f"wire {', '.join(f'n{number}' for number in numbers[at:at + 16])};"
     for name, port in module["ports"].items():
         bits = concatenated(port["bits"])
-        yield f"assign {bits} = {name};" if port["direction"] == "input" else f"assign {name} = {bits};"
+        inverted = "~" if port.get("low") else ""
+        yield f"assign {bits} = {name};" if port["direction"] == "input" else f"assign {name} = {inverted}{bits};"
 
 
 def instance(number: int, cell: Mapping[str, Any], file: str | None, models: CellModels) -> str:

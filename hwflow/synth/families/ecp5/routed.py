@@ -23,17 +23,38 @@ LETTERS = "ABCD"
 
 
 def retuned(layout: str, old: Mapping[str, int], new: PllSettings, source: str) -> str:
-    """Words of the PLL's tiles: dividers less one, phases as they are, the most significant bit first."""
-    lines = layout.split("\n")
-    for name, value in new.parameters:
-        less = 1 if name.endswith("_DIV") else 0
-        places = [k for k, line in enumerate(lines) if line.startswith(f"word: {name} ")]
-        if len(places) != 1:
-            raise unlike_pll(source, name)
-        bits = lines[places[0]].split()[2]
-        if int(bits, 2) != old[name] - less:
-            raise unlike_pll(source, name)
-        lines[places[0]] = f"word: {name} {value - less:0{len(bits)}b}"
+    """Words of the PLL's tiles: dividers less one, phases as they are, the most significant bit first.
+
+    A device has several PLLs, each a group of tiles; there must be one with the dividers `old`.
+    """
+    names = [name for name, _ in new.parameters]
+    starts = [found.start() for found in re.finditer(r"^\.tile_group ", layout, re.MULTILINE)]
+    pieces = [layout[start:end] for start, end in zip([0, *starts], [*starts, len(layout)], strict=True)]
+    plls = [k for k, piece in enumerate(pieces) if "enum: MODE EHXPLLL" in piece]
+    same = [k for k in plls if not unlike_in(pieces[k], names, old)]
+    if len(same) != 1:
+        raise unlike_pll(source, unlike_in(pieces[plls[0]], names, old) if len(plls) == 1 else "dividers")
+    pieces[same[0]] = with_dividers(pieces[same[0]], new)
+    return "".join(pieces)
+
+
+def less(name: str) -> int:
+    """What a word has less than its parameter."""
+    return 1 if name.endswith("_DIV") else 0
+
+
+def unlike_in(group: str, names: Sequence[str], old: Mapping[str, int]) -> str:
+    """The first of the dividers that is not in a PLL's group of tiles as it should be; "" if all are."""
+    words = {line.split()[1]: line.split()[2] for line in group.split("\n") if line.startswith("word: ")}
+    return next((name for name in names if name not in words or int(words[name], 2) != old[name] - less(name)), "")
+
+
+def with_dividers(group: str, new: PllSettings) -> str:
+    values, lines = dict(new.parameters), group.split("\n")
+    for k, line in enumerate(lines):
+        name = line.split()[1] if line.startswith("word: ") else ""
+        if name in values:
+            lines[k] = f"word: {name} {values[name] - less(name):0{len(line.split()[2])}b}"
     return "\n".join(lines)
 
 
