@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hwflow_rtl.rearrange.rearrange import counters_of
 from hwflow_rtl.rearrange.ring import Ring, ring_parts
 from hwflow_rtl.vendor import ECP5, Generic, Timing
 
 from tests.rtl.harness import simulator
+from tests.rtl.test_rearrange import random_shape
 
 
 @pytest.mark.parametrize(("words", "width", "parts", "blocks"), [
@@ -45,3 +49,22 @@ def test_two_memories_are_one(parts: tuple[int, ...], latency: int) -> None:
     sim = simulator(ring)
     sim.add_testbench(drive)
     sim.run()
+
+
+def test_rows_that_come_often_need_no_larger_ring() -> None:
+    """Of rows that follow each other three times or more, two say how large ring and counters are."""
+    found = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        shape = random_shape(rng)
+        if any((table < 0).all() for table in (shape.rows, shape.columns, shape.groups)):
+            continue
+        shape = replace(shape, rows=np.repeat(shape.rows, rng.integers(1, 6, len(shape.rows))))
+        whole = replace(shape)
+        whole.__dict__["essential"] = whole
+        found += len(shape.essential.rows) < len(shape.rows)
+        assert shape.ring_words >= whole.ring_words
+        depth = shape.ring_words
+        for counter, needed in zip(counters_of(shape, depth), counters_of(whole, depth), strict=True):
+            assert counter.width >= needed.width
+    assert found > 200

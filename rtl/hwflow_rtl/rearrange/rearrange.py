@@ -204,7 +204,7 @@ def counters_of(shape: RearrangeShape, depth: int) -> list[Shape]:
 
     The last is wanted where a frame starts with padding.
     """
-    words = shape.input_words
+    shape, words = shape.essential, shape.input_words
     most = depth + words + shape.skipped  # words from a frame's start to the end of what the ring may have taken
     come = np.append(0, np.maximum.accumulate(shape.needs))  # at least, before each word is played and at the end
     lacking = int((np.append(shape.addresses, words + shape.first) - come).max())

@@ -6,7 +6,7 @@ them; what is added to an address at the end of a group, a column or a row depen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -219,13 +219,26 @@ class RearrangeShape:
         return np.where(self.outside, 1, self.addresses + 1)
 
     @cached_property
+    def essential(self) -> RearrangeShape:
+        """With two of equal rows that follow each other: more of them need no larger ring and no larger counters.
+
+        What the others want has been there for the first of the two, and is given free with the last.
+        """
+        again = self.rows[1:] == self.rows[:-1]
+        rows = self.rows[np.append(True, ~np.append(False, again[1:] & again[:-1])[:len(again)])]
+        few = len(rows) == len(self.rows) or len(rows) * len(self.columns) * len(self.groups) < self.input_words
+        return self if few else replace(self, rows=rows)
+
+    @cached_property
     def ring_words(self) -> int:
-        """The least words of a ring with which it never makes anything wait at full pace.
+        """Words of a ring with which it never makes anything wait at full pace.
 
         A word that output word b needs is written a cycle before b is played, and into a place that was given free a
         cycle before.  With b played in cycle S(b), depth >= (need(b) - S(b)) - (wanted(a - 1) - S(a)) for all a <= b;
         where input is the limit, S(b) follows the needs, and what has come by S(b) must have found its place.
         """
+        if self.essential is not self:
+            return self.essential.ring_words
         if self.earliest is not None:
             return max(2, self._words_for(self.earliest))
         words, count = self.input_words, self.output_words
