@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from hwflow_rtl.memory import WeightImage
 from hwflow_rtl.multiply.style import MultiplierStyle
 
 from ..layers.base import Folding, Schedule
@@ -27,22 +28,30 @@ class Choice:
     schedule: Schedule
 
 
+def arrives_in_words(stage: Stage, folding: Folding, word: int) -> bool:
+    """The stream of weights that the stage has with `folding` can be cut from words of `word` bits."""
+    stream = stage.weight_stream(folding)
+    return stream is not None and WeightImage.possible(stream, word)
+
+
 class Choices:
     """All foldings of a stage, the fewest multipliers first, then the fewest lanes.
 
     Foldings that differ only in style need the same cycles and are one choice; `styles` gives the styles of a choice.
-    With `streamed`, those whose weights come from a memory outside, as fast as the stage takes them; there may be none.
+    With `word`, those whose weights come from a memory outside that has words of so many bits, as fast as the stage
+    takes them; there may be none.
     """
 
-    def __init__(self, stage: Stage, *, streamed: bool = False):
+    def __init__(self, stage: Stage, *, word: int | None = None):
         self.same: dict[Folding, list[MultiplierStyle]] = {}
         for folding in stage.foldings():
             plain = replace(folding, style=MultiplierStyle.BLOCKS)
-            if streamed:
-                rows = stage.weight_rows(folding)
-                if not rows:
+            if word is not None:
+                streamed = [replace(plain, weight_rows=rows) for rows in stage.weight_rows(folding)]
+                streamed = [each for each in streamed if arrives_in_words(stage, each, word)]
+                if not streamed:
                     continue
-                plain = replace(plain, weight_rows=rows[0])
+                plain = streamed[0]
             self.same.setdefault(plain, []).append(folding.style)
         foldings = sorted(self.same, key=lambda f: (f.rows * f.cols, f.rows, f.lanes))
         self.choices = [Choice(folding, stage.schedule(folding)) for folding in foldings]

@@ -61,8 +61,9 @@ class Solver:
 
     @cached_property
     def streamed(self) -> list[Choices]:
-        """The foldings with which the weights of a stage come from outside; of some stages none."""
-        return [Choices(stage, streamed=True) for stage in self.stages]
+        """The foldings with which the weights of a stage come from outside, or would; of some stages none."""
+        word = 1 if self.outside is None else self.outside.part.width
+        return [Choices(stage, word=word) for stage in self.stages]
 
     def _cost(self, position: int, folding: Folding) -> Resources:
         return self.stages[position].cost(folding, self.technology)

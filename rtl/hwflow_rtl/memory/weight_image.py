@@ -32,6 +32,11 @@ class WeightImage:
             raise ValueError(f"beats of {self.stream.width} bits must end with a word of {self.word} bits after at "
                              f"most {WIDEST_GROUP} bits, not {self.group}; choose another number of lanes")
 
+    @staticmethod
+    def possible(stream: WeightStream, word: int) -> bool:
+        """Beats and words end together soon enough."""
+        return lcm(stream.width, word) <= WIDEST_GROUP
+
     @property
     def piece(self) -> int:
         """Bits in which beats and words are cut."""
