@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 
 from hwflow_base.errors import HwflowError
-from hwflow_rtl.memory import FlashPart, SdramPart, WeightMemory, WeightStream
+from hwflow_rtl.memory import FlashPart, SdramPart, SealedFlash, WeightMemory, WeightSharing, WeightStream
+from hwflow_rtl.memory.seal import MARK_BYTES
 from hwflow_rtl.vendor.pll import PllSettings
 
 from ..hls import Plan
@@ -36,6 +38,11 @@ class BoardWeights:
                 return BoardWeights(memory, tuple(each.stream for each in plan.streams))
         raise HwflowError(f"the plan has weights in {plan.outside.part.name}, which {board.name} must have")
 
+    @property
+    def mark(self) -> bytes:
+        """What images for the same streams have in their seals."""
+        return hashlib.sha256(repr(self.streams).encode()).digest()[:MARK_BYTES]
+
     def pll(self, board: Board) -> PllSettings | None:
         """What makes the memory's clock: the highest that is not above the board file's; None for the oscillator."""
         wanted = self.memory.part.clock_mhz
@@ -53,5 +60,11 @@ class BoardWeights:
         return self.memory.part if pll is None else replace(self.memory.part, clock_mhz=float(pll.output_mhz))
 
     def gateware(self, board: Board) -> WeightMemory:
-        """In the clock domain `memory`."""
-        return WeightMemory(part=self.part(board), streams=self.streams, technology=board.technology(), domain=DOMAIN)
+        """In the clock domain `memory`.  A flash gives nothing unless it has an image with the seal of this design."""
+        part: SdramPart | SealedFlash
+        found = self.part(board)
+        if isinstance(found, FlashPart):
+            part = SealedFlash(found, WeightSharing(found, self.streams).words, self.mark)
+        else:
+            part = found
+        return WeightMemory(part=part, streams=self.streams, technology=board.technology(), domain=DOMAIN)

@@ -10,9 +10,20 @@ from amaranth.hdl import signed
 from hwflow_rtl.memory import FlashError, SealedFlash, WeightMemory, WeightSharing, WeightStream
 from hwflow_sim.flash import compile_beats
 
+from hwflow.synth import load_board
+from hwflow.synth.board_weights import BoardWeights
 from tests.memory.flash_parts import QUAD
 
 STREAMS = (WeightStream(signed(4), 2, 1200), WeightStream(signed(8), 3, 1200))
+
+
+def test_a_design_on_a_board_wants_a_seal() -> None:
+    board = load_board("icebreaker")
+    weights = BoardWeights(board.memories[0], STREAMS)
+    part = weights.gateware(board).part
+    assert isinstance(part, SealedFlash)
+    assert (part.words, part.mark) == (WeightSharing(QUAD, STREAMS).words, weights.mark)
+    assert BoardWeights(board.memories[0], STREAMS[:1]).mark != weights.mark
 
 
 def test_two_streams_share_a_flash(tmp_path: Path, cache: Path) -> None:
