@@ -18,6 +18,7 @@ from .data.arguments import boolean, instance, megahertz, path_of, shapes_of, wh
 from .data.dataset import Dataset, described, load_dataset
 from .data.given import dataset_of
 from .data.shapes import shapes_of_data
+from .host.identity import identity
 from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
@@ -173,7 +174,7 @@ def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board =
     first, count = whole_number(seed, "seed", 0), whole_number(seeds, "seeds", 1)
     options, place = SynthesisOptions(first, count, at_once, megahertz(clock, "clock")), folder_of(folder)
     design = Design(quantized.graph, plan, board)
-    key = digest(design.identity(), onnx.dumps(quantized.prologue), onnx.dumps(quantized.epilogue))
+    key = digest(identity(quantized.graph, plan), onnx.dumps(quantized.prologue), onnx.dumps(quantized.epilogue))
     return synthesize_design(
         design, place, options, quantized=QUANTIZED,
         keep=lambda: cached_step(place / QUANTIZED, key, lambda working: save_quantized(quantized, working)))

@@ -312,7 +312,7 @@ class Flow:
         """The netlist in build/<model>/<board>/synth, from the cache if it is up to date."""
         design = self.design
         return make_netlist_of(design.core(), self.board, self.synthesis, apart=self.board_folder / "proof",
-                               ends=design.ends(), identity=design.identity(), clock=clock,
+                               ends=design.ends(), identity=design.identity(), clock=clock, weights=design.weights(),
                                progress=self.console.progress)
 
     def prove(self, count: int, *, seed: int = 1, clock: float | str | None = None) -> NetlistProof:
@@ -323,7 +323,8 @@ class Flow:
         with self.console.step(f"simulate {count} frames through the pins of the netlist"):
             return prove_netlist(
                 netlist, self.board, self.graph, self.frames(count, seed), identity=self.design.identity(),
-                interval=self.plan.interval, folder=self.board_folder / "netlist", cache=self.compiled,
+                interval=self.plan.interval, weights=self.design.weights(), image=self.design.image(),
+                folder=self.board_folder / "netlist", cache=self.compiled,
                 say=self.console.progress)
 
     def synthesize(self, options: SynthesisOptions) -> SynthesisReport:

@@ -8,7 +8,7 @@ from pathlib import Path
 from hwflow_base.errors import HwflowError
 
 from hwflow.host.elements import bytes_in, bytes_out
-from hwflow.host.identity import IDENTITY_FILE, DesignFacts, identity_of
+from hwflow.host.identity import IDENTITY_FILE, DesignFacts, hardware_identity_of, identity_of
 from hwflow.quantize import Quantized, load_quantized
 
 __all__ = ["Design", "find_designs", "load_design"]
@@ -50,8 +50,8 @@ def load_design(folder: Path) -> Design:
     source = folder / facts.quantized
     quantized = load_quantized(source)
     graph = quantized.graph
-    made = identity_of(graph, facts.foldings)
-    if made != facts.identity:
+    same = hardware_identity_of(graph, facts.foldings) == facts.identity
+    if not same or (facts.weights and facts.weights.model != identity_of(graph, facts.foldings)):
         raise HwflowError(
             f"'{source}' must be the integer model of the bitstream in '{folder}' (design {facts.identity.hex()}), "
             "but it has changed since then",

@@ -26,11 +26,21 @@ from hwflow.layers.base import Folding, LayerGraph
 if TYPE_CHECKING:
     from hwflow.hls.plan import Plan
 
-__all__ = ["IDENTITY_BYTES", "IDENTITY_FILE", "DesignFacts", "element_bytes", "frame_bytes", "identity",
-           "identity_of"]
+__all__ = [
+    "IDENTITY_BYTES",
+    "IDENTITY_FILE",
+    "DesignFacts",
+    "element_bytes",
+    "frame_bytes",
+    "hardware_identity_of",
+    "identity",
+    "identity_of",
+]
 
 #: Length of an identity (docs/host-link.md).
 IDENTITY_BYTES = 8
+#: The field of a layer whose contents may be beside the FPGA, and what stands for them.
+WEIGHTS, OUTSIDE = "weights", "beside the FPGA"
 #: The file in the folder of a board's bitstream.
 IDENTITY_FILE = "identity.json"
 
@@ -47,8 +57,26 @@ def identity(graph: LayerGraph, plan: Plan) -> bytes:
 
 def identity_of(graph: LayerGraph, foldings: Sequence[Folding]) -> bytes:
     """As `identity`, for the foldings of a plan in order."""
+    return digested((graph, tuple(foldings)))
+
+
+def hardware_identity_of(graph: LayerGraph, foldings: Sequence[Folding]) -> bytes:
+    """What names a bitstream: as `identity_of`, without the weights that are in a memory beside the FPGA.
+
+    Those have a digest of their own, that of their image.  So they may change while the bitstream stays.
+    """
+    if not any(folding.weight_rows for folding in foldings):
+        return identity_of(graph, foldings)
+    layers = [(type(layer).__name__, *((f.name, OUTSIDE if folding.weight_rows and f.name == WEIGHTS
+                                        else getattr(layer, f.name)) for f in fields(layer)))  # type: ignore[arg-type]
+              for layer, folding in zip(graph.layers, foldings, strict=True)]
+    rest = [(f.name, getattr(graph, f.name)) for f in fields(graph) if f.name != "layers"]
+    return digested((rest, layers, tuple(foldings)))
+
+
+def digested(value: object) -> bytes:
     total = hashlib.sha256()
-    for part in _parts((graph, tuple(foldings))):
+    for part in _parts(value):
         total.update(part)
     return total.digest()[:IDENTITY_BYTES]
 
@@ -166,7 +194,7 @@ class DesignFacts:
         """The facts of `plan` on a board whose core runs at `clock_mhz`."""
         foldings = tuple(stage.folding for stage in plan.stages)
         return DesignFacts(
-            identity_of(graph, foldings), graph.name, board, baud, clock_mhz, plan.interval,
+            hardware_identity_of(graph, foldings), graph.name, board, baud, clock_mhz, plan.interval,
             frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings, quantized, weights)
 
     def write(self, folder: Path) -> Path:

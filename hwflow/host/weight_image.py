@@ -21,9 +21,10 @@ IMAGE_FILE = "weights.bin"
 
 #: In `identity.json`.
 IMAGE_SCHEMA: Mapping[str, Any] = {
-    "type": "object", "required": ["file", "bytes", "digest"], "additionalProperties": False,
+    "type": "object", "required": ["file", "bytes", "digest", "model"], "additionalProperties": False,
     "properties": {"file": {"type": "string", "pattern": "^[^/]+$"}, "bytes": {"type": "integer", "minimum": 1},
-                   "digest": {"type": "string", "pattern": f"^[0-9a-f]{{{2 * DIGEST_BYTES}}}$"}}}
+                   "digest": {"type": "string", "pattern": f"^[0-9a-f]{{{2 * DIGEST_BYTES}}}$"},
+                   "model": {"type": "string", "pattern": "^[0-9a-f]{16}$"}}}
 
 
 def digest_of(image: bytes) -> bytes:
@@ -33,26 +34,31 @@ def digest_of(image: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class WeightImage:
-    """`file` has `size` bytes, the words of the memory with the low byte first, and `digest` names them."""
+    """`file` has `size` bytes, the words of the memory with the low byte first, and `digest` names them.
+
+    `model` is `identity_of` the integer model with all its weights.
+    """
 
     file: str
     size: int
     digest: bytes
+    model: bytes
 
     @staticmethod
-    def write(folder: Path, image: bytes) -> WeightImage:
+    def write(folder: Path, image: bytes, model: bytes) -> WeightImage:
         """Write the file into `folder`."""
         write_atomically(folder / IMAGE_FILE, image)
-        return WeightImage(IMAGE_FILE, len(image), digest_of(image))
+        return WeightImage(IMAGE_FILE, len(image), digest_of(image), model)
 
     @staticmethod
     def from_facts(facts: Mapping[str, Any]) -> WeightImage:
         """From what keeps to `IMAGE_SCHEMA`."""
-        return WeightImage(facts["file"], int(facts["bytes"]), bytes.fromhex(facts["digest"]))
+        return WeightImage(facts["file"], int(facts["bytes"]), *(
+            bytes.fromhex(facts[name]) for name in ("digest", "model")))
 
     def facts(self) -> dict[str, Any]:
         """For JSON."""
-        return {"file": self.file, "bytes": self.size, "digest": self.digest.hex()}
+        return {"file": self.file, "bytes": self.size, "digest": self.digest.hex(), "model": self.model.hex()}
 
     def read(self, folder: Path) -> bytes:
         """The image.  HwflowError where its file is missing, cut, or of other weights."""

@@ -9,7 +9,7 @@ from hwflow_base.errors import HwflowError
 from hwflow_rtl.multiply.style import MultiplierStyle
 
 from ..hls.plan import Plan
-from ..host.identity import DesignFacts, identity
+from ..host.identity import DesignFacts, hardware_identity_of
 from ..layers.base import LayerGraph
 from ..synth.boards import Board
 from ..synth.families import FAMILIES
@@ -51,7 +51,8 @@ def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreC
         facts = DesignFacts.read(folder)
     except HwflowError:  # nothing is routed, or the file is damaged
         facts = None
-    if facts is not None and facts.identity == identity(graph, plan) and facts.board == board.name:
+    made = hardware_identity_of(graph, [stage.folding for stage in plan.stages])
+    if facts is not None and facts.identity == made and facts.board == board.name:
         return CoreClock(facts.clock_mhz, f"the clock of the routed design in '{folder}'", True, board.clock_mhz)
     used = plan.resources
     sums = sum(stage.folding.style is MultiplierStyle.MACS for stage in plan.stages)

@@ -76,7 +76,7 @@ def patched(design: Design, base: Path, folder: Path, progress: Progress) -> Rew
     family = FAMILIES[design.board.family]
     layout, netlist = base / "layout" / family.layout, base / "netlist" / "netlist.json"
     facts, clock_mhz = routed_facts(base, layout)
-    job = Job(design.board, folder.absolute(), tools_of_family(design.board.family), progress)
+    job = Job(design.board, folder.absolute(), tools_of_family(design.board.family), progress, design.weights())
     text, old, new = with_new_contents(base, design, progress)
     routed = layout.with_name(ROUTED)
     spots = kept_spots(base, routed if routed.is_file() else layout, family)
@@ -122,16 +122,16 @@ def with_new_contents(base: Path, design: Design, progress: Progress) -> tuple[s
     """
     old_text = (base / TEXT).read_text(encoding="utf-8")
     core, board, ends, name = design.core(), design.board, design.ends(), design.identity()
-    clock = None if has_pll(old_text) else ON_BOARD
+    clock, weights = None if has_pll(old_text) else ON_BOARD, design.weights()
     old_structure, old = separated(old_text)
     kept = kept_structure(base, old_text)
     if kept:
         progress("the design's structure, without place and route")
-        found = structure_of(core, board, ends, identity=name, pll=pll_of(board, clock))
+        found = structure_of(core, board, ends, identity=name, pll=pll_of(board, clock), weights=weights)
         if found.digest == kept and shape_of(found.contents) == shape_of(old):
             return filled(old_structure, found.contents), old, found.contents
     progress("the design's text, without place and route")
-    text = design_text(clocked_top(core, board, ends, identity=name, clock=clock))
+    text = design_text(clocked_top(core, board, ends, identity=name, clock=clock, weights=weights))
     structure, new = separated(text)
     require_same(old_structure, structure, old, new)
     return text, old, new

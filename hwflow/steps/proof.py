@@ -15,15 +15,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError
-from hwflow_sim.board import LinePort, SimulatedBoard, compile_board, netlist_design, read_netlist
+from hwflow_rtl.memory import SdramPart
+from hwflow_sim.board import BoardChip, LinePort, SimulatedBoard, compile_board, netlist_design, read_netlist
+from hwflow_sim.sdram import board_chip
 
 from .. import golden
 from ..host import LinkFailed, Patience
 from ..host.elements import bytes_in, bytes_out, from_bytes, pack, to_bytes
 from ..host.host_link import HostLink
 from ..host.identity import element_bytes
+from ..host.weight_image import digest_of
 from ..layers.base import LayerGraph
 from ..synth import Board
+from ..synth.board_weights import BoardWeights
 
 __all__ = ["NetlistProof", "prove_netlist"]
 
@@ -70,8 +74,8 @@ class NetlistProof:
 
 
 def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames | Mapping[str, Frames], *,
-                  identity: bytes, interval: int, folder: Path, cache: Path,
-                  say: Callable[[str], None] = print) -> NetlistProof:
+                  identity: bytes, interval: int, folder: Path, cache: Path, weights: BoardWeights | None = None,
+                  image: bytes | None = None, say: Callable[[str], None] = print) -> NetlistProof:
     """Play `frames` through the pins of a netlist and compare every byte of the results with `golden`.
 
     Parameters
@@ -84,6 +88,8 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
         What the board must say it is: `hwflow.host.identity`.
     interval
         Clock cycles of a frame, for patience with a board that does not answer.
+    weights, image
+        Those in a memory of the board: the simulated chip is at its pins, and filled with the image over the line.
     folder
         Where the simulation takes place; `cache` keeps what was compiled.
 
@@ -94,13 +100,13 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     expected = {name: to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs}
     count = len(next(iter(expected.values())))
     cells = read_netlist(netlist, board.family)
-    compiled = compile_board(netlist_design(cells, reset_active_low=board.reset_active_low), folder=folder, cache=cache,
-                             say=say)
+    design = netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip_of(board, weights))
+    compiled = compile_board(design, folder=folder, cache=cache, say=say)
     began = time.monotonic()
     with SimulatedBoard(compiled, bit_cycles=board.clock_mhz * 1e6 / board.baud) as simulated:
         simulated.wait(b"", CYCLES_TO_START)
         try:
-            data = talk(LinePort(simulated), graph, {name: values[name] for name in graph.inputs}, identity, interval)
+            data = talk(LinePort(simulated), graph, values, identity, interval, image)
             difference = first_difference(np.concatenate(list(expected.values()), axis=1), data, graph)
         except LinkFailed as error:
             difference = str(error)
@@ -109,8 +115,21 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
                         time.monotonic() - began, difference)
 
 
-def talk(port: LinePort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int) -> bytes:
-    """What the board behind `port` answers to `frames`.  LinkFailed where it is no board with this design."""
+def chip_of(board: Board, weights: BoardWeights | None) -> BoardChip | None:
+    """The simulated memory at the pins of `board`."""
+    if weights is None:
+        return None
+    part = weights.part(board)
+    assert isinstance(part, SdramPart), "`Design.weights` refuses the others"
+    return board_chip(part, weights.memory.pins)
+
+
+def talk(port: LinePort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int,
+         image: bytes | None = None) -> bytes:
+    """What the board behind `port` answers to `frames`, also of other tensors than inputs, with `image` in its memory.
+
+    LinkFailed where it is no board with this design.
+    """
     stall = STALL + FRAMES_OF_PATIENCE * interval / port.cycles(1.0)
     link = HostLink(port, patience=Patience(SILENCE, stall), clock=port.clock, seed=1)
     found = link.reset()
@@ -118,7 +137,9 @@ def talk(port: LinePort, graph: LayerGraph, frames: Mapping[str, Frames], identi
     if (found.design, found.bytes_in, found.bytes_out) != wanted:
         raise LinkFailed(f"the board must say that it is design {identity.hex()} with {wanted[1]} bytes in and "
                          f"{wanted[2]} out, not {found.design.hex()} with {found.bytes_in} and {found.bytes_out}")
-    return link.exchange(pack(graph, frames))
+    if image is not None:
+        link.fill(image, digest_of(image))
+    return link.exchange(pack(graph, {name: frames[name] for name in graph.inputs}))
 
 
 def first_difference(expected: Bytes, data: bytes, graph: LayerGraph) -> str | None:

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import numpy as np
+from hwflow_base.errors import HwflowError
 from hwflow_rtl.core import Core
 from hwflow_rtl.io import Ends
 
-from ..hls import Plan, lower
-from ..host.identity import DesignFacts, identity
-from ..layers.base import LayerGraph
+from ..hls import Plan, lower, weight_image
+from ..host.identity import DesignFacts, hardware_identity_of, identity_of
+from ..host.weight_image import WeightImage
+from ..layers.base import Folding, LayerGraph
 from .bitstream import synthesize
+from .board_weights import BoardWeights
 from .boards import Board
 from .job import Progress
 from .report import SynthesisReport
@@ -44,8 +48,32 @@ class Design:
         return ends_of(self.plan)
 
     def identity(self) -> bytes:
-        """What names the design to the host (docs/host-link.md)."""
-        return identity(self.graph, self.plan)
+        """What names the bitstream to the host (docs/host-link.md); weights beside the FPGA are not in it."""
+        return hardware_identity_of(self.graph, self.foldings)
+
+    @property
+    def foldings(self) -> tuple[Folding, ...]:
+        """Of the stages, in order."""
+        return tuple(stage.folding for stage in self.plan.stages)
+
+    def weights(self) -> BoardWeights | None:
+        """What the core takes from a memory of the board; None where all weights are in the FPGA.
+
+        HwflowError for a memory that no bitstream can have yet.
+        """
+        found = BoardWeights.of(self.board, self.plan)
+        if found is not None and not found.memory.part.writable:
+            raise HwflowError(f"weights in {found.memory.part.name} of {self.board.name} can be planned and simulated, "
+                              "but hwflow makes no bitstream with a flash yet", "take fewer bits with --bits")
+        return found
+
+    def image(self) -> bytes | None:
+        """What the host fills into that memory, the low byte of each word first."""
+        weights = self.weights()
+        if weights is None:
+            return None
+        words, width = weight_image(self.graph, self.plan), weights.memory.part.width
+        return (words[:, None] >> np.arange(0, width, 8) & 0xFF).astype(np.uint8).tobytes()
 
 
 @dataclass(frozen=True)
@@ -75,8 +103,10 @@ def finish_design(design: Design, folder: Path, make: Callable[[], Report], *, q
     """
     report = make()
     keep()
+    image = design.image()
+    weights = None if image is None else WeightImage.write(folder, image, identity_of(design.graph, design.foldings))
     DesignFacts.of(design.graph, design.plan, board=design.board.name, baud=design.board.baud,
-                   clock_mhz=report.clock_mhz, quantized=quantized).write(folder)
+                   clock_mhz=report.clock_mhz, quantized=quantized, weights=weights).write(folder)
     return report
 
 
@@ -87,6 +117,6 @@ def synthesize_design(design: Design, folder: Path, options: SynthesisOptions, *
     def make() -> SynthesisReport:
         return synthesize(design.core(), design.board, folder, seed=options.seed, seeds=options.seeds,
                           jobs=options.jobs, clock=options.clock, ends=design.ends(), identity=design.identity(),
-                          plan=design.plan, progress=progress)
+                          plan=design.plan, weights=design.weights(), progress=progress)
 
     return finish_design(design, folder, make, quantized=quantized, keep=keep)

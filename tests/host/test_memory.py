@@ -14,7 +14,7 @@ from hwflow_base.errors import HwflowError
 import hwflow.host
 from hwflow import golden, onnx
 from hwflow.host.host_link import HostLink
-from hwflow.host.identity import DesignFacts
+from hwflow.host.identity import DesignFacts, identity_of
 from hwflow.host.pace import Patience
 from hwflow.host.weight_image import WeightImage
 from hwflow.host.wire import LinkFailed
@@ -136,7 +136,12 @@ def test_answers_that_are_none():
 def filled(quantized: Quantized, tmp_path: Path) -> Path:
     """The folder of a design with weights in a memory."""
     folder = leave_design(quantized, tmp_path / "build")
-    return leave_design(quantized, tmp_path / "build", weights=WeightImage.write(folder, WEIGHTS))
+    return leave_design(quantized, tmp_path / "build", weights=image_of(quantized, folder))
+
+
+def image_of(quantized: Quantized, folder: Path) -> WeightImage:
+    """The file of the weights in `folder`, of this model."""
+    return WeightImage.write(folder, WEIGHTS, identity_of(quantized.graph, DesignFacts.read(folder).foldings))
 
 
 def opened(board: ReferenceBoard, build: Path, **more) -> hwflow.host.OpenBoard:
@@ -167,12 +172,13 @@ def golden_shape(graph, name):
     return frame.height, frame.width, frame.channels
 
 
-def test_facts_are_read_back(filled):
+def test_facts_are_read_back(quantized, filled):
     facts = DesignFacts.read(filled)
-    assert facts.weights == WeightImage("weights.bin", 3000, NAME)
+    model = identity_of(quantized.graph, facts.foldings)
+    assert facts.weights == WeightImage("weights.bin", 3000, NAME, model)
     assert facts.weights.read(filled) == WEIGHTS
     assert json.loads((filled / "identity.json").read_text())["weights"] == {
-        "file": "weights.bin", "bytes": 3000, "digest": NAME.hex()}
+        "file": "weights.bin", "bytes": 3000, "digest": NAME.hex(), "model": model.hex()}
 
 
 @pytest.mark.parametrize("change, message", [
@@ -187,6 +193,15 @@ def test_files_of_weights_that_are_wrong(quantized, filled, tmp_path, change, me
     with pytest.raises(HwflowError, match=message):
         opened(board, tmp_path / "build")
     assert not board.memory
+
+
+def test_a_model_that_was_quantized_anew(quantized, filled, tmp_path):
+    """Its weights are in the memory alone, so the bitstream says nothing of it."""
+    text = json.loads((filled / "identity.json").read_text())
+    text["weights"]["model"] = bytes(8).hex()
+    (filled / "identity.json").write_text(json.dumps(text))
+    with pytest.raises(HwflowError, match=r"must be the integer model of the bitstream .* but it has changed since"):
+        opened(board_with(quantized, filled, image_bytes=3000), tmp_path / "build")
 
 
 def test_a_memory_of_another_size(quantized, filled, tmp_path):
@@ -210,7 +225,7 @@ def place(quantized: Quantized, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     onnx.save(model, "small.onnx")
     write_data(Path("small.npz"), model, rows=10)
     folder = leave_design(quantized, Path("build"))
-    return leave_design(quantized, Path("build"), weights=WeightImage.write(folder, WEIGHTS))
+    return leave_design(quantized, Path("build"), weights=image_of(quantized, folder))
 
 
 def test_run_sends_the_weights_and_says_so(quantized, place, capsys):
@@ -222,7 +237,7 @@ def test_run_sends_the_weights_and_says_so(quantized, place, capsys):
     assert (first.code, second.code) == (0, 0), first.err + second.err
     assert "  weights: 3 000 bytes, sent into the memory beside the FPGA\n" in first.out
     assert "  weights: 3 000 bytes, already in the memory beside the FPGA\n" in second.out
-    assert facts["weights"] == {"file": "weights.bin", "bytes": 3000, "digest": NAME.hex(), "sent": False}
+    assert facts["weights"].items() >= {"bytes": 3000, "digest": NAME.hex(), "sent": False}.items()
     assert bytes(board.memory) == WEIGHTS
 
 

@@ -89,8 +89,8 @@ def wrapper(design: BoardDesign) -> str:
     needed = {"clk", "rx", "tx"}
     memory = [name for name in ports if name.startswith(MEMORY)] if design.chip is not None else []
     if not needed <= set(ports) or set(ports) - needed - {"rst", "led", *memory}:
-        raise HwflowError(f"a board's design must have the pins clk, rx and tx, perhaps rst and led, and those of its "
-                          f"memory, not {', '.join(ports)}")
+        raise HwflowError(f"a board's design must have the pins clk, rx and tx, perhaps rst and led, not "
+                          f"{', '.join(ports)}")
     pins = [".clk(clk)", ".rx(rx)", ".tx(tx)"]
     if "rst" in ports:
         pins.append(f".rst({'~' if design.reset_active_low else ''}press)")
