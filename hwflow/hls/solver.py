@@ -58,6 +58,7 @@ class Solver:
         self.offered = [offered(stage.styles(technology), logic=logic) for stage in self.stages]
         self.cost = cache(self._cost)
         self.movable = cache(self._movable)
+        self.with_queues = cache(self._with_queues)
 
     @cached_property
     def streamed(self) -> list[Choices]:
@@ -74,26 +75,40 @@ class Solver:
                 if can_leave_blocks(memory, self.technology)]
 
     def fastest(self) -> list[Choice]:
-        """The choices for the shortest interval that fits.  AnswerIsNo if no interval fits."""
+        """The choices for the shortest interval that fits.  AnswerIsNo if no interval fits.
+
+        Queues take long to compute and seldom decide.  So the search is without them first.
+        """
         all_choices = self.choices if self.outside is None else [*self.choices, *self.streamed]
         targets = np.unique(np.concatenate([stage.stage_intervals for stage in all_choices])).tolist()
-        low, high = 0, len(targets) - 1
-        best: list[Choice] | None = None
-        while low <= high:
-            middle = (low + high) // 2
-            picked = self.fitting(targets[middle])
-            if picked is not None:
-                best, high = picked, middle - 1
-            else:
-                low = middle + 1
+        found = self.first_fitting(targets, queues=False)
+        for first in ([] if found is None else [found, found + 1]):
+            best = self.fitting(targets[first]) if first < len(targets) else None
+            if best is not None:
+                return best
+        found = None if found is None else self.first_fitting(targets, queues=True, low=found + 1)
+        best = None if found is None else self.fitting(targets[found])
         if best is None:
             smallest = self.pick(targets[-1])
             assert smallest is not None, "every stage has a folding as slow as the slowest"
             raise does_not_fit(self, self.styled(smallest), even="not even with its smallest folding: ")
         return best
 
-    def fitting(self, target: int) -> list[Choice] | None:
+    def first_fitting(self, targets: Sequence[int], *, queues: bool, low: int = 0) -> int | None:
+        """The first position from `low` on in the ascending `targets` for which choices fit; None if none do."""
+        best, high = None, len(targets) - 1
+        while low <= high:
+            middle = (low + high) // 2
+            if self.fitting(targets[middle], queues=queues) is not None:
+                best, high = middle, middle - 1
+            else:
+                low = middle + 1
+        return best
+
+    def fitting(self, target: int, *, queues: bool = True) -> list[Choice] | None:
         """Choices with an interval of at most `target` that fit together; None if none were found.
+
+        Without `queues` those of the links do not count.
 
         If the choices exceed a resource, its price grows in the next round, so stages take foldings that need less of
         it.  If they exceed the RAM blocks, weights move to the memory outside first.
@@ -107,7 +122,7 @@ class Solver:
             picked = self.paced(self.styled(picked, weights))
             if max(choice.schedule.interval for choice in picked) > target:
                 return None
-            total, foldings = self.total(picked), tuple(choice.folding for choice in picked)
+            total, foldings = self.total(picked, queues=queues), tuple(choice.folding for choice in picked)
             if self.budget.fits(total):
                 return picked
             if foldings in seen:
@@ -210,11 +225,13 @@ class Solver:
                     for width, lanes, entering in zip(bits, coming, choice.schedule.lanes_in, strict=True)),
                    Resources())
 
-    def total(self, picked: Sequence[Choice]) -> Resources:
+    def total(self, picked: Sequence[Choice], *, queues: bool = True) -> Resources:
         """The resources of all stages and of the links between them; queues only where the rest fits."""
         links = self.links(picked)
         without, _ = self.relieved(picked, links)
-        return self.relieved(picked, self.with_queues(picked, links))[0] if self.budget.fits(without) else without
+        if not queues or not self.budget.fits(without):
+            return without
+        return self.relieved(picked, self.with_queues(tuple(picked)))[0]
 
     def places(self, picked: Sequence[Choice]) -> dict[str, Places]:
         """By stage, the memories that are not where the family prefers them.
@@ -222,7 +239,7 @@ class Solver:
         More of them leave the RAM blocks than must, until at most `COMFORTABLE` of the blocks are taken, where
         `ROOMY` of the logic is enough for that: a chip whose blocks are all taken has long wires.
         """
-        links = self.with_queues(picked, self.links(picked))  # where memories are changes no cycle, so no queue
+        links = self.with_queues(tuple(picked))  # where memories are changes no cycle, so no queue
         total, places = self.relieved(picked, links)
         logic = [kind for kind in ("lut", "ff") if self.budget.limit(kind)]
         least = int(COMFORTABLE * self.budget.limit("ram"))
@@ -237,7 +254,8 @@ class Solver:
         """The links between the stages, without queues."""
         return links_of(self.graph, self.stages, [(choice.folding, choice.schedule) for choice in picked])
 
-    def with_queues(self, picked: Sequence[Choice], links: tuple[LinkPlan, ...]) -> tuple[LinkPlan, ...]:
+    def _with_queues(self, picked: tuple[Choice, ...]) -> tuple[LinkPlan, ...]:
+        links = self.links(picked)
         return with_queues(self.stages, [choice.folding for choice in picked], links, self.technology,
                            interval_of([choice.schedule for choice in picked], links))
 
