@@ -29,9 +29,9 @@ from .stages import Stage
 
 __all__ = ["latencies", "with_queues"]
 
-#: Frames until the schedule repeats itself, in addition to the frames that are in the design at the same time: the
-#: first enters an empty design, the second follows the end of the first.
-FRAMES = 3
+#: Frames that are played until the schedule repeats itself: the first enters an empty design, the second follows the
+#: end of the first.  If the last two differ, more are played, each time `MORE` times as many.
+FRAMES, MORE = 3, 2
 #: Beats that can wait without a queue on the link: in the output queue of the source, or at the input of the reader.
 SPARE = 2
 #: Rounds of computing how full queues stall their sources; a round can only move beats to later cycles.
@@ -44,14 +44,10 @@ def with_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Seq
                 interval: int) -> tuple[LinkPlan, ...]:
     """`links` with the queues that they need when a new frame starts every `interval` cycles."""
     network = Network(stages, foldings, links, technology)
-    fast = network.one_frame()
-    frames = FRAMES + max(int(times[-1]) for times in network.play(fast).departures.values()) // interval
-    paced = {source: np.concatenate([frame * interval + np.arange(len(times)) * interval // len(times)
-                                     for frame in range(frames)]) for source, times in fast.items()}
-    network = network.deep_enough(network.play(paced), interval)
+    network = network.deep_enough(network.play_paced(interval), interval)
     network = Network(stages, foldings, in_spram(network.links, technology), technology)
     if network.any_in_memories():  # queues in memories have a larger latency, and other branches wait for it
-        network = network.deep_enough(network.play(paced), interval)
+        network = network.deep_enough(network.play_paced(interval), interval)
     return network.links
 
 
@@ -69,11 +65,31 @@ def latencies(stages: Sequence[Stage], foldings: Sequence[Folding], links: Seque
 
 @dataclass(frozen=True)
 class Played:
-    """The cycle of every beat: `departures` by source; `arrivals` and `taken` by link, in beats of its sink."""
+    """The cycle of every beat: `departures` by source; `arrivals` and `taken` by link, in beats of its sink.
+
+    Where `frames` is not 0, that many frames were played, and all later ones follow the last one every `interval`
+    cycles.
+    """
 
     departures: Mapping[Endpoint, Times]
     arrivals: Mapping[int, Times]
     taken: Mapping[int, Times]
+    frames: int = 0
+    interval: int = 0
+
+    def waiting(self, entered: Times, gone: Times) -> int:
+        """The largest number of beats that have entered and not left, over all cycles of all frames.
+
+        It grows from frame to frame until as many frames are in the design as ever are; so the last ones have it.  Of
+        these, a beat that enters in cycle s of an interval finds the beats of each earlier frame gone that left in an
+        earlier cycle of their interval, or some intervals before.
+        """
+        entering, leaving = entered.reshape(self.frames, -1)[-1], gone.reshape(self.frames, -1)[-1]
+        whole_in, part_in = np.divmod(entering, self.interval)
+        whole_out, part_out = np.divmod(leaving, self.interval)
+        before = np.searchsorted(np.sort(part_out), part_in, side="left")
+        still = np.arange(1, len(entering) + 1) - len(entering) * whole_in + int(whole_out.sum()) - before
+        return max(int(still.max()), waiting(entered, gone))
 
 
 class Network:
@@ -92,6 +108,22 @@ class Network:
         """A beat in every cycle at each input."""
         return {link.source: np.arange(link.elements // link.lanes_out, dtype=np.int64)
                 for link in self.links if not link.source.of_stage}
+
+    def play_paced(self, interval: int) -> Played:
+        """The cycle of every beat if a new frame starts every `interval` cycles, evenly spread.
+
+        The last two frames are equal, but for `interval` cycles: so are all frames after them.
+        """
+        fast, frames = self.one_frame(), FRAMES
+        while True:
+            played = self.play({
+                source: np.concatenate([frame * interval + np.arange(len(times)) * interval // len(times)
+                                        for frame in range(frames)]) for source, times in fast.items()})
+            moments = (*played.departures.values(), *played.arrivals.values(), *played.taken.values())
+            ends = [times.reshape(frames, -1)[-2:] for times in moments]
+            if all((last - before == interval).all() for before, last in ends):
+                return Played(played.departures, played.arrivals, played.taken, frames, interval)
+            frames *= MORE
 
     def play(self, offered: Mapping[Endpoint, Times], held: Mapping[Endpoint, Times] = FREE, *,
              rounds: int = 1) -> Played:
@@ -193,8 +225,8 @@ class Network:
         departures, arrivals, taken = played.departures[link.source], played.arrivals[e], played.taken[e]
         if link.depth_after or self.holds_back(link, arrivals, taken, interval):
             entered = arrivals - (link.queue_after(self.technology).latency if link.depth_after else 0)
-            return 0, waiting(entered, taken) + SPARE
-        found = waiting(departures, leaving(link, taken, np.arange(len(departures))))
+            return 0, played.waiting(entered, taken) + SPARE
+        found = played.waiting(departures, leaving(link, taken, np.arange(len(departures))))
         return 0 if found <= SPARE and not self.forked[e] else found + SPARE, 0
 
     def holds_back(self, link: LinkPlan, arrivals: Times, taken: Times, interval: int) -> bool:

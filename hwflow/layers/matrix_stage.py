@@ -16,6 +16,7 @@ from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage, paces, pairs_rows
 from hwflow_rtl.matrix.streamed_weights import StreamSource, weight_beats
 from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
 from hwflow_rtl.memory import WeightStream
+from hwflow_rtl.memory.weight_image import WIDEST_GROUP
 from hwflow_rtl.multiply.products import Operand, ProductShape
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.rescaler import RescalerConstants
@@ -36,6 +37,8 @@ __all__ = ["MatrixHardware"]
 CHOICES = 20
 #: Bits of a word of the RAM blocks that most devices have, and how much more than the least waste is still good.
 BLOCK_WIDTH, FILLED_WELL = 36, 1.125
+#: Bits of a word of the widest memory that weights come from.
+MEMORY_WIDTH = 32
 
 
 def fewest(count: int) -> list[int]:
@@ -202,8 +205,11 @@ class MatrixHardware:
         if rows > self.outputs:
             return ()
         possible = [bank for bank in banks_of(rows, folding.lanes) if bank % sharing == 0]
-        arriving = [n for n in divisors(rows) if any(n % bank == 0 for bank in possible)]
         width = folding.cols * self.formats["weight"].width
+        arriving = [n for n in divisors(rows) if any(n % bank == 0 for bank in possible)
+                    and math.lcm(n * width, MEMORY_WIDTH) <= WIDEST_GROUP]
+        if not arriving:
+            return ()
         waste = [-(-n * width // BLOCK_WIDTH) * BLOCK_WIDTH / (n * width) for n in arriving]
         best = next(k for k, each in enumerate(waste) if each <= FILLED_WELL * min(waste))
         return arriving[best], *arriving[:best], *arriving[best + 1:]

@@ -13,6 +13,7 @@ from amaranth.hdl import Fragment, signed, unsigned
 from hwflow_rtl.matrix.shape import MatrixShape
 from hwflow_rtl.matrix.streamed_weights import StreamSource
 from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
+from hwflow_rtl.matrix.tiled_times import played_passes
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rearrange import rearrange
 from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
@@ -241,3 +242,31 @@ def shape_of(layer: Layer, **fields) -> MatrixShape:
 def test_refusals(make, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         make()
+
+
+PROMISED: dict[str, Tiled] = {
+    "3x3": (Layer((7, 6, 8), 20, 2, 4), 2, Fraction(1)),
+    "1x1, stride 2": (Layer((8, 8, 8), 12, 2, 4, kernel=(1, 1), stride=(2, 2)), 1, Fraction(1)),
+    "groups": (Layer((5, 4, 12), 18, 2, 2, groups=3), 2, Fraction(1)),
+    "results limit": (Layer((5, 5, 2), 24, 4, 2, kernel=(1, 1)), 4, Fraction(1)),
+    "slow weights": (Layer((3, 3, 8), 16, 2, 4), 2, Fraction(9)),
+}
+
+
+@pytest.mark.parametrize("pace", ["full", "even"])
+@pytest.mark.parametrize("name", PROMISED)
+def test_what_plans_compute_of_promised_weights(name: str, pace: str) -> None:
+    """Equal to the times of all passes, for weights that come as late as the promise allows."""
+    case = Case(name, 4, given=PROMISED[name])
+    shape, words = case.shape, len(case.inputs[0]) // 4
+    assert shape.passes > len(played_passes(shape))
+    arrivals = np.arange(4 * words)
+    if pace == "even":
+        arrivals = arrivals * shape.cycles() // words
+    said = TiledStage.times(arrivals, shape=shape, rescaler=case.rescaler, technology=case.technology)
+    tile = int(np.ceil(shape.of_pass.block_weights * shape.source.interval))
+    late = np.repeat(np.arange(4 * shape.passes) * tile, shape.of_pass.block_weights) if tile > shape.of_pass.pixels * (
+        shape.of_pass.block_interval) else np.zeros(len(case.inputs[1]), dtype=np.int64)
+    exact = case.times([arrivals, late])
+    assert np.array_equal(said.departures.reshape(4, -1)[1:], exact.departures.reshape(4, -1)[1:])
+    assert np.array_equal(said.taken[0], exact.taken[0])

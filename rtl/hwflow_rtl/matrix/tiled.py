@@ -23,6 +23,7 @@ from ..vendor.memory import Holds
 from .stage import MatrixStage
 from .streamed_weights import weight_beats
 from .tiled_shape import TiledShape
+from .tiled_times import played_passes, promised_times
 
 __all__ = ["TiledShape", "TiledStage"]
 
@@ -79,8 +80,11 @@ class TiledStage(wiring.Component):
               weights: Times | None = None) -> StageTimes:
         """The cycles in which words are taken and results given, if words arrive as `arrivals` says.
 
-        `weights` are the arrivals of the stream `weights`; `taken` has it after `i`.
+        `weights` are the arrivals of the stream `weights`; `taken` has it after `i`.  None: they arrive as the source
+        promises, and `taken` may have `i` alone.
         """
+        if weights is None and shape.passes > len(played_passes(shape)):
+            return promised_times(arrivals, shape=shape, rescaler=rescaler, technology=technology)
         constants, left, (wide, narrow) = shape.constants(rescaler), None, shape.widths
         while True:  # each round lets words wait longer for those before them; most need two
             replayed = RearrangeStage.times(arrivals, shape=shape.replay, width=wide, technology=technology, left=left)

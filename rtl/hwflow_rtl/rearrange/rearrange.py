@@ -23,7 +23,7 @@ from .ring import Ring, ring_parts
 from .shape import RearrangeShape
 from .walk import Walker
 
-__all__ = ["RearrangeShape", "RearrangeStage"]
+__all__ = ["RearrangeShape", "RearrangeStage", "ring_depth"]
 
 
 class RearrangeStage(wiring.Component):
@@ -81,14 +81,15 @@ class RearrangeStage(wiring.Component):
 
     @staticmethod
     def times(arrivals: Times, *, shape: RearrangeShape, width: int, technology: Technology,
-              left: Times | None = None) -> StageTimes:
+              left: Times | None = None, depth: int | None = None) -> StageTimes:
         """When words of `width` bits are taken and given, for those that come as `arrivals` says.
 
         `left`: when the reader takes the words that are given, which is not before they are given; None: at once.
+        `depth`: words of the ring; None: `ring_depth`.
         """
         places = queue_depth(technology)
         room = None if left is None else np.append(np.zeros(places, dtype=np.int64), left + 1)[:len(left)]
-        played, taken = shape.times(arrivals, sum(ring_parts(shape.ring_words, width, technology)), room)
+        played, taken = shape.times(arrivals, depth or ring_depth(shape, width, technology), room)
         return StageTimes((taken,), played + RearrangeStage.latency_of(technology))
 
     @staticmethod
@@ -211,6 +212,11 @@ def counters_of(shape: RearrangeShape, depth: int) -> list[Shape]:
     ahead = int((shape.wanted - shape.addresses).max()) + depth
     counters = [range(-1, most), range(-ahead, max(lacking, 0) + 1), range(-most, words + 1)]
     return [Shape.cast(counter) for counter in counters[:2 + int(shape.outside[0])]]
+
+
+def ring_depth(shape: RearrangeShape, width: int, technology: Technology) -> int:
+    """Words of `width` bits of the ring of a `RearrangeStage`."""
+    return sum(ring_parts(shape.ring_words, width, technology))
 
 
 def queue_depth(technology: Technology) -> int:

@@ -1,0 +1,77 @@
+"""The cycles of a `TiledStage` whose weights arrive as promised, for plans: quick also where passes are many.
+
+The passes inside of a group are alike: their words are in the stage, their weights come in time, and results always
+find room.  So the first and the last passes of each group are played, and the others, each as long as
+`MatrixShape.cycles` says, between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..rearrange.rearrange import RearrangeStage, ring_depth
+from ..rescale.rescaler import RescalerConstants
+from ..stream.times import StageTimes, Times, in_turn
+from ..vendor.base import Technology
+from .stage import MatrixStage
+from .streamed_weights import StreamSource
+from .tiled_shape import TiledShape
+from .weights import BankWords
+
+__all__ = ["played_passes", "promised_times"]
+
+
+@dataclass(frozen=True)
+class PromisedSource(StreamSource):
+    """A source that lets the passes of a frame start `apart` cycles after the ones before them, at least."""
+
+    apart: tuple[int, ...] = ()
+
+    def starts(self, earliest: Times, pace: int, words: BankWords, arrivals: Times | None) -> tuple[Times, ...]:
+        started = earliest.reshape(-1, words.pixels).copy()
+        for n, blocks in enumerate(started):
+            if n:
+                apart = self.apart[n % len(self.apart)]
+                blocks[0] = max(blocks[0], started[n - 1, -1] + pace, started[n - 1, 0] + apart)
+            blocks[:] = in_turn(blocks, pace)
+        return started.reshape(-1), np.zeros(0, dtype=np.int64)
+
+
+def played_passes(shape: TiledShape) -> npt.NDArray[np.int64]:
+    """The passes of a frame that are played: the first two, the last two, and the first and the last of each group."""
+    groups = np.arange(shape.layer.frame.groups) * shape.tiles
+    return np.unique([*groups, *(groups + shape.tiles - 1), 1, shape.passes - 2])
+
+
+def promised_times(arrivals: Times, *, shape: TiledShape, rescaler: RescalerConstants,
+                   technology: Technology) -> StageTimes:
+    """As `TiledStage.times` without arrivals of weights, for frames of more than two passes; `taken` has only `i`."""
+    passes, left, (wide, narrow) = played_passes(shape), None, shape.widths
+    of_pass, replay, constants = shape.of_pass, shape.replay, shape.constants(rescaler)
+    steps = np.diff(passes, prepend=passes[-1] - shape.passes)
+    # After passes that are left out the next one starts when these have ended.
+    left_out = np.where(steps > 1, steps * of_pass.cycles(), 0)
+    source = PromisedSource(shape.source.rows, shape.source.interval,
+                            tuple(np.maximum(left_out, of_pass.tile_cycles).tolist()))
+    played = replace(of_pass, passes=len(passes), source=source)
+    depth, replay = ring_depth(replay, wide, technology), replace(replay, rows=replay.rows[passes])
+    while True:  # each round lets words wait longer for those before them; most need two
+        replayed = RearrangeStage.times(arrivals, shape=replay, width=wide, technology=technology, left=left,
+                                        depth=depth)
+        computed = MatrixStage.times(replayed.departures, shape=played, rescaler=constants, technology=technology)
+        taken = computed.taken[0].reshape(-1, len(passes), replay.output_words // len(passes)).copy()
+        for n in np.flatnonzero(left_out):  # no words ahead of those that are left out
+            taken[:, n] = np.maximum(taken[:, n], taken[:, n - 1] + left_out[n])
+        if left is not None and np.array_equal(left, taken.reshape(-1)):
+            break
+        left = taken.reshape(-1)
+    results = computed.departures.reshape(-1, len(passes), of_pass.pixels * of_pass.drain)
+    every = np.arange(shape.passes)
+    before = np.searchsorted(passes, every, side="right") - 1
+    whole = results[:, before] + ((every - passes[before]) * of_pass.cycles())[:, None]
+    # The ring of the results has room for all that come.
+    gathered = RearrangeStage.times(whole.reshape(-1), shape=shape.gather, width=narrow, technology=technology)
+    return StageTimes((replayed.taken[0],), gathered.departures)
