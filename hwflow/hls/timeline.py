@@ -30,8 +30,8 @@ from .stages import Stage
 __all__ = ["latencies", "with_queues"]
 
 #: Frames that are played until the schedule repeats itself: the first enters an empty design, the second follows the
-#: end of the first.  If the last two differ, more are played, each time `MORE` times as many.
-FRAMES, MORE = 3, 2
+#: end of the first.
+FRAMES = 3
 #: Beats that can wait without a queue on the link: in the output queue of the source, or at the input of the reader.
 SPARE = 2
 #: Rounds of computing how full queues stall their sources; a round can only move beats to later cycles.
@@ -84,6 +84,8 @@ class Played:
         these, a beat that enters in cycle s of an interval finds the beats of each earlier frame gone that left in an
         earlier cycle of their interval, or some intervals before.
         """
+        if not self.frames:
+            return waiting(entered, gone)
         entering, leaving = entered.reshape(self.frames, -1)[-1], gone.reshape(self.frames, -1)[-1]
         whole_in, part_in = np.divmod(entering, self.interval)
         whole_out, part_out = np.divmod(leaving, self.interval)
@@ -112,18 +114,21 @@ class Network:
     def play_paced(self, interval: int) -> Played:
         """The cycle of every beat if a new frame starts every `interval` cycles, evenly spread.
 
-        The last two frames are equal, but for `interval` cycles: so are all frames after them.
+        Usually the last two of `FRAMES` frames are equal, but for `interval` cycles: so are all frames after them.
+        Else it plays as many more as are in the design at the same time.
         """
-        fast, frames = self.one_frame(), FRAMES
-        while True:
-            played = self.play({
-                source: np.concatenate([frame * interval + np.arange(len(times)) * interval // len(times)
-                                        for frame in range(frames)]) for source, times in fast.items()})
-            moments = (*played.departures.values(), *played.arrivals.values(), *played.taken.values())
-            ends = [times.reshape(frames, -1)[-2:] for times in moments]
-            if all((last - before == interval).all() for before, last in ends):
-                return Played(played.departures, played.arrivals, played.taken, frames, interval)
-            frames *= MORE
+        played = self.play(self.evenly(interval, FRAMES))
+        moments = (*played.departures.values(), *played.arrivals.values(), *played.taken.values())
+        ends = (times.reshape(FRAMES, -1)[-2:] for times in moments)
+        if all((last - before == interval).all() for before, last in ends):
+            return replace(played, frames=FRAMES, interval=interval)
+        first = max(int(times[-1]) for times in self.play(self.one_frame()).departures.values())
+        return self.play(self.evenly(interval, FRAMES + first // interval))
+
+    def evenly(self, interval: int, frames: int) -> dict[Endpoint, Times]:
+        """The beats of so many frames at each input, evenly spread over the interval."""
+        return {source: np.concatenate([frame * interval + np.arange(len(times)) * interval // len(times)
+                                        for frame in range(frames)]) for source, times in self.one_frame().items()}
 
     def play(self, offered: Mapping[Endpoint, Times], held: Mapping[Endpoint, Times] = FREE, *,
              rounds: int = 1) -> Played:
