@@ -18,6 +18,9 @@ from hwflow.host.wire import BytePort, LinkFailed, Statistics, Wire
 
 __all__ = ["HostLink"]
 
+#: Seconds for a byte that the slowest memory takes to write and read an image, with much to spare.
+CHECK_SECONDS = 1e-6
+
 
 class HostLink:
     """The board on `port`.  Its line belongs to this object until `close`.
@@ -64,13 +67,14 @@ class HostLink:
         session, self._session = self._session, None
         assert session is not None
         session.fill(image, progress)
-        end = self._wire.clock() + self.patience.silence
+        wait = self.patience.silence + CHECK_SECONDS * len(image)
+        end = self._wire.clock() + wait
         handshake = self._handshake()
         while not handshake.memory(digest).holds(digest):
             if self._wire.clock() > end:
                 raise LinkFailed(
                     f"the memory of the board on {self.port.name} must take its weights, but did not in "
-                    f"{self.patience.silence:g} s after all had been sent",
+                    f"{wait:.3g} s after all had been sent",
                     "load the bitstream of the design again, and see that the board has the memory of its board file",
                 )
         if not (memory := self.use(digest)).holds(digest):

@@ -104,6 +104,21 @@ def test_a_violation_of_the_data_sheet_ends_the_simulation(tmp_path: Path, cache
         linked(simulated).fill(bytes(120), bytes(16))
 
 
+@pytest.mark.parametrize("answer", ["chip_dq & 16'hfeff", "16'h1234", "chip_dq ^ {15'b0, memory_a[3]}"])
+def test_a_memory_that_does_not_give_what_was_written_is_never_filled(answer: str, tmp_path: Path, cache: Path) -> None:
+    """A data line that is stuck, a chip that is not there, and a line that now and then is wrong."""
+    top, chip = top_of(SMALL, Generic(), domain="sync"), board_chip(SMALL, PINS)
+    broken = f"  wire [15:0] chip_dq;\n  assign memory_dq_i = {answer};\n" + chip.verilog.replace(
+        ".dq_out(memory_dq_i)", ".dq_out(chip_dq)")
+    design = rtl_design(top, {}, replace(chip, verilog=broken))
+    with SimulatedBoard(compile_board(design, folder=tmp_path, cache=cache, jobs=2), bit_cycles=DIVIDER) as simulated:
+        host = linked(simulated)
+        with pytest.raises(LinkFailed, match=r"must take its weights, but did not in .* see that the board has the me"):
+            host.fill(*image_of(top.memory, 1))
+        with pytest.raises(LinkFailed, match="must have the weights of the design, but has none"):
+            host.exchange(noise(1))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ulx3s_12f", "colorlight_i5", "tangnano20k"])
 def test_the_netlist_of_a_board(name: str, tmp_path: Path, cache: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, ResetInserter, Signal
+from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
 from .burst_turns import BurstTurns
+from .fill_check import FillCheck
 from .weight_reader import WeightReader
 from .weight_sharing import WeightSharing
 
@@ -17,6 +18,8 @@ __all__ = ["WeightWords"]
 
 class WeightWords(wiring.Component):
     """Gives the words of each image again and again, once the memory has all of them.
+
+    What was filled in is read once, and must be what was written: a memory that does not answer is never filled.
 
     Parameters
     ----------
@@ -61,7 +64,8 @@ class WeightWords(wiring.Component):
             cost += BurstTurns.cost(part=part, readers=len(self.readers), longest=max(self.sharing.bursts),
                                     technology=technology)
         count = ceil_log2(self.sharing.words) if part.writable else 0
-        return cost + Resources(lut=2 * count + 10, ff=count + 3)
+        check = FillCheck.cost() if part.writable else Resources()
+        return cost + check + Resources(lut=2 * count + 10, ff=count + 5)
 
     def elaborate(self, platform):
         m = Module()
@@ -73,12 +77,12 @@ class WeightWords(wiring.Component):
             wiring.connect(m, reader.o, wiring.flipped(getattr(self, f"o{n}")))
             m.d.comb += [reader.restart.eq(restart), reader.enable.eq(self.filled)]
         request, read = self.shared(m, restart)
-        wiring.connect(m, controller.read, read)
         m.d.comb += [self.initialized.eq(controller.initialized), controller.restart.eq(restart)]
         if self.sharing.part.writable:
-            self.filling(m, request, restart)
+            self.filling(m, request, read, restart)
         else:
             wiring.connect(m, request, controller.request)
+            wiring.connect(m, controller.read, read)
             m.d.comb += [self.filled.eq(controller.initialized), restart.eq(self.restart)]
         return m
 
@@ -93,24 +97,33 @@ class WeightWords(wiring.Component):
             wiring.connect(m, getattr(turns, f"read{n}"), reader.read)
         return turns.request, turns.read
 
-    def filling(self, m: Module, wanted, restart: Signal) -> None:
-        """One request writes all words; then come those of the readers."""
+    def filling(self, m: Module, wanted, read, restart: Signal) -> None:
+        """One request writes all words, the next one reads them for the check; then come those of the readers."""
         controller, last = self.controller, self.sharing.words - 1
+        m.submodules.check = check = FillCheck(width=self.sharing.part.width)
         left, asked, missing = Signal(range(last + 1), init=last), Signal(), Signal(init=1)
+        checking, came = Signal(), Signal()  # words come back; all have come
         request = controller.request
         moves = asked & missing  # words go to the controller
         m.d.comb += [
             restart.eq(self.clear | (self.restart & self.filled)),
-            request.valid.eq(~self.clear & (~asked | wanted.valid)), wanted.ready.eq(request.ready & asked),
-            request.payload.eq(wanted.payload), controller.write.payload.eq(self.fill.payload),
-            controller.write.valid.eq(self.fill.valid & moves), self.fill.ready.eq(controller.write.ready & moves)]
-        with m.If(~asked):
-            m.d.comb += [request.payload.first.eq(0), request.payload.last.eq(last), request.payload.write.eq(1)]
-        with m.If(request.valid & request.ready):
-            m.d.sync += asked.eq(1)
-        with m.If(self.fill.valid & self.fill.ready):
-            m.d.sync += [left.eq(left - 1), missing.eq(left != 0)]
-        with m.If(~missing & request.ready):  # the controller has written the last word
-            m.d.sync += self.filled.eq(1)
+            request.valid.eq(~self.clear & (~asked | (~missing & ~checking) | (self.filled & wanted.valid))),
+            wanted.ready.eq(request.ready & self.filled), request.payload.eq(wanted.payload),
+            controller.write.payload.eq(self.fill.payload), controller.write.valid.eq(self.fill.valid & moves),
+            self.fill.ready.eq(controller.write.ready & moves),
+            read.payload.eq(controller.read.payload), read.valid.eq(controller.read.valid & self.filled),
+            controller.read.ready.eq(Mux(self.filled, read.ready, checking)),
+            check.written.eq(self.fill.payload), check.take_written.eq(self.fill.valid & self.fill.ready),
+            check.read.eq(controller.read.payload),
+            check.take_read.eq(controller.read.valid & checking & ~came), check.clear.eq(self.clear)]
+        with m.If(~checking):
+            m.d.comb += [request.payload.first.eq(0), request.payload.last.eq(last), request.payload.write.eq(~asked)]
+        with m.If(request.valid & request.ready):  # a read begins when all words are written
+            m.d.sync += [asked.eq(1), checking.eq(asked)]
+        with m.If(check.take_written | check.take_read):
+            m.d.sync += left.eq(Mux(left == 0, last, left - 1))
+            with m.If(left == 0):
+                m.d.sync += [missing.eq(0), came.eq(checking)]
+        m.d.sync += self.filled.eq(came & check.same)
         with m.If(self.clear):
-            m.d.sync += [asked.eq(0), missing.eq(1), left.eq(left.init), self.filled.eq(0)]
+            m.d.sync += [asked.eq(0), missing.eq(1), checking.eq(0), came.eq(0), left.eq(left.init), self.filled.eq(0)]

@@ -30,10 +30,9 @@ def retuned(layout: str, old: Mapping[str, int], new: PllSettings, source: str) 
     names = [name for name, _ in new.parameters]
     starts = [found.start() for found in re.finditer(r"^\.tile_group ", layout, re.MULTILINE)]
     pieces = [layout[start:end] for start, end in zip([0, *starts], [*starts, len(layout)], strict=True)]
-    plls = [k for k, piece in enumerate(pieces) if "enum: MODE EHXPLLL" in piece]
-    same = [k for k in plls if not unlike_in(pieces[k], names, old)]
+    same = [k for k, piece in enumerate(pieces) if "enum: MODE EHXPLLL" in piece and has_dividers(piece, names, old)]
     if len(same) != 1:
-        raise unlike_pll(source, unlike_in(pieces[plls[0]], names, old) if len(plls) == 1 else "dividers")
+        raise unlike_pll(source, "dividers")
     pieces[same[0]] = with_dividers(pieces[same[0]], new)
     return "".join(pieces)
 
@@ -43,10 +42,10 @@ def less(name: str) -> int:
     return 1 if name.endswith("_DIV") else 0
 
 
-def unlike_in(group: str, names: Sequence[str], old: Mapping[str, int]) -> str:
-    """The first of the dividers that is not in a PLL's group of tiles as it should be; "" if all are."""
+def has_dividers(group: str, names: Sequence[str], old: Mapping[str, int]) -> bool:
+    """Whether a PLL's group of tiles has these dividers."""
     words = {line.split()[1]: line.split()[2] for line in group.split("\n") if line.startswith("word: ")}
-    return next((name for name in names if name not in words or int(words[name], 2) != old[name] - less(name)), "")
+    return all(name in words and int(words[name], 2) == old[name] - less(name) for name in names)
 
 
 def with_dividers(group: str, new: PllSettings) -> str:

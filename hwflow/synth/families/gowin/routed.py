@@ -25,22 +25,18 @@ def retuned(layout: str, old: Mapping[str, int], new: PllSettings, source: str) 
     document = json.loads(layout)
     cells = [cell for cell in document["modules"]["top"]["cells"].values() if cell["type"] == "rPLL"]
     names = [name for name, _ in new.parameters]
-    same = [cell for cell in cells if not unlike_in(cell, names, old)]
+    same = [cell for cell in cells if has_dividers(cell, names, old)]
     if len(same) != 1:
-        raise unlike_pll(source, unlike_in(cells[0], names, old) if len(cells) == 1 else "dividers")
+        raise unlike_pll(source, "dividers")
     parameters = same[0]["parameters"]
     for name, value in new.parameters:
         parameters[name] = f"{value:0{len(parameters[name])}b}"
     return json.dumps(document)
 
 
-def unlike_in(cell: Mapping[str, Any], names: Sequence[str], old: Mapping[str, int]) -> str:
-    """The first of the dividers that is not in a PLL's cell as it should be; "" if all are."""
-    for name in names:
-        value = cell["parameters"].get(name, "")
-        if not value or set(value) - {"0", "1"} or int(value, 2) != old[name]:
-            return name
-    return ""
+def has_dividers(cell: Mapping[str, Any], names: Sequence[str], old: Mapping[str, int]) -> bool:
+    values = [(name, cell["parameters"].get(name, "")) for name in names]
+    return all(value and set(value) <= {"0", "1"} and int(value, 2) == old[name] for name, value in values)
 
 
 def patched(layout: str, old: Contents, new: Contents, source: str) -> str:
