@@ -153,7 +153,7 @@ def talk(board: CompiledBoard, memory: WeightMemory, bit_cycles: float) -> None:
             host.exchange(data)
         host.fill(*second)
         assert host.exchange(data) == answers(data, 2)
-        assert host.statistics.losses == 0
+        assert host.statistics.resent == 0  # a RESET may cut an answer that is on its way
 
 
 def reset_in_a_frame(host: HostLink, data: bytes) -> None:
