@@ -101,5 +101,5 @@ def test_no_word_of_before_comes_after_a_restart(periods: tuple[float, float], s
 
 
 def test_a_depth_that_cannot_be() -> None:
-    with pytest.raises(ValueError, match=r"^depth of a StreamCrossing must be a power of two of at least 8, not 12$"):
+    with pytest.raises(ValueError, match=r"^depth of a StreamCrossing must be a power of two of at least 16, not 12$"):
         StreamCrossing(shape=8, source="memory", target="sync", depth=12)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value
+from amaranth.hdl import Cat, DomainRenamer, Module, Mux, ResetInserter, ShapeLike, Signal, Value
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
@@ -10,7 +10,7 @@ from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
 from .pipeline import flip_flops
-from .queue import has_tables
+from .queue import Queue, has_tables
 
 __all__ = ["StreamCrossing"]
 
@@ -38,7 +38,7 @@ class StreamCrossing(wiring.Component):
     source, target
         Clock domains.
     depth
-        Words it holds, a power of two of at least 8: a word's way there and the way of its place back take so many
+        Words it holds, a power of two of at least 16: a word's way there and the way of its place back take so many
         cycles.
 
     Attributes
@@ -52,8 +52,8 @@ class StreamCrossing(wiring.Component):
     """
 
     def __init__(self, *, shape: ShapeLike, source: str, target: str, depth: int = 16):
-        if depth < 8 or depth & (depth - 1):
-            raise ValueError(f"depth of a StreamCrossing must be a power of two of at least 8, not {depth}")
+        if depth < 16 or depth & (depth - 1):
+            raise ValueError(f"depth of a StreamCrossing must be a power of two of at least 16, not {depth}")
         self.shape = shape
         self.source = source
         self.target = target
@@ -65,12 +65,13 @@ class StreamCrossing(wiring.Component):
     def cost(*, width: int, depth: int = 16, technology: Technology | None = None) -> Resources:
         """LUT and FF estimated: words in tables, or in registers where there are none, and counters in Gray code."""
         bits = ceil_log2(depth) + 1
-        control = flip_flops(8 * bits + 12, 0, technology) + Resources(lut=11 * bits + 10)
+        control = flip_flops(9 * bits + 14, 0, technology) + Resources(lut=11 * bits + 10)
+        queue = Queue.cost(width=width, depth=2)
         if technology is not None and not has_tables(technology):
-            return (control + Resources(lut=depth * width // 2)
-                    + flip_flops((depth + 1) * width, depth * width, technology))
+            return (control + queue + Resources(lut=depth * width // 2)
+                    + flip_flops(depth * width, depth * width, technology))
         table = 6 if technology is None else technology.ram_cost(width=4, depth=16).lut
-        return control + Resources(lut=-(-depth // 16) * -(-width // 4) * table) + flip_flops(width, width, technology)
+        return control + queue + Resources(lut=-(-depth // 16) * -(-width // 4) * table)
 
     def elaborate(self, platform):
         m = Module()
@@ -95,15 +96,16 @@ class StreamCrossing(wiring.Component):
             written_code.eq(Mux(self.restarted, 0, gray(next_written))),
             space.eq(~self.restarted & ((next_written - binary(taken_seen))[:bits + 1] < self.depth))]
 
-        some, pull, next_taken = Signal(), Signal(), Signal(bits + 1)
+        # The queue and the registers keep the reader's `ready` and the codes out of each other's paths.
+        queue = Queue(shape=self.shape, depth=2)
+        m.submodules.queue = ResetInserter({self.target: stopped})(DomainRenamer(self.target)(queue))
+        known, pull = Signal(bits + 1), Signal()
         m.d.comb += [
-            some.eq(~stopped & (binary(written_seen) != taken)), pull.eq(some & (~self.o.valid | self.o.ready)),
-            next_taken.eq(taken + pull), read.addr.eq(taken)]
+            queue.i.valid.eq(~stopped & (known != taken)), pull.eq(queue.i.valid & queue.i.ready),
+            queue.i.payload.eq(read.data), read.addr.eq(taken)]
         m.d[self.target] += [
-            taken.eq(Mux(stopped, 0, next_taken)), taken_code.eq(Mux(stopped, 0, gray(next_taken))),
-            self.o.valid.eq(~stopped & (pull | (self.o.valid & ~self.o.ready)))]
-        with m.If(pull):
-            m.d[self.target] += self.o.payload.eq(read.data)
+            known.eq(binary(written_seen)), taken.eq(Mux(stopped, 0, taken + pull)), taken_code.eq(gray(taken))]
+        wiring.connect(m, queue.o, wiring.flipped(self.o))
         return m
 
     def stops(self, m: Module) -> Signal:
