@@ -72,7 +72,6 @@ class MatrixHardware:
         self.requantize = requantize
         self.rescalers: dict[tuple[Technology, int, MultiplierStyle | None], RescalerConstants] = {}
         self.shapes: dict[Folding, MatrixShape] = {}
-        self.streamed_shapes: dict[Folding, MatrixShape | TiledShape] = {}
         #: For rows (1: of one group) and columns: beats, blocks, cycles of the feed, words, lanes of the input.
         self.words_of: dict[tuple[int, int], tuple[int, int, int, int, tuple[int]]] = {}
 
@@ -188,13 +187,9 @@ class MatrixHardware:
         """
         if not folding.weight_rows:
             return self.shape(folding)
-        folding = replace(folding, rescale=None)
-        found = self.streamed_shapes.get(folding)
-        if found is None:
-            shape, source = self.shape(folding), StreamSource(folding.weight_rows, folding.weight_interval)
-            found = self.streamed_shapes[folding] = (
-                replace(shape, source=source) if shape.pixels == 1 else TiledShape(shape, source))
-        return found
+        # Not kept: the tables of a `TiledShape` are as long as its frames.
+        shape, source = self.shape(folding), StreamSource(folding.weight_rows, folding.weight_interval)
+        return replace(shape, source=source) if shape.pixels == 1 else TiledShape(shape, source)
 
     def weight_rows(self, folding: Folding) -> tuple[int, ...]:
         """The `weight_rows` that `folding` can have: first the fewest whose weights fill the width of RAM blocks best.
