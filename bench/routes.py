@@ -51,6 +51,7 @@ ROWS = (
     Row("resnet8_w4_full", "tiny_resnet8_float", options=("--bits", "4", "--interval", "12288", "--logic-multipliers")),
     Row("mobilenet", "mobilenet_v1_96"),
     Row("mobilenet_w4", "mobilenet_v1_96", options=("--bits", "4")),
+    Row("resnet8_wide", "resnet8_wide"),
     Row("kws", "tiny_kws_dscnn_int8"),
     Row("autoencoder", "tiny_ad_autoencoder_int8"),
     Row("conv_stage", "conv", options=("--interval", str(STAGE_CYCLES))),

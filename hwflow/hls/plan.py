@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import ceil
 from types import MappingProxyType
 
 from hwflow_base.errors import HwflowError
@@ -125,6 +126,19 @@ class Plan:
     def interval(self) -> int:
         """The initiation interval, in clock cycles from frame to frame: that of the slowest stage or link."""
         return interval_of([stage.schedule for stage in self.stages], self.links)
+
+    def interval_at(self, mhz: float) -> int:
+        """The interval of a core at `mhz`: longer than `interval` where the memory outside does not keep up with it."""
+        return max(self.interval, self.memory_cycles(mhz))
+
+    def memory_cycles(self, mhz: float) -> int:
+        """The most cycles of a core at `mhz` in which the memory outside gives the weights of a frame; 0: there are none.
+        """
+        if self.outside is None or not self.streams:
+            return 0
+        streams = [each.stream for each in self.streams]
+        intervals = replace(self.outside, core_mhz=mhz).intervals(streams)
+        return max(ceil(each * stream.beats) for each, stream in zip(intervals, streams, strict=True))
 
     @property
     def bandwidth_used(self) -> float:

@@ -194,7 +194,7 @@ class DesignFacts:
         """The facts of `plan` on a board whose core runs at `clock_mhz`."""
         foldings = tuple(stage.folding for stage in plan.stages)
         return DesignFacts(
-            hardware_identity_of(graph, foldings), graph.name, board, baud, clock_mhz, plan.interval,
+            hardware_identity_of(graph, foldings), graph.name, board, baud, clock_mhz, plan.interval_at(clock_mhz),
             frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings, quantized, weights)
 
     def write(self, folder: Path) -> Path:

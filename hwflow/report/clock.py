@@ -27,12 +27,14 @@ class CoreClock:
     routed: bool
     board_mhz: float
 
-    def rate(self, interval: int) -> str:
-        """Frames a second, as a text."""
+    def rate(self, plan: Plan, interval: int | None = None) -> str:
+        """Frames a second, as a text, of frames that are `interval` cycles apart; None: those of the plan."""
+        def rate(mhz: float) -> str:
+            return f"{mhz * 1e6 / max(interval or plan.interval, plan.memory_cycles(mhz)):,.0f}"
+
         most = "" if self.routed else "at most "
-        other = "" if self.routed else (f"; {self.board_mhz * 1e6 / interval:,.0f} with the oscillator's "
-                                        f"{self.board_mhz:g} MHz")
-        return f"{most}{self.mhz * 1e6 / interval:,.0f} frames/s at {self}{other}"
+        other = "" if self.routed else f"; {rate(self.board_mhz)} with the oscillator's {self.board_mhz:g} MHz"
+        return f"{most}{rate(self.mhz)} frames/s at {self}{other}"
 
     def time(self, cycles: int) -> str:
         """The time of `cycles` cycles, as a text."""

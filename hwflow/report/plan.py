@@ -83,7 +83,7 @@ def show_plan(console: Console, plan: Plan, board: Board, clock: CoreClock) -> N
     show_outside(console, plan)
     for name, need, have in resource_rows(plan, board):
         console.say(f"  {name}: {number(need)} of {number(have)} ({percent(need / have if have else 0.0)})")
-    console.say(f"  interval {number(plan.interval)} cycles: {clock.rate(plan.interval)}")
+    console.say(f"  interval {number(plan.interval)} cycles: {clock.rate(plan)}")
     show_use(console, plan)
     show_remedy(console, plan, board)
     for name, cycles in latencies(plan).items():
@@ -192,7 +192,7 @@ def show_simulation(console: Console, plan: Plan, runs: Mapping[str, RunResult],
                     f"{clock.time(cycles)} planned")
     show_use(console, plan)
     if interval:
-        console.say(f"  {clock.rate(interval)}")
+        console.say(f"  {clock.rate(plan, interval)}")
 
 
 def compared(predicted: int, simulated: int | None) -> str:

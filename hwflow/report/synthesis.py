@@ -50,9 +50,12 @@ def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[s
 
 def rates(plan: Plan, board: Board, report: SynthesisReport) -> Mapping[str, float]:
     """Frames a second: at the clock that drives the stages, at the one that was reached, and on the serial line."""
-    found = {"clock": report.clock_mhz * 1e6 / plan.interval, "serial_line": line_rate(plan, board)}
+    def rate(mhz: float) -> float:
+        return mhz * 1e6 / plan.interval_at(mhz)
+
+    found = {"clock": rate(report.clock_mhz), "serial_line": line_rate(plan, board)}
     if report.usable_mhz is not None:
-        found["usable_clock"] = report.usable_mhz * 1e6 / plan.interval
+        found["usable_clock"] = rate(report.usable_mhz)
     return found
 
 
@@ -75,7 +78,7 @@ def show_synthesis(console: Console, plan: Plan, board: Board, report: Synthesis
         source = f"the PLL's clock on {board.name}" if report.pll else f"the clock of {board.name}"
         for text, mhz in ((f"at {report.clock_mhz:.6g} MHz, {source}", report.clock_mhz),
                           (f"at {report.usable_mhz:.1f} MHz, the highest that the layout allows", report.usable_mhz)):
-            console.say(f"  {mhz * 1e6 / plan.interval:,.0f} frames/s {text}")
+            console.say(f"  {mhz * 1e6 / plan.interval_at(mhz):,.0f} frames/s {text}")
     console.say(f"  the serial line ({board.baud} baud) carries {line_rate(plan, board):,.0f} frames/s")
     console.say(f"  tools: {', '.join(report.tools.values())}")
     console.say("  time: " + ", ".join(f"{step} {seconds:.0f} s" for step, seconds in report.seconds.items()))

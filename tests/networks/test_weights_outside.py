@@ -125,6 +125,9 @@ def test_the_solver_moves_weights_only_where_blocks_run_out(technology: Technolo
     assert [each.stage for each in plan.streams] == [plan.stages[1].name]  # it has most of the weights
     assert plan.streams[0].bytes == 9 * 64 * 64
     assert 0 < plan.bandwidth_used <= 1
+    fast = 4 * outside.core_mhz / plan.bandwidth_used  # so fast that the memory limits the design
+    assert plan.interval_at(outside.core_mhz) == plan.interval < plan.interval_at(fast)
+    assert fast / plan.interval_at(fast) == pytest.approx(fast / 4 / plan.interval_at(fast / 4), rel=1e-3)
 
 
 def test_a_plan_comes_back_from_its_file(graph: LayerGraph, technology: Technology,

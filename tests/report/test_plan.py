@@ -90,12 +90,12 @@ def test_sums_in_blocks_limit_the_clock_of_the_plan(quantized: Quantized, plan: 
 def test_the_clock_is_that_of_the_routed_design_or_a_limit(quantized: Quantized, plan: Plan, tmp_path: Path) -> None:
     goal = clock_of(plan, quantized.graph, BOARD, tmp_path)
     assert (goal.mhz, goal.routed) == (250.0, False)
-    assert goal.rate(1000) == ("at most 250,000 frames/s at 250 MHz, the target of place and route; `hwflow synth` "
-                               "gives the clock that it reaches; 25,000 with the oscillator's 25 MHz")
+    assert goal.rate(plan, 1000) == ("at most 250,000 frames/s at 250 MHz, the target of place and route; `hwflow "
+                                     "synth` gives the clock that it reaches; 25,000 with the oscillator's 25 MHz")
     assert goal.time(500) == "at least 2.00 µs at 250 MHz"
     DesignFacts.of(quantized.graph, plan, board=BOARD.name, baud=BOARD.baud, clock_mhz=140.0).write(tmp_path)
     routed = clock_of(plan, quantized.graph, BOARD, tmp_path)
-    assert routed.rate(1000) == f"140,000 frames/s at 140 MHz, the clock of the routed design in '{tmp_path}'"
+    assert routed.rate(plan, 1000) == f"140,000 frames/s at 140 MHz, the clock of the routed design in '{tmp_path}'"
     assert routed.time(70) == "0.50 µs at 140 MHz"
     another = replace(plan, stages=(replace(plan.stages[0], folding=replace(plan.stages[0].folding, lanes=3)),
                                     *plan.stages[1:]))
