@@ -99,7 +99,7 @@ SCHEMA: Mapping[str, Any] = {
         "properties": {"stage": {"type": "string"}, "rows": COUNT, "cols": COUNT, "lanes": COUNT,
                        "style": {"enum": [style.value for style in MultiplierStyle]}, "layers": {}, "kind": {},
                        "cycles": {}, "multipliers": {}, "resources": {}, "places": PLACES,
-                       "rescale": {"const": "logic"}, "weight_rows": COUNT,
+                       "rescale": {"const": "logic"}, "weight_rows": {"type": "integer", "minimum": 0},
                        "layer": {}},  # of plans of older versions
         "additionalProperties": False,
     }}, "model": {}, "technology": {}, "interval": {}, "latency": {}, "resources": {}, "links": {},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -135,6 +136,8 @@ def test_a_plan_comes_back_from_its_file(graph: LayerGraph, technology: Technolo
     plan = everything_outside(graph, technology, outside)
     text = hls.plan_to_yaml(plan)
     assert hls.plan_from_yaml(text, graph, technology, source="plan.yaml", outside=outside) == plan
+    inside = re.sub(r"weight_rows: \d+\n", "weight_rows: 0\n", text)
+    assert not hls.plan_from_yaml(inside, graph, technology, source="plan.yaml").streams
     with pytest.raises(HwflowError, match=r"plan plan\.yaml: stage '0_.*' has weight_rows \d+, so its weights come "
                                           "from a memory outside of the FPGA, but the board has none"):
         hls.plan_from_yaml(text, graph, technology, source="plan.yaml")

@@ -118,6 +118,10 @@ def test_every_memory_is_complete(name: str) -> None:
                                 "t_rcd = 153 ns, not 500: refreshes would take most of the time"),
     ("timing", {"t_ras_max": 7000}, "key 'memories.0.timing.t_ras_max' must be at least t_refi + t_ras = 7857.5 ns, "
                                     "not 7000: a row may stay open from one refresh to the next"),
+    ("", {"clock_mhz": 1}, "key 'memories.0.clock_mhz' must be higher, not 1: a refresh takes up to 11 clocks, and in "
+                           "t_refi there are 7"),
+    ("timing", {"t_wr": 1e6}, "key 'memories.0.timing.t_wr' must be shorter, not 50000 clocks: while the 512 words of "
+                              "a row are read the next one opens"),
     ("timing", {"cas_latency": 4}, "key 'memories.0.timing.cas_latency' must be 2 or 3, not 4"),
     ("timing", {"t_wr_clocks": 1.5}, "key 'memories.0.timing.t_wr_clocks' must be an integer, not 1.5"),
     ("timing", {"t_mrd_clocks": 0}, "key 'memories.0.timing.t_mrd_clocks' must be a whole number of at least 1, not 0"),
@@ -139,7 +143,8 @@ def test_one_fault(tmp_path: Path, section: str, values: dict[str, Any], expecte
                         "dummy_clocks, jedec_ids, clock_mhz, io_standard, timing, pins, source; did you mean "
                         "'command'?"),
     ("", {"lines": 3}, "key 'memories.0.lines' must be 2 or 4, not 3"),
-    ("", {"lines": 2}, "key 'memories.0.pins.io' must have 2 pins, the lowest bit first, not 4"),
+    ("", {"lines": 2}, "key 'memories.0.command' must be 187, which has the address on 2 lines, not 235"),
+    ("", {"lines": 2, "command": 0xBB}, "key 'memories.0.pins.io' must have 2 pins, the lowest bit first, not 4"),
     ("", {"offset": 1000}, "key 'memories.0.offset' must be a multiple of 65536 above 0 and below 16777216, not 1000"),
     ("", {"bytes": 2**25}, "key 'memories.0.bytes' must be a power of two from 131072 to 16777216, not 33554432"),
     ("", {"mode": 0x1A0}, "key 'memories.0.mode' must be a byte, not 416"),

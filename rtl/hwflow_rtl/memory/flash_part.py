@@ -24,6 +24,8 @@ __all__ = ["FlashClocks", "FlashPart", "FlashTiming"]
 ADDRESS_BITS = 24
 #: An image begins where a block for erasing does, so that it is written without touching what is before it.
 ERASE_BLOCK = 1 << 16
+#: By the number of lines, the fast read with an address of 24 bits on all of them.
+COMMANDS = {2: 0xBB, 4: 0xEB}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +104,11 @@ class FlashPart:
         if not 0 < self.offset < self.bytes or self.offset % ERASE_BLOCK:
             raise PartNumberError("offset", f"must be a multiple of {ERASE_BLOCK} above 0 and below {self.bytes}, not "
                                              f"{self.offset!r}")
-        for key in ("command", "mode"):
-            if not 0 <= getattr(self, key) <= 0xFF:
-                raise PartNumberError(key, f"must be a byte, not {getattr(self, key)!r}")
+        if self.command != COMMANDS[self.lines]:
+            raise PartNumberError("command", f"must be {COMMANDS[self.lines]}, which has the address on {self.lines} "
+                                             f"lines, not {self.command!r}")
+        if not 0 <= self.mode <= 0xFF:
+            raise PartNumberError("mode", f"must be a byte, not {self.mode!r}")
         if not 0 <= self.dummy_clocks <= 16:
             raise PartNumberError("dummy_clocks", f"must be from 0 to 16, not {self.dummy_clocks!r}")
         if not self.jedec_ids or any(not 0 < number < 0xFFFFFF for number in self.jedec_ids):

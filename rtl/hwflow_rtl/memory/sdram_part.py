@@ -127,6 +127,19 @@ class SdramPart:
             raise PartNumberError(
                 "clock_mhz", f"must be at most {1000 / self.timing.t_ck:.6g}, which t_ck = {self.timing.t_ck:g} ns "
                              f"allows at a CAS latency of {self.timing.cas_latency}, not {self.clock_mhz:g}")
+        self.check_clocks()
+
+    def check_clocks(self) -> None:
+        """The bounds that follow from `clocks` hold where a row opens while one is read, and refreshes are few."""
+        clocks = self.clocks
+        if clocks.opening > self.columns:
+            key = max(("t_rc", "t_wr", "t_rrd"), key=lambda name: getattr(clocks, name[2:]))
+            raise PartNumberError(key, f"must be shorter, not {getattr(clocks, key[2:])} clocks: while the "
+                                       f"{self.columns} words of a row are read the next one opens")
+        busy = clocks.refresh_lateness + clocks.worst_gap
+        if clocks.refi < 2 * busy:
+            raise PartNumberError("clock_mhz", f"must be higher, not {self.clock_mhz:g}: a refresh takes up to {busy} "
+                                               f"clocks, and in t_refi there are {clocks.refi}")
 
     @property
     def period(self) -> Fraction:
