@@ -132,7 +132,7 @@ class Plan:
         return max(self.interval, self.memory_cycles(mhz))
 
     def memory_cycles(self, mhz: float) -> int:
-        """The most cycles of a core at `mhz` in which the memory outside gives the weights of a frame; 0 without any."""
+        """The most cycles of a core at `mhz` in which the memory outside gives the weights of a frame, or 0."""
         if self.outside is None or not self.streams:
             return 0
         streams = [each.stream for each in self.streams]
