@@ -9,7 +9,7 @@ from pathlib import Path
 
 from amaranth.back.verilog import YosysError
 from amaranth.lib.wiring import Component
-from hwflow_base.errors import ToolFailed
+from hwflow_base.errors import HwflowError, ToolFailed
 from hwflow_base.files.cache import cached_step, digest
 from hwflow_base.files.target import write_atomically
 from hwflow_rtl.emit import emit
@@ -50,8 +50,12 @@ def write_axi_stream(graph: LayerGraph, plan: hls.Plan, folder: Path) -> None:
     """Write `hwflow_axi_stream.v` into `folder`: the whole design with AXI4-Stream ports (docs/embedding.md).
 
     It wants the module of the ROMs and their files, which `write_rtl` makes of the same graph and plan, and not
-    `hwflow_core.v`.
+    `hwflow_core.v`.  HwflowError where weights come from a memory outside, which this top does not have.
     """
+    if plan.streams:
+        raise HwflowError(
+            f"a design with AXI4-Stream ports must have its weights inside, not those of {plan.streams[0].stage} in a "
+            "memory outside", "set weight_rows to 0 in plan.yaml, or feed the streams weights0, ... of hwflow_core.v")
     top = AxiStreamTop(core=hls.lower(graph, plan, simulation_technology(plan)), ends=ends_of(plan))
     (folder / f"{AXI_STREAM}.v").write_text(verilog_of(top, AXI_STREAM))
 

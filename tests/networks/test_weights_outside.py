@@ -18,6 +18,7 @@ from hwflow import hls, onnx
 from hwflow.hls.stages import stages_of
 from hwflow.layers.base import LayerGraph
 from hwflow.quantize import quantize
+from hwflow.steps.generation import write_axi_stream
 from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.steps.stimuli import noise
 from hwflow.synth import load_board
@@ -155,3 +156,12 @@ def test_what_cannot_be_outside_is_refused(graph: LayerGraph, technology: Techno
     small: Any = SimpleNamespace(name="tiny", words=16, width=16)
     with pytest.raises(HwflowError, match="weights of 432 bytes do not fit the 32 bytes of the memory tiny"):
         dataclasses.replace(plan, outside=hls.OutsideMemory(small, 100.0)).with_folding(conv.name, weight_rows=1)
+
+
+def test_ports_of_axi_streams_have_no_memory_of_weights(graph: LayerGraph, technology: Technology,
+                                                        outside: hls.OutsideMemory, tmp_path: Path) -> None:
+    plan = everything_outside(graph, technology, outside)
+    with pytest.raises(HwflowError, match=r"must have its weights inside, not those of 0_conv\d+ in a memory outside; "
+                                          "set weight_rows to 0"):
+        write_axi_stream(graph, plan, tmp_path)
+    assert not list(tmp_path.iterdir())
