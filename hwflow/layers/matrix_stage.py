@@ -210,11 +210,16 @@ class MatrixHardware:
         return arriving[best], *arriving[:best], *arriving[best + 1:]
 
     def weight_stream(self, folding: Folding) -> WeightStream | None:
-        """What the stage's stream of weights brings for a frame; None where weights are in ROMs."""
+        """What the stage's stream of weights brings for a frame; None where weights are in ROMs.
+
+        As `unit_shape(folding)` says, but quick, for the solver.
+        """
         if not folding.weight_rows:
             return None
-        shape = self.unit_shape(folding)
-        return WeightStream(self.formats["weight"], shape.weight_lanes, shape.weight_beats)
+        beats, blocks, *_ = self.counted(folding)
+        height, width = self.window.positions(self.frame)
+        passes, parts = blocks // (height * width), beats * folding.rows // folding.weight_rows
+        return WeightStream(self.formats["weight"], folding.weight_rows * folding.cols, passes * parts)
 
     def weight_beats(self, folding: Folding) -> IntArray:
         """The weights in the order of `weight_stream`: int64[beats, lanes]."""
@@ -244,8 +249,11 @@ class MatrixHardware:
             "accumulator": shape_of(self.accumulator), "output": shape_of(self.y.format),
             "bipolar_element": self.x.format.bipolar, "bipolar_weight": self.weight_format.bipolar}
 
-    def schedule(self, folding: Folding) -> Schedule:
-        """As `unit_shape(folding)` says, but quick: of foldings with the same word it makes one shape."""
+    def counted(self, folding: Folding) -> tuple[int, int, int, int, tuple[int]]:
+        """Of a frame: beats of a block, blocks, the two least intervals of its words, and `Schedule.lanes_in`.
+
+        Of foldings with the same word it makes one shape.
+        """
         rows, cols = folding.rows, folding.cols
         one_group = rows <= self.outputs
         key = 1 if one_group else rows, cols
@@ -257,6 +265,12 @@ class MatrixHardware:
         beats, blocks, feed, words, lanes_in = like
         if one_group:
             blocks = blocks // self.outputs * -(-self.outputs // rows)
+        return beats, blocks, feed, words, lanes_in
+
+    def schedule(self, folding: Folding) -> Schedule:
+        """As `unit_shape(folding)` says, but quick."""
+        rows, cols = folding.rows, folding.cols
+        beats, blocks, feed, words, lanes_in = self.counted(folding)
         if folding.weight_rows:
             interval = self.streamed_interval(folding, beats, blocks, feed, words)
         else:

@@ -151,6 +151,25 @@ def test_what_arrives_for_a_frame() -> None:
     assert Counter(beats.reshape(-1).tolist()) == Counter(layer.weights.reshape(-1).tolist())
 
 
+@pytest.mark.parametrize("kind", [Conv, Dense])
+def test_the_stream_of_every_folding_is_that_of_its_unit(kind: type[Layer]) -> None:
+    seen = 0
+    for seed in range(12):
+        graph = CASES[kind](np.random.default_rng(seed)).graph
+        (layer,) = graph.layers
+        assert isinstance(layer, MatrixLayer)
+        if layer.hardware_problem(graph) is not None:
+            continue
+        for folding in layer.foldings(graph):
+            for rows in layer.weight_rows(graph, folding):
+                each = replace(folding, weight_rows=rows)
+                stream, unit = layer.weight_stream(graph, each), layer.hardware_of(graph).unit_shape(each)
+                assert stream is not None
+                assert (stream.lanes, stream.beats) == (unit.weight_lanes, unit.weight_beats), f"seed {seed}, {each}"
+                seen += 1
+    assert seen > 100
+
+
 @pytest.mark.parametrize(("folding", "groups", "rows"), [
     (Folding(8, 8, 2), 1, (1, 2, 4, 8)),
     (Folding(8, 2, 1), 1, (4, 1, 2, 8)),  # four rows fill the width of a RAM block
