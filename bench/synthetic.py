@@ -77,6 +77,12 @@ def dense_200k() -> Model:
     return n.model(n.gemm(x, 10))
 
 
+def dense_wide() -> Model:
+    """The same in two layers: 195 kB of weights, nearly all of them in one."""
+    n = Net((640,))
+    return n.model(n.gemm(n.relu(n.gemm(n.x, 300)), 10))
+
+
 def squeeze_excite() -> Model:
     """Inverted residuals with squeeze and excitation, as in MobileNetV3 (Howard et al., 2019), on 48 x 48 pixels."""
     n = TrainedNet((3, 48, 48))
@@ -124,8 +130,8 @@ def colors_cnn() -> Model:
 #: Name to what makes it.
 SYNTHETIC: dict[str, Callable[[], Model]] = {
     make.__name__: make for make in (
-        mobilenet_v1_96, resnet20, resnet8_wide, dense_200k, squeeze_excite, dilated_1d, transposed_autoencoder,
-        colors_cnn)}
+        mobilenet_v1_96, resnet20, resnet8_wide, dense_200k, dense_wide, squeeze_excite, dilated_1d,
+        transposed_autoencoder, colors_cnn)}
 
 
 def write(name: str, folder: Path) -> tuple[Path, Path]:

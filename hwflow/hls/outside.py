@@ -10,15 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+import numpy.typing as npt
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr
 from hwflow_rtl.memory import MemoryPart, WeightMemory, WeightSharing, WeightStream
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding
+from .choices import Choices
 from .stages import Stage
 
-__all__ = ["OutsideMemory", "StreamPlan", "outside_cost", "paced", "streams_of", "weight_memory"]
+__all__ = ["OutsideMemory", "StreamPlan", "outside_cost", "paced", "slowest_intervals", "streams_of", "weight_memory"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,11 @@ class OutsideMemory:
     def slowdown(self) -> Fraction:
         """The clock of the core divided by that of the memory; 1 where the memory is faster."""
         return max(Fraction(1), Fraction(str(self.core_mhz)) / Fraction(str(self.part.clock_mhz)))
+
+    @property
+    def domain(self) -> str:
+        """The clock domain of memory and controller: that of the core for a flash, whose FPGAs have a single PLL."""
+        return "memory" if self.part.writable else "sync"
 
     def intervals(self, streams: Sequence[WeightStream]) -> tuple[Fraction, ...]:
         """For each stream the cycles of the core from beat to beat that it never has to exceed."""
@@ -85,6 +93,26 @@ def paced(stages: Sequence[Stage], foldings: Sequence[Folding], outside: Outside
             for k, folding in enumerate(foldings)]
 
 
+def slowest_intervals(stages: Sequence[Stage], streamed: Sequence[Choices],
+                      outside: OutsideMemory) -> npt.NDArray[np.int64]:
+    """The intervals of the stages when the weights of all come from `outside` that can; none where it is too small.
+
+    `streamed` has the foldings for that; the one with the longest stream counts.
+    """
+    found = []
+    for stage, choices in zip(stages, streamed, strict=True):
+        streams = [(stream.bits, k) for k, choice in enumerate(choices.choices)
+                   if (stream := stage.weight_stream(choice.folding)) is not None]
+        if streams:
+            found.append((stage, choices.choices[max(streams)[1]].folding))
+    try:
+        foldings = paced([stage for stage, _ in found], [folding for _, folding in found], outside)
+    except HwflowError:
+        return np.array([], dtype=np.int64)
+    return np.array([stage.schedule(folding).interval for (stage, _), folding in zip(found, foldings, strict=True)],
+                    dtype=np.int64)
+
+
 def streams_of(stages: Sequence[Stage], foldings: Sequence[Folding]) -> tuple[StreamPlan, ...]:
     """The streams of weights of stages with these foldings, in the order of the stages."""
     return tuple(StreamPlan(stage.name, stream, folding.weight_interval)
@@ -100,6 +128,6 @@ def outside_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], t
 
 
 def weight_memory(outside: OutsideMemory, streams: Sequence[StreamPlan], technology: Technology) -> WeightMemory:
-    """What reads the weights of `streams`, in the clock domain `memory`."""
+    """What reads the weights of `streams`, with the memory in its clock domain."""
     return WeightMemory(part=outside.part, streams=[each.stream for each in streams], technology=technology,
-                        domain="memory")
+                        domain=outside.domain)

@@ -25,7 +25,7 @@ from .budget import RESOURCE_NAMES, Budget
 from .choices import Choice, Choices
 from .links import LinkPlan, link_cost, links_cost, links_of
 from .memories import Places, can_leave_blocks, moved, relieved, with_places
-from .outside import OutsideMemory, outside_cost, paced, streams_of
+from .outside import OutsideMemory, outside_cost, paced, slowest_intervals, streams_of
 from .plan import Plan, interval_of, make_plan
 from .refusal import does_not_fit
 from .stages import Stage, stages_of
@@ -80,7 +80,10 @@ class Solver:
         Queues take long to compute and seldom decide.  So the search is without them first.
         """
         all_choices = self.choices if self.outside is None else [*self.choices, *self.streamed]
-        targets = np.unique(np.concatenate([stage.stage_intervals for stage in all_choices])).tolist()
+        intervals = [stage.stage_intervals for stage in all_choices]
+        if self.outside is not None:  # which may take longer than any folding
+            intervals.append(slowest_intervals(self.stages, self.streamed, self.outside))
+        targets = np.unique(np.concatenate(intervals)).tolist()
         found = self.first_fitting(targets, queues=False)
         for first in ([] if found is None else [found, found + 1]):
             best = self.fitting(targets[first]) if first < len(targets) else None

@@ -47,7 +47,8 @@ class CoreClock:
 def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreClock:
     """The clock of the routed design in `folder`, if it is that of this plan; else the target of place and route.
 
-    The target is within the limits of the device's data sheet, rounded to a clock that the PLL can make.
+    The target is within the limits of the device's data sheet, rounded to a clock that the PLL can make.  A design that
+    reads weights from a flash has the flash's clock.
     """
     try:
         facts = DesignFacts.read(folder)
@@ -60,6 +61,8 @@ def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreC
     sums = sum(stage.folding.style is MultiplierStyle.MACS for stage in plan.stages)
     family = FAMILIES[board.family]
     limit = family.binding_limit(dsp=used.dsp, ram=used.ram, spram=used.spram, alu=sums).mhz
+    if plan.outside is not None and plan.streams and plan.outside.domain == "sync":
+        limit = min(limit, plan.outside.part.clock_mhz)
     settings = board.technology().pll_settings(board.clock_mhz, min(family.goal_mhz, limit))
     if settings is None:
         return CoreClock(board.clock_mhz, f"the oscillator of {board.name}", True, board.clock_mhz)

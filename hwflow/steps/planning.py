@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_rtl.io.board_top import BoardTop
@@ -24,11 +25,14 @@ def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
     return hls.Budget(board.name, board.resources, around, technology.usable_logic)
 
 
-def interval_for(frames_per_second: float, board: Board) -> int:
-    """The most cycles of a frame for this rate at `expected_mhz`.  AnswerIsNo where not even one cycle is left."""
+def interval_for(frames_per_second: float, board: Board, most_mhz: float = math.inf) -> int:
+    """The most cycles of a frame for this rate at `expected_mhz`, or at `most_mhz` where that is slower.
+
+    AnswerIsNo where not even one cycle is left.
+    """
     if not math.isfinite(frames_per_second) or frames_per_second <= 0:
         raise HwflowError(f"frames per second must be a number above 0, not {frames_per_second}")
-    mhz = expected_mhz(board)
+    mhz = min(expected_mhz(board), most_mhz)
     interval = int(mhz * 1e6 / frames_per_second)
     if interval < 1:
         raise AnswerIsNo(f"{frames_per_second:,.0f} frames/s leave no cycle for a frame at {mhz:g} MHz, the clock that "
@@ -45,9 +49,14 @@ def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval
     """
     if frames_per_second is not None:
         interval, logic = interval_for(frames_per_second, board), True
+    solve = partial(hls.solve, structure, board.technology(), budget_of(board, graph), logic=logic,
+                    outside=outside_of(board), stream_weights=stream_weights)
     try:
-        return hls.solve(structure, board.technology(), budget_of(board, graph), interval=interval, logic=logic,
-                         outside=outside_of(board), stream_weights=stream_weights)
+        plan = solve(interval=interval)
+        if frames_per_second is not None and plan.outside is not None and plan.streams:  # it may slow the core down
+            slower = interval_for(frames_per_second, board, plan.outside.core_mhz)
+            return plan if slower == interval else solve(interval=slower)
+        return plan
     except DoesNotFit as error:
         if not error.outside_helps:
             raise

@@ -46,7 +46,7 @@ def compile_plan(graph: LayerGraph, plan: hls.Plan, folder: Path, cache: Path, *
     if plan.outside is not None and plan.streams:
         outside = plan.outside
         core = CoreWithMemory(core=core, part=outside.part, streams=[each.stream for each in plan.streams],
-                              slowdown=outside.slowdown, technology=technology)
+                              slowdown=outside.slowdown, technology=technology, domain=outside.domain)
         sources = core.sources
         technology.roms[IMAGE] = image_bytes(hls.weight_image(graph, plan), outside.part.width)
     return compile_simulation(core, boundaries=boundaries(graph, plan), roms=technology.roms, folder=folder,

@@ -17,5 +17,11 @@ def expected_mhz(board: Board) -> float:
 
 
 def outside_of(board: Board) -> OutsideMemory | None:
-    """The memory of `board` for weights, beside a core at `expected_mhz`; None where it has none."""
-    return OutsideMemory(board.memories[0].part, expected_mhz(board)) if board.memories else None
+    """The memory of `board` for weights; None where it has none.
+
+    A core beside it runs at `expected_mhz`, but with weights in a flash no faster than this, because it has its clock.
+    """
+    if not board.memories:
+        return None
+    part, core_mhz = board.memories[0].part, expected_mhz(board)
+    return OutsideMemory(part, core_mhz if part.writable else min(core_mhz, part.clock_mhz))

@@ -60,6 +60,8 @@ class CoreWithMemory(wiring.Component):
         The memory; what the core takes for a frame.
     slowdown
         The clock of the core divided by that of the memory, at least 1.
+    domain
+        The clock domain of the memory: `memory`, or `sync` for the core's clock.
     technology
         Makes the queues.
 
@@ -68,10 +70,10 @@ class CoreWithMemory(wiring.Component):
     """
 
     def __init__(self, *, core: Any, part: MemoryPart, streams: Sequence[WeightStream], slowdown: Fraction,
-                 technology: Technology):
+                 technology: Technology, domain: str = "memory"):
         self.core = core
         self.part = part
-        self.memory = WeightMemory(part=part, streams=streams, technology=technology, domain="memory")
+        self.memory = WeightMemory(part=part, streams=streams, technology=technology, domain=domain)
         self.slowdown = max(Fraction(1), slowdown)
         self.links, self.probes = core.links, core.probes
         self.input_names, self.output_names = core.input_names, core.output_names

@@ -15,10 +15,13 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow_sim import StallPattern
 
 from hwflow import hls, onnx
+from hwflow.hls.choices import Choices
 from hwflow.hls.stages import stages_of
 from hwflow.layers.base import LayerGraph
 from hwflow.quantize import quantize
+from hwflow.report.clock import clock_of
 from hwflow.steps.generation import write_axi_stream
+from hwflow.steps.planning import interval_for
 from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.steps.stimuli import noise
 from hwflow.synth import load_board
@@ -107,6 +110,25 @@ def test_weights_in_a_flash(cache: Path, tmp_path: Path) -> None:
         assert stalls.source or result.interval <= plan.interval
     clocks = 2 * sum(stream.bytes for stream in plan.streams) * memory.slowdown
     assert clocks < plan.interval < 1.15 * float(clocks)
+
+
+def test_a_memory_slower_than_every_folding(tmp_path: Path) -> None:
+    """Weights may take longer than the products of a single multiplier; the plan then has the pace of the memory."""
+    board = load_board("icebreaker")
+    memory = outside_of(board)
+    assert memory is not None
+    assert memory.slowdown == 1  # a core beside a flash has its clock
+    n = Net((128,))
+    model = onnx.infer(n.model(n.gemm(n.relu(n.gemm(n.x, 96)), 10)))
+    graph = quantize(model, data(model, 2)).graph
+    plan = hls.solve(graph, board.technology(), budget(ram=20, dsp=8), outside=memory)
+    assert [each.stage for each in plan.streams] == [plan.stages[0].name]
+    clocks = 2 * 128 * 96
+    assert max(int(choice.stage_intervals.max()) for choice in map(Choices, stages_of(graph))) < clocks
+    assert clocks <= plan.interval < 1.01 * clocks
+    assert plan.bandwidth_used > 0.99
+    assert clock_of(plan, graph, board, tmp_path).mhz == 24
+    assert interval_for(20, board, memory.core_mhz) == 1_200_000
 
 
 def test_the_solver_moves_weights_only_where_blocks_run_out(technology: Technology,

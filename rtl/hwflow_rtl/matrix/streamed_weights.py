@@ -34,6 +34,9 @@ from .weights import BankWords, Contents, WeightSource
 
 __all__ = ["StreamSource", "weight_beats"]
 
+#: Weights are slow that take so many times the cycles of their block to arrive, or longer.
+SLOW = 2
+
 
 def weight_beats(shape: MatrixShape, weights: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """What the stream `weights` has for a frame of each pass: int64[shape.weight_beats, shape.weight_lanes].
@@ -79,8 +82,15 @@ class StreamSource(WeightSource):
     def places(self, words: BankWords) -> int:
         """Two tiles; or one and as many words as can arrive in the time from a place that is freed to the block that
         reads what is written there, so that tiles of few words follow each other without a pause as well.
+
+        Half a tile more is enough where a single block reads a tile that takes `SLOW` times as long to arrive: its
+        places are free one after the other from its start.
         """
-        return max(2 * words.beats, words.beats + freed_after(words) + 2)
+        least = words.beats + freed_after(words) + 2
+        parts = words.banks * words.rows // self.rows
+        if words.pixels == 1 and self.interval * parts >= SLOW:
+            return max(words.beats + words.beats // 2, least)
+        return max(2 * words.beats, least)
 
     def cost(self, words: BankWords, technology: Technology) -> Resources:
         return technology.ram_cost(width=words.width, depth=self.places(words), name="weights", holds=Holds.WEIGHTS)

@@ -13,9 +13,10 @@ from .weight_stream import WeightStream
 
 __all__ = ["WeightSharing"]
 
-#: Words of a burst: of the stream with the most weights, and the least of any other one.  Longer ones need more RAM,
-#: shorter ones lose more words to changes of rows.
-MOST, LEAST = 256, 32
+#: Share of the pace of one long read that bursts of the stream with the most weights keep.  More takes more RAM.
+SHARE = Fraction(29, 30)
+#: The longest burst is at most so many times as long as any other one.
+LONGEST = 8
 #: Clocks from a place that is freed in a reader's queue to the transfer of its request, and from the controller's
 #: `read` to the output of the queue.
 WAY = 8
@@ -26,8 +27,8 @@ class WeightSharing:
     """Each stream reads its image in bursts, in turn with the others.
 
     The lengths of the bursts are in proportion to the words of the images, so that the frames of all streams take the
-    same number of turns; a burst has at least `LEAST` words, or the whole image.  All bursts of an image are as long as
-    its first one, but for the last.
+    same number of turns.  The part decides the longest burst (`longest_burst`); no other one is shorter than
+    1 / `LONGEST` of it, or the whole image.  All bursts of an image are as long as its first one, but for the last.
 
     A *round* is a burst of each stream.  No stream waits longer for its turn, whatever the others do.  A stream alone
     reads its image as one burst.
@@ -62,8 +63,20 @@ class WeightSharing:
         """Words of a burst of each stream."""
         if len(self.images) == 1:
             return (self.images[0].words,)
-        most = max(image.words for image in self.images)
-        return tuple(even(image.words, max(LEAST, ceil(Fraction(MOST * image.words, most)))) for image in self.images)
+        longest, most = self.longest_burst, max(image.words for image in self.images)
+        return tuple(even(image.words, max(longest // LONGEST, ceil(Fraction(longest * image.words, most))))
+                     for image in self.images)
+
+    @property
+    def longest_burst(self) -> int:
+        """Words of the burst of the largest image: the fewest that keep `SHARE`, a power of two, at least `LONGEST`.
+
+        Pauses take the same share of long and of short reads, so they do not count.
+        """
+        clocks, words = self.part.clocks, LONGEST
+        while words / Fraction(clocks.read_clocks(words)) < SHARE * clocks.sustained_share / clocks.unpaused_share:
+            words *= 2
+        return words
 
     @property
     def turns(self) -> tuple[int, ...]:
