@@ -55,6 +55,14 @@ def test_texts() -> None:
     assert sampled.tolist() == [[[["c", ""]]]]
 
 
+def test_places_halfway_between_two_elements() -> None:
+    """A region from 0.25 on of 7 elements starts at 1.5; what is multiplied before it is divided stays there."""
+    x, roi, sizes = np.arange(7, dtype=np.float32), np.array([0.25, 1.25], np.float32), np.array([7])
+    found = evaluated("Resize", x, roi, None, sizes, mode="nearest", nearest_mode="round_prefer_ceil",
+                      coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=-1.0)  # fmt: skip
+    assert found.tolist() == [2, 3, 4, 5, 6, -1, -1]
+
+
 def test_scalars_stay_tensors() -> None:
     text, none = np.array("a", object), np.empty(0, np.int64)
     for found in (evaluated("Slice", text, none, none), evaluated("Gather", TEXTS[0], np.array(1))):

@@ -64,8 +64,9 @@ def _places(call: Call, mode: str, size: int, length: int, scale: float, region:
         case "asymmetric":
             return step / scale
         case "tf_crop_and_resize":
-            inner = np.full(length, (end - start) / 2) if width == 1 else step * (end - start) / (width - 1)
-            return (inner + start) * (size - 1)
+            if width == 1:
+                return np.full(length, (start + end) / 2 * (size - 1))
+            return start * (size - 1) + step * (end - start) * (size - 1) / (width - 1)  # divided last: ties stay ties
         case "tf_half_pixel_for_nn" if call.opset < 13:
             return (step + 0.5) / scale
     raise call.error(f"'coordinate_transformation_mode' must be one of operator set {call.opset}, not {mode!r}")
