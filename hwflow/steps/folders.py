@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hwflow_base.errors import HwflowError
-from hwflow_base.files.cache import locked
+from hwflow_base.files.cache import locked, sweep
 from hwflow_base.files.sources import open_plain
 from hwflow_base.files.target import same_file, write_atomically
 
@@ -45,6 +45,9 @@ def board_folder(folder: Path, board: Board) -> Path:
 def held(folder: Path, model: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold `folder` for the results of `model`; `say` hears where it had those of another model of the same name."""
     with locked(folder, say):
+        for inner in folder.iterdir():  # those of boards have no lock of their own
+            if inner.is_dir() and not inner.is_symlink():
+                sweep(inner)
         other = other_model(folder, model)
         if other is not None:
             say(f"'{folder}' had the results of another model of the same name, '{other}'; this run replaces them; to "

@@ -128,6 +128,19 @@ def leftovers(folder: Path) -> list[Path]:
     return [path for pattern in ("**/.*-*", "**/run-*") for path in build.glob(pattern)]
 
 
+def test_what_killed_runs_left_is_removed(cli: Cli, finished: Path) -> None:
+    """In a model's folder and in a board's; not in a folder of the user's that a link leads to."""
+    (finished / "mine/.mine-1").mkdir(parents=True)
+    model = finished / "build/small"
+    (model / "linked").symlink_to(finished / "mine")
+    for place in (model, model / "ulx3s_85f"):
+        (place / ".rtl-1").mkdir()
+        (place / ".rtl-1" / "half.v").touch()
+    check(cli(*SIM))
+    assert not list(model.glob(".rtl-*")) + list(model.glob("*/.rtl-*"))
+    assert (finished / "mine/.mine-1").exists()
+
+
 def test_two_runs_at_once_take_turns(fresh: Path) -> None:
     with started(fresh) as first, started(fresh) as second:
         ends = [run.communicate(timeout=PATIENCE) for run in (first, second)]
