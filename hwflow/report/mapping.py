@@ -39,7 +39,7 @@ from ..quantize.settings import (
 )
 from ..quantize.support import operators_without_hardware, require_small_frames
 from .fates import Fate, Mapped, NodeMapping
-from .places import layers_without_hardware, made_on_host, nodes_without_operator
+from .places import layers_without_hardware, made_on_host, nodes_without_operator, result_names
 
 __all__ = ["mapped"]
 
@@ -189,7 +189,7 @@ class _Look:
         told = {k: (problem.why, problem.remedy) for k, problem in zip(self.found, problems, strict=True)}
         kept, host = _kept(static), made_on_host(static, quantized) if static else set()
         found = []
-        for index, node in enumerate(nodes):
+        for index, (node, names) in enumerate(zip(nodes, result_names(self.model.graph, forms or {}), strict=True)):
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             name = node.name or f"{node.op_type} of '{next(filter(None, node.outputs), '?')}'"
             why, remedy = told.get(index, ("", ""))
@@ -197,10 +197,10 @@ class _Look:
                 fate = Fate.NONE
             elif kept is None:
                 fate = Fate.UNKNOWN
-            elif not kept.intersection(node.outputs):
+            elif not kept.intersection(names):
                 fate = Fate.CONSTANT
             else:
-                there = any(((forms or {}).get(output, node.op_type), output) in host for output in node.outputs)
+                there = any(((forms or {}).get(result, node.op_type), result) in host for result in names)
                 fate = Fate.HOST if there else Fate.HARDWARE
             found.append(NodeMapping(index, node.label, name, operator, fate, why, remedy))
         general = tuple(dict.fromkeys(self.general))

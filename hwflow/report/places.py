@@ -12,7 +12,7 @@ from ..hls.support import hardware_problems, layer_problems
 from ..layers.base import LayerGraph
 from ..onnx import Model, simplify
 from ..onnx.limits import DEFAULT_LIMITS
-from ..onnx.model import Node
+from ..onnx.model import Graph, Node
 from ..onnx.run.calls import find
 from ..onnx.run.functions import Functions, graphs_of
 from ..quantize import Quantized
@@ -146,20 +146,34 @@ def _with_shapes(
         for found in layer_problems(quantized.graph)}
     host = made_on_host(model, quantized)
     found = []
-    for index, node in enumerate(source.graph.nodes):
+    for index, (node, names) in enumerate(zip(source.graph.nodes, result_names(source.graph, forms), strict=True)):
         if index in missing:
             found.append(Place(Where.NOWHERE, missing[index]))
-        elif not kept.intersection(node.outputs) and not _calls(node, source):
+        elif not kept.intersection(names) and not _calls(node, source):
             found.append(Place(Where.CONSTANT, "constants, or names for the same value"))
         elif node.label in reasons:
             found.append(Place(Where.HOST, reasons[node.label]))
         elif node.name and node.name in layers:
             found.append(Place(Where.HOST, layers[node.name]))
-        elif any((forms.get(name, node.op_type), name) in host for name in node.outputs):
+        elif any((forms.get(name, node.op_type), name) in host for name in names):
             found.append(Place(Where.HOST, "around the hardware"))
         else:
             found.append(Place(Where.HARDWARE))
     return tuple(found)
+
+
+def result_names(graph: Graph, forms: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """By node of `graph`, its results in the simplified model, whose operators by their results are `forms`.
+
+    Where an Identity went, its name is that of the node in front of it, and the Identity has no results.
+    """
+    renamed = dict[str, list[str]]()
+    for node in reversed(graph.nodes):
+        if node.op_type == "Identity" and forms.get(name := node.outputs[0]) != "Identity":
+            renamed.setdefault(node.inputs[0], []).extend([name, *renamed.pop(name, ())])
+    gone = {name for names in renamed.values() for name in names}
+    return [tuple(known for name in node.outputs if name not in gone for known in (name, *renamed.get(name, ())))
+            for node in graph.nodes]  # fmt: skip
 
 
 def made_on_host(model: Model, quantized: Quantized | None) -> set[tuple[str, str]]:

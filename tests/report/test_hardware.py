@@ -152,6 +152,16 @@ def test_operators_that_hwflow_does_not_have() -> None:
     assert not found.possible
 
 
+def test_a_name_that_an_identity_gives() -> None:
+    """It is that of the node in front, which is on the host; the Identity is nowhere."""
+    b = Builder()
+    x = b.node("Gemm", b.input("x", F, (1, 4)), b.constant("w", ones(4, 3)), name="dense")
+    x = b.node("Softmax", x, name="soft")
+    b.output(b.node("Identity", b.node("Identity", x, name="same"), name="again", output="y"))
+    found = mapped(b.model(), {})
+    assert [node.fate for node in found.nodes] == [Fate.HARDWARE, Fate.HOST, Fate.CONSTANT, Fate.CONSTANT]
+
+
 def test_functions_are_looked_into() -> None:
     body = (make_node("GlobalLpPool", ["a"], ["b"], name="lp"),)
     b = Builder()
@@ -235,6 +245,8 @@ def assert_like_the_commands(path: Path, found: Mapped) -> None:
     assert {label.split("'")[1] for label in lost} == named, path.name
     programs = (quantized.prologue, quantized.epilogue)
     host = {(node.op_type, name) for p in programs for node in p.graph.nodes for name in node.outputs}
-    for mapping, node in zip(found.nodes, inline_functions(flow.source).graph.nodes, strict=True):
-        there = any((node.op_type, name) in host for name in node.outputs)
+    nodes = inline_functions(flow.source).graph.nodes
+    renamed = {node.inputs[0]: node.outputs[0] for node in nodes if node.op_type == "Identity"}
+    for mapping, node in zip(found.nodes, nodes, strict=True):
+        there = any((node.op_type, name) in host for k in node.outputs for name in (k, renamed.get(k)))
         assert there == (mapping.fate is Fate.HOST), (path.name, mapping)
