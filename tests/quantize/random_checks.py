@@ -15,7 +15,7 @@ from bench.quantization import runtime as onnxruntime_session
 from hwflow import golden, onnx
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.formats import IntArray
-from hwflow.onnx.model import Array, Graph, Model, Node
+from hwflow.onnx.model import Array, Graph, Model, Node, Value
 from hwflow.quantize import QDQ_PASSES, Quantized, load_quantized, quantize, save_quantized
 from hwflow.quantize.graphs import producers
 from tests.quantize.exact_resize import with_places
@@ -145,22 +145,24 @@ def check_reals(model: Model, quantized: Quantized, rows: Mapping[str, Array]) -
     outputs = [value.name for value in model.graph.outputs]
     wanted = onnxruntime(model, rows, outputs)
     close(onnxruntime(quantized.twin, rows, outputs), wanted)
-    made, usual = golden.predict(quantized, rows), onnxruntime(noisy(model, rows), rows, outputs)
+    made, usual = golden.predict(quantized, rows), onnxruntime(*noisy(model, rows), outputs)
     error, noise = (sum(float(np.sum((x[name] - wanted[name]) ** 2)) for name in outputs) for x in (made, usual))
     assert error <= FACTOR**2 * noise + 1e-12, f"the error is {np.sqrt(error / noise):.1f} times the noise of 8 bits"
 
 
-def noisy(model: Model, rows: Mapping[str, Array]) -> Model:
-    """`model` with half a step of 8 bits added to or taken from each element that it computes, at random."""
+def noisy(model: Model, rows: Mapping[str, Array]) -> tuple[Model, dict[str, Array]]:
+    """`model` with a number added to each element that it computes, and rows for it: at random, in each row anew, up to
+    half a step of 8 bits."""
     rng, graph = np.random.default_rng(0), model.graph
     inner = [node.outputs[0] for node in graph.nodes if _is_float(graph, node.outputs[0])]
     every = {**rows, **onnxruntime(model, rows, inner)}
-    nodes, added = list[Node](), dict[str, Array]()
+    nodes, added, entries = list[Node](), dict[str, Array](), list(graph.inputs)
 
     def half_a_step(name: str) -> str:
         values = every[name]
         half = (max(values.max(), 0) - min(values.min(), 0)) / 255 / 2
-        added[f"{name}.noise"] = rng.uniform(-half, half, values.shape[1:]).astype(np.float32)
+        added[f"{name}.noise"] = rng.uniform(-half, half, values.shape).astype(np.float32)
+        entries.append(Value(f"{name}.noise", graph.tensor_type(name)))
         return f"{name}.noise"
 
     for value in graph.inputs:
@@ -174,7 +176,7 @@ def noisy(model: Model, rows: Mapping[str, Array]) -> Model:
             continue
         nodes.append(replace(node, outputs=(f"{name}.exact", *node.outputs[1:])))
         nodes.append(Node("Add", (f"{name}.exact", half_a_step(name)), (name,)))
-    return replace(model, graph=replace(graph, nodes=tuple(nodes), initializers={**graph.initializers, **added}))
+    return replace(model, graph=replace(graph, nodes=tuple(nodes), inputs=tuple(entries))), {**rows, **added}
 
 
 def _is_float(graph: Graph, name: str) -> bool:
