@@ -10,7 +10,6 @@ allowed.  Where RAM blocks do not suffice, weights move to a memory outside (`ou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property
 
@@ -44,17 +43,18 @@ class Solver:
     """The stages of `graph` with all their foldings.  A cost is computed when it is first needed.
 
     Stages multiply in logic if `technology` has no other style, or if `logic` allows it.  Where RAM blocks are short,
-    weights move to the memory `outside`, if it is not None.
+    weights move to the memory `outside`, if it is not None.  `like`, of the same graph, shares its foldings.
     """
 
     def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, *, logic: bool,
-                 outside: OutsideMemory | None = None):
+                 outside: OutsideMemory | None = None, like: Solver | None = None):
         self.graph = graph
         self.stages = stages_of(graph)
         self.technology = technology
         self.budget = budget
         self.outside = outside
-        self.choices = [Choices(stage) for stage in self.stages]
+        self.choices: list[Choices] = [Choices(stage) for stage in self.stages] if like is None else like.choices
+        self.like = like
         self.offered = [offered(stage.styles(technology), logic=logic) for stage in self.stages]
         self.cost = cache(self._cost)
         self.movable = cache(self._movable)
@@ -74,8 +74,8 @@ class Solver:
         return [moved(memory, Place.TABLES, self.technology) for memory in self.cost(position, folding).memories
                 if can_leave_blocks(memory, self.technology)]
 
-    def fastest(self) -> list[Choice]:
-        """The choices for the shortest interval that fits.  AnswerIsNo if no interval fits.
+    def fastest(self) -> list[Choice] | None:
+        """The choices for the shortest interval that fits; None if no interval fits.
 
         Queues take long to compute and seldom decide.  So the search is without them first.
         """
@@ -90,12 +90,18 @@ class Solver:
             if best is not None:
                 return best
         found = None if found is None else self.first_fitting(targets, queues=True, low=found + 1)
-        best = None if found is None else self.fitting(targets[found])
-        if best is None:
-            smallest = self.pick(targets[-1])
-            assert smallest is not None, "every stage has a folding as slow as the slowest"
-            raise does_not_fit(self, self.styled(smallest), even="not even with its smallest folding: ")
-        return best
+        return None if found is None else self.fitting(targets[found])
+
+    def refusal(self, interval: int | None) -> AnswerIsNo:
+        """Why no plan fits: at `interval` cycles, or (None) at any."""
+        slowest = max(int(stage.stage_intervals.max()) for stage in self.choices)
+        picked = self.pick(slowest if interval is None else interval)
+        if picked is None:
+            least = max(int(stage.stage_intervals.min()) for stage in self.choices)
+            return AnswerIsNo(f"an interval of {interval} cycles must be at least {least}, the shortest that the "
+                              f"layers of '{self.graph.name}' allow")
+        even = "not even with its smallest folding: " if interval is None else ""
+        return does_not_fit(self, self.styled(picked), even=even)
 
     def first_fitting(self, targets: Sequence[int], *, queues: bool, low: int = 0) -> int | None:
         """The first position from `low` on in the ascending `targets` for which choices fit; None if none do."""
@@ -296,27 +302,13 @@ def solve(graph: LayerGraph, technology: Technology, budget: Budget, *, interval
     AnswerIsNo if no plan fits: it names the resource, the largest stages and the remedy.
     """
     memories = [outside] if stream_weights or outside is None else [None, outside]
-    ways = [(memory, each) for memory in memories for each in ([True] if logic else [False, True])]
-    for memory, each in ways[:-1]:
-        with suppress(AnswerIsNo):
-            return solved(Solver(graph, technology, budget, logic=each, outside=memory), interval, outside)
-    memory, each = ways[-1]
-    return solved(Solver(graph, technology, budget, logic=each, outside=memory), interval, outside)
-
-
-def solved(solver: Solver, interval: int | None, outside: OutsideMemory | None) -> Plan:
-    """What `solver` finds, as the plan of a board with the memory `outside`."""
-    if interval is None:
-        picked = solver.fastest()
-    else:
-        at_this_pace = solver.pick(interval)
-        if at_this_pace is None:
-            least = max(int(stage.stage_intervals.min()) for stage in solver.choices)
-            raise AnswerIsNo(f"an interval of {interval} cycles must be at least {least}, the shortest that the "
-                             f"layers of '{solver.graph.name}' allow")
-        fitting = solver.fitting(interval)
-        if fitting is None:
-            raise does_not_fit(solver, solver.styled(at_this_pace))
-        picked = fitting
-    return make_plan(solver.graph, [choice.folding for choice in picked], solver.technology, solver.places(picked),
-                     outside)
+    solver = None
+    for memory in memories:
+        for each in ([True] if logic else [False, True]):
+            solver = Solver(graph, technology, budget, logic=each, outside=memory, like=solver)
+            picked = solver.fastest() if interval is None else solver.fitting(interval)
+            if picked is not None:
+                foldings = [choice.folding for choice in picked]
+                return make_plan(graph, foldings, technology, solver.places(picked), outside)
+    assert solver is not None, "there is always a way to try"
+    raise solver.refusal(interval)
