@@ -130,7 +130,7 @@ HEAD = """# Old operator sets
 <!-- Written by `python -m tests.quantize.test_old_operators`; do not edit. -->
 
 A model of an older operator set is converted to operator set 13 before it is quantized
-([`convert_opset`](onnx.md)). Each operator that hardware maps stands here with its versions below 13, in small networks
+([`convert_opset`](onnx.md)). Each operator that hardware maps is here with its versions below 13, in small networks
 of one form each: a convolution, the operator, a layer. The golden model at 8 bits was compared with the evaluation of
 the *original* file.
 
