@@ -11,7 +11,6 @@ from hwflow_rtl.vendor import Technology
 
 from ..layers.base import LayerGraph
 from ..layers.hardware import shape_of
-from .outside import weight_memory
 from .plan import Plan
 from .stages import stages_of
 
@@ -38,4 +37,4 @@ def weight_image(graph: LayerGraph, plan: Plan) -> npt.NDArray[np.int64]:
         raise HwflowError(f"the plan of '{plan.model}' has no weights outside of the FPGA")
     beats = [stage.weight_beats(planned.folding) for stage, planned in zip(stages_of(graph), plan.stages, strict=True)
              if planned.folding.weight_rows]
-    return weight_memory(plan.outside, plan.streams, plan.device).image(beats)
+    return plan.outside.sharing([each.stream for each in plan.streams]).image(beats)

@@ -21,7 +21,7 @@ from ..layers.base import Folding
 from .choices import Choices
 from .stages import Stage
 
-__all__ = ["OutsideMemory", "StreamPlan", "outside_cost", "paced", "slowest_intervals", "streams_of", "weight_memory"]
+__all__ = ["OutsideMemory", "StreamPlan", "outside_cost", "paced", "slowest_intervals", "streams_of"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,11 @@ class OutsideMemory:
 
     def intervals(self, streams: Sequence[WeightStream]) -> tuple[Fraction, ...]:
         """For each stream the cycles of the core from beat to beat that it never has to exceed."""
-        return WeightSharing(self.part, tuple(streams)).guaranteed(self.slowdown)
+        return self.sharing(streams).guaranteed(self.slowdown)
+
+    def sharing(self, streams: Sequence[WeightStream]) -> WeightSharing:
+        """How `streams` share it."""
+        return WeightSharing(self.part, tuple(streams))
 
 
 @dataclass(frozen=True)
@@ -124,10 +128,5 @@ def outside_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], t
     """Of controller, readers and queues; nothing where no weights are outside."""
     if outside is None or not streams:
         return Resources()
-    return weight_memory(outside, streams, technology).cost()
-
-
-def weight_memory(outside: OutsideMemory, streams: Sequence[StreamPlan], technology: Technology) -> WeightMemory:
-    """What reads the weights of `streams`, with the memory in its clock domain."""
-    return WeightMemory(part=outside.part, streams=[each.stream for each in streams], technology=technology,
-                        domain=outside.domain)
+    return WeightMemory.cost(part=outside.part, streams=[each.stream for each in streams], technology=technology,
+                             domain=outside.domain)

@@ -134,10 +134,10 @@ def sdram_controller(technology: Technology, banks: int, rows: int, columns: int
 def weight_memory(technology: Technology, width: int, lanes: int, beats: int, streams: int = 1, domain: str = "sync"
                   ) -> Sample:
     """Each stream has half of the beats of the one before."""
-    memory = WeightMemory(
-        part=load_board("ulx3s_85f").memories[0].part, technology=technology, domain=domain,
-        streams=[WeightStream(signed(width), lanes, beats >> n) for n in range(streams)])
-    return Sample(lambda: memory, memory.cost)
+    arguments: Sizes = {
+        "part": load_board("ulx3s_85f").memories[0].part, "technology": technology, "domain": domain,
+        "streams": [WeightStream(signed(width), lanes, beats >> n) for n in range(streams)]}
+    return Sample(lambda: WeightMemory(**arguments), lambda: WeightMemory.cost(**arguments))
 
 
 def host_link(technology: Technology, bytes_in: int, bytes_out: int, image_bytes: int = 0) -> Sample:

@@ -79,20 +79,23 @@ class WeightMemory(wiring.Component):
 
     def image(self, beats: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
         """The words of memory, int64[words], for int64[beats, lanes] of each stream."""
-        return np.concatenate([image.of(each) for image, each in zip(self.sharing.images, beats, strict=True)])
+        return self.sharing.image(beats)
 
     def guaranteed(self, ratio: Fraction | int = 1) -> tuple[Fraction, ...]:
         """As `WeightSharing.guaranteed`."""
         return self.sharing.guaranteed(ratio)
 
-    def cost(self) -> Resources:
+    @staticmethod
+    def cost(*, part: MemoryPart, streams: Sequence[WeightStream], technology: Technology | None = None,
+             domain: str = "sync") -> Resources:
         """LUT and FF estimated, RAM exact."""
-        cost = self.memory.cost()
-        for image in self.sharing.images:
-            cost += WeightUnpacker.cost(image=image, technology=self.technology)
-        if self.domain != "sync":
-            crossings = len(self.streams) + self.part.writable
-            cost += StreamCrossing.cost(width=self.part.width, technology=self.technology).copies(crossings)
+        sharing = WeightSharing(part, tuple(streams))
+        cost = WeightWords.cost(sharing, technology)
+        for image in sharing.images:
+            cost += WeightUnpacker.cost(image=image, technology=technology)
+        if domain != "sync":
+            crossings = len(sharing.streams) + part.writable
+            cost += StreamCrossing.cost(width=part.width, technology=technology).copies(crossings)
             cost += Resources(lut=6, ff=10)
         return cost
 

@@ -74,13 +74,17 @@ class WeightReader(wiring.Component):
     def choice(self) -> QueueChoice:
         return QueueChoice(width=self.width, depth=self.depth, technology=self.technology)
 
-    def cost(self) -> Resources:
+    @staticmethod
+    def cost(*, part: MemoryPart, first: int, words: int, burst: int, depth: int = 0,
+             technology: Technology | None = None) -> Resources:
         """LUT and FF estimated, RAM exact: the queue, its credit, two addresses, and the bursts that are left."""
-        walk = 2 * ceil_log2(self.first + self.words) + ceil_log2(self.turns) if self.turns > 1 else 0
+        turns = -(-words // burst)
+        walk = 2 * ceil_log2(first + words) + ceil_log2(turns) if turns > 1 else 0
         queue = Resources()
-        if self.depth:
-            queue = self.choice.cost.within("words") + CreditCounter.cost(
-                words=self.capacity, take=self.burst, give=1 + self.spared)
+        if depth:
+            choice = QueueChoice(width=part.width, depth=depth, technology=technology)
+            queue = choice.cost.within("words") + CreditCounter.cost(
+                words=choice.capacity, take=burst, give=1 + turns * burst - words)
         return queue + Resources(lut=2 * walk, ff=walk)
 
     def elaborate(self, platform):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
+
+import numpy as np
+import numpy.typing as npt
 
 from .part import MemoryPart
 from .weight_image import WeightImage
@@ -47,6 +51,10 @@ class WeightSharing:
     @cached_property
     def images(self) -> tuple[WeightImage, ...]:
         return tuple(WeightImage(stream, self.part.width) for stream in self.streams)
+
+    def image(self, beats: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+        """The words of memory, int64[words], for int64[beats, lanes] of each stream."""
+        return np.concatenate([image.of(each) for image, each in zip(self.images, beats, strict=True)])
 
     @property
     def words(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -44,26 +46,23 @@ class WeightWords(wiring.Component):
         self.technology = technology
         part = sharing.part
         self.controller = part.controller(technology)
-        self.readers = [
-            WeightReader(part=part, first=first, words=image.words, burst=burst, depth=depth, technology=technology)
-            for first, image, burst, depth in zip(sharing.firsts, sharing.images, sharing.bursts, sharing.depths,
-                                                  strict=True)]
+        self.readers = [WeightReader(technology=technology, **numbers) for numbers in readers_of(sharing)]
         words = stream.Signature(part.width)
         filling = {"fill": In(words), "clear": In(1)} if part.writable else {}
         super().__init__({
             **filling, **{f"o{n}": Out(words) for n in range(len(self.readers))}, "restart": In(1), "filled": Out(1),
             "initialized": Out(1), "pins": Out(part.pins())})
 
-    def cost(self) -> Resources:
+    @staticmethod
+    def cost(sharing: WeightSharing, technology: Technology | None = None) -> Resources:
         """LUT and FF estimated, RAM exact."""
-        part, technology = self.sharing.part, self.technology
+        part, readers = sharing.part, readers_of(sharing)
         cost = part.controller_cost(technology).within("controller")
-        for n, reader in enumerate(self.readers):
-            cost += reader.cost().within(f"reader{n}")
-        if len(self.readers) > 1:
-            cost += BurstTurns.cost(part=part, readers=len(self.readers), longest=max(self.sharing.bursts),
-                                    technology=technology)
-        count = ceil_log2(self.sharing.words) if part.writable else 0
+        for n, numbers in enumerate(readers):
+            cost += WeightReader.cost(technology=technology, **numbers).within(f"reader{n}")
+        if len(readers) > 1:
+            cost += BurstTurns.cost(part=part, readers=len(readers), longest=max(sharing.bursts), technology=technology)
+        count = ceil_log2(sharing.words) if part.writable else 0
         check = FillCheck.cost() if part.writable else Resources()
         return cost + check + Resources(lut=2 * count + 10, ff=count + 5)
 
@@ -127,3 +126,10 @@ class WeightWords(wiring.Component):
         m.d.sync += self.filled.eq(came & check.same)
         with m.If(self.clear):
             m.d.sync += [asked.eq(0), missing.eq(1), checking.eq(0), came.eq(0), left.eq(left.init), self.filled.eq(0)]
+
+
+def readers_of(sharing: WeightSharing) -> list[dict[str, Any]]:
+    """The arguments of the `WeightReader` of each image."""
+    return [{"part": sharing.part, "first": first, "words": image.words, "burst": burst, "depth": depth}
+            for first, image, burst, depth in zip(sharing.firsts, sharing.images, sharing.bursts, sharing.depths,
+                                                  strict=True)]
