@@ -11,15 +11,17 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import is_whole
 
 from ..host.design import find_designs
-from ..host.identity import DesignFacts
+from ..host.identity import IDENTITY_FILE, DesignFacts
 from ..host.open_board import open_board
 from ..host.port import ports_text
+from ..host.weight_image import WeightImage
 from ..report.console import Console
 from ..request import ProgramRequest
 from ..steps.folders import other_model
-from ..synth import load_board
+from ..synth import Board, load_board
 from ..synth.families import FAMILIES
 from ..synth.program import program as put
+from ..synth.program import program_weights as put_weights
 
 __all__ = ["program"]
 
@@ -32,9 +34,12 @@ def program(console: Console, request: ProgramRequest) -> Mapping[str, Any]:
     weights into the memory beside the FPGA."""
     board = load_board(request.board)
     folder = design_folder(console, request, board.name)
-    if request.weights:
-        return fill(console, request, folder)
     bitstream = folder / "bitstream" / f"top.{FAMILIES[board.family].bitstream_suffix}"
+    if request.weights:
+        facts = facts_with_weights(folder)
+        if facts.weights is not None and facts.weights.in_flash:
+            return write_weights(console, request, board, folder, facts.weights, bitstream)
+        return fill(console, request, folder, facts)
     if bitstream.is_file() and not is_whole(bitstream.parent):
         raise HwflowError(
             f"'{bitstream}' must be as `hwflow synth` left it, but it was changed or cut since",
@@ -44,16 +49,44 @@ def program(console: Console, request: ProgramRequest) -> Mapping[str, Any]:
     if done.memory == "flash" and not request.flash:
         console.say(f"{board.name} accepts bitstreams only in its flash")
     console.say(f"{board.name} runs {bitstream}: in its {done.memory}, {LASTS[done.memory]}")
+    if has_weights_in_flash(folder):
+        console.say("its weights are in the flash as well: write them with --weights, once")
     return {"board": board.name, "bitstream": str(bitstream), "memory": done.memory, "tool": done.tool,
             "version": done.version, "command": list(done.command)}
 
 
-def fill(console: Console, request: ProgramRequest, folder: Path) -> Mapping[str, Any]:
-    """The weights of the design in `folder` over the serial line into the memory of the board that runs it."""
+def facts_with_weights(folder: Path) -> DesignFacts:
+    """What is known of the design in `folder`.  HwflowError where it has no weights in a memory of the board."""
     facts = DesignFacts.read(folder)
     if facts.weights is None:
         raise HwflowError(f"the design in '{folder}' must have weights in a memory of the board, but all are in its "
                           "bitstream", "leave --weights out")
+    return facts
+
+
+def has_weights_in_flash(folder: Path) -> bool:
+    """Of a design that was not finished nothing is known."""
+    if not (folder / IDENTITY_FILE).is_file():
+        return False
+    facts = DesignFacts.read(folder)
+    return facts.weights is not None and facts.weights.in_flash
+
+
+def write_weights(console: Console, request: ProgramRequest, board: Board, folder: Path, weights: WeightImage,
+                  bitstream: Path) -> Mapping[str, Any]:
+    """The weights of the design in `folder`, with their seal, into the flash of `board`, behind the bitstream."""
+    if request.port is not None:
+        raise HwflowError(f"--port must be left out: the programmer of {board.name} writes the weights into its flash")
+    weights.read(folder)  # HwflowError for a file that is not whole
+    done = put_weights(board, folder / weights.file, bitstream=bitstream, progress=console.progress)
+    console.say(f"the flash of {board.name} has the {weights.size} bytes of weights of '{request.model}', for good")
+    return {"board": board.name, "weights": weights.facts(), "memory": done.memory, "tool": done.tool,
+            "version": done.version, "command": list(done.command)}
+
+
+def fill(console: Console, request: ProgramRequest, folder: Path, facts: DesignFacts) -> Mapping[str, Any]:
+    """The weights of the design in `folder` over the serial line into the memory of the board that runs it."""
+    assert facts.weights is not None
     if request.port is None:
         raise HwflowError("--weights needs the board's serial port: name it with --port", ports_text())
     started = time.perf_counter()

@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError
 from hwflow_base.short_repr import fields_repr
-from hwflow_rtl.memory import MemoryPart, WeightMemory, WeightSharing, WeightStream
+from hwflow_rtl.io import BoardTop
+from hwflow_rtl.memory import FlashPart, MemoryPart, SealedFlash, WeightMemory, WeightSharing, WeightStream
+from hwflow_rtl.memory.seal import MARK_BYTES, SEAL_WORDS
 from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding
@@ -35,7 +37,15 @@ class OutsideMemory:
 
     @property
     def bytes(self) -> int:
-        return self.part.words * self.part.width // 8
+        """That weights may take; of a flash without the seal of their image."""
+        words = self.part.words - (SEAL_WORDS if isinstance(self.part, FlashPart) else 0)
+        return words * self.part.width // 8
+
+    def built(self, streams: Sequence[WeightStream]) -> MemoryPart:
+        """What a board has for `streams`: of a flash one with an image and its seal."""
+        if isinstance(self.part, FlashPart):
+            return SealedFlash(self.part, self.sharing(streams).words, bytes(MARK_BYTES))
+        return self.part
 
     @property
     def slowdown(self) -> Fraction:
@@ -125,8 +135,9 @@ def streams_of(stages: Sequence[Stage], foldings: Sequence[Folding]) -> tuple[St
 
 
 def outside_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], technology: Technology) -> Resources:
-    """Of controller, readers and queues; nothing where no weights are outside."""
+    """Of controller, readers and queues, and what the host link takes more; nothing where no weights are outside."""
     if outside is None or not streams:
         return Resources()
-    return WeightMemory.cost(part=outside.part, streams=[each.stream for each in streams], technology=technology,
-                             domain=outside.domain)
+    wanted, part = [each.stream for each in streams], outside.part
+    return (WeightMemory.cost(part=outside.built(wanted), streams=wanted, technology=technology, domain=outside.domain)
+            + BoardTop.memory_cost(technology, writable=part.writable, width=part.width))

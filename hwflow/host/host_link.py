@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from hwflow.host.handshake import Handshake
 from hwflow.host.pace import Patience
-from hwflow.host.packets import Identity, Kind, Memory
+from hwflow.host.packets import Identity, Kind, Memory, MemoryState
 from hwflow.host.session import Progress, Session, without_weights
 from hwflow.host.wire import BytePort, LinkFailed, Statistics, Wire
 
@@ -20,6 +20,8 @@ __all__ = ["HostLink"]
 
 #: Seconds for a byte that the slowest memory takes to write and read an image, with much to spare.
 CHECK_SECONDS = 1e-6
+#: The same to check an image in a flash: ten clocks of a core.
+SEAL_SECONDS = 1e-5
 
 
 class HostLink:
@@ -78,6 +80,25 @@ class HostLink:
                     "load the bitstream of the design again, and see that the board has the memory of its board file",
                 )
         if not (memory := self.use(digest)).holds(digest):
+            raise without_weights(self.port.name, memory)
+
+    def wait_for_image(self, digest: bytes) -> None:
+        """`use` the image in the board's flash, which the board reads once after its start to see that it is whole.
+
+        LinkFailed where it is not that one, or what is wrong with the flash, or where this takes too long.
+        """
+        memory = self.use(digest)
+        wait = self.patience.silence + SEAL_SECONDS * memory.image_bytes
+        end = self._wire.clock() + wait
+        while memory.state is MemoryState.FILLING:
+            if self._wire.clock() > end:
+                raise LinkFailed(
+                    f"the board on {self.port.name} must have read the {memory.image_bytes} bytes of weights in its "
+                    f"flash in {wait:.3g} s, but has not",
+                    "load the bitstream of the design again, and see that its clock runs",
+                )
+            memory = self._memory = self._handshake().memory(digest)
+        if not memory.holds(digest):
             raise without_weights(self.port.name, memory)
 
     def exchange(self, data: bytes, progress: Progress | None = None) -> bytes:

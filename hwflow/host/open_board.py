@@ -131,7 +131,7 @@ def open_board(port: str | BytePort, *, design: str | Path | None = None, build:
     rate, by default what the design was made for.  `clock` gives seconds; a port that is simulated has its own.
 
     Where the design has weights in the board's memory, they are sent if others are there, or none, as after power off;
-    with `refill` in any case.  `progress` hears of (bytes that arrived, bytes in all).
+    with `refill` in any case.  Those in a flash must be there.  `progress` hears of (bytes that arrived, bytes in all).
     HwflowError where nothing answers, where the board holds another design, where its design is not found, or where the
     file of its weights is not whole.
     """
@@ -158,6 +158,12 @@ def _fill(link: HostLink, design: Design, refill: bool, progress: Progress | Non
     """See that the board's memory has the weights of the design; whether they were sent."""
     weights = design.facts.weights
     if weights is None:
+        return False
+    if weights.in_flash:
+        if refill:
+            raise HwflowError("refill must be left out: the weights of this design are in a flash",
+                              "write them with `hwflow program --weights`")
+        link.wait_for_image(weights.digest)
         return False
     memory = link.use(weights.digest)
     if memory.image_bytes != weights.size:

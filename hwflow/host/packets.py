@@ -161,16 +161,21 @@ class Status:
 
 
 class MemoryState(enum.IntEnum):
-    """Whether a board's memory has its weights."""
+    """Whether a board's memory has its weights; from `NO_ANSWER` on why a flash has none."""
 
     EMPTY = 0
     FILLING = 1
     FILLED = 2
+    NO_ANSWER = 3
+    WRONG_PART = 4
+    NOT_QUAD = 5
+    OTHER_DESIGN = 6
+    DAMAGED = 7
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a board says of the memory that a host fills: `digest` is that of its image where it is filled, and
+    """What a board says of the memory with its weights: `digest` is that of its image where it is filled, and
     `image_bytes` what an image has."""
 
     state: MemoryState

@@ -189,10 +189,24 @@ class Session:
         )
 
 
+#: What is wrong with a memory, and what to do.
+FILL = "fill it with `hwflow program --weights`"
+LOOK = "switch the board off and on, and see that it has the memory of its board file"
+WITHOUT = {
+    MemoryState.EMPTY: ("has none", FILL),
+    MemoryState.FILLING: ("is still being filled, or read and checked", "run again in a second"),
+    MemoryState.NO_ANSWER: ("is a flash that does not answer: its lines stay at one level", LOOK),
+    MemoryState.WRONG_PART: (
+        "is a flash with another JEDEC identifier than those of the board file",
+        "is it the board that the design was made for? Else add its identifier to 'jedec_ids' of a board file of your "
+        "own, with the numbers of its data sheet"),
+    MemoryState.NOT_QUAD: ("is a flash that stays with two lines: its bit QE is 0 after it was set",
+                           f"{LOOK}, or write 'lines: 2' into a board file of your own"),
+    MemoryState.OTHER_DESIGN: ("has an image that was made for another design", FILL),
+    MemoryState.DAMAGED: ("has an image that is cut or damaged: its CRC is wrong", FILL)}
+
+
 def without_weights(port: str, memory: Memory) -> LinkFailed:
     """A board refuses frames, because its memory does not have the weights for them."""
-    what = f"has others (digest {memory.digest.hex()})" if memory.state is MemoryState.FILLED else "has none"
-    return LinkFailed(
-        f"the memory of the board on {port} must have the weights of the design, but {what}",
-        "fill it with `hwflow program --weights`",
-    )
+    what, remedy = WITHOUT.get(memory.state, (f"has others (digest {memory.digest.hex()})", FILL))
+    return LinkFailed(f"the memory of the board on {port} must have the weights of the design, but {what}", remedy)

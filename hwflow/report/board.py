@@ -113,7 +113,8 @@ def show_run(console: Console, run: BoardRun) -> None:
     console.say(f"{design.model} on {design.board}, {run.port} at {run.baud} baud, design {design.identity.hex()}")
     if design.weights is not None:
         what = "sent into" if run.filled else "already in"
-        console.say(f"  weights: {number(design.weights.size)} bytes, {what} the memory beside the FPGA")
+        where = "flash of the board" if design.weights.in_flash else "memory beside the FPGA"
+        console.say(f"  weights: {number(design.weights.size)} bytes, {what} the {where}")
     say_accuracy(console, run.accuracy)
     console.say(f"  {run.rate:,.1f} frames/s measured, the serial line included; that carries at most "
                 f"{run.line_rate:,.0f} frames/s, the core alone computes {run.core_rate:,.0f} at "

@@ -127,7 +127,8 @@ def with_new_contents(base: Path, design: Design, progress: Progress) -> tuple[s
     kept = kept_structure(base, old_text)
     if kept:
         progress("the design's structure, without place and route")
-        found = structure_of(core, board, ends, identity=name, pll=pll_of(board, clock), weights=weights)
+        found = structure_of(core, board, ends, identity=name, pll=pll_of(board, clock, weights=weights),
+                             weights=weights)
         if found.digest == kept and shape_of(found.contents) == shape_of(old):
             return filled(old_structure, found.contents), old, found.contents
     progress("the design's text, without place and route")

@@ -16,15 +16,16 @@ import numpy as np
 import numpy.typing as npt
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.memory import SdramPart
+from hwflow_rtl.memory.seal import SEAL_WORDS
+from hwflow_sim import flash, sdram
 from hwflow_sim.board import BoardChip, LinePort, SimulatedBoard, compile_board, netlist_design, read_netlist
-from hwflow_sim.sdram import board_chip
 
 from .. import golden
 from ..host import LinkFailed, Patience
 from ..host.elements import bytes_in, bytes_out, from_bytes, pack, to_bytes
 from ..host.host_link import HostLink
 from ..host.identity import element_bytes
-from ..host.weight_image import digest_of
+from ..host.weight_image import digest_of, with_seal
 from ..layers.base import LayerGraph
 from ..synth import Board
 from ..synth.board_weights import BoardWeights
@@ -89,7 +90,8 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     interval
         Clock cycles of a frame, for patience with a board that does not answer.
     weights, image
-        Those in a memory of the board: the simulated chip is at its pins, and filled with the image over the line.
+        Those in a memory of the board: the simulated chip is at its pins.  An SDRAM is filled with the image over the
+        line, a flash has it with its seal.
     folder
         Where the simulation takes place; `cache` keeps what was compiled.
 
@@ -100,13 +102,14 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     expected = {name: to_bytes(values[name], graph.tensors[name].format) for name in graph.outputs}
     count = len(next(iter(expected.values())))
     cells = read_netlist(netlist, board.family)
-    design = netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip_of(board, weights))
+    design = netlist_design(cells, reset_active_low=board.reset_active_low, chip=chip_of(board, weights, image))
     compiled = compile_board(design, folder=folder, cache=cache, say=say)
     began = time.monotonic()
     with SimulatedBoard(compiled, bit_cycles=board.clock_mhz * 1e6 / board.baud) as simulated:
         simulated.wait(b"", CYCLES_TO_START)
         try:
-            data = talk(LinePort(simulated), graph, values, identity, interval, image)
+            data = talk(LinePort(simulated), graph, values, identity, interval, image,
+                        in_flash=weights is not None and weights.flash is not None)
             difference = first_difference(np.concatenate(list(expected.values()), axis=1), data, graph)
         except LinkFailed as error:
             difference = str(error)
@@ -115,18 +118,22 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
                         time.monotonic() - began, difference)
 
 
-def chip_of(board: Board, weights: BoardWeights | None) -> BoardChip | None:
-    """The simulated memory at the pins of `board`."""
+def chip_of(board: Board, weights: BoardWeights | None, image: bytes | None) -> BoardChip | None:
+    """The simulated memory at the pins of `board`; a flash has `image`."""
     if weights is None:
         return None
-    part = weights.part(board)
-    assert isinstance(part, SdramPart), "`Design.weights` refuses the others"
-    return board_chip(part, weights.memory.pins)
+    part, sealed = weights.part(board), weights.flash
+    if isinstance(part, SdramPart):
+        return sdram.board_chip(part, weights.memory.pins)
+    assert sealed is not None
+    assert image is not None
+    return flash.board_chip(part, with_seal(image, sealed.mark), words=sealed.words + SEAL_WORDS)
 
 
 def talk(port: LinePort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int,
-         image: bytes | None = None) -> bytes:
-    """What the board behind `port` answers to `frames`, also of other tensors than inputs, with `image` in its memory.
+         image: bytes | None = None, *, in_flash: bool = False) -> bytes:
+    """What the board behind `port` answers to `frames`, also of other tensors than inputs, with `image` in its memory;
+    a flash has it already.
 
     LinkFailed where it is no board with this design.
     """
@@ -137,7 +144,9 @@ def talk(port: LinePort, graph: LayerGraph, frames: Mapping[str, Frames], identi
     if (found.design, found.bytes_in, found.bytes_out) != wanted:
         raise LinkFailed(f"the board must say that it is design {identity.hex()} with {wanted[1]} bytes in and "
                          f"{wanted[2]} out, not {found.design.hex()} with {found.bytes_in} and {found.bytes_out}")
-    if image is not None:
+    if image is not None and in_flash:
+        link.wait_for_image(digest_of(image))
+    elif image is not None:
         link.fill(image, digest_of(image))
     return link.exchange(pack(graph, {name: frames[name] for name in graph.inputs}))
 

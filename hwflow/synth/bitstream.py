@@ -35,7 +35,7 @@ from .seeds import Attempt, Listener, default_jobs, from_seeds
 from .spots import kept_spots
 from .structure import Structure, keep_structure, structure_of
 from .toolchain import tools_of_family, versions
-from .top import clocked_top, design_text, leds_of, pll_of
+from .top import clocked_top, design_text, leds_of, pll_of, require_slow
 from .usage import read_parts
 
 __all__ = ["synthesize"]
@@ -79,6 +79,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
     text = top if isinstance(top, str) else design_text(top)
     clock_mhz = None if clock is None or clock == ON_BOARD else float(clock)
     if clock_mhz is not None:
+        require_slow(clock_mhz, weights)
         require_reachable(board, text, clock_mhz)
     with locked(job.folder, progress):
         attempts = make_routed(job, text, range(seed, seed + seeds), jobs, goal_mhz or family.goal_mhz, clock_mhz)
@@ -86,7 +87,8 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
         report = collect(job, attempts, plan)
         if core is not None:
             keep_for_reweight(job, text, structure_of(core, board, ends, identity=identity,
-                                                      pll=pll_of(board, clock, goal_mhz), weights=weights))
+                                                      pll=pll_of(board, clock, goal_mhz, weights),
+                                                      weights=weights))
         write_atomically(job.folder / "report.json", json.dumps(report.to_dict(), indent=1))
     return report
 
@@ -134,13 +136,15 @@ def make_layout(job: Job, seeds: Sequence[int], jobs: int | None, goal_mhz: floa
                      "design that fills a large device: --jobs says how many at a time")
     key = digest(netlist, pins, *arguments, RULES, nextpnr_of(job).build, *REPORT_CODE)
     attempts = from_seeds(job, job.folder / SEEDS, seeds, jobs, key, make)
+    limit_mhz = job.weights.core_limit_mhz if job.weights else None
     best = job.folder / SEEDS / f"seed{best_of(attempts).seed}"
 
     def make_best(folder: Path) -> None:
         copy_results(best, folder)
-        set_clock(folder, job.board, netlist, clock_mhz)
+        set_clock(folder, job.board, netlist, clock_mhz, limit_mhz)
 
-    key = digest(key, str(best_of(attempts).seed), best / MANIFEST, str(clock_mhz), repr(job.board.clock_mhz))
+    key = digest(key, str(best_of(attempts).seed), best / MANIFEST, str(clock_mhz), str(limit_mhz),
+                 repr(job.board.clock_mhz))
     cached_step(job.folder / "layout", key, make_best)
     return attempts
 
@@ -232,7 +236,7 @@ def collect(job: Job, attempts: Sequence[Attempt], plan: Plan | None) -> Synthes
     return SynthesisReport(
         **fields, board=job.board.name, device=job.board.device, board_mhz=job.board.clock_mhz,
         clock_mhz=clock["mhz"], pll=clock["pll"],
-        memory_mhz=job.weights.part(job.board).clock_mhz if job.weights else None,
+        memory_mhz=job.weights.own_mhz(job.board) if job.weights else None,
         bitstream=bitstream_path(job), seed=best_of(attempts).seed, seeds=tuple(attempts),
         tools=versions(job.tools), options=options_of(job), parts=parts,
         logs={"synthesis": job.log("synthesis"), PLACE: job.folder / "layout" / "nextpnr.log",

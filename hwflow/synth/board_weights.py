@@ -1,4 +1,4 @@
-"""The weights of a design that are in a memory of its board: the memory's clock and its gateware."""
+"""The weights of a design that are in a memory of its board: the memory's clock, its gateware, its seal."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..hls import Plan
 from .board_memories import BoardMemory
 from .boards import Board
 
-__all__ = ["BoardWeights"]
+__all__ = ["DOMAIN", "BoardWeights"]
 
-#: The clock domain of a memory and its controller.
-DOMAIN = "memory"
+#: The clock domain of an SDRAM and its controller, and of a flash, which has the clock of the core.
+DOMAIN, CORE_DOMAIN = "memory", "sync"
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,32 @@ class BoardWeights:
         """What images for the same streams have in their seals."""
         return hashlib.sha256(repr(self.streams).encode()).digest()[:MARK_BYTES]
 
+    @property
+    def flash(self) -> SealedFlash | None:
+        """A flash with the image of these streams; None where the memory is another one."""
+        part = self.memory.part
+        return SealedFlash(part, WeightSharing(part, self.streams).words, self.mark) if isinstance(
+            part, FlashPart) else None
+
+    @property
+    def domain(self) -> str:
+        """The clock domain of the memory."""
+        return CORE_DOMAIN if isinstance(self.memory.part, FlashPart) else DOMAIN
+
+    @property
+    def core_limit_mhz(self) -> float | None:
+        """The clock that the core must not exceed because the memory has it, too; None where that has its own."""
+        return self.memory.part.clock_mhz if self.domain == CORE_DOMAIN else None
+
+    def own_mhz(self, board: Board) -> float | None:
+        """The clock of the memory, None where it has the core's."""
+        return self.part(board).clock_mhz if self.domain == DOMAIN else None
+
     def pll(self, board: Board) -> PllSettings | None:
-        """What makes the memory's clock: the highest that is not above the board file's; None for the oscillator."""
+        """What makes the memory's own clock: the highest that is not above the board file's; None for the oscillator or
+        the core's clock."""
         wanted = self.memory.part.clock_mhz
-        if wanted == board.clock_mhz:
+        if wanted == board.clock_mhz or self.domain == CORE_DOMAIN:
             return None
         settings = board.technology().pll_settings(board.clock_mhz, wanted)
         if settings is None:
@@ -60,11 +82,6 @@ class BoardWeights:
         return self.memory.part if pll is None else replace(self.memory.part, clock_mhz=float(pll.output_mhz))
 
     def gateware(self, board: Board) -> WeightMemory:
-        """In the clock domain `memory`.  A flash gives nothing unless it has an image with the seal of this design."""
-        part: SdramPart | SealedFlash
-        found = self.part(board)
-        if isinstance(found, FlashPart):
-            part = SealedFlash(found, WeightSharing(found, self.streams).words, self.mark)
-        else:
-            part = found
-        return WeightMemory(part=part, streams=self.streams, technology=board.technology(), domain=DOMAIN)
+        """In the clock domain `domain`.  A flash gives nothing unless it has an image with the seal of this design."""
+        return WeightMemory(part=self.flash or self.part(board), streams=self.streams, technology=board.technology(),
+                            domain=self.domain)

@@ -72,11 +72,13 @@ def require_reachable(board: Board, text: str, mhz: float) -> None:
         raise unreachable(board, mhz)
 
 
-def set_clock(folder: Path, board: Board, netlist: Path, wanted_mhz: float | None) -> None:
+def set_clock(folder: Path, board: Board, netlist: Path, wanted_mhz: float | None, limit_mhz: float | None = None
+              ) -> None:
     """Give the routed design in `folder` its clock: new dividers in the layout, and a note for `clock_facts`.
 
     The clock is the highest of the PLL that is not above `wanted_mhz`, or, where that is None, not above the routed
-    clock and the device's limits.  `netlist` is what was routed; without a PLL in it nothing but the note is written.
+    clock, the device's limits and `limit_mhz`.  `netlist` is what was routed; without a PLL in it nothing but the note
+    is written.
     """
     old = pll_parameters(netlist)
     if old is None:
@@ -85,6 +87,7 @@ def set_clock(folder: Path, board: Board, netlist: Path, wanted_mhz: float | Non
     if wanted_mhz is None:
         usable = read_nextpnr_report(folder / "report.json", board, flip_flops=0)["usable_mhz"]
         wanted_mhz = float(output_of(board, old)) if usable is None else usable
+        wanted_mhz = wanted_mhz if limit_mhz is None else min(wanted_mhz, limit_mhz)
     new = board.technology().pll_settings(board.clock_mhz, wanted_mhz)
     if new is None:
         raise unreachable(board, wanted_mhz)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import numpy as np
-from hwflow_base.errors import HwflowError
 from hwflow_rtl.core import Core
 from hwflow_rtl.io import Ends
 
@@ -57,18 +56,11 @@ class Design:
         return tuple(stage.folding for stage in self.plan.stages)
 
     def weights(self) -> BoardWeights | None:
-        """What the core takes from a memory of the board; None where all weights are in the FPGA.
-
-        HwflowError for a memory that no bitstream can have yet.
-        """
-        found = BoardWeights.of(self.board, self.plan)
-        if found is not None and not found.memory.part.writable:
-            raise HwflowError(f"weights in {found.memory.part.name} of {self.board.name} can be planned and simulated, "
-                              "but hwflow makes no bitstream with a flash yet", "take fewer bits with --bits")
-        return found
+        """What the core takes from a memory of the board; None where all weights are in the FPGA."""
+        return BoardWeights.of(self.board, self.plan)
 
     def image(self) -> bytes | None:
-        """What the host fills into that memory, the low byte of each word first."""
+        """What is to be in that memory, the low byte of each word first; of a flash without the seal."""
         weights = self.weights()
         if weights is None:
             return None
@@ -103,8 +95,11 @@ def finish_design(design: Design, folder: Path, make: Callable[[], Report], *, q
     """
     report = make()
     keep()
-    image = design.image()
-    weights = None if image is None else WeightImage.write(folder, image, identity_of(design.graph, design.foldings))
+    image, outside = design.image(), design.weights()
+    weights = None
+    if image is not None and outside is not None:
+        weights = WeightImage.write(folder, image, identity_of(design.graph, design.foldings),
+                                    mark=outside.mark if outside.flash else b"")
     DesignFacts.of(design.graph, design.plan, board=design.board.name, baud=design.board.baud,
                    clock_mhz=report.clock_mhz, quantized=quantized, weights=weights).write(folder)
     return report

@@ -38,8 +38,8 @@ class SynthesisReport:
     `routed_mhz` is what nextpnr says of the clock of the stages; `usable_mhz` is the same under the device's limits
     (`limit` says which one is the lowest, and its source). Both are None for a design without a path from register to
     register.  `clock_mhz` is what drives the stages on the board, made by `pll`, or the oscillator where that is None:
-    the figure to compute frame rates from.  `memory_mhz` is the clock of a memory beside the FPGA, None where there is
-    none.  `board_mhz`, the oscillator, drives all other clocks.  `seed` is the one of
+    the figure to compute frame rates from.  `memory_mhz` is the clock of a memory beside the FPGA, None where none has
+    a clock of its own.  `board_mhz`, the oscillator, drives all other clocks.  `seed` is the one of
     `seeds` that was taken.  `clocks` are all clocks with their longest paths, that of the stages first; `part_delays`
     the longest path into each part of the design, the slowest first; `parts` what each part takes.  `options` are the
     words that yosys and nextpnr were run with.

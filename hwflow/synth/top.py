@@ -17,13 +17,13 @@ from hwflow_rtl.vendor.pll import PllSettings
 from ..hls import Plan
 from ..hls.links import ends_of_links
 from ..layers.base import LayerGraph
-from .board_weights import BoardWeights
+from .board_weights import DOMAIN, BoardWeights
 from .boards import Board
 from .clock import ON_BOARD, goal_pll
 from .families import FAMILIES
 
-__all__ = ["board_top", "clocked_top", "design_text", "ends_before_plan", "ends_of", "leds_of",
-           "pll_of"]
+__all__ = ["board_top", "clocked_top", "design_text", "ends_before_plan", "ends_of", "leds_of", "pll_of",
+           "require_slow"]
 
 #: LEDs that `BoardTop` has a use for.
 MOST_LEDS = 3
@@ -58,7 +58,8 @@ def board_top(core: Any, board: Board, ends: Ends | None = None, *, identity: by
     technology = board.technology()
     outside: dict[str, Any] = {} if weights is None else {
         "memory": weights.gateware(board), "memory_pins": tuple(weights.memory.pins), "pads": True}
-    clocking = Clocking(technology=technology, board_mhz=board.clock_mhz, pll=pll, memory=weights is not None,
+    clocking = Clocking(technology=technology, board_mhz=board.clock_mhz, pll=pll,
+                        memory=weights is not None and weights.domain == DOMAIN,
                         memory_pll=None if weights is None else weights.pll(board), has_reset=board.reset is not None,
                         reset_active_low=board.reset_active_low)
     return BoardTop(core=core, ends=ends, clocking=clocking, divider=divider, identity=identity, technology=technology,
@@ -73,12 +74,31 @@ def clocked_top(core: Any, board: Board, ends: Ends | None, *, identity: bytes, 
     `clock` is "board" for the oscillator and no PLL; MHz, or None, change nothing here.  `goal_mhz` is what place and
     route aims at, by default that of the family.
     """
-    return board_top(core, board, ends, identity=identity, pll=pll_of(board, clock, goal_mhz), weights=weights)
+    pll = pll_of(board, clock, goal_mhz, weights)
+    return board_top(core, board, ends, identity=identity, pll=pll, weights=weights)
 
 
-def pll_of(board: Board, clock: float | str | None, goal_mhz: float | None = None) -> PllSettings | None:
-    """The PLL of `clocked_top`, None where it has none."""
-    return None if clock == ON_BOARD else goal_pll(board, goal_mhz or FAMILIES[board.family].goal_mhz)
+def pll_of(board: Board, clock: float | str | None, goal_mhz: float | None = None,
+           weights: BoardWeights | None = None) -> PllSettings | None:
+    """The PLL of `clocked_top`, None where it has none.  HwflowError where `weights` have the core's clock, and the
+    oscillator is too fast for their memory."""
+    goal_mhz, limit = goal_mhz or FAMILIES[board.family].goal_mhz, weights.core_limit_mhz if weights else None
+    if limit is None:
+        return None if clock == ON_BOARD else goal_pll(board, goal_mhz)
+    assert weights is not None
+    if clock == ON_BOARD:
+        require_slow(board.clock_mhz, weights)
+        return None
+    return goal_pll(board, min(goal_mhz, limit))
+
+
+def require_slow(mhz: float, weights: BoardWeights | None) -> None:
+    """HwflowError where a core of `mhz` is too fast for a memory that has its clock."""
+    limit = weights.core_limit_mhz if weights else None
+    if weights is not None and limit is not None and mhz > limit:
+        raise HwflowError(f"the clock of a design with weights in {weights.memory.part.name} must be at most "
+                          f"{limit:g} MHz, which that memory has in the board file, not {mhz:g} MHz",
+                          "choose another with --clock, or leave --clock out")
 
 
 def leds_of(board: Board) -> int:

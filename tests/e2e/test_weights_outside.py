@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
+from hwflow_rtl.io import BoardTop
+from hwflow_rtl.memory import WeightMemory
 
 from hwflow import hls, onnx
+from hwflow.hls.outside import outside_cost
 from hwflow.host.identity import DesignFacts, hardware_identity_of, identity_of
 from hwflow.host.weight_image import IMAGE_FILE
 from hwflow.layers.base import LayerGraph
@@ -18,10 +22,12 @@ from hwflow.quantize import Quantized, quantize
 from hwflow.reweight.patching import reweight
 from hwflow.steps.proof import prove_netlist
 from hwflow.synth import load_board
+from hwflow.synth.clock import ON_BOARD
 from hwflow.synth.design import Design, SynthesisOptions, synthesize_design
 from hwflow.synth.netlist import make_netlist_of
 from hwflow.synth.outside import outside_of
 from hwflow.synth.toolchain import locate
+from hwflow.synth.top import pll_of
 from tests.e2e.networks import rows_for, small_network
 
 BOARD = "ulx3s_12f"
@@ -62,15 +68,38 @@ def test_a_bitstream_and_its_weights_have_names_of_their_own(quantized: Quantize
     assert hardware_identity_of(graph, half) != hardware_identity_of(other.graph, half)
 
 
-def test_weights_in_a_flash_are_refused(quantized: Quantized) -> None:
-    with pytest.raises(HwflowError, match="can be planned and simulated, but hwflow makes no bitstream with a flash"):
-        design_of(quantized.graph, "icebreaker").weights()
+@pytest.mark.parametrize("clock", [30.0, ON_BOARD])
+def test_a_core_beside_a_flash_is_not_faster_than_it(clock: float | str, quantized: Quantized, tmp_path: Path) -> None:
+    design = design_of(quantized.graph, "icebreaker")
+    fast = replace(design, board=replace(design.board, clock_mhz=50.0, pll_pad=False)) if clock == ON_BOARD else design
+    mhz = 50 if clock == ON_BOARD else 30
+    with pytest.raises(HwflowError, match="^the clock of a design with weights in W25Q128JV-DTR must be at most 24 MHz,"
+                                          f" which that memory has in the board file, not {mhz} MHz; choose another"):
+        synthesize_design(fast, tmp_path, SynthesisOptions(clock=clock), quantized="quantized", keep=lambda: None)
+    assert not (tmp_path / "netlist").exists()
+    pll = pll_of(design.board, None, weights=design.weights())
+    assert pll is not None
+    assert 23 < pll.output_mhz <= 24
+    assert pll_of(design.board, ON_BOARD, weights=design.weights()) is None
+
+
+def test_the_plan_counts_what_the_board_has(quantized: Quantized) -> None:
+    """The controller with the check of the seal, and what the host link takes more."""
+    design = design_of(quantized.graph, "icebreaker")
+    technology, memory = design.board.technology(), design.weights().gateware(design.board)
+    streams = [each.stream for each in design.plan.streams]
+    built = WeightMemory.cost(part=memory.part, streams=streams, technology=technology)
+    around = BoardTop.memory_cost(technology, writable=False, width=32)
+    bare = WeightMemory.cost(part=design.board.memories[0].part, streams=streams, technology=technology)
+    found = outside_cost(design.plan.outside, design.plan.streams, technology)
+    assert (found.lut, found.ff, found.ram) == tuple(getattr(built + around, name) for name in ("lut", "ff", "ram"))
+    assert found.lut > bare.lut + 150
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ulx3s_12f", "tangnano20k"])
+@pytest.mark.parametrize("name", ["ulx3s_12f", "tangnano20k", "icebreaker", "upduino3"])
 def test_the_netlist_gives_the_golden_models_results(name: str, quantized: Quantized, tmp_path: Path) -> None:
-    """The host's driver fills the chip over the serial line, and sends frames."""
+    """The host's driver fills the chip over the serial line, or a flash has its image, and it sends frames."""
     if locate("yosys") is None:
         pytest.skip("yosys must be installed for a netlist")
     graph, design = quantized.graph, design_of(quantized.graph, name)
@@ -87,11 +116,13 @@ def test_the_netlist_gives_the_golden_models_results(name: str, quantized: Quant
 
 
 @pytest.mark.slow
-def test_other_weights_leave_the_bitstream_as_it_is(quantized: Quantized, tmp_path: Path) -> None:
-    if locate("yosys") is None or locate("nextpnr-ecp5") is None:
-        pytest.skip("yosys and nextpnr-ecp5 must be installed for a bitstream")
+@pytest.mark.parametrize(("name", "router"), [(BOARD, "nextpnr-ecp5"), ("icebreaker", "nextpnr-ice40")])
+def test_other_weights_leave_the_bitstream_as_it_is(name: str, router: str, quantized: Quantized, tmp_path: Path
+                                                    ) -> None:
+    if locate("yosys") is None or locate(router) is None:
+        pytest.skip(f"yosys and {router} must be installed for a bitstream")
     base, folder = tmp_path / "base", tmp_path / "new"
-    first, second = design_of(quantized.graph), design_of(with_weights(quantized.graph, 0))
+    first, second = design_of(quantized.graph, name), design_of(with_weights(quantized.graph, 0), name)
     report = synthesize_design(first, base, SynthesisOptions(), quantized="quantized", keep=lambda: None)
     assert report.meets_clock
     changed = reweight(second, base, folder, quantized="quantized", keep=lambda: None)
@@ -100,6 +131,13 @@ def test_other_weights_leave_the_bitstream_as_it_is(quantized: Quantized, tmp_pa
     old, new = DesignFacts.read(base), DesignFacts.read(folder)
     assert old.identity == new.identity
     assert old.weights.digest != new.weights.digest
-    assert (base / IMAGE_FILE).read_bytes() == first.image()
-    assert (folder / IMAGE_FILE).read_bytes() == second.image()
-    assert json.loads((base / "report.json").read_text())["memory_mhz"] == 50.0
+    flash = first.weights().flash
+    for design, place, facts in ((first, base, old), (second, folder, new)):
+        image = design.image()
+        content = image if flash is None else flash.sealed(np.frombuffer(image, "<u4").astype(np.int64),
+                                                           hashlib.sha256(image).digest()[:16])
+        assert (place / IMAGE_FILE).read_bytes() == content
+        assert facts.weights.read(place) == image
+    made = json.loads((base / "report.json").read_text())
+    assert made["memory_mhz"] == (50.0 if flash is None else None)
+    assert flash is None or 23 < made["clock_mhz"] <= 24

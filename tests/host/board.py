@@ -35,7 +35,8 @@ class ReferenceBoard:
     were not expected, `full` those without room.
 
     With `image_bytes` it has a memory for so many bytes of weights, in `memory`; `busy`: how many IMAGE it answers
-    before all of an image is in the memory.
+    before all of an image is in the memory.  With `in_flash`, the digest of an image, this is a flash: then `busy` is
+    how many it answers before it has read that.
     """
 
     network: Network
@@ -54,6 +55,7 @@ class ReferenceBoard:
     image_bytes: int = 0
     busy: int = 0
     clears: int = 0
+    in_flash: bytes = b""
     begun: bytearray = field(default_factory=bytearray)
     escape: bool = False
 
@@ -100,7 +102,7 @@ class ReferenceBoard:
             self.lost += 1
             return b""
         kind, sequence, acknowledge, _ = body[:4]
-        if kind == RESET or (kind == CLEAR and self.image_bytes):
+        if kind == RESET or (kind == CLEAR and self.image_bytes and not self.in_flash):
             self.resets += 1
             self.open = True
             self.chosen, self.filling = b"", kind == CLEAR
@@ -134,7 +136,11 @@ class ReferenceBoard:
 
     def image(self, sequence: int, digest: bytes) -> bytes:
         """A digest: the name of what was filled in, or of what frames are for."""
-        if not self.filling:
+        if self.in_flash:
+            self.busy -= 1
+            self.digest = self.in_flash if self.busy < 0 else b""
+            self.chosen = digest if self.digest else b""
+        elif not self.filling:
             self.chosen = digest
         elif len(self.memory) == self.image_bytes and not self.digest:
             self.busy -= 1
@@ -143,7 +149,7 @@ class ReferenceBoard:
         return self.state(sequence)
 
     def state(self, sequence: int) -> bytes:
-        state = 2 if self.digest else 1 if self.filling else 0
+        state = 2 if self.digest else 1 if self.filling or self.in_flash else 0
         said = bytes([state]) + self.digest.ljust(16, b"?") + self.image_bytes.to_bytes(4, "little")
         return framed(MEMORY, sequence, self.expected % 256, said)
 

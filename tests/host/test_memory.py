@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.cache import cached_step
 
 import hwflow.host
 from hwflow import golden, onnx
@@ -19,6 +21,7 @@ from hwflow.host.pace import Patience
 from hwflow.host.weight_image import WeightImage
 from hwflow.host.wire import LinkFailed
 from hwflow.quantize import Quantized
+from hwflow.synth import load_board
 from tests.e2e.command import Cli
 from tests.e2e.networks import small_network, write_data
 from tests.host.board import Line, MemoryPort, ReferenceBoard, framed
@@ -124,7 +127,7 @@ def test_a_memory_that_does_not_answer():
 
 def test_answers_that_are_none():
     board = board_of(image_bytes=3000)
-    board.state = lambda sequence: framed(0x84, sequence, 0, bytes([3]) + bytes(20)) + framed(0x84, sequence, 0, b"\2")
+    board.state = lambda sequence: framed(0x84, sequence, 0, bytes([8]) + bytes(20)) + framed(0x84, sequence, 0, b"\2")
     with pytest.raises(LinkFailed, match="must say what is in its memory"):
         link_to(board).use(NAME)
 
@@ -216,6 +219,83 @@ def test_identities_with_weights_that_are_none(filled):
         path.write_text(json.dumps({**text, "weights": {**text["weights"], **wrong}}))
         with pytest.raises(HwflowError, match=r"identity\.json', weights"):
             DesignFacts.read(filled)
+
+
+# -- weights in a flash
+
+
+@pytest.fixture
+def sealed(quantized: Quantized, tmp_path: Path) -> Path:
+    """The folder of a design with weights in the flash of an iCEBreaker."""
+    build = tmp_path / "build"
+    model = identity_of(quantized.graph, DesignFacts.read(leave_design(quantized, build, "icebreaker")).foldings)
+    weights = WeightImage.write(build / "small" / "icebreaker" / "synth", WEIGHTS, model, mark=b"designed")
+    return leave_design(quantized, build, "icebreaker", weights=weights)
+
+
+def test_the_file_of_a_sealed_image(sealed):
+    front = b"designed" + WEIGHTS + NAME
+    assert (sealed / "weights.bin").read_bytes() == front + zlib.crc32(front).to_bytes(4, "little")
+    weights = DesignFacts.read(sealed).weights
+    assert (weights.mark, weights.in_flash, weights.size, weights.digest) == (b"designed", True, 3000, NAME)
+    assert weights.read(sealed) == WEIGHTS
+    path = sealed / "weights.bin"
+    whole = path.read_bytes()
+    for content, message in (
+            (whole[:-5], "must hold 3028 bytes of weights, but is cut after 3023"),
+            (whole + b"x", "must hold 3028 bytes of weights, but has more"),
+            (whole[:99] + b"x" + whole[100:], rf"must hold the weights of its design \(digest {NAME.hex()}\)"),
+            (b"D" + whole[1:], "must have the seal of its design around its weights, but has another one"),
+            (whole[:-1] + b"x", "must have the seal of its design around its weights, but has another one")):
+        path.write_bytes(content)
+        with pytest.raises(HwflowError, match=message):
+            weights.read(sealed)
+
+
+def test_opening_waits_until_the_flash_is_read(quantized, sealed, tmp_path):
+    board = board_with(quantized, sealed, image_bytes=3000, busy=5, in_flash=NAME)
+    port = MemoryPort(board)
+    with hwflow.host.open(port, build=tmp_path / "build", clock=port.clock, patience=PATIENCE) as open_one:
+        assert not open_one.filled
+        rows = {name: np.zeros((2, *golden_shape(quantized.graph, name)), np.int64) for name in quantized.graph.inputs}
+        made = open_one.run_integers(rows)
+    expected = golden.run(quantized.graph, rows, keep=False)
+    assert all((made[name] == expected[name]).all() for name in quantized.graph.outputs)
+    with pytest.raises(HwflowError, match="refill must be left out: the weights of this design are in a flash; write "
+                                          "them with `hwflow program --weights`"):
+        opened(board, tmp_path / "build", refill=True)
+    assert board.clears == 0
+
+
+def test_program_writes_the_flash(quantized, sealed, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    asked = tmp_path / "asked"
+    tool = tmp_path / "bin" / "openFPGALoader"
+    tool.parent.mkdir()
+    tool.write_text(f'#!/bin/sh\n[ "$1" = --Version ] && echo openFPGALoader v0.13.1 && exit\necho "$@" > {asked}\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tool.parent), prepend=":")
+    cli, words = Cli(capsys), ("program", "small.onnx", "--board", "icebreaker")
+    missing = cli(*words, "--weights")
+    assert (missing.code, "the bitstream must be there before it is put onto the board" in missing.err) == (2, True)
+    bitstream = sealed / "bitstream" / "top.bin"
+    cached_step(bitstream.parent, "key", lambda folder: (folder / "top.bin").write_bytes(bytes(1000)))
+    done = cli(*words, "--weights")
+    assert done.code == 0, done.err
+    assert done.out == "the flash of icebreaker has the 3000 bytes of weights of 'small.onnx', for good\n"
+    offset = load_board("icebreaker").memories[0].part.offset
+    assert asked.read_text().split() == ["--board", "ice40_generic", "--write-flash", "-o", str(offset),
+                                         str((sealed / "weights.bin").absolute())]
+    asked.unlink()
+    port = cli(*words, "--weights", "--port", "/dev/null")
+    assert (port.code, "--port must be left out: the programmer of icebreaker writes" in port.err) == (2, True)
+    (sealed / "weights.bin").write_bytes(WEIGHTS)
+    cut = cli(*words, "--weights")
+    assert (cut.code, "must hold 3028 bytes of weights, but is cut after 3000" in cut.err) == (2, True)
+    assert not asked.exists()
+    hint = cli(*words)
+    assert (hint.code, hint.out.endswith("its weights are in the flash as well: write them with --weights, once\n")
+            ) == (0, True), hint.err
 
 
 @pytest.fixture

@@ -52,4 +52,4 @@ def test_two_streams_share_a_flash(tmp_path: Path, cache: Path) -> None:
     damaged = octets.copy()
     damaged[1000] ^= 1
     nothing = program.run([[0, 9, 0, 0]], damaged)
-    assert (nothing.error, len(nothing.words)) == (FlashError.NOT_SEALED, 0)
+    assert (nothing.error, len(nothing.words)) == (FlashError.DAMAGED, 0)

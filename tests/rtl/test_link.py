@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from amaranth.sim import Simulator
 from hwflow_rtl.io import HostLink
+from hwflow_rtl.io.link_image import Beside
 from hwflow_rtl.vendor import Generic
 
 from .link_host import DATA, IDENTITY, POLL, RESET, RESULT, STATUS, Host, Seen, frame_of, packet, packets_in
@@ -29,7 +30,8 @@ class Bench:
 
     def __init__(self, frame: int = 4, out: int = 3, stall: float = 0.0, seed: int = 0, listens: bool = True,
                  image: int = 0):
-        self.link = HostLink(technology=Generic(), identity=DESIGN, bytes_in=frame, bytes_out=out, image_bytes=image)
+        self.link = HostLink(technology=Generic(), identity=DESIGN, bytes_in=frame, bytes_out=out,
+                             memory=Beside.FILLED if image else Beside.NOTHING, image_bytes=image)
         self.image, self.memory = image, bytearray()
         self.frame, self.out, self.stall = frame, out, stall
         self.noise = random.Random(seed)

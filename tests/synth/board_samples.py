@@ -12,6 +12,7 @@ from hwflow_rtl.io.axi_stream import AxiStreamTop
 from hwflow_rtl.io.core_crossing import CoreCrossing
 from hwflow_rtl.io.frame_bytes import FrameBytes
 from hwflow_rtl.io.image_crossing import ImageCrossing
+from hwflow_rtl.io.seal_crossing import SealCrossing
 from hwflow_rtl.matrix.streamed_weights import StreamSource, TileFiller, freed_after
 from hwflow_rtl.matrix.weights import BankWords
 from hwflow_rtl.stream.queue import Queue
@@ -88,6 +89,10 @@ def image_crossing(technology: Technology, width: int) -> Sample:
     return Sample(lambda: ImageCrossing(width=width), lambda: ImageCrossing.cost(width))
 
 
+def seal_crossing(technology: Technology) -> Sample:
+    return Sample(SealCrossing, SealCrossing.cost)
+
+
 def frame_bytes(technology: Technology, streams: int, lanes: int, elements: int, bits: int = 8) -> Sample:
     """Of a core with as many inputs as outputs; its queues count as well."""
     ends = ends_of(streams, lanes, bits, elements)
@@ -122,5 +127,6 @@ def tile_filler(technology: Technology, beats: int, banks: int, rows: int, toget
 
 BOARDS: Mapping[str, Callable[..., Sample]] = {
     "Clocking": clocking, "CoreCrossing": core_crossing, "ImageCrossing": image_crossing,
+    "SealCrossing": seal_crossing,
     "FrameBytes": frame_bytes, "AxiStreamTop": axi_stream_top,
     "BoardTop": board_top, "TileFiller": tile_filler}

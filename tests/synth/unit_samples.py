@@ -10,11 +10,12 @@ import numpy as np
 from amaranth.hdl import signed, unsigned
 from hwflow_rtl.io.axi_stream import RegisterSlice
 from hwflow_rtl.io.host_link import HostLink
+from hwflow_rtl.io.link_image import Beside
 from hwflow_rtl.matrix.row_patch import RowPatch
 from hwflow_rtl.matrix.stage import MatrixShape, MatrixStage
 from hwflow_rtl.matrix.streamed_weights import StreamSource
 from hwflow_rtl.matrix.tiled import TiledShape, TiledStage
-from hwflow_rtl.memory import SdramController, SdramPart, WeightMemory, WeightStream
+from hwflow_rtl.memory import SdramController, SdramPart, SealCheck, SealedFlash, WeightMemory, WeightStream
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.pool.fold_pool import FoldMaxPoolStage
 from hwflow_rtl.stream.credit import CreditCounter
@@ -140,10 +141,20 @@ def weight_memory(technology: Technology, width: int, lanes: int, beats: int, st
     return Sample(lambda: WeightMemory(**arguments), lambda: WeightMemory.cost(**arguments))
 
 
-def host_link(technology: Technology, bytes_in: int, bytes_out: int, image_bytes: int = 0) -> Sample:
+def host_link(technology: Technology, bytes_in: int, bytes_out: int, image_bytes: int = 0, memory: str = "NOTHING"
+              ) -> Sample:
     return Sample(lambda: HostLink(technology=technology, identity=bytes(range(8)), bytes_in=bytes_in,
-                                   bytes_out=bytes_out, image_bytes=image_bytes),
-                  lambda: HostLink.cost(technology, fills=bool(image_bytes)))
+                                   bytes_out=bytes_out, image_bytes=image_bytes, memory=Beside[memory]),
+                  lambda: HostLink.cost(technology) + HostLink.memory_cost(technology, Beside[memory]))
+
+
+def seal_check(technology: Technology, words: int) -> Sample:
+    return Sample(lambda: SealCheck(words=words, mark=b"anything"), lambda: SealCheck.cost(words=words))
+
+
+def sealed_controller(technology: Technology, board: str, words: int) -> Sample:
+    part = SealedFlash(load_board(board).memories[0].part, words, b"anything")
+    return Sample(lambda: part.controller(technology), lambda: part.controller_cost(technology))
 
 
 def register_slice(technology: Technology, width: int) -> Sample:
@@ -182,7 +193,8 @@ MAKERS: Mapping[str, Callable[..., Sample]] = {
     "Queue": queue, "CreditCounter": credit_counter, "Gearbox": gearbox, "Fork": fork, "DeepQueue": deep_queue,
     "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "LineBuffer": window, "RowPatch": row_patch,
     "FoldMaxPoolStage": fold_max_pool, "Conv": conv, "SdramController": sdram_controller,
-    "WeightMemory": weight_memory, "HostLink": host_link, "RegisterSlice": register_slice,
+    "WeightMemory": weight_memory, "SealCheck": seal_check, "SealedController": sealed_controller,
+    "HostLink": host_link, "RegisterSlice": register_slice,
     "Streamed dense": streamed_dense, "Tiled conv": tiled_conv, **STAGES, **BOARDS}
 
 

@@ -20,7 +20,9 @@ from .core_crossing import CoreCrossing
 from .frame_bytes import End, Ends, FrameBytes
 from .host_link import HostLink
 from .image_crossing import ImageCrossing
+from .link_image import Beside
 from .memory_pads import MemoryPads
+from .seal_crossing import SealCrossing
 from .uart import UartReceiver, UartTransmitter
 
 if TYPE_CHECKING:  # which imports parts of the host link
@@ -29,18 +31,14 @@ if TYPE_CHECKING:  # which imports parts of the host link
 __all__ = ["BoardTop", "End", "Ends"]
 
 
-def image_bytes_of(memory: WeightMemory | None) -> int:
-    """Bytes that a host has to fill in, 0 where there is nothing to fill."""
-    return memory.words * memory.part.width // 8 if memory is not None and memory.part.writable else 0
-
-
 class BoardTop(wiring.Component):
     """A core with `FrameBytes`, and a `HostLink`.
 
     The link runs in the domain `line`, at the clock of the board's oscillator, so that it never limits the core's.
     The core runs in the domain `run`: that is `sync` with a reset of its own.  Between them stands a `CoreCrossing`.
-    A memory beside the FPGA gives the core's streams `weights0`, `weights1`, ...; where it can be written, the host
-    fills it through the link and an `ImageCrossing`.
+    A memory beside the FPGA gives the core's streams `weights0`, `weights1`, ...  Where it can be written, the host
+    fills it through the link and an `ImageCrossing`.  Else it is a `SealedFlash`, and the host hears through a
+    `SealCrossing` which image it has, or what is wrong.
 
     Parameters
     ----------
@@ -58,9 +56,9 @@ class BoardTop(wiring.Component):
         How many LEDs the board has, and their polarity: the first blinks, the second is lit while data or
         results pass, the third stays lit from an error on the line to the host's next RESET.
     memory
-        The `WeightMemory` of a core with streamed weights, in the domain `memory` or in `sync`.
+        The `WeightMemory` of a core with streamed weights, in the domain `memory` or, as a flash always, in `sync`.
     memory_pins
-        The names of those of its pins that the board has; `dq` stands for `dq_i`, `dq_o` and `dq_oe`.
+        The names of those of its pins that the board has; `dq` stands for `dq_i`, `dq_o` and `dq_oe`, and so does `io`.
     pads
         Whether data lines of the memory are one port in both directions; else each is three ports, as for a simulation.
 
@@ -85,10 +83,14 @@ class BoardTop(wiring.Component):
         self.leds_active_low = leds_active_low
         self.memory = memory
         self.chip = MemoryPads(memory.part, memory_pins, pads=pads) if memory is not None else None
-        self.fills = memory is not None and memory.part.writable
+        self.beside = Beside.NOTHING if memory is None else Beside.FILLED if memory.part.writable else Beside.SEALED
+        if self.beside is Beside.SEALED and "state" not in memory.signature.members:
+            raise ValueError(f"memory must have an image with a seal, or be one that can be written, not be a plain "
+                             f"{memory.part.name}")
         self.frames = FrameBytes(core=core, ends=ends, technology=technology)
         self.link = HostLink(technology=technology, identity=identity, bytes_in=self.frames.bytes_in,
-                             bytes_out=self.frames.bytes_out, image_bytes=image_bytes_of(memory))
+                             bytes_out=self.frames.bytes_out, memory=self.beside,
+                             image_bytes=0 if memory is None else memory.words * memory.part.width // 8)
         super().__init__({
             "clk": In(1), "rx": In(1), "tx": Out(1, init=1),
             **({"rst": In(1)} if clocking.has_reset else {}), **({"led": Out(leds)} if leds else {}),
@@ -96,18 +98,20 @@ class BoardTop(wiring.Component):
         })
 
     @staticmethod
-    def cost(technology: Technology, ends: Ends | None = None, *, image_width: int = 0) -> Resources:
+    def cost(technology: Technology, ends: Ends | None = None) -> Resources:
         """What stands around the core: RAM exact, LUT and FF as synthesized; without `ends` for streams of bytes.
-
-        `image_width` is the width of the words that the host fills in, 0 without; the memory itself is not in it.
 
         Of a core with several inputs or outputs a whole frame of all but one input and one output waits in a queue.
         """
-        around = (HostLink.cost(technology, fills=bool(image_width)) + CoreCrossing.cost() + Clocking.cost()
-                  + fitted("BoardTop"))
-        if image_width:
-            around += ImageCrossing.cost(image_width)
+        around = HostLink.cost(technology) + CoreCrossing.cost() + Clocking.cost() + fitted("BoardTop")
         return around if ends is None else around + FrameBytes.cost(ends, technology)
+
+    @staticmethod
+    def memory_cost(technology: Technology, *, writable: bool, width: int) -> Resources:
+        """What a memory beside the FPGA adds to that, with words of `width` bits; the `WeightMemory` is not in it."""
+        if writable:
+            return HostLink.memory_cost(technology, Beside.FILLED) + ImageCrossing.cost(width)
+        return HostLink.memory_cost(technology, Beside.SEALED) + SealCrossing.cost()
 
     @property
     def pins(self) -> list[Value | IOPort]:
@@ -158,8 +162,12 @@ class BoardTop(wiring.Component):
             link(m, getattr(memory, f"o{n}"), getattr(self.core, f"weights{n}"))
         # While the core is reset; it waits at first for the weights that are fetched again.
         m.d.comb += memory.restart.eq(crossing.reset)
-        if not self.fills:
+        if self.beside is Beside.SEALED:
             link(m, self.link.data, crossing.data)
+            m.submodules.seal = seal = SealCrossing()
+            wiring.connect(m, memory.digest, seal.digest)
+            wiring.connect(m, seal.line_digest, self.link.digest)
+            m.d.comb += [seal.state.eq(memory.state), self.link.state.eq(seal.line_state)]
             return
         m.submodules.image = image = ImageCrossing(width=memory.part.width)
         data, filling = self.link.data, self.link.filling

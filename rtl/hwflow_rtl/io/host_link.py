@@ -10,7 +10,7 @@ from ..stream.streams import link, stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .link_bytes import Deframer, Framer
-from .link_image import ImageState
+from .link_image import DIGEST_BYTES, Beside, FilledImage, MemoryState, SealedImage
 from .link_queues import ROOM, DataQueue, ResultQueue
 from .link_receiver import PacketReceiver
 from .link_sender import PacketSender
@@ -30,8 +30,8 @@ class HostLink(wiring.Component):
         The 8 bytes that name the design.
     bytes_in, bytes_out
         Of all inputs of a frame, and of all outputs.
-    image_bytes
-        Of the image of weights in a memory that the host fills, 0 without one.
+    memory, image_bytes
+        What stands beside the FPGA, and the bytes of the image of weights in it.
 
     Attributes
     ----------
@@ -50,17 +50,22 @@ class HostLink(wiring.Component):
     filling : Out(1)
         `data` are bytes of an image; changes only while a restart stops them.
     clear, cleared : Out(1), In(1)
-        As in `MemoryCrossing`.
+        As in `ImageCrossing`.
     complete : In(1)
         All of an image is in the memory.
+
+    With a sealed one also
+    digest, state : stream of bytes, In(MemoryState)
+        As in `SealedImage`.
 
     `i` takes a byte in 12 cycles; it must not bring them faster for long.  All of it is in one clock domain, which may
     be another than the core's.
     """
 
     def __init__(self, *, technology: Technology, identity: bytes, bytes_in: int, bytes_out: int,
-                 image_bytes: int = 0):
-        self.image_bytes = image_bytes
+                 memory: Beside = Beside.NOTHING, image_bytes: int = 0):
+        self.technology = technology
+        self.memory = memory
         results = ResultQueue(frame=bytes_out, technology=technology)
         self.data_queue, self.result_queue = DataQueue(technology=technology), results
         self.sender = PacketSender(results=results, identity=identity, bytes_in=bytes_in, technology=technology,
@@ -69,20 +74,30 @@ class HostLink(wiring.Component):
             "i": In(stream_of(BYTE, 1)), "o": Out(stream_of(BYTE, 1)), "data": Out(stream_of(BYTE, 1)),
             "results": In(stream_of(BYTE, 1)), "restart": Out(1, init=1), "stopped": In(1),
             "error": Out(1),
-            **({"filling": Out(1), "clear": Out(1), "cleared": In(1), "complete": In(1)} if image_bytes else {})})
+            **({"filling": Out(1), "clear": Out(1), "cleared": In(1), "complete": In(1)}
+               if memory is Beside.FILLED else {}),
+            **({"digest": In(stream_of(BYTE, 1)), "state": In(MemoryState)} if memory is Beside.SEALED else {})})
 
     @staticmethod
-    def cost(technology: Technology, *, fills: bool = False) -> Resources:
-        """LUT and FF as synthesized, RAM exact; `fills`: with a memory to fill."""
+    def cost(technology: Technology) -> Resources:
+        """LUT and FF as synthesized, RAM exact; without a memory beside the FPGA."""
         ram = technology.ram_cost(width=8, depth=ROOM).ram
-        image = fitted("HostLink with an image") if fills else Resources()
-        return fitted("HostLink") + image + Resources(ram=2 * ram)
+        return fitted("HostLink") + Resources(ram=2 * ram)
+
+    @staticmethod
+    def memory_cost(technology: Technology, memory: Beside) -> Resources:
+        """What it takes more with a memory: LUT and FF as synthesized, RAM exact."""
+        if memory is Beside.NOTHING:
+            return Resources()
+        if memory is Beside.FILLED:
+            return fitted("HostLink with an image")
+        return fitted("HostLink with a sealed image") + technology.ram_cost(width=8, depth=DIGEST_BYTES)
 
     def elaborate(self, platform):
         m = Module()
         data, results, sender = self.data_queue, self.result_queue, self.sender
         m.submodules.deframer = deframer = Deframer()
-        m.submodules.receiver = receiver = PacketReceiver(fills=bool(self.image_bytes))
+        m.submodules.receiver = receiver = PacketReceiver(memory=self.memory)
         m.submodules.framer = framer = Framer()
         restarting = Signal()
         m.d.comb += restarting.eq(self.restart | self.stopped)
@@ -109,12 +124,23 @@ class HostLink(wiring.Component):
             m.d.comb += getattr(results, name).eq(getattr(sender, name))
         for name in ("filled", "byte", "length", "last"):
             m.d.comb += getattr(sender, name).eq(getattr(results, name))
-        if self.image_bytes:
-            m.submodules.image = image = ImageState()
-            wiring.connect(m, receiver.image, image.packets)
-            wiring.connect(m, image.contents, sender.image)
+        if self.memory is not Beside.NOTHING:
+            self.connect_memory(m, receiver)
+        return m
+
+    def connect_memory(self, m: Module, receiver: PacketReceiver) -> None:
+        """What packets say of the memory, and what is known of it."""
+        sender = self.sender
+        image: FilledImage | SealedImage
+        if self.memory is Beside.FILLED:
+            m.submodules.image = image = FilledImage()
             m.d.comb += [
                 self.filling.eq(receiver.image.filling), image.complete.eq(self.complete),
-                self.clear.eq(receiver.clear), receiver.cleared.eq(self.cleared),
-                sender.wants_memory.eq(receiver.wants_memory), receiver.memory_sent.eq(sender.memory_sent)]
-        return m
+                self.clear.eq(receiver.clear), receiver.cleared.eq(self.cleared)]
+        else:
+            m.submodules.image = image = SealedImage(technology=self.technology)
+            wiring.connect(m, wiring.flipped(self.digest), image.digest)
+            m.d.comb += image.state.eq(self.state)
+        wiring.connect(m, receiver.image, image.packets)
+        wiring.connect(m, image.contents, sender.image)
+        m.d.comb += [sender.wants_memory.eq(receiver.wants_memory), receiver.memory_sent.eq(sender.memory_sent)]

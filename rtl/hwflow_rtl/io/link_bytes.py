@@ -163,11 +163,6 @@ class Crc32(wiring.Component):
     of the checksum itself: it shifts the checksum out, low byte first as `octet` shows it, and `good` falls where it
     differs.  `clear` begins a new packet.
 
-    Parameters
-    ----------
-    before
-        What each packet begins with and does not have: the checksum is that of both.
-
     Attributes
     ----------
     byte : In(8)
@@ -177,8 +172,7 @@ class Crc32(wiring.Component):
     done, good : Out(1)
     """
 
-    def __init__(self, *, before: bytes = b""):
-        self.before = before
+    def __init__(self):
         super().__init__({"byte": In(8), "start": In(1), "tail": In(1), "clear": In(1), "octet": Out(8),
                           "done": Out(1), "good": Out(1)})
 
@@ -189,7 +183,7 @@ class Crc32(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        rest = Signal(32, init=zlib.crc32(self.before) ^ 0xFFFFFFFF)
+        rest = Signal(32, init=0xFFFFFFFF)
         good = Signal(init=1)
         count, runs = Signal(3), Signal()
         differs, fold = Signal(), Signal()

@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import enum, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["DIGEST_BYTES", "IMAGE_CONTENTS", "IMAGE_PACKETS", "ImageState", "MemoryState"]
+from ..stream.pipeline import delay
+from ..stream.streams import stream_of
+from ..vendor.base import Technology
+from .uart import BYTE
+
+__all__ = ["DIGEST_BYTES", "IMAGE_CONTENTS", "IMAGE_PACKETS", "TURN_CYCLES", "Beside", "FilledImage", "MemoryState",
+           "SealedImage"]
 
 #: Length of what names an image.
 DIGEST_BYTES = 16
+#: Cycles that a RAM with two readers takes longer than one with a single one.
+TURN_CYCLES = 2
 
 
-class MemoryState(enum.Enum, shape=2):
-    """The first byte of the payload of MEMORY (docs/host-link.md)."""
+class Beside(Enum):
+    """Which memory with weights there is beside the FPGA: none, one that the host fills, or a flash with its image."""
+
+    NOTHING = 0
+    FILLED = 1
+    SEALED = 2
+
+
+class MemoryState(enum.Enum, shape=3):
+    """The first byte of the payload of MEMORY (docs/host-link.md); from `NO_ANSWER` on of a flash alone."""
 
     EMPTY = 0
     FILLING = 1
     FILLED = 2
+    NO_ANSWER = 3
+    WRONG_PART = 4
+    NOT_QUAD = 5
+    OTHER_DESIGN = 6
+    DAMAGED = 7
 
 
 #: What packets say of the image.
@@ -33,8 +56,8 @@ IMAGE_PACKETS = wiring.Signature({
 IMAGE_CONTENTS = wiring.Signature({"state": Out(MemoryState), "place": In(4), "byte": Out(8)})
 
 
-class ImageState(wiring.Component):
-    """The state of the memory, and the digest of its image.
+class FilledImage(wiring.Component):
+    """The state of a memory that the host fills, and the digest of its image.
 
     A digest is written half into a RAM before its checksum is known, and the other half has that of the image: so what
     is wrong changes nothing, and while one is written it is compared with the other.
@@ -75,4 +98,56 @@ class ImageState(wiring.Component):
                 m.d.sync += [named.eq(1), half.eq(~half)]
         with m.If(packets.resets):
             m.d.sync += [matches.eq(0), packets.filling.eq(packets.clears), named.eq(named & ~packets.clears)]
+        return m
+
+
+class SealedImage(wiring.Component):
+    """The state of a flash, and the digest of its image, which came from there.
+
+    The digest is in one RAM.  Its two readers take turns, a cycle each: their places change far more seldom.
+
+    Parameters
+    ----------
+    technology
+        Makes the RAM.
+
+    Attributes
+    ----------
+    packets, contents
+        As of `FilledImage`.
+    digest : stream of bytes
+        Once, before `state` is `FILLED`.
+    state : In(MemoryState)
+    """
+
+    def __init__(self, *, technology: Technology):
+        self.technology = technology
+        super().__init__({"packets": In(IMAGE_PACKETS), "contents": Out(IMAGE_CONTENTS),
+                          "digest": In(stream_of(BYTE, 1)), "state": In(MemoryState)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.digest = ram = self.technology.ram(width=8, depth=DIGEST_BYTES)
+        place, turn, old = Signal(4), Signal(), Signal(8)
+        differs, matches = Signal(), Signal()
+        packets, contents = self.packets, self.contents
+        # As `IMAGE_PACKETS` counts.
+        m.d.sync += place.eq(place - self.digest.valid)
+        m.d.comb += [
+            self.digest.ready.eq(1), ram.write_en.eq(self.digest.valid), ram.write_addr.eq(place),
+            ram.write_data.eq(self.digest.payload[0]), ram.read_addr.eq(Mux(turn, packets.place, contents.place)),
+            packets.usable.eq(matches), contents.state.eq(self.state)]
+        m.d.sync += turn.eq(~turn)
+        with m.If(delay(m, turn, self.technology.timing.ram, "turn_of_data")):
+            m.d.sync += old.eq(ram.read_data)
+        with m.Else():
+            m.d.sync += contents.byte.eq(ram.read_data)
+        with m.If(packets.begin):
+            m.d.sync += differs.eq(0)
+        with m.Elif(packets.write):
+            m.d.sync += differs.eq(differs | (old != packets.byte))
+        with m.If(packets.asked):
+            m.d.sync += matches.eq((self.state == MemoryState.FILLED) & ~differs)
+        with m.If(packets.resets):
+            m.d.sync += matches.eq(0)
         return m

@@ -9,7 +9,7 @@ from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .link_bytes import TOKEN, Crc32
-from .link_image import DIGEST_BYTES, IMAGE_PACKETS
+from .link_image import DIGEST_BYTES, IMAGE_PACKETS, Beside
 from .link_queues import MAX_PAYLOAD, ROOM
 
 __all__ = ["Kind", "PacketReceiver"]
@@ -48,8 +48,9 @@ class PacketReceiver(wiring.Component):
 
     Parameters
     ----------
-    fills
-        Whether there is a memory that the host fills; what follows `error` is only there with one.
+    memory
+        What stands beside the FPGA: what follows `error` is only there with a memory, `clear` and `cleared` with one
+        that the host fills.
 
     Attributes
     ----------
@@ -83,8 +84,8 @@ class PacketReceiver(wiring.Component):
         The host is to have a MEMORY with `sequence`; it has.
     """
 
-    def __init__(self, *, fills: bool = False):
-        self.fills = fills
+    def __init__(self, *, memory: Beside = Beside.NOTHING):
+        self.names, self.fills = memory is not Beside.NOTHING, memory is Beside.FILLED
         super().__init__({
             "i": In(stream.Signature(TOKEN)), "aborted": In(1), "room": In(range(ROOM + 1)),
             "write": Out(1), "commit": Out(1), "rollback": Out(1), "expected": Out(8),
@@ -92,8 +93,8 @@ class PacketReceiver(wiring.Component):
             "wants_identity": Out(1), "sequence": Out(8), "identity_sent": In(1),
             "acknowledged": Out(1), "acknowledge": Out(8), "restart": Out(1, init=1), "stopped": In(1),
             "error": Out(1),
-            **({"image": Out(IMAGE_PACKETS), "clear": Out(1), "cleared": In(1), "wants_memory": Out(1),
-                "memory_sent": In(1)} if fills else {}),
+            **({"image": Out(IMAGE_PACKETS), "wants_memory": Out(1), "memory_sent": In(1)} if self.names else {}),
+            **({"clear": Out(1), "cleared": In(1)} if self.fills else {}),
         })
 
     def elaborate(self, platform):
@@ -118,10 +119,13 @@ class PacketReceiver(wiring.Component):
         self.parts(m, act, state, place, left, last)
         with m.If(end):
             m.d.sync += [state.eq(State.HEADER), place.eq(0)]
-        header = Header(m, byte, [act & (state == State.HEADER) & (place == k) for k in range(4)], self.fills)
+        header = Header(m, byte, [act & (state == State.HEADER) & (place == k) for k in range(4)],
+                        names=self.names, fills=self.fills)
         usable, ready = Const(1, 1), ~self.restart & ~self.stopped
         if self.fills:
-            usable, ready = self.image.usable, ready & ~self.clear & ~self.cleared
+            ready = ready & ~self.clear & ~self.cleared
+        if self.names:
+            usable = self.image.usable
             m.d.comb += [self.image.begin.eq(header.begins), self.image.byte.eq(byte), self.image.place.eq(left),
                          self.image.write.eq(act & header.is_image & (state == State.PAYLOAD))]
         in_turn, awake = Signal(), Signal()
@@ -174,10 +178,10 @@ class PacketReceiver(wiring.Component):
         # A RESET at the end of a restart finds everything new, and so does a CLEAR.
         m.d.sync += self.restart.eq((self.restart | resets) & ~self.stopped)
         if self.fills:
-            clears = resets & header.is_clear
-            m.d.comb += [self.image.resets.eq(resets), self.image.clears.eq(clears),
+            m.d.sync += self.clear.eq((self.clear | resets & header.is_clear) & ~self.cleared)
+        if self.names:
+            m.d.comb += [self.image.resets.eq(resets), self.image.clears.eq(resets & header.is_clear),
                          self.image.asked.eq(accepted & awake & header.is_image)]
-            m.d.sync += self.clear.eq((self.clear | clears) & ~self.cleared)
             with m.If(self.memory_sent):
                 m.d.sync += self.wants_memory.eq(0)
             with m.If(answers & awake & (header.is_image | ~usable)):
@@ -190,7 +194,7 @@ class Header:
     `fields` are the moments of its four bytes.  CLEAR is a RESET that does more.
     """
 
-    def __init__(self, m: Module, byte: Value, fields: list[Value], fills: bool):
+    def __init__(self, m: Module, byte: Value, fields: list[Value], *, names: bool, fills: bool):
         self.begins, self.has_sequence, has_acknowledge, self.has_length = fields
         self.is_reset, self.is_data, self.is_poll = (Signal(name=f"is_{kind}") for kind in ("reset", "data", "poll"))
         self.is_clear, self.is_image = (Signal(name=f"is_{kind}") for kind in ("clear", "image"))
@@ -208,6 +212,9 @@ class Header:
                          self.is_poll.eq(self.is_poll & empty)]
         if fills:
             with m.If(self.begins):
-                m.d.sync += [self.is_clear.eq(byte == Kind.CLEAR), self.is_image.eq(byte == Kind.IMAGE)]
+                m.d.sync += self.is_clear.eq(byte == Kind.CLEAR)
+        if names:
+            with m.If(self.begins):
+                m.d.sync += self.is_image.eq(byte == Kind.IMAGE)
             with m.If(self.has_length):
                 m.d.sync += self.is_image.eq(self.is_image & (byte == DIGEST_BYTES))

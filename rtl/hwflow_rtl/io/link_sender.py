@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Rom, Technology
 from .link_bytes import TOKEN, Crc32
-from .link_image import DIGEST_BYTES, IMAGE_CONTENTS
+from .link_image import DIGEST_BYTES, IMAGE_CONTENTS, TURN_CYCLES
 from .link_queues import MAX_PAYLOAD, ROOM, ResultQueue
 from .link_receiver import Kind
 
@@ -77,7 +77,7 @@ class PacketSender(wiring.Component):
     identity, bytes_in
         What names the design; bytes of all inputs of a frame.
     image_bytes
-        Of the image in the memory that the host fills, 0 without one: then the last two attributes are not there.
+        Of the image in the memory beside the FPGA, 0 without one: then the last two attributes are not there.
 
     Attributes
     ----------
@@ -113,8 +113,9 @@ class PacketSender(wiring.Component):
 
     @property
     def settle(self) -> int:
-        """Cycles from the place of a byte to the byte in its register."""
-        return max(self.technology.timing.ram, self.technology.timing.rom) + 2
+        """Cycles from the place of a byte to the byte in its register; a digest's may be in a RAM for two readers."""
+        timing = self.technology.timing
+        return max(timing.ram + (TURN_CYCLES if self.image_bytes else 0), timing.rom) + 2
 
     def elaborate(self, platform):
         m = Module()

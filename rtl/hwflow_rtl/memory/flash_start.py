@@ -19,14 +19,17 @@ QUAD_ENABLE = 1
 
 
 class FlashError(enum.Enum, shape=3):
-    """Why a flash cannot be read: no error; all lines stayed at one level; another JEDEC identifier; QE stays 0; what
-    it holds is no whole image of this design (`seal`)."""
+    """Why a flash cannot be read: no error; all lines stayed at one level; another JEDEC identifier; QE stays 0.
+
+    Or why what it holds is no image for this design (`seal`): nothing was written; another design's; cut or damaged."""
 
     NONE = 0
     NO_ANSWER = 1
     WRONG_PART = 2
     NOT_QUAD = 3
-    NOT_SEALED = 4
+    EMPTY = 4
+    OTHER_DESIGN = 5
+    DAMAGED = 6
 
 
 @dataclass(frozen=True)

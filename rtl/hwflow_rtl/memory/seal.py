@@ -1,8 +1,8 @@
-"""The seal behind an image of weights in a flash, and what checks both: nothing is read of an image that is not whole.
+"""The seal around an image of weights in a flash, and what checks both: nothing is read of an image that is not whole.
 
-A seal is the digest of the image (16 bytes, what the host link calls it) and the CRC-32 of the design's mark, the image
-and the digest.  It comes last, so an image that was cut has none, and the CRC begins with the mark, so an image for
-another design has another one.  New weights for the same design need no new bitstream.
+The mark of the design is in front of the image (8 bytes).  Behind it are the digest of the image (16 bytes, as in the
+host link) and the CRC-32 of mark, image and digest.  So a flash without an image, an image for another design and one
+that was cut or damaged are told apart.  New weights for the same design need no new bitstream.
 """
 
 from __future__ import annotations
@@ -12,28 +12,39 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from ..io.link_bytes import Crc32
+from ..io.link_bytes import BYTE, Crc32
+from ..io.link_image import DIGEST_BYTES, MemoryState
+from ..stream.streams import stream_of
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .flash import FlashController, FlashError
 from .flash_part import FlashClocks, FlashPart
 from .part import request_of
 
-__all__ = ["DIGEST_BYTES", "MARK_BYTES", "SEAL_WORDS", "SealCheck", "SealedController", "SealedFlash"]
+__all__ = ["MARK_BYTES", "SEAL_WORDS", "SealCheck", "SealedController", "SealedFlash"]
 
-#: Length of what names an image (docs/host-link.md), and of what names the design that it is for.
-DIGEST_BYTES, MARK_BYTES = 16, 8
-#: Words of 32 bits: the digest and the CRC.
-SEAL_WORDS = DIGEST_BYTES // 4 + 1
+#: Length of what names the design that an image is for.
+MARK_BYTES = 8
+#: Words of 32 bits: the mark in front of an image, the digest and the CRC behind it, and all of these.
+FRONT_WORDS, BACK_WORDS = MARK_BYTES // 4, DIGEST_BYTES // 4 + 1
+SEAL_WORDS = FRONT_WORDS + BACK_WORDS
+#: What a flash gives where nothing was written.
+ERASED = 0xFF
+#: What a host hears of an error.
+STATES = {
+    FlashError.NO_ANSWER: MemoryState.NO_ANSWER, FlashError.WRONG_PART: MemoryState.WRONG_PART,
+    FlashError.NOT_QUAD: MemoryState.NOT_QUAD, FlashError.EMPTY: MemoryState.EMPTY,
+    FlashError.OTHER_DESIGN: MemoryState.OTHER_DESIGN, FlashError.DAMAGED: MemoryState.DAMAGED}
 
 
 @dataclass(frozen=True)
 class SealedFlash:
-    """A `MemoryPart`: an image of `words` words at the beginning of what `flash` has for weights, and its seal.
+    """A `MemoryPart`: an image of `words` words, with its seal at the beginning of what `flash` has for weights.
 
     `mark` has 8 bytes that differ between designs whose images differ in more than the values of weights.
     """
@@ -83,42 +94,43 @@ class SealedFlash:
         if image.shape != (self.words,) or len(digest) != DIGEST_BYTES:
             raise ValueError(f"an image must have {self.words} words and a digest of {DIGEST_BYTES} bytes, not shape "
                              f"{image.shape} and {len(digest)} bytes")
-        octets = image.astype("<u4").tobytes() + digest
-        return octets + zlib.crc32(self.mark + octets).to_bytes(4, "little")
+        octets = self.mark + image.astype("<u4").tobytes() + digest
+        return octets + zlib.crc32(octets).to_bytes(4, "little")
 
 
 class SealCheck(wiring.Component):
-    """Takes an image of `words` words and its seal, a bit in a cycle, and says whether they fit.
+    """Takes an image of `words` words with its seal, a bit in a cycle, and says whether they fit.
 
     Attributes
     ----------
     i : stream of words
-    octet : Out(8)
-    named : Out(1)
-        A pulse for each byte of the digest, in order, which is in `octet` then.
-    done, good : Out(1)
-        All has come; the seal is right.
+        All of them, but no more than the mark where that is another one.
+    digest : stream of bytes
+        From registers that nothing resets.
+    done, error : Out(1), Out(FlashError)
+        All has come, and what is wrong: `NONE`, `EMPTY`, `OTHER_DESIGN` or `DAMAGED`.
     """
 
     def __init__(self, *, words: int, mark: bytes):
         self.words = words
         self.mark = mark
-        super().__init__({"i": In(stream.Signature(32)), "octet": Out(8), "named": Out(1), "done": Out(1),
-                          "good": Out(1)})
+        super().__init__({"i": In(stream.Signature(32)), "digest": Out(stream_of(BYTE, 1)), "done": Out(1),
+                          "error": Out(FlashError)})
 
     @staticmethod
     def cost(*, words: int) -> Resources:
-        """LUT and FF estimated: the CRC, the word under way, the counter of words."""
+        """LUT and FF: the CRC, the word under way, the mark; the counter of words."""
         count = ceil_log2(words + SEAL_WORDS)
-        return Resources(lut=110 + 2 * count, ff=80 + count)
+        return fitted("SealCheck", counter=count)
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.crc = crc = Crc32(before=self.mark)
+        m.submodules.crc = crc = Crc32()
         left = Signal(range(self.words + SEAL_WORDS), init=self.words + SEAL_WORDS - 1)
-        word, place = Signal(32), Signal(2)
-        m.d.comb += [crc.byte.eq(word[:8]), crc.tail.eq(left == 0), self.octet.eq(word[:8]),
-                     self.named.eq(crc.start & (left != 0) & (left < SEAL_WORDS))]
+        word, place = Signal(32, reset_less=True), Signal(2)
+        digests = (left != 0) & (left < BACK_WORDS)
+        m.d.comb += [crc.byte.eq(word[:8]), crc.tail.eq(left == 0), self.digest.payload[0].eq(word[:8])]
+        other = self.mark_check(m, word[:8], place, crc.start)
         with m.FSM():
             with m.State("WORD"):
                 m.d.comb += self.i.ready.eq(1)
@@ -126,19 +138,39 @@ class SealCheck(wiring.Component):
                 with m.If(self.i.valid):
                     m.next = "OCTET"
             with m.State("OCTET"):
-                m.d.comb += crc.start.eq(1)
-                m.next = "BITS"
+                m.d.comb += [self.digest.valid.eq(digests), crc.start.eq(~digests | self.digest.ready)]
+                with m.If(crc.start):
+                    m.next = "BITS"
             with m.State("BITS"), m.If(crc.done):
                 m.d.sync += [word.eq(word >> 8), place.eq(place + 1)]
                 m.next = "OCTET"
                 with m.If(place.all()):
                     m.d.sync += left.eq(left - 1)
                     m.next = "WORD"
-                    with m.If(left == 0):
+                    with m.If((left == 0) | ((left == self.words + BACK_WORDS) & other)):
                         m.next = "DONE"
             with m.State("DONE"):
-                m.d.comb += [self.done.eq(1), self.good.eq(crc.good)]
+                m.d.comb += self.done.eq(1)
+                with m.If(~other & ~crc.good):
+                    m.d.comb += self.error.eq(FlashError.DAMAGED)
+        with m.If(self.done & other):
+            m.d.comb += self.error.eq(Mux(self.erased, FlashError.EMPTY, FlashError.OTHER_DESIGN))
         return m
+
+    def mark_check(self, m: Module, octet: Value, place: Signal, takes: Signal) -> Signal:
+        """Whether a byte of the mark was another one; `self.erased` while all of them were as in an empty flash."""
+        front, second = Signal(init=1), Signal()
+        other, self.erased = Signal(), Signal(init=1)
+        expected = Signal(8)
+        with m.Switch(Cat(place, second)):
+            for n, each in enumerate(self.mark):
+                with m.Case(n):
+                    m.d.comb += expected.eq(each)
+        with m.If(takes & front):
+            m.d.sync += [other.eq(other | (octet != expected)), self.erased.eq(self.erased & (octet == ERASED))]
+            with m.If(place.all()):
+                m.d.sync += [second.eq(1), front.eq(~second)]
+        return other
 
 
 class SealedController(wiring.Component):
@@ -153,10 +185,11 @@ class SealedController(wiring.Component):
     read, restart, initialized, pins
         As of `FlashController`; a restart before the end of the check does nothing.
     error : Out(FlashError)
-        `NOT_SEALED` besides those of `FlashController`.
-    octet : Out(8)
-    named : Out(1)
-        The digest, as of `SealCheck`; it means nothing before `initialized`.
+        Those of `FlashController` and `SealCheck`.
+    digest : stream of bytes
+        The digest of the image, once, before `initialized`.  Whoever does not take it stops the check.
+    state : Out(MemoryState)
+        The same for the host: `FILLING` until the end of the check, `FILLED`, or what is wrong.
     """
 
     def __init__(self, *, part: SealedFlash, technology: Technology | None = None):
@@ -164,14 +197,14 @@ class SealedController(wiring.Component):
         self.technology = technology
         super().__init__({
             "request": In(stream.Signature(request_of(part))), "read": Out(stream.Signature(part.width)),
-            "restart": In(1), "initialized": Out(1), "error": Out(FlashError), "octet": Out(8), "named": Out(1),
-            "pins": Out(part.pins())})
+            "restart": In(1), "initialized": Out(1), "error": Out(FlashError), "digest": Out(stream_of(BYTE, 1)),
+            "state": Out(MemoryState), "pins": Out(part.pins())})
 
     @staticmethod
     def cost(*, part: SealedFlash, technology: Technology | None = None) -> Resources:
         """LUT and FF estimated."""
         return (FlashController.cost(part=part.flash, technology=technology) + SealCheck.cost(words=part.words)
-                + Resources(lut=2 * ceil_log2(part.words) + 8, ff=1))
+                + Resources(lut=3 * ceil_log2(part.words) + 8, ff=1))
 
     def elaborate(self, platform):
         m = Module()
@@ -179,19 +212,24 @@ class SealedController(wiring.Component):
         m.submodules.controller = controller = FlashController(part=part.flash, technology=self.technology)
         m.submodules.check = check = SealCheck(words=part.words, mark=part.mark)
         wiring.connect(m, wiring.flipped(self.pins), controller.pins)
-        asked, right, wrong = Signal(), Signal(), Signal()
+        wiring.connect(m, check.digest, wiring.flipped(self.digest))
+        asked, right = Signal(), Signal()
         request, wanted = controller.request, self.request
         with m.If(request.valid & request.ready):
             m.d.sync += asked.eq(1)
         m.d.comb += [
-            right.eq(check.done & check.good), wrong.eq(check.done & ~check.good),
+            right.eq(check.done & (check.error == FlashError.NONE)),
             request.valid.eq(Mux(right, wanted.valid, ~asked)), wanted.ready.eq(request.ready & right),
-            request.payload.first.eq(Mux(right, wanted.payload.first, 0)),
-            request.payload.last.eq(Mux(right, wanted.payload.last, last)),
+            request.payload.first.eq(Mux(right, wanted.payload.first + FRONT_WORDS, 0)),
+            request.payload.last.eq(Mux(right, wanted.payload.last + FRONT_WORDS, last)),
             check.i.payload.eq(controller.read.payload), check.i.valid.eq(controller.read.valid),
             self.read.payload.eq(controller.read.payload), self.read.valid.eq(controller.read.valid & right),
             controller.read.ready.eq(Mux(right, self.read.ready, check.i.ready)),
             controller.restart.eq(self.restart & right), self.initialized.eq(right),
-            self.error.eq(Mux(wrong, FlashError.NOT_SEALED, controller.error)), self.octet.eq(check.octet),
-            self.named.eq(check.named)]
+            self.error.eq(Mux(check.done, check.error, controller.error))]
+        m.d.comb += self.state.eq(Mux(right, MemoryState.FILLED, MemoryState.FILLING))
+        with m.Switch(self.error):
+            for error, state in STATES.items():
+                with m.Case(error):
+                    m.d.comb += self.state.eq(state)
         return m

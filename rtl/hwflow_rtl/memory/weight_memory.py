@@ -19,7 +19,7 @@ from .part import MemoryPart
 from .weight_sharing import WeightSharing
 from .weight_stream import WeightStream
 from .weight_unpacker import WeightUnpacker
-from .weight_words import WeightWords
+from .weight_words import WeightWords, forwarded, seal_ports
 
 __all__ = ["WeightMemory"]
 
@@ -56,6 +56,8 @@ class WeightMemory(wiring.Component):
         filled it does nothing.
     filled : Out(1)
         The images are in the memory, or what cannot be written may be read.
+    digest, state
+        As of `SealedController`, for a `SealedFlash`; in the clock domain of the memory.
     pins : Out(part.pins())
     """
 
@@ -70,7 +72,7 @@ class WeightMemory(wiring.Component):
         filling = {"fill": In(stream.Signature(part.width)), "clear": In(1)} if part.writable else {}
         super().__init__({
             **filling, **{f"o{n}": Out(stream_of(each.shape, each.lanes)) for n, each in enumerate(self.streams)},
-            "restart": In(1), "filled": Out(1), "pins": Out(part.pins())})
+            **seal_ports(part), "restart": In(1), "filled": Out(1), "pins": Out(part.pins())})
 
     @property
     def words(self) -> int:
@@ -104,6 +106,8 @@ class WeightMemory(wiring.Component):
         here, memory = self.domain == "sync", self.memory
         m.submodules.memory = memory if here else DomainRenamer(self.domain)(memory)
         wiring.connect(m, wiring.flipped(self.pins), memory.pins)
+        for name in seal_ports(self.part):
+            forwarded(m, getattr(memory, name), getattr(self, name))
         restart = Signal()
         words = self.joined(m, restart) if here else self.crossed(m, restart)
         for n, (image, each) in enumerate(zip(self.sharing.images, words, strict=True)):

@@ -6,16 +6,21 @@ from typing import Any
 
 from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Member, Out
 from amaranth.utils import ceil_log2
 
+from ..io.link_image import MemoryState
+from ..io.uart import BYTE
+from ..stream.streams import stream_of
 from ..vendor.base import Resources, Technology
 from .burst_turns import BurstTurns
 from .fill_check import FillCheck
+from .part import MemoryPart
+from .seal import SealedFlash
 from .weight_reader import WeightReader
 from .weight_sharing import WeightSharing
 
-__all__ = ["WeightWords"]
+__all__ = ["WeightWords", "forwarded", "seal_ports"]
 
 
 class WeightWords(wiring.Component):
@@ -39,6 +44,8 @@ class WeightWords(wiring.Component):
         The same; `fill` and `clear` where the part is writable.
     initialized : Out(1)
         Of the controller.
+    digest, state
+        As of `SealedController`, for a `SealedFlash`.
     """
 
     def __init__(self, *, sharing: WeightSharing, technology: Technology | None = None):
@@ -50,8 +57,8 @@ class WeightWords(wiring.Component):
         words = stream.Signature(part.width)
         filling = {"fill": In(words), "clear": In(1)} if part.writable else {}
         super().__init__({
-            **filling, **{f"o{n}": Out(words) for n in range(len(self.readers))}, "restart": In(1), "filled": Out(1),
-            "initialized": Out(1), "pins": Out(part.pins())})
+            **filling, **seal_ports(part), **{f"o{n}": Out(words) for n in range(len(self.readers))}, "restart": In(1),
+            "filled": Out(1), "initialized": Out(1), "pins": Out(part.pins())})
 
     @staticmethod
     def cost(sharing: WeightSharing, technology: Technology | None = None) -> Resources:
@@ -83,6 +90,8 @@ class WeightWords(wiring.Component):
             wiring.connect(m, request, controller.request)
             wiring.connect(m, controller.read, read)
             m.d.comb += [self.filled.eq(controller.initialized), restart.eq(self.restart)]
+        for name in seal_ports(self.sharing.part):
+            forwarded(m, getattr(controller, name), getattr(self, name))
         return m
 
     def shared(self, m: Module, restart: Signal):
@@ -126,6 +135,21 @@ class WeightWords(wiring.Component):
         m.d.sync += self.filled.eq(came & check.same)
         with m.If(self.clear):
             m.d.sync += [asked.eq(0), missing.eq(1), checking.eq(0), came.eq(0), left.eq(left.init), self.filled.eq(0)]
+
+
+def seal_ports(part: MemoryPart) -> dict[str, Member]:
+    """What a `SealedFlash` says of its image, as ports of what has its controller; none of another memory."""
+    if not isinstance(part, SealedFlash):
+        return {}
+    return {"digest": Out(stream_of(BYTE, 1)), "state": Out(MemoryState)}
+
+
+def forwarded(m: Module, inner: Any, outer: Any) -> None:
+    """Makes a stream or a value of a part one of the whole."""
+    if isinstance(inner, stream.Interface):
+        wiring.connect(m, inner, wiring.flipped(outer))
+    else:
+        m.d.comb += outer.eq(inner)
 
 
 def readers_of(sharing: WeightSharing) -> list[dict[str, Any]]:

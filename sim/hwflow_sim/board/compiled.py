@@ -32,10 +32,12 @@ MEMORY = "memory_"
 @dataclass(frozen=True)
 class BoardChip:
     """A chip beside the FPGA: Verilog statements between the wires of the pins that begin with `memory_`, and the file
-    with their modules.  `fault`, set in `verilog`, ends the simulation."""
+    with their modules.  `fault`, set in `verilog`, ends the simulation.  `contents` are files that it reads when it
+    starts, as texts."""
 
     verilog: str
     source: Path
+    contents: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ def compile_board(design: BoardDesign, *, folder: Path, cache: Path, jobs: int |
                                     cache=cache.resolve(), log=folder / "compile.log", jobs=jobs, say=say)
     for stale in folder.glob("*.hex"):
         stale.unlink()
-    for name, words in design.contents.items():
+    held = {} if design.chip is None else design.chip.contents
+    for name, words in {**design.contents, **held}.items():
         (folder / name).write_text(words)
     return CompiledBoard(made, folder, compiled)

@@ -35,6 +35,7 @@ constexpr size_t UNREAD = 1u << 16;
 // A terminal is looked at so often; a board whose line was quiet for long runs so much slower.
 constexpr uint64_t BURST = 2000, LONG_QUIET = 1u << 21;
 
+VerilatedContext* simulation = nullptr;
 Vboard* top = nullptr;
 uint64_t now = 0;
 double bit_cycles = 0;
@@ -154,10 +155,11 @@ inline void cycle() {
     to_board.step();
     from_board.step();
     top->rx = sender.level ^ to_board.level;
-    top->clk = 1;
-    top->eval();
-    top->clk = 0;
-    top->eval();
+    for (const int level : {1, 0}) {  // a step of simulated time is half a cycle
+        top->clk = level;
+        top->eval();
+        simulation->timeInc(1);
+    }
     now++;
     if (top->fault) std::exit(1);  // its reason is on standard error
     receiver.step(top->tx ^ from_board.level);
@@ -270,7 +272,8 @@ void obey() {
 
 }  // namespace
 
-// Arguments: clock cycles of a bit on the line, seed of everything that is undefined at first, file of the terminal.
+// Arguments: clock cycles of a bit on the line, seed of everything that is undefined at first, file of the terminal;
+// then those of models, which begin with a +.
 int main(int argc, char** argv) {
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // a simulation does not outlive a caller that was killed
@@ -281,6 +284,7 @@ int main(int argc, char** argv) {
     bit_cycles = std::atof(argv[1]);
     const auto context = std::make_unique<VerilatedContext>();
     context->commandArgs(argc, argv);  // models ask for arguments
+    simulation = context.get();
     context->randReset(2);
     context->randSeed(std::atoi(argv[2]));
     const auto model = std::make_unique<Vboard>(context.get(), "board");

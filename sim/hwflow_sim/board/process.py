@@ -7,7 +7,7 @@ import os
 import struct
 import subprocess
 import tty
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import BinaryIO
@@ -48,6 +48,8 @@ class SimulatedBoard:
         Clock cycles of one bit on the line, at the rate of the other end: the board's clock by its baud rate.
     seed
         Of all that is undefined when a board starts: registers without a value, contents of RAM.
+    numbers
+        Of the models, by the names of their plusargs: those that differ in this run.
     error_rate, error_seed
         Probability that the line has the wrong level for the time of a bit, in either direction; also where no byte is
         on its way.
@@ -56,7 +58,7 @@ class SimulatedBoard:
     """
 
     def __init__(self, compiled: CompiledBoard, *, bit_cycles: float, seed: int = 1, error_rate: float = 0.0,
-                 error_seed: int = 0):
+                 error_seed: int = 0, numbers: Mapping[str, int] | None = None):
         if bit_cycles < 4:
             raise ValueError(f"bit_cycles must be at least 4, not {bit_cycles}")
         if not 0 <= error_rate < 1:
@@ -65,6 +67,7 @@ class SimulatedBoard:
         self.bit_cycles = bit_cycles
         self.seed = seed
         self.errors = (error_rate, error_seed)
+        self.numbers = dict(numbers or {})
         self.facts = LineFacts()
         self._process: subprocess.Popen[bytes] | None = None
         self._terminals: tuple[int, int] | None = None
@@ -77,7 +80,8 @@ class SimulatedBoard:
         self._terminals = (master, slave)
         with (self.compiled.folder / LOG).open("wb") as log:
             self._process = subprocess.Popen(
-                [self.compiled.executable, repr(float(self.bit_cycles)), str(self.seed), str(master)],
+                [self.compiled.executable, repr(float(self.bit_cycles)), str(self.seed), str(master),
+                 *(f"+{name}={value}" for name, value in self.numbers.items())],
                 cwd=self.compiled.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
                 pass_fds=[master], start_new_session=True)
         self.inject(*self.errors)

@@ -2,8 +2,9 @@
 
 from .chip import Chip, ChipResult, Edge, compile_chip
 from .model import MODEL, VIOLATIONS, Flash, FlashLimits
+from .on_board import board_chip
 from .reads import ReadResult, Reads, compile_beats, compile_reads
 
 __all__ = [
-    "MODEL", "VIOLATIONS", "Chip", "ChipResult", "Edge", "Flash", "FlashLimits", "ReadResult", "Reads", "compile_beats",
-    "compile_chip", "compile_reads"]
+    "MODEL", "VIOLATIONS", "Chip", "ChipResult", "Edge", "Flash", "FlashLimits", "ReadResult", "Reads", "board_chip",
+    "compile_beats", "compile_chip", "compile_reads"]

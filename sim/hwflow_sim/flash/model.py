@@ -40,6 +40,14 @@ class FlashLimits:
             "T_SHSL": ps(timing.t_shsl), "T_CLQV": ps(timing.t_clqv), "T_RES1": ps(timing.t_res1)})
 
 
+    @staticmethod
+    def parameters(part: FlashPart) -> dict[str, int]:
+        """The model's parameters for a part, but for its contents."""
+        return {
+            "ADDRESS_BITS": (part.bytes - 1).bit_length(), "CONTINUOUS": int(part.continuous), "ID": part.jedec_ids[0],
+            "QUAD_DUMMY" if part.lines == 4 else "DUAL_DUMMY": part.dummy_clocks, **FlashLimits.of(part).values}
+
+
 class Flash(wiring.Component):
     """The chip at the other end of `flash_pins(part)`; simulators need `MODEL` beside the design.
 
@@ -76,10 +84,8 @@ class Flash(wiring.Component):
         pins, part = self.pins, self.part
         missing = C((1 << 4 - part.lines) - 1, 4 - part.lines)
         out = Signal(4)
-        parameters = {
-            "ADDRESS_BITS": (part.bytes - 1).bit_length(), "CONTINUOUS": int(part.continuous), "ID": part.jedec_ids[0],
-            "QUAD_DUMMY" if part.lines == 4 else "DUAL_DUMMY": part.dummy_clocks, **FlashLimits.of(part).values,
-            "TICK": self.tick, "OFFSET": part.offset, "WORDS": self.words, "IMAGE": self.image}
+        parameters = {**FlashLimits.parameters(part), "TICK": self.tick, "OFFSET": part.offset, "WORDS": self.words,
+                      "IMAGE": self.image}
         m.d.comb += pins.io_i.eq(out)
         m.submodules.chip = Instance(
             "hwflow_qspi_flash", **{f"p_{name}": value for name, value in parameters.items()}, i_sck=pins.sck,

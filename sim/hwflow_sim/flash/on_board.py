@@ -1,0 +1,44 @@
+"""The simulated flash on a simulated board, with what was written into it."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+from hwflow_rtl.memory import FlashPart
+
+from ..board import BoardChip
+from .model import MODEL, VIOLATIONS, FlashLimits
+
+__all__ = ["board_chip"]
+
+#: The file of the contents, beside the executable.
+CONTENTS = "flash.hex"
+#: What a flash has where nothing was written.
+ERASED = b"\xff"
+#: The file of that name in Verilog.
+STANDARD_ERROR = "32'h8000_0002"
+
+
+def board_chip(part: FlashPart, contents: bytes, *, words: int) -> BoardChip:
+    """`part` at the pins of a board's design, `memory_sck`, `memory_cs_n`, and `memory_io_i`, `_o` and `_oe`.
+
+    It has `contents` from the part's offset on, at most `words` words of 32 bits.  A cycle of the board counts as a
+    period of the part's clock, which is never shorter.  The first violation of the data sheet ends the simulation.
+    """
+    lines, missing = part.lines, 4 - part.lines
+    parameters: dict[str, object] = {
+        **FlashLimits.parameters(part), "TICK": ceil(500 * part.period), "OFFSET": part.offset, "WORDS": words,
+        "IMAGE": f'"{CONTENTS}"'}
+    given = ", ".join(f".{name}({value})" for name, value in parameters.items())
+    pulled = f"{{{missing}'b{'1' * missing}, memory_io_%s}}" if missing else "memory_io_%s"
+    pins = [".sck(memory_sck)", ".cs_n(memory_cs_n)", f".io_in({pulled % 'o'})", f".io_driven({pulled % 'oe'})",
+            ".io_out(chip_io)", ".total(chip_total)", ".first_kind(chip_kind)", ".first_time(chip_time)"]
+    kinds = "".join(f'      {number}: $fdisplay({STANDARD_ERROR}, "the flash, %0d ps: {text}", chip_time);\n'
+                    for number, text in enumerate(VIOLATIONS))
+    octets = np.frombuffer(contents.ljust(4 * words, ERASED), dtype="<u4")
+    return BoardChip(
+        "  wire [3:0] chip_io;\n  wire [31:0] chip_total, chip_kind;\n  wire [63:0] chip_time;\n"
+        f"  hwflow_qspi_flash #({given}) chip ({', '.join(pins)});\n  assign memory_io_i = chip_io[{lines - 1}:0];\n"
+        f"  assign fault = chip_total != 0;\n  always @(posedge fault)\n    case (chip_kind)\n{kinds}    endcase\n",
+        MODEL, {CONTENTS: "".join(f"{word:08x}\n" for word in octets.tolist())})
