@@ -23,7 +23,8 @@ from ..layers.base import Folding
 from .choices import Choices
 from .stages import Stage
 
-__all__ = ["OutsideMemory", "StreamPlan", "outside_cost", "paced", "slowest_intervals", "streams_of"]
+__all__ = ["OutsideMemory", "StreamPlan", "outside_cost", "paced", "reading_cost", "slowest_intervals", "streams_of",
+           "telling_cost"]
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,20 @@ def streams_of(stages: Sequence[Stage], foldings: Sequence[Folding]) -> tuple[St
 
 
 def outside_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], technology: Technology) -> Resources:
-    """Of controller, readers and queues, and what the host link takes more; nothing where no weights are outside."""
+    """Of all that weights outside take; nothing where there are none."""
+    return reading_cost(outside, streams, technology) + telling_cost(outside, streams, technology)
+
+
+def reading_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], technology: Technology) -> Resources:
+    """Of controller, readers and queues."""
     if outside is None or not streams:
         return Resources()
-    wanted, part = [each.stream for each in streams], outside.part
-    return (WeightMemory.cost(part=outside.built(wanted), streams=wanted, technology=technology, domain=outside.domain)
-            + BoardTop.memory_cost(technology, writable=part.writable, width=part.width))
+    wanted = [each.stream for each in streams]
+    return WeightMemory.cost(part=outside.built(wanted), streams=wanted, technology=technology, domain=outside.domain)
+
+
+def telling_cost(outside: OutsideMemory | None, streams: Sequence[StreamPlan], technology: Technology) -> Resources:
+    """Of what the host link takes more."""
+    if outside is None or not streams:
+        return Resources()
+    return BoardTop.memory_cost(technology, writable=outside.part.writable, width=outside.part.width)

@@ -9,10 +9,11 @@ from hwflow_rtl.io.board_top import BoardTop
 from hwflow_rtl.vendor import Resources
 
 from ..hls.links import links_cost
+from ..hls.outside import reading_cost, telling_cost
 from ..hls.plan import Plan
 from ..host.identity import element_bytes
 from ..synth import Board, SynthesisReport, ends_of
-from ..synth.parts import LINKS, title_of
+from ..synth.parts import LINKS, MEMORY, title_of
 from .console import Console
 from .numbers import number, percent
 
@@ -25,7 +26,8 @@ MOST_DELAYS = 8
 def planned_and_used(plan: Plan, board: Board, report: SynthesisReport) -> list[tuple[str, Resources, Resources]]:
     """By part of the design: its title, what the plan says, what the netlist has.
 
-    The stages first, then the streams between them and what is around the core.
+    The stages first, then the streams between them, what reads weights from a memory outside, and what is around the
+    core.
     """
     technology = board.technology()
     used = report.parts
@@ -33,16 +35,26 @@ def planned_and_used(plan: Plan, board: Board, report: SynthesisReport) -> list[
             for k, stage in enumerate(plan.stages)]
     rows.append(("between the stages", technology.placed(links_cost(plan.links, technology)),
                  used.get(LINKS, Resources())))
-    around = sum((each for part, each in used.items() if not part.startswith("stage") and part != LINKS),
+    if plan.streams:
+        rows.append(("weights outside", technology.placed(reading_cost(plan.outside, plan.streams, technology)),
+                     used.get(MEMORY, Resources())))
+    around = sum((each for part, each in used.items() if not part.startswith("stage") and part not in (LINKS, MEMORY)),
                  Resources())
-    rows.append(("around the core", technology.placed(BoardTop.cost(technology, ends_of(plan))), around))
+    telling = telling_cost(plan.outside, plan.streams, technology)
+    rows.append(("around the core", technology.placed(BoardTop.cost(technology, ends_of(plan)) + telling), around))
     return rows
+
+
+def planned_in_all(plan: Plan, board: Board) -> Resources:
+    """Of the whole design; the plan has what weights outside take, and nothing else around the core."""
+    technology = board.technology()
+    return plan.resources + technology.placed(BoardTop.cost(technology, ends_of(plan)))
 
 
 def synthesis_facts(plan: Plan, board: Board, report: SynthesisReport) -> dict[str, Any]:
     """The report and what it makes of the plan, as plain data for JSON."""
     rows = planned_and_used(plan, board, report)
-    planned = plan.resources + rows[-1][1]
+    planned = planned_in_all(plan, board)
     return {
         **report.to_dict(), "planned": planned.counts(), "frames_per_second": rates(plan, board, report),
         "by_part": [{"part": title, "planned": need.counts(), "used": used.counts()} for title, need, used in rows]}
@@ -68,7 +80,7 @@ def show_synthesis(console: Console, plan: Plan, board: Board, report: Synthesis
         "part", *(text for name in usages for text in (f"{name.upper()} planned", "used"))), [
             (title, *(text for name in usages for text in (number(getattr(need, name)), number(getattr(used, name)))))
             for title, need, used in parts])
-    planned = (plan.resources + parts[-1][1]).counts()
+    planned = planned_in_all(plan, board).counts()
     rows = [(name.upper(), number(planned[name]), number(usage.used), number(usage.available),
              percent(usage.used / usage.available if usage.available else 0.0)) for name, usage in usages.items()]
     console.table(f"routed for {board.name}", ("resource", "plan", "used", "available", "share"), rows)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
+from amaranth.sim import Simulator
+from hwflow_rtl.io.link_image import MemoryState, SealedImage
+from hwflow_rtl.vendor import Generic
 
 from .link_host import CLEAR, DATA, IMAGE, MEMORY, POLL, RESET, RESULT, STATUS, Seen, packet, packets_in
 from .test_link import ROOM, Bench, answers, identity, short
@@ -130,3 +133,85 @@ def test_any_packets_are_answered_as_on_the_page(seed: int) -> None:
 
     bench.run(host)
     assert states == {0, 1, 2}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_said_of_a_flash_is_what_frames_are_taken_for(seed: int) -> None:
+    """The digest comes, and the check ends, at any moment of an IMAGE; answers are read at any later moment."""
+    noise, image = random.Random(seed), SealedImage(technology=Generic())
+    seen = set()
+
+    async def flash(ctx) -> None:
+        ctx.set(image.state, MemoryState.FILLING)
+        await ctx.tick().repeat(1 + noise.randrange(3000))
+        for byte in FIRST:
+            ctx.set(image.digest.payload[0], byte)
+            ctx.set(image.digest.valid, 1)
+            await ctx.tick()
+            ctx.set(image.digest.valid, 0)
+            await ctx.tick().repeat(1 + noise.randrange(60))
+        ctx.set(image.state, MemoryState.FILLED)
+
+    async def host(ctx) -> None:
+        """IMAGE after IMAGE, a byte in ten cycles, and what is said and done behind each."""
+        packets, contents = image.packets, image.contents
+        for _ in range(60):
+            asked = noise.choice((FIRST, FIRST, bytes([FIRST[0] ^ 1]) + FIRST[1:], FIRST[:15] + b"x"))
+            await pulse(ctx, packets.begin)
+            for k, byte in enumerate(asked):
+                ctx.set(packets.place, -k & 15)
+                ctx.set(packets.byte, byte)
+                await ctx.tick().repeat(9)
+                await pulse(ctx, packets.write)
+            await pulse(ctx, packets.asked)
+            await ctx.tick().repeat(1 + noise.randrange(200))
+            ctx.set(contents.place, -noise.randrange(16) & 15)
+            state, usable = ctx.get(contents.state), ctx.get(packets.usable)
+            said = await digest_said(ctx, contents)
+            seen.add((state, usable))
+            assert usable == (state == MemoryState.FILLED and asked == FIRST)
+            assert state != MemoryState.FILLED or said == FIRST
+        await pulse(ctx, packets.resets)
+        assert (ctx.get(contents.state), ctx.get(packets.usable)) == (MemoryState.FILLED, 0)
+
+    simulate(image, flash, host)
+    assert {(MemoryState.FILLED, 0), (MemoryState.FILLED, 1)} <= seen
+
+
+@pytest.mark.parametrize("state", [state for state in MemoryState if state not in (
+    MemoryState.FILLED, MemoryState.FILLING)])
+def test_what_is_wrong_with_a_flash_is_said_at_once(state: MemoryState) -> None:
+    image = SealedImage(technology=Generic())
+
+    async def host(ctx) -> None:
+        ctx.set(image.state, state)
+        for _ in range(2):
+            assert (ctx.get(image.contents.state), ctx.get(image.packets.usable)) == (state, 0)
+            await pulse(ctx, image.packets.begin)
+            await pulse(ctx, image.packets.asked)
+
+    simulate(image, host)
+
+
+async def pulse(ctx, signal) -> None:
+    ctx.set(signal, 1)
+    await ctx.tick()
+    ctx.set(signal, 0)
+
+
+async def digest_said(ctx, contents) -> bytes:
+    """As the sender reads it: each byte some cycles behind its place."""
+    said = bytearray()
+    for k in range(16):
+        ctx.set(contents.place, -k & 15)
+        await ctx.tick().repeat(6)
+        said.append(ctx.get(contents.byte))
+    return bytes(said)
+
+
+def simulate(unit: SealedImage, *benches) -> None:
+    simulator = Simulator(unit)
+    simulator.add_clock(1e-6)
+    for bench in benches:
+        simulator.add_testbench(bench)
+    simulator.run()

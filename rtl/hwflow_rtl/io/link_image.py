@@ -106,6 +106,9 @@ class SealedImage(wiring.Component):
 
     The digest is in one RAM.  Its two readers take turns, a cycle each: their places change far more seldom.
 
+    An IMAGE that began before `FILLED` was not compared with a whole digest.  So until the next one `contents` say
+    `FILLING`: a host that reads `FILLED` and the digest of its IMAGE may send frames.
+
     Parameters
     ----------
     technology
@@ -129,25 +132,25 @@ class SealedImage(wiring.Component):
         m = Module()
         m.submodules.digest = ram = self.technology.ram(width=8, depth=DIGEST_BYTES)
         place, turn, old = Signal(4), Signal(), Signal(8)
-        differs, matches = Signal(), Signal()
-        packets, contents = self.packets, self.contents
+        differs, matches, whole, early = Signal(), Signal(), Signal(), Signal()
+        packets, contents, filled = self.packets, self.contents, self.state == MemoryState.FILLED
         # As `IMAGE_PACKETS` counts.
         m.d.sync += place.eq(place - self.digest.valid)
         m.d.comb += [
             self.digest.ready.eq(1), ram.write_en.eq(self.digest.valid), ram.write_addr.eq(place),
             ram.write_data.eq(self.digest.payload[0]), ram.read_addr.eq(Mux(turn, packets.place, contents.place)),
-            packets.usable.eq(matches), contents.state.eq(self.state)]
+            packets.usable.eq(matches), contents.state.eq(Mux(early & filled, MemoryState.FILLING, self.state))]
         m.d.sync += turn.eq(~turn)
         with m.If(delay(m, turn, self.technology.timing.ram, "turn_of_data")):
             m.d.sync += old.eq(ram.read_data)
         with m.Else():
             m.d.sync += contents.byte.eq(ram.read_data)
         with m.If(packets.begin):
-            m.d.sync += differs.eq(0)
+            m.d.sync += [differs.eq(0), whole.eq(filled)]
         with m.Elif(packets.write):
             m.d.sync += differs.eq(differs | (old != packets.byte))
         with m.If(packets.asked):
-            m.d.sync += matches.eq((self.state == MemoryState.FILLED) & ~differs)
+            m.d.sync += [matches.eq(whole & ~differs), early.eq(~whole)]
         with m.If(packets.resets):
-            m.d.sync += matches.eq(0)
+            m.d.sync += [matches.eq(0), early.eq(0)]
         return m
