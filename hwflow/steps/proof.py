@@ -90,8 +90,7 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     interval
         Clock cycles of a frame, for patience with a board that does not answer.
     weights, image
-        Those in a memory of the board: the simulated chip is at its pins.  An SDRAM is filled with the image over the
-        line, a flash has it with its seal.
+        Those in a memory of the board, whose chip is simulated: filled over the line, or a flash with the image.
     folder
         Where the simulation takes place; `cache` keeps what was compiled.
 
@@ -108,8 +107,7 @@ def prove_netlist(netlist: Path, board: Board, graph: LayerGraph, frames: Frames
     with SimulatedBoard(compiled, bit_cycles=board.clock_mhz * 1e6 / board.baud) as simulated:
         simulated.wait(b"", CYCLES_TO_START)
         try:
-            data = talk(LinePort(simulated), graph, values, identity, interval, image,
-                        in_flash=weights is not None and weights.flash is not None)
+            data = talk(LinePort(simulated), graph, values, identity, interval, weights, image)
             difference = first_difference(np.concatenate(list(expected.values()), axis=1), data, graph)
         except LinkFailed as error:
             difference = str(error)
@@ -131,7 +129,7 @@ def chip_of(board: Board, weights: BoardWeights | None, image: bytes | None) -> 
 
 
 def talk(port: LinePort, graph: LayerGraph, frames: Mapping[str, Frames], identity: bytes, interval: int,
-         image: bytes | None = None, *, in_flash: bool = False) -> bytes:
+         weights: BoardWeights | None = None, image: bytes | None = None) -> bytes:
     """What the board behind `port` answers to `frames`, also of other tensors than inputs, with `image` in its memory;
     a flash has it already.
 
@@ -144,10 +142,11 @@ def talk(port: LinePort, graph: LayerGraph, frames: Mapping[str, Frames], identi
     if (found.design, found.bytes_in, found.bytes_out) != wanted:
         raise LinkFailed(f"the board must say that it is design {identity.hex()} with {wanted[1]} bytes in and "
                          f"{wanted[2]} out, not {found.design.hex()} with {found.bytes_in} and {found.bytes_out}")
-    if image is not None and in_flash:
-        link.wait_for_image(digest_of(image))
-    elif image is not None:
-        link.fill(image, digest_of(image))
+    if weights is not None and image is not None:
+        if weights.flash:
+            link.wait_for_image(digest_of(image))
+        else:
+            link.fill(image, digest_of(image))
     return link.exchange(pack(graph, {name: frames[name] for name in graph.inputs}))
 
 

@@ -78,9 +78,7 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
         top = clocked_top(core, board, ends, identity=identity, clock=clock, goal_mhz=goal_mhz, weights=weights)
     text = top if isinstance(top, str) else design_text(top)
     clock_mhz = None if clock is None or clock == ON_BOARD else float(clock)
-    if clock_mhz is not None:
-        require_slow(clock_mhz, weights)
-        require_reachable(board, text, clock_mhz)
+    require_clock(job, text, clock_mhz)
     with locked(job.folder, progress):
         attempts = make_routed(job, text, range(seed, seed + seeds), jobs, goal_mhz or family.goal_mhz, clock_mhz)
         make_bitstream(job)
@@ -91,6 +89,13 @@ def synthesize(top: BoardTop | str | Any, board: Board, folder: Path, *, seed: i
                                                       weights=weights))
         write_atomically(job.folder / "report.json", json.dumps(report.to_dict(), indent=1))
     return report
+
+
+def require_clock(job: Job, text: str, clock_mhz: float | None) -> None:
+    """HwflowError where the design `text` cannot have a core of `clock_mhz`; None is what it bears."""
+    if clock_mhz is not None:
+        require_slow(clock_mhz, job.weights)
+        require_reachable(job.board, text, clock_mhz)
 
 
 def make_routed(job: Job, text: str, seeds: Sequence[int], jobs: int | None, goal_mhz: float,
@@ -200,6 +205,16 @@ def make_bitstream(job: Job) -> None:
         job.run(packer, arguments, folder, "bitstream", layout)
 
     cached_step(job.folder / "bitstream", digest(layout, *arguments, job.tools[packer].build), make, with_code=False)
+    require_room(job)
+
+
+def require_room(job: Job) -> None:
+    """HwflowError where the bitstream would reach into the weights behind it in the flash."""
+    flash = job.weights.flash if job.weights else None
+    size = bitstream_path(job).stat().st_size
+    if flash is not None and size > flash.flash.offset:
+        raise HwflowError(f"the board file '{job.board.path}': key 'memories.offset' must be at least {size}, so that "
+                          f"weights stand behind the bitstream, not {flash.flash.offset}")
 
 
 def parts_of(job: Job) -> dict[str, Resources]:
@@ -233,6 +248,8 @@ def collect(job: Job, attempts: Sequence[Attempt], plan: Plan | None) -> Synthes
     parts, clock = parts_of(job), clock_facts(job.folder / "layout")
     fields = read_nextpnr_report(job.folder / "layout" / "report.json", job.board,
                                  flip_flops=sum(part.ff for part in parts.values()), plan=plan)
+    if job.weights is None or job.weights.core_limit_mhz is None:
+        fields["pin_ways"] = None
     return SynthesisReport(
         **fields, board=job.board.name, device=job.board.device, board_mhz=job.board.clock_mhz,
         clock_mhz=clock["mhz"], pll=clock["pll"],

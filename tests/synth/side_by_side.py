@@ -15,7 +15,9 @@ from hwflow_rtl.io.axi_stream import AxiStreamTop
 from hwflow_rtl.io.core_crossing import CoreCrossing
 from hwflow_rtl.io.host_link import HostLink
 from hwflow_rtl.io.image_crossing import ImageCrossing
+from hwflow_rtl.io.seal_crossing import SealCrossing
 from hwflow_rtl.matrix.streamed_weights import TileFiller
+from hwflow_rtl.memory import SealCheck, SealedController
 from hwflow_rtl.rescale.rescaler import Rescaler
 from hwflow_rtl.stream.credit import CreditCounter
 from hwflow_rtl.vendor import Resources
@@ -31,7 +33,7 @@ __all__ = ["SideBySide", "used_by"]
 
 #: Units whose ports are all pins.
 WHOLE = (AxiStreamTop, BoardTop, Clocking, CoreCrossing, CreditCounter, HostLink, ImageCrossing, LineBuffer, Rescaler,
-         TileFiller)
+         SealCheck, SealCrossing, SealedController, TileFiller)
 
 
 class SideBySide(wiring.Component):

@@ -41,6 +41,12 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
     "shared memories": tuple(
         {"unit": "WeightMemory", "width": 8, "lanes": lanes, "beats": 5001, "streams": streams, "domain": domain}
         for lanes, streams, domain in ((4, 2, "sync"), (9, 3, "memory"), (2, 5, "memory"))),
+    "flashes": (
+        *({"unit": "SealedController", "board": board, "words": words}
+          for board, words in (("icebreaker", 48_000), ("upduino3", 700), ("icesugar", 1_500_000))),
+        *({"unit": "SealCheck", "words": words} for words in (2000, 200_000)),
+        *({"unit": "HostLink", "bytes_in": bytes_in, "bytes_out": bytes_out, "image_bytes": 50_000, "memory": "SEALED"}
+          for bytes_in, bytes_out in ((64, 1), (27648, 1000)))),
     "rescalers": (
         *({"unit": "Requantizer", "channels": channels, "bits": bits, "style": style, "interval": interval,
            "shifts": shifts} for channels, bits, style, interval, shifts in (
@@ -126,6 +132,7 @@ def test_no_constant_is_fitted_to_what_is_tested(name: str) -> None:
     # A controller of a Gowin takes up to a third more tables than its cost says, which is one for all families.
     *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow)
       for name in ("memories", "shared memories", "streamed weights")),
+    pytest.param("flashes", "icebreaker", marks=pytest.mark.slow),
     # Carry chains of an ECP5 take a sixth more.
     pytest.param("tile fillers", "tangnano9k", marks=pytest.mark.slow)])
 def test_a_unit_takes_what_it_says(name: str, board: str, tmp_path: Path) -> None:
