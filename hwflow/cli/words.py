@@ -183,7 +183,8 @@ def synth(console: Console, request: SynthRequest) -> Result:
 @board_option
 @click.option("--flash", is_flag=True, help="Write the flash from which the board starts, not only the FPGA itself.")
 @click.option("--weights", is_flag=True,
-              help="Send the weights over --port into the memory of a board that has the bitstream already.")
+              help="Write the weights behind the bitstream into the flash of the board, or send them over --port into "
+                   "another memory of a board that has the bitstream already.")
 @click.option("--port", metavar="PORT", help="With --weights: the board's serial port, or socket://HOST:PORT.")
 @click.option("--baud", type=click.IntRange(min=1), help="With --weights: the bit rate, if it is not the design's.")
 @click.option("--build", type=click.Path(path_type=Path), default=BUILD, show_default=True,
@@ -193,7 +194,8 @@ def synth(console: Console, request: SynthRequest) -> Result:
 def program(console: Console, request: ProgramRequest) -> Result:
     """Load the bitstream that `hwflow synth` made of MODEL into a board.
 
-    With --weights: its weights into the memory beside the FPGA, which `hwflow run` also does by itself.
+    With --weights: its weights into the memory beside the FPGA.  Those in a flash need this once; into another memory
+    `hwflow run` sends them by itself.
 
     Exit codes: 0 written; 1 if the programmer fails; 2 if the programmer, the bitstream or the weights are missing, or
     the board does not answer.

@@ -140,8 +140,8 @@ def too_slow(report: SynthesisReport, wanted: float | str | None) -> str:
         return ""
     if report.core_meets_clock and not report.slow_clocks and report.pin_ways is not None:
         return (f"the ways to the pins of the memory and back must take no more than the {report.half_period_ns:.1f} "
-                f"ns of half a period, not {sum(report.pin_ways):.1f} ns: weights may be wrong; take another --seed, or "
-                "several with --seeds, or a slower --clock")
+                f"ns of half a period, not {sum(report.pin_ways):.1f} ns: weights may be wrong; take another --seed, "
+                "or several with --seeds, or a slower --clock")
     if report.core_meets_clock:
         slow = report.slow_clocks[0]
         whose = "memory" if slow.is_memory else "board's oscillator"

@@ -40,10 +40,10 @@ class SynthesisReport:
     register.  `clock_mhz` is what drives the stages on the board, made by `pll`, or the oscillator where that is None:
     the figure to compute frame rates from.  `memory_mhz` is the clock of a memory beside the FPGA, None where none has
     a clock of its own.  `pin_ways` are the longest ways to the pins of a memory that has the core's clock, and back,
-    ns, without the pads; None without such a memory.  `board_mhz`, the oscillator, drives all other clocks.  `seed` is the one of
-    `seeds` that was taken.  `clocks` are all clocks with their longest paths, that of the stages first; `part_delays`
-    the longest path into each part of the design, the slowest first; `parts` what each part takes.  `options` are the
-    words that yosys and nextpnr were run with.
+    ns, without the pads; None without such a memory.  `board_mhz`, the oscillator, drives all other clocks.  `seed` is
+    the one of `seeds` that was taken.  `clocks` are all clocks with their longest paths, that of the stages first;
+    `part_delays` the longest path into each part of the design, the slowest first; `parts` what each part takes.
+    `options` are the words that yosys and nextpnr were run with.
     """
 
     board: str
