@@ -14,12 +14,14 @@ from hwflow_rtl.vendor.pll import PllSettings
 from hwflow_sim.board import read_netlist
 
 from hwflow.synth import load_board, synthesize
+from hwflow.synth.bitstream import require_room
 from hwflow.synth.board_weights import BoardWeights
 from hwflow.synth.clock import has_pll
 from hwflow.synth.constraints import constraints
 from hwflow.synth.families import FAMILIES
+from hwflow.synth.job import Job
 from hwflow.synth.toolchain import tools_of_family
-from hwflow.synth.top import board_top, design_text
+from hwflow.synth.top import board_top, design_text, pll_of
 from tests.memory.test_on_a_board import STREAMS, Weighted
 
 BOARDS = ("ulx3s_12f", "colorlight_i5", "tangnano20k")
@@ -70,6 +72,34 @@ def test_weights_of_a_plan() -> None:
     assert BoardWeights.of(board, SimpleNamespace(streams=())) is None
     with pytest.raises(HwflowError, match=f"the plan has weights in {part.name}, which tangnano9k must have"):
         BoardWeights.of(load_board("tangnano9k"), plan)
+
+
+def test_a_flash_has_the_cores_clock() -> None:
+    board, weights = load_board("icebreaker"), weights_of("icebreaker")
+    assert (weights.domain, weights.pll(board), weights.own_mhz(board)) == ("sync", None, None)
+    assert weights.core_limit_mhz == 24 == weights.part(board).clock_mhz
+    assert weights_of("ulx3s_12f").core_limit_mhz is None
+    text = design_text(board_top(Weighted(), board, identity=bytes(8), weights=weights,
+                                 pll=pll_of(board, None, weights=weights)))
+    assert has_pll(text)
+    assert text.count("cell \\SB_PLL40_") == 1, "an iCE40 has no other"
+    places = constraints(board, leds=2, memory=weights.memory)[1]
+    for port, pin in (("sck", "15"), ("cs_n", "16"), *((f"io[{k}]", pin) for k, pin in enumerate(
+            ("14", "17", "12", "13")))):
+        assert f"set_io memory_{port} {pin}\n" in places
+
+
+def test_a_bitstream_that_reaches_into_the_weights(tmp_path: Path) -> None:
+    board, weights = load_board("icebreaker"), weights_of("icebreaker")
+    job = Job(board, tmp_path, {}, print, weights)
+    path = tmp_path / "bitstream" / "top.bin"
+    path.parent.mkdir()
+    path.write_bytes(bytes(1 << 20))
+    require_room(job)
+    path.write_bytes(bytes((1 << 20) + 1))
+    with pytest.raises(HwflowError, match=r"icebreaker\.yaml': key 'memories.offset' must be at least 1048577, so that "
+                                          r"weights stand behind the bitstream, not 1048576"):
+        require_room(job)
 
 
 def ecp5_pll(**words: int) -> str:
