@@ -19,6 +19,7 @@ from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model
 from hwflow.quantize import Quantized
 from hwflow.quantize.quantized import View
+from hwflow.quantize.used import used_elements
 
 __all__ = ["LayerNoise", "decibels", "layer_noise", "most_harmful"]
 
@@ -85,12 +86,13 @@ def layer_noise(
 ) -> tuple[LayerNoise, ...]:
     """Every tensor of the graph in its order, measured on rows `inputs` [n, *input shape].
 
-    The twin and the original are evaluated in their own types row by row, the golden model on many rows at once.
+    Elements that nothing computes with are left out: no range was chosen for them.  The twin and the original are
+    evaluated in their own types row by row, the golden model on many rows at once.
     """
-    graph, count = quantized.graph, min(len(array) for array in inputs.values())
-    against = [_Against(quantized.twin, quantized.views, graph)]
+    graph, count, used = quantized.graph, min(len(array) for array in inputs.values()), _used(quantized)
+    against = [_Against(quantized.twin, quantized.views, graph, used)]
     if quantized.original is not None:
-        against.append(_Against(quantized.original, quantized.originals, graph))
+        against.append(_Against(quantized.original, quantized.originals, graph, used))
     at_once = max(1, _ELEMENTS // sum(tensor.frame.elements for tensor in graph.tensors.values()))
     for start in range(0, count if any(other.sums for other in against) else 0, at_once):
         rows = {name: array[start : start + at_once] for name, array in inputs.items()}
@@ -110,10 +112,28 @@ def layer_noise(
     return _with_added(graph, found)
 
 
-class _Against:
-    """What is summed up of all tensors of a graph against those of a model that `views` point to."""
+def _used(quantized: Quantized) -> dict[str, npt.NDArray[np.bool_]]:
+    """For tensors of the graph some of whose elements are cut off: which of the frame's raster are not."""
+    sources = used_elements(quantized.twin, [view.source for view in quantized.views.values()])
+    found = {}
+    for name, view in quantized.views.items():
+        mask = sources.get(view.source)
+        if mask is not None and mask.size == view.index.size:
+            found[name] = np.zeros(mask.size, np.bool_)
+            found[name][view.index.ravel()] = mask.ravel()
+    return found
 
-    def __init__(self, model: Model, views: Mapping[str, View], graph: LayerGraph) -> None:
+
+class _Against:
+    """What is summed up of all tensors of a graph against those of a model that `views` point to.
+
+    `used`: of some of them, the elements of a frame that count.
+    """
+
+    def __init__(
+        self, model: Model, views: Mapping[str, View], graph: LayerGraph, used: Mapping[str, npt.NDArray[np.bool_]]
+    ) -> None:
+        self._used = used
         self.sums = {name: _Sums(graph, name) for name in views if name in graph.tensors}
         self._model, self._views = model, views
         self._sources = tuple(dict.fromkeys(views[name].source for name in self.sums))
@@ -127,7 +147,9 @@ class _Against:
             if values[view.source].dtype.kind in "iu":
                 reals = tensor.scale * (reals - tensor.zero_point)
             if reals.size == view.index.size:
-                total.add(reals, frames[name].reshape(-1)[view.index.reshape(-1)])
+                places = view.index.reshape(-1)
+                there = self._used[name][places] if name in self._used else slice(None)
+                total.add(reals[there], frames[name].reshape(-1)[places[there]])
 
 
 def most_harmful(noises: Sequence[LayerNoise]) -> LayerNoise | None:

@@ -65,7 +65,7 @@ _STANDARD: Mapping[str, Entry] = {
     "GlobalMaxPool": Entry(("max_pool",)),
     "AveragePool": Entry(("average_pool",), f"{_POOL}; count_include_pad 0 and 1"),
     "GlobalAveragePool": Entry(("average_pool",)),
-    "ReduceMean": Entry(("average_pool",), "over height and width, all of them, and not over channels"),
+    "ReduceMean": Entry(("average_pool", "rearrange"), "over any axes; height and width need no rearrange"),
     "Add": Entry(("add", FUSED), _AFFINE + _TWO),
     "Sub": Entry(("add", FUSED), _AFFINE + _TWO),
     "Sum": Entry(("add", FUSED), _AFFINE + _TWO),

@@ -178,13 +178,17 @@ def _front(graph: Graph) -> set[str]:
     return names
 
 
-def host_suffix(graph: Graph, allowed: frozenset[str]) -> set[str]:
-    """Names of the tensors made by nodes of `allowed`, or that need the host, with only such nodes behind them."""
+def host_suffix(graph: Graph, allowed: frozenset[str], never: frozenset[str] = frozenset()) -> set[str]:
+    """Names of the tensors made by nodes of `allowed`, or that need the host, with only such nodes behind them.
+
+    Nodes of `never` are none of these.
+    """
     names: set[str] = set()
     read = consumers(graph)
     for node in reversed(graph.nodes):
         followers = [n for name in node.outputs for n in read.get(name, [])]
         fits = (node.op_type in allowed and not node.domain) or needs_host(node, graph)
+        fits = fits and (node.op_type not in never or bool(node.domain))
         if fits and all(names.intersection(n.outputs) for n in followers):
             names.update(filter(None, node.outputs))
     return names

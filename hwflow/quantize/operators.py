@@ -18,6 +18,7 @@ __all__ = [
     "NEVER_ON_HOST",
     "POOLS",
     "QUANTIZERS",
+    "RANKINGS",
     "SELECTIONS",
     "UNARY",
 ]
@@ -70,8 +71,11 @@ MOVES = frozenset(
 
 QUANTIZERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
+#: The best elements along an axis: on the host, or as the last layer where the user wants that.
+RANKINGS = frozenset({"ArgMax", "ArgMin", "TopK"})
+
 #: On the host, behind the hardware.
-HOST_ONLY = frozenset({"Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "TopK", "Cast"})
+HOST_ONLY = RANKINGS | frozenset({"Softmax", "LogSoftmax", "Hardmax", "Cast"})
 
 #: What may run on the host before the first integer.
 HOST_BEFORE = LAYOUT | MOVES | AFFINE | frozenset({"QuantizeLinear", "Cast"})

@@ -21,7 +21,7 @@ from hwflow.quantize.calibration.silent import ranges_of_silent
 from hwflow.quantize.forms import ActivationForm
 from hwflow.quantize.graphs import as_ints, is_layer, label_of, producers
 from hwflow.quantize.meaning import Meaning, Trail
-from hwflow.quantize.passes.affine import fold_affine
+from hwflow.quantize.passes.affine import fold_affine, fold_affine_before_rankings
 from hwflow.quantize.passes.concat import clamps_before_concat
 from hwflow.quantize.passes.functions import functions_before_moves
 from hwflow.quantize.passes.insert import insert
@@ -36,7 +36,7 @@ from hwflow.quantize.tuning.choices import equalizes, resolved
 from hwflow.quantize.tuning.equalize import equalize
 from hwflow.quantize.tuning.tune import tune
 
-__all__ = ["EQUALIZE", "FLOAT_PASSES", "PostTraining", "Prepared", "finish", "prepare", "to_qdq"]
+__all__ = ["BEFORE_RANKINGS", "EQUALIZE", "FLOAT_PASSES", "PostTraining", "Prepared", "finish", "prepare", "to_qdq"]
 
 #: What a float model goes through before its ranges are measured, in order.
 FLOAT_PASSES: tuple[Pass, ...] = (
@@ -48,6 +48,11 @@ FLOAT_PASSES: tuple[Pass, ...] = (
     Pass("max-pool-last", "Move Relu and Clip in front of a MaxPool.", max_pool_last),
     Pass("clamps-before-concat", "Move Relu and Clip in front of a Concat.", clamps_before_concat),
     Pass("fold-pads", "Write Pad as padding of the layers that these passes made.", fold_pads),
+)
+
+#: What follows them where the settings ask for hardware_argmax.
+BEFORE_RANKINGS = Pass(
+    "affine-before-rankings", "Fold a * x + b before an ArgMax, or write it as a layer.", fold_affine_before_rankings
 )
 
 #: What follows them where the settings ask for it.
@@ -120,7 +125,8 @@ def prepare(
     trail: Trail | None = None,
 ) -> Prepared:
     """The part that does not depend on widths, methods and roundings of `settings`, and so needs to be done once."""
-    trail = (trail or Trail(model)).run((*FLOAT_PASSES, *PASSES))
+    asked = (BEFORE_RANKINGS,) if settings.hardware_argmax else ()
+    trail = (trail or Trail(model)).run((*FLOAT_PASSES, *asked, *PASSES))
     graph = trail.end.graph
     equalized = equalizes(settings, (label_of(node) for node in graph.nodes if is_layer(node, graph.initializers)))
     if equalized:
@@ -128,7 +134,7 @@ def prepare(
     if meaning is not None:
         meaning.require(trail)
     model = trail.end
-    found = points(model)
+    found = points(model, settings.hardware_argmax)
     _check_types(model, found)
     common = common_ranges(model, found)
     if calibration is None and all(_chosen(point, settings).range is not None for point in found):

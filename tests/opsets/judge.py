@@ -46,7 +46,6 @@ DRAWS = (False, True, False, True)
 
 #: All that may be refused: part of the message, and what it is about.
 REFUSED: Mapping[str, str] = {
-    "a mean must be over height and width, all of them": "ReduceMean over other axes",
     "which no QuantizeLinear made integer": "a QDQ model with a layer between floats",
     "a function after a layer must only rise or only fall": "a QDQ model whose layer ends in a curve of each channel",
     "which none of its integers means": "a QDQ model that pads with a value between integers",

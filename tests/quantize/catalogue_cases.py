@@ -95,7 +95,9 @@ STANDARD: Mapping[str, list[Case]] = {
         unary("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=n) for n in (0, 1)
     ],
     "GlobalAveragePool": [unary("GlobalAveragePool")],
-    "ReduceMean": [Case(lambda m, x: m.node("ReduceMean", x, ints(2, 3), keepdims=0))],
+    "ReduceMean": [
+        Case(lambda m, x, axes=axes: m.node("ReduceMean", x, ints(*axes), keepdims=0)) for axes in ((2, 3), (1,))
+    ],
     "Add": [two("Add"), Case(lambda m, x: m.node("Add", x, F(0.5)))],
     "Sub": [two("Sub"), Case(lambda m, x: m.node("Sub", x, weights(1, 4, 1, 1)))],
     "Sum": [two("Sum")],

@@ -117,6 +117,50 @@ def test_from_floats_and_from_its_files(tmp_path) -> None:
     assert load_quantized(tmp_path).graph == made.graph
 
 
+def moved(n: Net) -> str:
+    """Channels of a convolution in another order, one of them twice, so that no layer takes in what follows."""
+    y = n.conv(n.x, 4, (3, 3))
+    return n.node("Gather", y, n.constant([0, -1, -1, 1, 2], np.int64), axis=1, channels=5)
+
+
+def swish(n: Net, x: str) -> str:
+    return n.node("Mul", x, n.node("Sigmoid", x))
+
+
+#: What a float model computes between its last layer and the ranking.
+BEFORE_RANKING = {
+    "factors": (lambda n: n.node("Mul", moved(n), n.constant([[[0.5]], [[-1]], [[2]], [[1]], [[3]]])), "conv"),
+    "a curve of offsets": (
+        lambda n: swish(n, n.node("Sub", moved(n), n.constant([[[0.1]], [[-0.2]], [[0.3]], [[0]], [[1]]]))), "lookup"),
+    "a pad": (lambda n: n.node("Tanh", n.pad(n.conv(n.x, 4, (3, 3)), (0, 2, 1, 0, 0, 0, 1, 0)), channels=6),
+              "rearrange"),
+    "a sum": (lambda n: n.node("Add", moved(n), moved(n)), "add"),
+    "Softmax": (lambda n: n.node("Softmax", n.node("Elu", moved(n)), axis=1), "rearrange"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BEFORE_RANKING)
+def test_what_stands_before_the_ranking_of_a_float_model(name: str) -> None:
+    """It gets integers like all other layers, which onnxruntime ranks alike; without the option it stays the host's."""
+    build, kind = BEFORE_RANKING[name]
+    n = Net((3, 5, 6))
+    model = n.model(n.node("ArgMax", build(n), axis=1))
+    rows_given = data(model)
+    made = quantize(model, rows_given, settings=IN_HARDWARE)
+    assert kinds(made)[-1] == "top_k"
+    assert kind in kinds(made)
+    assert {node.op_type for node in made.epilogue.graph.nodes} <= {"Cast", "Reshape"}
+    plain = quantize(model, rows_given)
+    assert "top_k" not in kinds(plain)
+    assert "ArgMax" in {node.op_type for node in plain.epilogue.graph.nodes}
+    (output,) = (value.name for value in model.graph.outputs)
+    run = session(made.qdq)
+    found = [run.run([output], {key: value[k] for key, value in rows_given.items()})[0] for k in range(8)]
+    ours = golden.predict(made, {key: value[:8] for key, value in rows_given.items()})[output]
+    assert np.mean(ours == np.stack(found)) > 0.98  # a score in the middle of two integers may be rounded up or down
+    assert len(np.unique(ours)) > 3
+
+
 def test_the_settings_file_says_it_only_where_it_is_wanted() -> None:
     assert "hardware_argmax" not in settings_to_yaml(QuantizationSettings())
     model = scores().model()

@@ -180,6 +180,14 @@ def doubles() -> Model:
     return onnx.infer(b.model())
 
 
+def ranked() -> Model:
+    net = Net((1, 3, 8, 8)).conv(4)
+    net.node("Gather", net.b.constant("order", np.array([1, 1, 3, 0])), axis=1)
+    net.node("Mul", net.b.constant("factors", np.float32([[[0.5]], [[2]], [[1]], [[3]]])))
+    net.b.output(net.node("ArgMax", axis=1).x, np.int64)
+    return onnx.infer(net.b.model(opset=13))
+
+
 #: A model that the pass changes, and a mistake that it might make.
 CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
     "remove-identities": (with_identity, forgets("Relu")),
@@ -200,6 +208,7 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
                       computes("Conv", 1, np.abs)),
     "max-pool-last": (qdq, computes("QuantizeLinear", 2, lambda zero: zero + 1)),
     "clamps-before-concat": (concat, forgets("Relu")),
+    "affine-before-rankings": (ranked, computes("Conv", 2, lambda bias: bias + 0.01)),
     "equalize": (float_model, computes("Conv", 1, lambda w: 1.01 * w)),
     "layout-before-dequantize": (qdq, writes("Transpose", perm=(0, 3, 2, 1))),
     "merge-equal": (read_twice, computes("QuantizeLinear", 1, lambda scale: 2 * scale)),
@@ -208,11 +217,14 @@ CASES: Mapping[str, tuple[Callable[[], Model], Mistake]] = {
 TUPLES = ((quantization, "PASSES"), (quantization, "DIALECT_PASSES"), (quantization, "QDQ_PASSES"),
           (post_training, "FLOAT_PASSES"), (post_training, "PASSES"))  # fmt: skip
 
+#: Passes that settings ask for, and these settings.
+ASKED = {"EQUALIZE": QuantizationSettings(equalize=True),
+         "BEFORE_RANKINGS": QuantizationSettings(hardware_argmax=True)}  # fmt: skip
+
 
 def every_pass() -> dict[str, Pass]:
-    return {step.name: step for place, name in TUPLES for step in getattr(place, name)} | {
-        post_training.EQUALIZE.name: post_training.EQUALIZE
-    }
+    asked = [getattr(post_training, name) for name in ASKED]
+    return {step.name: step for step in [*(s for place, name in TUPLES for s in getattr(place, name)), *asked]}
 
 
 def test_every_pass_has_a_case() -> None:
@@ -224,7 +236,7 @@ def test_a_broken_pass_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     make, mistake = CASES[name]
     model, changed = make(), []
     data = rows(model, 3)
-    settings = QuantizationSettings(equalize=True) if name == "equalize" else None
+    settings = next((given for asked, given in ASKED.items() if getattr(post_training, asked).name == name), None)
     quantize(model, data, settings=settings)  # as it is, all is well
 
     def broken(step: Pass) -> Pass:
@@ -240,7 +252,8 @@ def test_a_broken_pass_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     for place, tuple_name in TUPLES:
         monkeypatch.setattr(place, tuple_name, tuple(map(broken, getattr(place, tuple_name))))
-    monkeypatch.setattr(post_training, "EQUALIZE", broken(post_training.EQUALIZE))
+    for asked in ASKED:
+        monkeypatch.setattr(post_training, asked, broken(getattr(post_training, asked)))
     with pytest.raises(MeaningChanged, match=f"the pass '{name}' must keep what the model computes") as raised:
         quantize(model, data, settings=settings)
     assert changed

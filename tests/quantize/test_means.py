@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import chain, combinations
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from hwflow.layers import AveragePool
 from hwflow.quantize import quantize
 from hwflow.quantize.settings import LayerSettings, OutputStage, QuantizationSettings
-from tests.quantize.models import Qdq, assert_agrees, rows, runtime
+from tests.quantize.models import Qdq, assert_agrees, kinds, rows, runtime
 from tests.quantize.net import Net, data
 from tests.quantize.test_refusals import refusal
 
@@ -119,3 +120,31 @@ def test_a_window_in_the_padding_alone() -> None:
     lines = refusal(n.model())
     assert lines[1].endswith("a window lies in the padding alone, and has no mean")
     assert lines[2] == "use smaller pads"
+
+
+#: Every choice of axes of an image, and of a signal.
+AXES = [(shape, axes) for shape in ((1, 3, 4, 5), (1, 6, 7))
+        for axes in chain.from_iterable(combinations(range(len(shape)), k + 1) for k in range(len(shape)))]  # fmt: skip
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize(("shape", "axes"), AXES, ids=str)
+def test_a_mean_over_any_axes(shape: tuple[int, ...], axes: tuple[int, ...], keep: int) -> None:
+    """The axes become the pixels of a frame; those of an image are that already."""
+    m = Qdq(shape).qdq(0.0517, 3).node("ReduceMean", axes=axes, keepdims=keep)
+    made = kinds(assert_agrees(m.qdq(0.0173, -3).model(), 0.0173, share=0.98))
+    pixels = set(range(2, len(shape)))
+    assert made == ["rearrange", "average_pool"][set(axes) - {0} == pixels :]
+
+
+def test_a_mean_of_pixels_that_were_channels() -> None:
+    """Behind a pixel shuffle or a transposed convolution the frame is not yet the image."""
+    m = Qdq((1, 8, 3, 4)).qdq(0.05, 3).node("DepthToSpace", blocksize=2)
+    m.node("ReduceMean", axes=(2, 3), keepdims=0).qdq(0.0173, -3).matmul(2, 4)
+    assert kinds(assert_agrees(m.qdq(0.01, 0).model(), 0.01, share=0.95)) == ["rearrange", "average_pool", "dense"]
+
+
+def test_a_mean_over_no_axes_is_the_tensor() -> None:
+    m = Qdq((1, 3, 4, 5)).qdq(0.05, 3)
+    m.node("ReduceMean", m.constant("axes", np.zeros(0, np.int64)), noop_with_empty_axes=1)
+    assert_agrees(m.qdq(0.0173, -3).model(opset=18), 0.0173, share=0.99)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from hwflow import onnx
+from hwflow import HwflowError, onnx
 from hwflow.onnx.model import Model
 from hwflow.quantize import quantize
 from hwflow.quantize.passes.pads import fold_pads
@@ -158,3 +158,103 @@ def test_without_a_window_it_is_a_layer() -> None:
     m = start(7)
     pad(m).node("GlobalAveragePool").qdq(0.05, 0)
     assert kinds(assert_agrees(m.model(), 0.05, share=0.99)) == ["conv", "rearrange", "average_pool"]
+
+
+def functions_behind(m: Qdq, name: str) -> Qdq:
+    """What a quantized model computes between a Pad and its quantizer."""
+    if name == "constants":
+        return (
+            m.node("Div", m.constant("c", np.float32(0.83))).node("Floor").node("Add", m.constant("d", np.float32(1)))
+        )
+    if name == "channels":
+        return m.node("Mul", m.constant("c", np.float32([[[0.5]], [[1.5]], [[1]], [[2]]]))).node("Relu")
+    if name == "norm":  # which gives 0 for 0
+        scale, bias = np.array([0.5, 1, 2, 4]), np.array([-1, -0.5, 0.25, 1])
+        values = (scale, bias, bias / scale, np.ones(4))
+        return m.node("BatchNormalization", *(m.constant("k", v.astype(np.float32)) for v in values), epsilon=0.0)
+    x = m.x
+    m.node("HardSigmoid")
+    return m.node("Add", x)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.37])
+@pytest.mark.parametrize("name", ["constants", "channels", "norm", "two of one"])
+def test_functions_between_a_pad_and_its_quantizer(name: str, value: float) -> None:
+    """The padding of a layer's result goes through the functions and the quantizer; the same for all channels."""
+    m = Qdq((1, 3, 5, 5)).qdq(0.1, 0).conv((4, 3, 3, 3))
+    m.node("Pad", m.constant("pads", np.array([0, 0, 1, 0, 0, 0, 2, 1])), m.constant("fill", np.float32(value)))
+    model = functions_behind(m, name).qdq(0.0313, -7).conv((2, 4, 2, 2)).qdq(0.1, 0).model()
+    if value and name in ("channels", "norm"):  # of each channel another padding
+        with pytest.raises(HwflowError, match=r"pads the result of 'conv.* which no QuantizeLinear made integer"):
+            quantize(model)
+        return
+    assert kinds(assert_agrees(model, 0.1, share=0.95))[0] == "conv"
+
+
+@pytest.mark.parametrize(("other", "expected"), [(AROUND, 1), ((0, 0, 2, 0, 0, 0, 0, 2), 2)])
+def test_pads_of_two_terms(other: tuple[int, ...], expected: int) -> None:
+    """Of two terms that are padded alike the sum is padded; where they are padded in other ways nothing moves."""
+    n = Net((3, 6, 6))
+    y = n.node("Add", n.pad(n.conv(n.x, 3, (3, 3)), AROUND, 0.5), n.pad(n.conv(n.x, 3, (1, 1)), other))
+    scale = n.constant(0.05)
+    y = n.node("DequantizeLinear", n.node("QuantizeLinear", y, scale), scale)
+    assert folded(n.model(y)).count("Pad") == expected
+
+
+def signs() -> Qdq:
+    """A quantizer of one bit, -1 and +1, in steps of a half."""
+    m = Qdq((1, 4, 6, 6)).qdq(0.05, 3).node("GreaterOrEqual", "zero")
+    m.b.constant("zero", np.float32(0))
+    m.x = m.b.node("Where", m.x, m.constant("plus", np.int8(1)), m.constant("minus", np.int8(-1)), name="signs")
+    m.scale = 0.5
+    return m.node("DequantizeLinear", m.constant("half", np.float32(m.scale)))
+
+
+def padded(m: Qdq, value: float = 0.0) -> Qdq:
+    pads = m.constant("pads", np.array([0, 1, 1, 1, 0, 0, 0, 1]))
+    return m.node("Pad", pads, m.constant("fill", np.float32(value))).conv((5, 5, 2, 2)).qdq(0.1, 0)
+
+
+#: What pads a tensor of one bit, and the formats of its integers.
+SIGNS: dict[str, tuple[Callable[[Qdq], Qdq], list[str]]] = {
+    "conv": (lambda m: m.conv((5, 4, 3, 3), pads=(1, 1, 1, 1)).qdq(0.1, 0), ["bipolar", "int2"]),
+    "transposed": (lambda m: m.node("ConvTranspose", m.weights((4, 3, 3, 3), 1)[0], strides=(2, 2)).qdq(0.1, 0),
+                   ["bipolar", "int2"]),
+    "mean": (lambda m: m.node("AveragePool", kernel_shape=(2, 2), pads=(1, 0, 1, 0)).qdq(0.02, 3), ["bipolar", "int2"]),
+    "mean with zeros": (
+        lambda m: m.node("AveragePool", kernel_shape=(2, 2), pads=(1, 0, 1, 0), count_include_pad=1).qdq(0.02, 3),
+        ["bipolar", "int2"],
+    ),
+    "pad": (padded, ["bipolar", "int2", "int2"]),
+    "pad with more": (lambda m: padded(m, 1.5), ["bipolar", "int3", "int3"]),
+    "pad with the same": (lambda m: padded(m, -0.5), ["bipolar", "bipolar"]),
+    "maximum": (lambda m: m.node("MaxPool", kernel_shape=(2, 2), pads=(1, 0, 1, 0)).conv((5, 4, 2, 2)).qdq(0.1, 0),
+                ["bipolar", "bipolar"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIGNS)
+def test_padding_of_what_has_no_zero(name: str) -> None:
+    """A table gives -1 and +1 a format that has the padding, too."""
+    pad, formats = SIGNS[name]
+    graph = assert_agrees((m := pad(signs())).model(), m.scale, share=0.99).graph
+    made = [str(graph.tensors[name].format) for name in graph.computed]
+    assert made[1 : 1 + len(formats)] == formats
+    assert "bipolar" not in made[1 + len(formats) :]
+
+
+def test_padding_beyond_what_integers_hold() -> None:
+    """4 bits, in steps of 0.05, padded with 40 steps."""
+    m = Qdq((1, 4, 6, 6)).quantize(0.05, 0).node("Clip", "low", "high")
+    m.b.constant("low", np.int8(-8))
+    m.b.constant("high", np.int8(7))
+    q = assert_agrees(padded(m.dequantize(0.05, 0), 2.0).model(), 0.1, share=0.99)
+    assert kinds(q)[:2] == ["lookup", "rearrange"]
+
+
+def test_padding_that_no_table_can_hold_is_refused() -> None:
+    m = Qdq((1, 4, 6, 6)).qdq(0.05, 0)
+    with pytest.raises(
+        HwflowError, match=r"pads 'quant.*' \(int8, scale 0.05.*\) with 5000.0, which none of its integers"
+    ):
+        quantize(padded(m, 5000.0).model())

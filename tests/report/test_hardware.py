@@ -38,8 +38,8 @@ def broken() -> Model:
     x = b.node("Conv", x, b.constant("w0", ones(4, 4, 3, 3)), name="first")
     x = b.node("LayerNormalization", x, b.constant("scale", ones(6)), name="norm")
     x = b.node("Conv", x, b.constant("w1", ones(4, 4, 3, 3)), name="second")
-    x = b.node("ReduceMean", x, b.constant("axes", np.array([1])), name="mean", keepdims=1)
-    x = b.node("Conv", x, b.constant("w2", ones(2, 1, 3, 3)), name="third", output="third_out")
+    x = b.node("AveragePool", x, name="mean", kernel_shape=(2, 2), pads=(2, 2, 0, 0))
+    x = b.node("Conv", x, b.constant("w2", ones(2, 4, 4, 4)), name="third", output="third_out")
     x = b.node("MatMul", x, x, output="square")
     b.output(b.node("Softmax", b.node("Flatten", x, name="flat"), name="soft"))
     model = b.model(opset=18)
@@ -56,9 +56,7 @@ def test_everything_is_said_at_once(cli: Cli) -> None:
         "  'norm' (LayerNormalization): operator LayerNormalization has no hardware; replace it in the model before "
         "the export, or cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to first_out` and "
         "run the rest on the host",
-        "  'mean' (ReduceMean): a mean must be over height and width, all of them, and not over channels; change this "
-        "layer in the model, or cut the model in front of it with `hwflow onnx extract MODEL front.onnx --to "
-        "second_out`",
+        "  'mean' (AveragePool): a window lies in the padding alone, and has no mean; use smaller pads",
         "  'square' (MatMul): weights and bias must be constants, not computed ('third_out'); products of two computed "
         "tensors (attention, outer products) have no hardware: remove them",
     ]

@@ -10,6 +10,7 @@ from hwflow_base.errors import HwflowError
 from hwflow.onnx import evaluate
 from hwflow.onnx.model import Array, Model, Value
 from hwflow.quantize.calibration.histogram import Histogram
+from hwflow.quantize.used import used_elements
 
 __all__ = ["SYNTHETIC_ROWS", "Progress", "checked", "measure", "synthetic"]
 
@@ -82,20 +83,23 @@ def measure(
 ) -> dict[str, Histogram]:
     """The values of each of `tensors` over all rows, in one pass, row by row, in bounded memory.
 
-    `rows` maps every input of `model` to an array [n, *its shape].  HwflowError where a tensor becomes NaN or infinite.
+    Elements that nothing computes with are left out.  `rows` maps every input of `model` to an array [n, *its shape].
+    HwflowError where a tensor becomes NaN or infinite.
     """
     count = min(len(array) for array in rows.values())
     seen = {name: Histogram() for name in tensors}
+    used = used_elements(model, tensors)
     for k in range(count):
         values = evaluate(model, {name: array[k] for name, array in rows.items()}, fetch=tuple(tensors))
         for name, histogram in seen.items():
-            low, high = float(values[name].min()), float(values[name].max())
+            there = values[name][used[name]] if name in used else values[name]
+            low, high = float(there.min()), float(there.max())
             if not (np.isfinite(low) and np.isfinite(high)):
                 raise HwflowError(
                     f"tensor '{name}' must be finite on calibration data, not {low} to {high} in row {k}",
                     "check the data and the weights of the layers before it"
                 )
-            histogram.add(values[name])
+            histogram.add(there)
         if progress is not None:
             progress(k + 1, count)
     return seen

@@ -19,9 +19,17 @@ from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import as_ints, attribute
 from hwflow.quantize.importer.channels import channel_order, ordered_weights
 from hwflow.quantize.importer.geometry import counts, window_of
-from hwflow.quantize.importer.states import Average, Held, Matrix, Pending, image_index
+from hwflow.quantize.importer.states import (
+    QUANTIZE_ALL,
+    Average,
+    Held,
+    Matrix,
+    Misplaced,
+    Pending,
+    image_index,
+)
 
-__all__ = ["average", "identity", "matrix"]
+__all__ = ["average", "identity", "matrix", "mean", "reduced_axes"]
 
 
 def matrix(node: Node, held: Held, frame: Frame | None, constants: Mapping[str, Quantity]) -> Pending:
@@ -110,8 +118,8 @@ def _dense(node: Node, held: Held, weights: Quantity) -> tuple[Matrix, IntArray]
     return Matrix(node, node.outputs[0], frame, held, permuted, _scales(weights, out_axis), None, 1), index
 
 
-def average(node: Node, held: Held, frame: Frame, graph: Graph) -> Pending:
-    """An AveragePool, GlobalAveragePool, or ReduceMean over height and width, of `held`."""
+def average(node: Node, held: Held, frame: Frame) -> Pending:
+    """An AveragePool or GlobalAveragePool of the image `held`."""
     if not held.real:
         raise ValueError("its input must be dequantized first (DequantizeLinear)")
     if node.op_type == "AveragePool":
@@ -123,32 +131,39 @@ def average(node: Node, held: Held, frame: Frame, graph: Graph) -> Pending:
         if divisors == ({window.kernel[0]}, {window.kernel[1]}):  # padding counts as the zero that it is
             rows, columns = [], []
         return Pending.of(Average(node, node.outputs[0], made, held, window, tuple(rows), tuple(columns)), index)
-    if node.op_type == "GlobalAveragePool":
-        index = channel_order(frame, held.index).reshape(1, frame.channels, *(1,) * (held.index.ndim - 2))
-    else:
-        index = _mean_index(node, held, frame, graph)
+    index = channel_order(frame, held.index).reshape(1, frame.channels, *(1,) * (held.index.ndim - 2))
+    return _whole_mean(node, held, frame, index)
+
+
+def mean(node: Node, held: Held, frame: Frame, axes: tuple[int, ...]) -> Pending:
+    """A ReduceMean of `held` over `axes`.  Misplaced where these are not the pixels of `frame`, all of them."""
+    if not held.real:
+        raise ValueError("its input must be dequantized first (DequantizeLinear)")
+    shape = held.index.shape
+    kept = tuple(k for k in range(len(shape)) if k not in axes)
+    rows = np.transpose(held.index, (*kept, *axes)).reshape(*(shape[k] for k in kept), -1)
+    channel = np.asarray(rows[..., 0] % frame.channels, np.int64)
+    if rows.shape[-1] != frame.height * frame.width or not np.all(rows % frame.channels == channel[..., None]):
+        raise Misplaced(f"a mean over the axes {list(axes)} of {list(shape)} must be over whole channels", QUANTIZE_ALL)
+    if attribute(node, "keepdims", 1):
+        channel = channel.reshape([1 if k in axes else size for k, size in enumerate(shape)])
+    return _whole_mean(node, held, frame, channel)
+
+
+def _whole_mean(node: Node, held: Held, frame: Frame, index: IntArray) -> Pending:
     whole = Window((frame.height, frame.width))
     return Pending.of(Average(node, node.outputs[0], Frame(1, 1, frame.channels), held, whole), index)
 
 
-def _mean_index(node: Node, held: Held, frame: Frame, graph: Graph) -> IntArray:
-    """The index of a ReduceMean's result: each entry must be the mean of one whole channel."""
-    axes = _reduced_axes(node, graph, held.index.ndim)
-    kept = tuple(k for k in range(held.index.ndim) if k not in axes)
-    rows = np.transpose(held.index, (*kept, *axes)).reshape(*(held.index.shape[k] for k in kept), -1)
-    channel = rows[..., 0] % frame.channels
-    if rows.shape[-1] != frame.height * frame.width or not np.all(rows % frame.channels == channel[..., None]):
-        raise ValueError("a mean must be over height and width, all of them, and not over channels")
-    if attribute(node, "keepdims", 1):
-        shape = [1 if k in axes else size for k, size in enumerate(held.index.shape)]
-        return np.asarray(channel, np.int64).reshape(shape)
-    return np.asarray(channel, np.int64)
+def reduced_axes(node: Node, graph: Graph, rank: int) -> tuple[int, ...]:
+    """The axes of a reduction of a tensor of `rank`, in order and not negative; all of them where the node names none.
 
-
-def _reduced_axes(node: Node, graph: Graph, rank: int) -> tuple[int, ...]:
-    """The axes of a reduction, not negative; all of them where the node names none."""
+    None at all where it says that an empty list means that.
+    """
     stated = node.attributes.get("axes")
     if stated is None and len(node.inputs) > 1 and node.inputs[1]:
         stated = graph.initializers[node.inputs[1]]
-    axes = range(rank) if stated is None else as_ints(stated)
+    axes = () if stated is None else as_ints(stated)
+    if not axes and not attribute(node, "noop_with_empty_axes", 0):
+        axes = tuple(range(rank))
     return tuple(sorted(axis % rank for axis in axes))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from hwflow_base.errors import Refusal, reason_of
 
-from hwflow.layers import Layer, LayerGraph, Tensor
+from hwflow.layers import IntFormat, Layer, LayerGraph, Lookup, Tensor
 from hwflow.layers.concat import Concat
 from hwflow.layers.formats import IntArray
 from hwflow.layers.rearrange import Offsets, Rearrange, picked
@@ -41,6 +41,9 @@ __all__ = ["Building"]
 
 _TABLE_BITS = 8
 
+#: A format of at most so many bits takes the place of one that does not have the integer that pads.
+_WIDENED_BITS = 16
+
 
 class Building:
     """`tensors` and `layers` of the graph; `sources` gives the ONNX tensor of each and its index (as in `Held`)."""
@@ -56,7 +59,7 @@ class Building:
         self._read_as_real: set[str] = set()
         #: Result of a Concat or Rearrange to the tensors that it puts elsewhere, which mean what it means.
         self._parts: dict[str, tuple[str, ...]] = {}
-        #: What a Rearrange does to which tensor, to its result.
+        #: What a Rearrange does to which tensor, or the integer that a wider format has, to the result.
         self._arranged: dict[object, str] = {}
         self._host_reads = _read_by_host(model.graph, suffix)
 
@@ -206,18 +209,22 @@ class Building:
             self._made[anchor.key] = name
         return Held(self._made[anchor.key], pending.index, True, pending.moved)
 
-    def arranged(self, held: Held, by: Moved, flat: bool = False) -> Held:
-        """The elements of `held` as a frame of their own, in the order of the image that ONNX sees; `flat`: as one row.
+    def arranged(self, held: Held, by: Moved, flat: bool = False, pixels: tuple[int, ...] | None = None) -> Held:
+        """The elements of `held` as a frame of their own, in the order of the image that ONNX sees; `flat`: as one row;
+        `pixels`: as a row of pixels, which are the elements along these axes.
 
         One Rearrange layer, or two where rows, columns and channels do not move on their own: over one row.  It is
         named like `by` where nothing has moved elements before.
         """
-        frame, wanted, own = places(held.index, flat)
+        frame, wanted, own = places(held.index, flat, pixels)
         x = self.tensors[held.tensor]
+        padding = None
+        if (wanted < 0).any():
+            padding = self._padding(held, x)
+            x = self._holding(x, padding, (held.moved or by).node)
         if frame == x.frame and np.array_equal(wanted.ravel(), np.arange(frame.elements)):
             return replace(held, index=own, moved=None)
         by = held.moved or by
-        padding = self._padding(held, x) if (wanted < 0).any() else None
         found = offsets(wanted)
         if found is None:
             row = Offsets(np.zeros(1, np.int64), np.zeros(1, np.int64), wanted.ravel())
@@ -252,13 +259,36 @@ class Building:
         value = held.moved.padding
         steps = np.rint(np.float64(value) / x.scale) + x.zero_point if held.real else np.float64(value)
         exact = not held.real or np.float32((steps - x.zero_point) * x.scale) == np.float32(value)
-        if not exact or not x.format.contains(np.array([steps])):
+        if not exact or not (x.format.contains(np.array([steps])) or _can_hold(x.format, int(steps))):
             raise Unsupported(
                 f"pads '{x.name}' ({x.format}, scale {x.scale}, zero point {x.zero_point}) with "
                 f"{value}, which none of its integers means",
                 "put a QuantizeLinear and DequantizeLinear after it whose range holds the value"
             )
         return int(steps)
+
+    def holding_zero(self, held: Held, node: Node) -> Held:
+        """`held`, which `node` pads with zeros, in a format that has one."""
+        x = self.tensors[held.tensor]
+        return replace(held, tensor=self._holding(x, x.zero_point, node).name)
+
+    def _holding(self, x: Tensor, integer: int, node: Node) -> Tensor:
+        """`x` as it is, or where its format does not have `integer` the same integers in one that has."""
+        if x.format.contains(np.array([integer])):
+            return x
+        key = (x.name, integer)
+        if key not in self._arranged:
+            codes = np.arange(x.format.low, x.format.high + 1, x.format.step)
+            y = replace(x, name=self._names.new(f"{x.name}.wide"), format=_with(x.format, integer))
+            layer = Lookup(self.name_of(node), (x.name,), y.name, x.format, codes)
+            layer.check(LayerGraph("", {**self.tensors, y.name: y}, (), (), ()))
+            self.add(layer, y)
+            self._arranged[key], self._parts[y.name] = y.name, (x.name,)
+            if x.name in self._read_as_real:
+                self._read_as_real.add(y.name)
+            if x.name in self.sources:
+                self.sources[y.name] = self.sources[x.name]
+        return self.tensors[self._arranged[key]]
 
     def _plain(self, part: Pending) -> Tensor:
         if not isinstance(part.anchor, Kept) or part.steps:
@@ -267,6 +297,16 @@ class Building:
                 "put a QuantizeLinear and DequantizeLinear after it",
             )
         return self.tensors[part.anchor.source.tensor]
+
+
+def _with(format: IntFormat, integer: int) -> IntFormat:
+    """The narrowest format that has the integers of `format` and this one."""
+    return IntFormat.covering(min(format.low, integer), max(format.high, integer))
+
+
+def _can_hold(format: IntFormat, integer: int) -> bool:
+    """Whether a table can give integers of `format` a format that has `integer`, too."""
+    return format.bits <= _TABLE_BITS and _with(format, integer).bits <= _WIDENED_BITS
 
 
 def _wide(x: Tensor, error: ValueError) -> Refusal:

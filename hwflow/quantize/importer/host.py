@@ -12,7 +12,7 @@ from hwflow.onnx.model import Array, Graph, Model, Node, TensorType, Value
 from hwflow.quantize.graphs import Additions, ancestors, producers
 from hwflow.quantize.importer.finish import raw_layer
 from hwflow.quantize.importer.importer import Importer
-from hwflow.quantize.importer.ranking import RANKINGS, ranked
+from hwflow.quantize.importer.ranking import ranked
 from hwflow.quantize.importer.states import (
     Broken,
     Entry,
@@ -25,6 +25,7 @@ from hwflow.quantize.importer.states import (
     Unsupported,
     image_index,
 )
+from hwflow.quantize.operators import RANKINGS
 from hwflow.quantize.problems import Cause, Problem
 
 __all__ = ["epilogue", "prologue"]

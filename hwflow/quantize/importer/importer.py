@@ -21,21 +21,24 @@ from hwflow.quantize.graphs import (
     moves,
     producers,
 )
-from hwflow.quantize.importer.anchors import average, matrix
+from hwflow.quantize.importer.anchors import average, matrix, mean, reduced_axes
 from hwflow.quantize.importer.building import Building
 from hwflow.quantize.importer.channels import channel_order
 from hwflow.quantize.importer.geometry import frame_of, window_of
 from hwflow.quantize.importer.inputs import Inputs
-from hwflow.quantize.importer.joins import Misplaced, concat, element_wise
+from hwflow.quantize.importer.joins import concat, element_wise
 from hwflow.quantize.importer.movement import Movement, renamed
 from hwflow.quantize.importer.quantizers import integer_limits, parameters, selection
 from hwflow.quantize.importer.states import (
     QUANTIZE_ALL,
+    Average,
     Broken,
     Entry,
     Held,
     Joined,
     Kept,
+    Matrix,
+    Misplaced,
     OnHost,
     Parameters,
     Pending,
@@ -266,18 +269,25 @@ class Importer:
             held = self.inputs.enter(state, None) if isinstance(state, Entry) else state
             assert isinstance(held, Held)
             if node.op_type == "ReduceMean":
-                held = self.movement.whole(held, name)
-                return average(node, held, self.tensors[held.tensor].frame, self.graph)
+                return self._mean(node, held, name)
             held = self.movement.image(held, name)
             if node.op_type in operators.MAX_POOLS:
                 return self._max_pool(node, held)
+            frame = self.tensors[held.tensor].frame
             if node.op_type == "Conv":
-                return matrix(node, held, self.tensors[held.tensor].frame, self.constants)
-            return average(node, held, self.tensors[held.tensor].frame, self.graph)
+                return self._padded(node, matrix(node, held, frame, self.constants))
+            return self._padded(node, average(node, held, frame))
         except ValueError as error:
             why, remedy = reason_of(error)
             remedy = remedy or "change this layer in the model, or cut the model in front of it"
             raise Unsupported(why, remedy) from None
+
+    def _padded(self, node: Node, made: Pending) -> Pending:
+        """A Conv or mean of `node` whose input has the zero that its window pads with."""
+        anchor = made.anchor
+        if not isinstance(anchor, (Matrix, Average)) or anchor.window is None or not any(anchor.window.pads):
+            return made
+        return replace(made, anchor=replace(anchor, source=self.building.holding_zero(anchor.source, node)))
 
     def _dense(self, node: Node, state: State, name: str) -> State:
         if isinstance(state, Entry):
@@ -286,6 +296,16 @@ class Importer:
         if not isinstance(state, Held):
             raise ValueError("its input must be dequantized first (DequantizeLinear)")
         return matrix(node, self.movement.whole(state, name), None, self.constants)
+
+    def _mean(self, node: Node, held: Held, name: str) -> State:
+        """A mean over pixels; where the axes are no pixels, of a frame in which they are."""
+        axes = reduced_axes(node, self.graph, held.index.ndim)
+        held = self.movement.whole(held, name)
+        try:
+            return mean(node, held, self.tensors[held.tensor].frame, axes)
+        except Misplaced:
+            held = self.movement.pixels(held, name, axes)
+            return mean(node, held, self.tensors[held.tensor].frame, axes)
 
     def _max_pool(self, node: Node, held: Held) -> State:
         if len([name for name in node.outputs if name]) > 1:

@@ -13,17 +13,24 @@ from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
 from hwflow.quantize.graphs import attribute
 from hwflow.quantize.importer.affine_forms import Form, form_of
-from hwflow.quantize.importer.states import QUANTIZE_ALL, Anchor, Held, Joined, Kept, Pending, Product, Sum, Unsupported
+from hwflow.quantize.importer.states import (
+    QUANTIZE_ALL,
+    Anchor,
+    Held,
+    Joined,
+    Kept,
+    Misplaced,
+    Pending,
+    Product,
+    Sum,
+    Unsupported,
+)
 from hwflow.quantize.importer.steps import combined, step
 
-__all__ = ["Misplaced", "concat", "element_wise"]
+__all__ = ["concat", "element_wise"]
 
 #: Concats of Concats become layers from the outermost on, one call inside of the other.
 _DEEPEST = 64
-
-
-class Misplaced(Unsupported):
-    """The operands' elements are at different places of their frames; a Rearrange may put them in place."""
 
 
 def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping[str, Quantity]) -> Pending:
@@ -38,7 +45,7 @@ def element_wise(node: Node, pendings: Mapping[str, Pending], constants: Mapping
             return merged.then(step(node, merged, values, constants))
         except ValueError as error:
             why, remedy = reason_of(error)
-            raise Unsupported(why, remedy or QUANTIZE_ALL) from None
+            raise Misplaced(why, remedy or QUANTIZE_ALL) from None
     if len(others) != 1 or node.op_type not in ("Add", "Sub", "Mul"):
         raise Unsupported(
             "joins two computed tensors; only Add, Sub, Mul and Concat of two have an integer form",

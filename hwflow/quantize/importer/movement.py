@@ -83,6 +83,12 @@ class Movement:
         held = self.building.held(state) if isinstance(state, Rounded) else state
         return self.building.arranged(held, Moved(self._made[name], name), flat)
 
+    def pixels(self, held: Held, name: str, axes: tuple[int, ...]) -> Held:
+        """The tensor `name` with the elements along `axes` as the pixels of a frame, those of an image as they are."""
+        if held.index.ndim <= _IMAGE and axes == tuple(range(2, held.index.ndim)):
+            return self.in_place(held, name)
+        return self.building.arranged(held, Moved(self._made[name], name), pixels=axes)
+
     def whole(self, held: Held, name: str) -> Held:
         """`held`, with its elements in place unless they are all those of its frame, each once."""
         return held if is_whole(held.index, self.building.tensors[held.tensor].frame) else self.in_place(held, name)

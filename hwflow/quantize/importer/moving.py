@@ -52,14 +52,19 @@ def is_whole(index: IntArray, frame: Frame) -> bool:
     return bool((np.bincount(flat, minlength=frame.elements) == 1).all())
 
 
-def places(index: IntArray, flat: bool = False) -> tuple[Frame, IntArray, IntArray]:
+def places(
+    index: IntArray, flat: bool = False, pixels: tuple[int, ...] | None = None
+) -> tuple[Frame, IntArray, IntArray]:
     """How a tensor with `index` becomes a frame of its own.
 
     The frame: that of an image [1, C, H, W], [1, C, W] or [1, C], else one row (`flat`: in any case, and then in the
-    order of the image's raster); the element at each of its places [h, w, c]; and the index that the tensor then has.
+    order of the image's raster; `pixels`: the elements along these axes are the pixels, and those along the others the
+    channels); the element at each of its places [h, w, c]; and the index that the tensor then has.
     """
     frame = frame_of(index.shape)
-    if frame is None:
+    if pixels is not None:
+        frame, own = _by_axes(index.shape, pixels)
+    elif frame is None:
         frame = Frame(1, 1, index.size)
         own = np.arange(index.size, dtype=np.int64).reshape(index.shape)
     else:
@@ -69,6 +74,15 @@ def places(index: IntArray, flat: bool = False) -> tuple[Frame, IntArray, IntArr
     found = np.empty(frame.elements, np.int64)
     found[own.ravel()] = index.ravel()
     return frame, found.reshape(frame.height, frame.width, frame.channels), own
+
+
+def _by_axes(shape: tuple[int, ...], pixels: tuple[int, ...]) -> tuple[Frame, IntArray]:
+    """A frame of one row whose pixels are the elements along the axes `pixels`, and the index of a tensor in it."""
+    order = (*(k for k in range(len(shape)) if k not in pixels), *pixels)
+    width = int(np.prod([shape[k] for k in pixels], dtype=np.int64))
+    raster = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(width, -1)
+    own = raster.T.reshape([shape[k] for k in order]).transpose(np.argsort(order))
+    return Frame(1, width, raster.shape[1]), np.ascontiguousarray(own)
 
 
 def offsets(wanted: IntArray) -> Offsets | None:

@@ -18,10 +18,7 @@ from hwflow.quantize.importer.finish import raw_layer
 from hwflow.quantize.importer.importer import Importer
 from hwflow.quantize.importer.states import Held, Kept, Matrix, Pending, Rounded, Unsupported
 
-__all__ = ["RANKINGS", "Ranked", "ranked"]
-
-#: What can become such a layer.
-RANKINGS = frozenset({"ArgMax", "ArgMin", "TopK"})
+__all__ = ["Ranked", "ranked"]
 
 #: Functions of a row that grow with each of its elements.
 _ORDERLY = frozenset({"Softmax", "LogSoftmax"})

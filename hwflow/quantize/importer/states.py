@@ -24,6 +24,7 @@ __all__ = [
     "Joined",
     "Kept",
     "Matrix",
+    "Misplaced",
     "Moved",
     "OnHost",
     "Parameters",
@@ -48,6 +49,10 @@ class Unsupported(Exception):
     def __init__(self, why: str, remedy: str, cause: Cause = Cause.NODE) -> None:
         super().__init__(why)
         self.why, self.remedy, self.cause = why, remedy, cause
+
+
+class Misplaced(Unsupported):
+    """Elements are at other places of their frames than a layer needs; a Rearrange may put them in place."""
 
 
 @dataclass(frozen=True)

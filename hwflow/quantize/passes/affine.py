@@ -23,9 +23,9 @@ from hwflow.quantize.graphs import (
     shape_of,
     with_graph,
 )
-from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE
+from hwflow.quantize.operators import AFFINE, HOST_AFTER, HOST_BEFORE, RANKINGS
 
-__all__ = ["fold_affine"]
+__all__ = ["fold_affine", "fold_affine_before_rankings"]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -45,8 +45,18 @@ def fold_affine(model: Model) -> Model:
     convolution with a 1x1 kernel, and one with a single constant stays and becomes a table.  What stands at the very
     beginning or end stays for the host.
     """
+    return _folded(model, host_suffix(model.graph, HOST_AFTER))
+
+
+def fold_affine_before_rankings(model: Model) -> Model:
+    """`fold_affine` where an ArgMax, ArgMin or TopK at the end is in hardware, and so is what it reads."""
+    return _folded(model, host_suffix(model.graph, HOST_AFTER, never=RANKINGS))
+
+
+def _folded(model: Model, at_the_end: set[str]) -> Model:
+    """`at_the_end`: tensors that the host makes of results."""
     graph = model.graph
-    on_host, at_the_end = host_prefix(graph, HOST_BEFORE), host_suffix(graph, HOST_AFTER)
+    on_host = host_prefix(graph, HOST_BEFORE)
     work = _Work(graph)
     for at, node in enumerate(graph.nodes):
         if node.op_type not in AFFINE or len(dynamic_inputs(node, graph)) != 1 or node.outputs[0] in on_host:

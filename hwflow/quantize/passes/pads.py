@@ -5,6 +5,7 @@ PyTorch's ZeroPad2d, Keras's ZeroPadding2D and strided SAME convolutions of Tens
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +23,7 @@ from hwflow.quantize.graphs import (
     shape_of,
     with_graph,
 )
-from hwflow.quantize.operators import QUANTIZERS, UNARY
+from hwflow.quantize.operators import ELEMENTWISE, QUANTIZERS, UNARY
 
 __all__ = ["fold_pads"]
 
@@ -49,6 +50,19 @@ class _Padding:
     @property
     def is_spatial(self) -> bool:
         return not any((*self.begins[:2], *self.ends[:2])) and min((*self.begins, *self.ends)) >= 0
+
+    @property
+    def axes(self) -> tuple[bool, ...]:
+        """For each axis, whether it is padded."""
+        return tuple(bool(begin or end) for begin, end in zip(self.begins, self.ends, strict=True))
+
+    def is_like(self, other: _Padding, graph: Graph) -> bool:
+        """True where both give axes of the same sizes the same elements before and behind."""
+        sizes = [shape_of(graph, padding.source) for padding in (self, other)]
+        if None in sizes or (self.begins, self.ends) != (other.begins, other.ends):
+            return False
+        mine, others = (np.array(size)[list(self.axes)] for size in sizes)
+        return np.array_equal(mine, others)
 
 
 def fold_pads(model: Model) -> Model:
@@ -111,18 +125,21 @@ def _with_plain_values(model: Model) -> Model:
 
 
 def _behind_quantizers(model: Model) -> Model:
-    """Pad then QuantizeLinear, DequantizeLinear, Transpose or a function of one element becomes Pad behind it.
+    """Pad then QuantizeLinear, DequantizeLinear, Transpose or a function of elements becomes Pad behind it.
 
-    It pads with what the node makes of the padding.  Every such reader of a Pad gets one of its own.
+    It pads with what the node makes of the padding.  Every such reader of a Pad gets one of its own.  Where there are
+    quantizers, functions are those of several tensors, too, if all of them are padded alike: then a layer in front and
+    its quantizer meet.
     """
     nodes, extra, names = list(model.graph.nodes), dict[str, Array](), Names(model.graph)
+    functions = UNARY | (ELEMENTWISE if any(node.op_type in QUANTIZERS for node in nodes) else frozenset())
     done = False
     while not done:
         graph = replace(model.graph, nodes=tuple(nodes), initializers={**model.graph.initializers, **extra})
         made, done = producers(graph), True
         for k, node in enumerate(nodes):
-            padding = _padding(made.get(node.inputs[0]) if node.inputs else None, graph)
-            moved = None if padding is None else _moved(node, padding, replace(model, graph=graph), names, extra)
+            paddings = {name: _padding(made.get(name), graph) for name in dynamic_inputs(node, graph)}
+            moved = _moved(node, paddings, replace(model, graph=graph), functions, names, extra)
             if moved is not None:
                 nodes[k : k + 1], done = moved, False
                 break
@@ -133,19 +150,29 @@ def _behind_quantizers(model: Model) -> Model:
 
 
 def _moved(
-    node: Node, padding: _Padding, model: Model, names: Names, extra: dict[str, Array]
-) -> tuple[Node, Node] | None:
-    """`node` on what `padding` pads, and then the Pad; None where that changes values."""
+    node: Node, paddings: Mapping[str, _Padding | None], model: Model, functions: frozenset[str], names: Names,
+    extra: dict[str, Array],
+) -> tuple[Node, Node] | None:  # fmt: skip
+    """`node` on what `paddings`, those of its inputs, pad, and then the Pad; None where that changes values."""
+    known = {name: padding for name, padding in paddings.items() if padding is not None}
+    if not known or len(known) < len(paddings):
+        return None
+    padding, *others = known.values()
+    if any(not padding.is_like(other, model.graph) for other in others):
+        return None
     order = range(len(padding.begins))
     if node.op_type == "Transpose":
         order = as_ints(node.attributes.get("perm", tuple(reversed(order))))  # type: ignore[assignment]
         value = model.graph.initializers.get((*padding.node.inputs, "", "")[2], np.array(padding.value, np.float32))
+    elif node.domain or node.op_type not in functions | QUANTIZERS:
+        return None
     else:
-        made = _behind(node, padding, model)
+        made = _behind(node, known, model)
         if made is None:
             return None
         value = made
-    first = replace(node, inputs=(padding.source, *node.inputs[1:]), outputs=(names.new(f"{node.outputs[0]}.inside"),))
+    inside = tuple(known[name].source if name in known else name for name in node.inputs)
+    first = replace(node, inputs=inside, outputs=(names.new(f"{node.outputs[0]}.inside"),))
     numbers = (*(padding.begins[k] for k in order), *(padding.ends[k] for k in order))
     if "pads" in padding.node.attributes:  # before operator set 11
         attributes = {**padding.node.attributes, "pads": numbers, "value": float(value)}
@@ -155,19 +182,42 @@ def _moved(
     return first, replace(padding.node, inputs=(*first.outputs, pads, fill), outputs=node.outputs, attributes={})
 
 
-def _behind(node: Node, padding: _Padding, model: Model) -> Array | None:
-    """What `node`, a quantizer or a function of one element, makes of the padding; None for any other node."""
+def _behind(node: Node, paddings: Mapping[str, _Padding], model: Model) -> Array | None:
+    """What `node`, a quantizer or a function of elements, makes of the padding; None where that is not one value."""
     graph = model.graph
-    if node.domain or node.op_type not in UNARY | QUANTIZERS or dynamic_inputs(node, graph) != node.inputs[:1]:
+    given = {name: graph.initializers[name] for name in node.inputs if name in graph.initializers}
+    padded = next(iter(paddings.values())).axes
+    if not all(_is_even(value, node, padded) for value in given.values()):
         return None
-    given = {name: graph.initializers[name] for name in node.inputs[1:] if name}
-    kind = graph.tensor_type(padding.source)
-    if kind is None or any(value.size != 1 for value in given.values()):
-        return None
-    value = apply(node, model.opsets, {node.inputs[0]: np.full((1,), padding.value, kind.dtype), **given}).reshape(())
+    feeds = dict(given)
+    for name, each in paddings.items():
+        kind, shape = graph.tensor_type(each.source), shape_of(graph, each.source)
+        if kind is None or shape is None:
+            return None
+        sizes = [1 if pads else size for pads, size in zip(padded, shape, strict=True)]
+        feeds[name] = np.full(sizes, each.value, kind.dtype)
+    with np.errstate(all="ignore"):
+        made = apply(node, model.opsets, feeds)
+    value = made.reshape(-1)[0]
+    if not np.all(made == value):
+        return None  # it differs from channel to channel
     if node.op_type == "DequantizeLinear" and value != 0:
         return None  # an integer says exactly what stands there
-    return value if np.isfinite(value) else None
+    return np.asarray(value) if np.isfinite(value) else None
+
+
+def _is_even(value: Array, node: Node, padded: tuple[bool, ...]) -> bool:
+    """True where a constant is the same along the axes that are `padded`."""
+    if value.size == 1:
+        return value.ndim <= len(padded)
+    if node.op_type in QUANTIZERS:
+        return False
+    if node.op_type == "BatchNormalization":
+        return not padded[1]
+    if value.ndim > len(padded):
+        return False
+    there = padded[len(padded) - value.ndim :]
+    return not any(pads and size > 1 for pads, size in zip(there, value.shape, strict=True))
 
 
 def _folded(node: Node, padding: _Padding, graph: Graph) -> Node | None:

@@ -30,6 +30,7 @@ from hwflow.quantize.operators import (
     MATRIX,
     MAX_POOLS,
     MOVES,
+    RANKINGS,
 )
 
 __all__ = ["KEEPS", "Point", "common_ranges", "points", "scale_source"]
@@ -55,14 +56,15 @@ class Point:
     is_scores: bool = False
 
 
-def points(model: Model) -> tuple[Point, ...]:
+def points(model: Model, ranks: bool = False) -> tuple[Point, ...]:
     """The tensors that become integers, in the order of the graph.
 
     They are: what the first computing layers read; the result of every product, average, Concat and join of two
     tensors (Add, Mul, ...), behind its Relu or Clip; and both ends of any other function of one tensor, which may be a
-    sub-graph (x * sigmoid(x)).  Behind the last layer nothing is: there the host computes.
+    sub-graph (x * sigmoid(x)).  Behind the last layer nothing is: there the host computes.  `ranks`: an ArgMax, ArgMin
+    or TopK there is the last layer, and what it compares are integers.
     """
-    found = _Walk(model.graph).run()
+    found = _Walk(model.graph, ranks).run()
     return tuple(found.values())
 
 
@@ -104,6 +106,7 @@ class _Walk:
     """Finds the points of one graph."""
 
     graph: Graph
+    ranks: bool
     read: dict[str, list[Node]] = field(init=False)
     made: dict[str, Node] = field(init=False)
     outputs: set[str] = field(init=False)
@@ -246,13 +249,16 @@ class _Walk:
         names: set[str] = set()
         for node in reversed(self.graph.nodes):
             result, followers = node.outputs[0], [n for name in node.outputs for n in self.read.get(name, [])]
-            fits = node.op_type in HOST_AFTER or needs_host(node, self.graph)
+            fits = (node.op_type in HOST_AFTER or needs_host(node, self.graph)) and not self._is_last_layer(node)
             if not fits or not all(set(n.outputs) & names for n in followers):
                 continue
             if result in self.fused or (self._is_join(node) and result not in forced):
                 continue
             names.update(filter(None, node.outputs))
         return names
+
+    def _is_last_layer(self, node: Node) -> bool:
+        return self.ranks and node.op_type in RANKINGS and not node.domain
 
     def _forced(self) -> Iterator[str]:
         """Results of operators that only the host has, and of all that follows."""
