@@ -205,7 +205,7 @@ def _import(model: Model, settings: QuantizationSettings) -> tuple[LayerGraph, M
     def stage(node: Node) -> OutputStage:
         return settings.layers.get(node.name, settings.default).output_stage
 
-    importer = Importer(model, stage)
+    importer = Importer(model, stage, settings.hardware_argmax)
     importer.walk()
     after, outputs = host.epilogue(importer, settings.hardware_argmax)
     graph = importer.layer_graph(outputs)

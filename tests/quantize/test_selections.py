@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
 
-from hwflow import onnx
+from hwflow import golden, onnx
 from hwflow.quantize import quantize
-from tests.quantize.models import Qdq, assert_agrees, kinds
+from tests.quantize.models import Qdq, assert_agrees, kinds, rows, runtime
 from tests.quantize.net import Net, data
 from tests.quantize.random_checks import Agreement, check_all, check_export, check_reals
 
@@ -263,3 +263,34 @@ def test_weights_with_a_scale_per_input_are_refused() -> None:
     m.node("ConvTranspose", m.weights((6, 4, 3, 3), 0)[0], strides=(2, 2))
     with pytest.raises(HwflowError, match=r"\(ConvTranspose\): its weights must have one scale per tensor or per outp"):
         quantize(m.qdq(0.5, 0).model())
+
+
+def test_a_function_of_what_then_moves_is_not_what_moved() -> None:
+    """The integers are put in place first, and mean what they meant before the function."""
+    m = Qdq((1, 4, 6, 6)).qdq(0.0517, 3)
+    source = m.x
+    turned = m.node("Neg").node("Transpose", perm=(0, 1, 3, 2)).x
+    m.x = source
+    ends = (m.constant(name, np.array([value])) for name, value in (("a", -1), ("b", -100), ("c", 2), ("d", -1)))
+    model = m.node("Slice", *ends).node("Add", turned).qdq(0.0313, 0).model()
+    assert kinds(assert_agrees(model, 0.0313, share=0.97)) == ["rearrange", "rearrange", "add"]
+
+
+@pytest.mark.parametrize("function", [None, "Tanh"])
+def test_constants_of_channels_that_are_in_place_first(function: str | None) -> None:
+    """Each of the channels behind SpaceToDepth has its constant; in the frame in front they are in one channel."""
+    m = Qdq((1, 3, 4, 4)).qdq(0.0517, 3)
+    m = (m if function is None else m.node(function)).node("SpaceToDepth", blocksize=2)
+    m.node("Mul", m.constant("c", np.linspace(0.25, 3, 12, dtype=np.float32).reshape(1, 12, 1, 1))).node("LeakyRelu")
+    model = m.qdq(0.0713, 3).conv((2, 12, 1, 1)).qdq(0.1, 0).model()
+    assert kinds(assert_agrees(model, 0.1, share=0.97)) == ["rearrange", "conv", "conv"]
+
+
+def test_constants_of_channels_at_the_end_take_no_layer() -> None:
+    """The host computes them."""
+    m = Qdq((1, 4, 4, 4)).qdq(0.0517, 3).conv((3, 4, 1, 1)).qdq(0.1, 0).node("Elu").node("SpaceToDepth", blocksize=2)
+    model = m.node("Add", m.constant("c", np.linspace(0, 3, 12, dtype=np.float32).reshape(1, 12, 1, 1))).model()
+    quantized, feeds = quantize(model), rows(model, 20)
+    assert kinds(quantized) == ["conv"]
+    made = golden.predict(quantized, feeds)[model.graph.outputs[0].name]
+    np.testing.assert_allclose(made, runtime(model, feeds), rtol=1e-6, atol=1e-6)

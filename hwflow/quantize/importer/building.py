@@ -230,8 +230,9 @@ class Building:
             row = Offsets(np.zeros(1, np.int64), np.zeros(1, np.int64), wanted.ravel())
             x = self._rearrange(x, row, padding, by, f"{by.output}.row")
             found, padding = picked(frame), None
-        y = self._rearrange(x, found, padding, by, f"{by.output}.row" if flat else by.output)
-        if not flat:
+        suffix = ".row" * flat or ".before" * by.computed
+        y = self._rearrange(x, found, padding, by, f"{by.output}{suffix}")
+        if not suffix:
             self.sources.setdefault(y.name, (by.output, own))
         return Held(y.name, own, held.real)
 

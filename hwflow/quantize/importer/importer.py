@@ -55,13 +55,17 @@ __all__ = ["Importer"]
 
 
 class Importer:
-    """Walks a QDQ model once.  Then `states` says where every tensor is, and `building` holds the graph."""
+    """Walks a QDQ model once.  Then `states` says where every tensor is, and `building` holds the graph.
 
-    def __init__(self, model: Model, stage: Callable[[Node], OutputStage]) -> None:
+    `ranks`: an ArgMax, ArgMin or TopK at the end becomes a layer.
+    """
+
+    def __init__(self, model: Model, stage: Callable[[Node], OutputStage], ranks: bool = False) -> None:
         self.model, self.graph = model, model.graph
         self.constants = quantities(model.graph, model.opsets)
         self.front = host_prefix(model.graph)
-        self.suffix = host_suffix(model.graph, operators.HOST_AFTER)
+        layers = operators.RANKINGS if ranks else frozenset[str]()
+        self.suffix = host_suffix(model.graph, operators.HOST_AFTER, never=layers)
         self.states: dict[str, State] = {value.name: OnHost(in_epilogue=False) for value in model.graph.inputs}
         self.building = Building(model, self.suffix, stage)
         self.inputs = Inputs(model.graph, self.constants, self.building)
@@ -194,6 +198,8 @@ class Importer:
         try:
             return element_wise(node, pendings, self.constants)
         except Misplaced:
+            if len(pendings) == 1 and node.outputs[0] in self.suffix:
+                raise  # the host computes it without another layer
             moved = {name: self.movement.pending_in_place(pending, name) for name, pending in pendings.items()}
             return element_wise(node, moved, self.constants)
 

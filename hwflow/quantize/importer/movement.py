@@ -28,7 +28,7 @@ _IMAGE = 4
 
 def renamed(by: Moved | None, output: str) -> Moved | None:
     """What moved the elements, when ONNX calls them `output` next."""
-    return by and replace(by, output=output)
+    return by and replace(by, output=output, computed=False)
 
 
 class Movement:
@@ -52,7 +52,7 @@ class Movement:
             held = self.in_place(state, node.inputs[0])  # what pads and then shuffles is one layer and another
             return replace(held, index=index_of(held.index), moved=Moved(node, node.outputs[0]))
         padding = state.moved.padding if state.moved is not None else 0.0
-        return replace(state, index=index, moved=Moved(node, node.outputs[0], padding))
+        return replace(state, index=index, moved=Moved(node, node.outputs[0], padding, _is_computed(state)))
 
     def move(self, node: Node, state: Movable) -> dict[str, Movable]:
         """The results of a node that chooses, repeats and pads."""
@@ -68,7 +68,7 @@ class Movement:
         mixed = pads and bool((state.index < 0).any()) and padding != fill
         if not isinstance(state, Pending) and (mixed or not self._stays_simple(state.index, indices)):
             return self.move(node, self.in_place(state, node.inputs[0]))
-        by = Moved(node, "", fill if pads else padding)
+        by = Moved(node, "", fill if pads else padding, _is_computed(state))
         return {name: replace(state, index=index, moved=replace(by, output=name)) for name, index in indices.items()}
 
     def _stays_simple(self, before: IntArray, after: Mapping[str, IntArray]) -> bool:
@@ -108,7 +108,8 @@ class Movement:
         anchor = pending.anchor
         if not isinstance(anchor, Kept) or varies(pending):
             return pending
-        source = replace(anchor.source, index=pending.index, real=True, moved=pending.moved)
+        by = pending.moved or Moved(self._made[name], name, computed=_is_computed(pending))
+        source = replace(anchor.source, index=pending.index, real=True, moved=by)
         held = self.in_place(source, name, flat)
         if held.tensor == anchor.source.tensor:
             return replace(pending, index=held.index, moved=None)
@@ -120,6 +121,10 @@ class Movement:
 
         result = own.key if pending.result == anchor.key else pending.result
         return Pending(own, held.index, tuple(map(rebased, pending.steps)), result)
+
+
+def _is_computed(state: Movable) -> bool:
+    return isinstance(state, Pending) and bool(state.steps)
 
 
 def is_simple(index: IntArray) -> bool:

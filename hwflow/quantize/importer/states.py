@@ -99,11 +99,13 @@ class Moved:
     """What made an index that is no order of all elements: the last node that moved them, and its result's ONNX name.
 
     `padding` is the value of elements whose place is -1, an integer or a real number as the tensor's elements are.
+    `computed`: the result has a function of the elements that moved, and not they themselves.
     """
 
     node: Node
     output: str
     padding: float = 0.0
+    computed: bool = False
 
 
 @dataclass(frozen=True)

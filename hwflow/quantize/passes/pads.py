@@ -23,7 +23,7 @@ from hwflow.quantize.graphs import (
     shape_of,
     with_graph,
 )
-from hwflow.quantize.operators import ELEMENTWISE, QUANTIZERS, UNARY
+from hwflow.quantize.operators import ELEMENTWISE, LAYOUT, MAX_POOLS, MOVES, QUANTIZERS, UNARY
 
 __all__ = ["fold_pads"]
 
@@ -127,18 +127,19 @@ def _with_plain_values(model: Model) -> Model:
 def _behind_quantizers(model: Model) -> Model:
     """Pad then QuantizeLinear, DequantizeLinear, Transpose or a function of elements becomes Pad behind it.
 
-    It pads with what the node makes of the padding.  Every such reader of a Pad gets one of its own.  Where there are
-    quantizers, functions are those of several tensors, too, if all of them are padded alike: then a layer in front and
-    its quantizer meet.
+    It pads with what the node makes of the padding.  Every such reader of a Pad gets one of its own.  Between a layer
+    and its quantizer functions are those of several tensors, too, if all of them are padded alike.
     """
     nodes, extra, names = list(model.graph.nodes), dict[str, Array](), Names(model.graph)
-    functions = UNARY | (ELEMENTWISE if any(node.op_type in QUANTIZERS for node in nodes) else frozenset())
-    done = False
+    quantized, done = any(node.op_type in QUANTIZERS for node in nodes), False
     while not done:
         graph = replace(model.graph, nodes=tuple(nodes), initializers={**model.graph.initializers, **extra})
         made, done = producers(graph), True
         for k, node in enumerate(nodes):
             paddings = {name: _padding(made.get(name), graph) for name in dynamic_inputs(node, graph)}
+            sources = [padding.source for padding in paddings.values() if padding is not None]
+            unfinished = quantized and not all(_is_dequantized(name, made) for name in sources)
+            functions = ELEMENTWISE if unfinished else UNARY
             moved = _moved(node, paddings, replace(model, graph=graph), functions, names, extra)
             if moved is not None:
                 nodes[k : k + 1], done = moved, False
@@ -147,6 +148,13 @@ def _behind_quantizers(model: Model) -> Model:
             model = infer(with_graph(model, nodes, extra))
             nodes = list(model.graph.nodes)
     return model
+
+
+def _is_dequantized(name: str, made: Mapping[str, Node]) -> bool:
+    """True for a tensor that a quantizer made, and that only moved since."""
+    while name in made and made[name].op_type in LAYOUT | MOVES | MAX_POOLS:
+        name = made[name].inputs[0]
+    return name in made and made[name].op_type == "DequantizeLinear"
 
 
 def _moved(
