@@ -14,6 +14,7 @@ from ..flow import Flow
 from ..report import tables
 from ..report.accuracy import say_accuracy
 from ..report.axi_stream import port_facts, show_ports
+from ..report.board import say_weights
 from ..report.clock import CoreClock, clock_of
 from ..report.console import Console
 from ..report.numbers import counted
@@ -112,6 +113,7 @@ def synth(console: Console, request: SynthRequest) -> Result:
     with flow.locked():
         report = flow.synthesize(request.synthesis)
     show_synthesis(console, flow.plan, flow.board, report)
+    say_weights(console, flow.synthesis)
     slow = too_slow(report, request.synthesis.clock)
     if slow:
         console.fail(slow)

@@ -11,6 +11,7 @@ from hwflow_base.errors import HwflowError
 from hwflow_base.files.cache import locked
 
 from ..report.accuracy import say_accuracy
+from ..report.board import say_weights
 from ..report.console import Console
 from ..request import HardwareOptions, ReweightRequest
 from ..reweight.retrained import Retrained
@@ -33,6 +34,7 @@ def reweight(console: Console, request: ReweightRequest) -> Mapping[str, Any]:
     say_accuracy(console, accuracy)
     console.say(f"bitstream: {report.bitstream}; {report.changed} of {report.parts} parts of ROMs are new, all else is "
                 f"the routed design in {report.base}, its clock of {report.clock_mhz:g} MHz included; {seconds:.1f} s")
+    say_weights(console, flow.synthesis)
     if proof is not None:
         (console.say if proof.equal else console.fail)(str(proof))
         if proof.difference is not None:

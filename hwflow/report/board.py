@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,15 @@ class BoardRun:
             "accuracy": self.accuracy.facts() if self.accuracy else None,
             "weights": weights and {**weights.facts(), "sent": self.filled},
         }  # fmt: skip
+
+
+def say_weights(console: Console, folder: Path) -> None:
+    """Where the weights outside of the FPGA are of the design in `folder`, and how they get to the board."""
+    weights = DesignFacts.read(folder).weights
+    if weights is not None:
+        how = "`hwflow program --weights` writes them into its flash, once" if weights.in_flash else (
+            "`hwflow run` sends them")
+        console.say(f"  weights outside of the FPGA: {number(weights.size)} bytes, {folder / weights.file}; {how}")
 
 
 def show_run(console: Console, run: BoardRun) -> None:

@@ -21,6 +21,8 @@ from hwflow.host.pace import Patience
 from hwflow.host.weight_image import WeightImage
 from hwflow.host.wire import LinkFailed
 from hwflow.quantize import Quantized
+from hwflow.report.board import say_weights
+from hwflow.report.console import Console
 from hwflow.synth import load_board
 from tests.e2e.command import Cli
 from tests.e2e.networks import small_network, write_data
@@ -250,6 +252,15 @@ def test_the_file_of_a_sealed_image(sealed):
         path.write_bytes(content)
         with pytest.raises(HwflowError, match=message):
             weights.read(sealed)
+
+
+def test_where_the_weights_are_is_said(sealed, filled, capsys):
+    console = Console()
+    say_weights(console, sealed)
+    say_weights(console, filled)
+    flash, memory = " ".join(capsys.readouterr().out.split()).split("weights outside of the FPGA: ")[1:]
+    assert flash.replace(" ", "").startswith(f"3000bytes,{sealed / 'weights.bin'};`hwflowprogram--weights`writesthem")
+    assert memory.endswith("`hwflow run` sends them")
 
 
 def test_opening_waits_until_the_flash_is_read(quantized, sealed, tmp_path):
