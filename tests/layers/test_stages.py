@@ -326,3 +326,14 @@ def test_every_kind_keeps_its_interval(kind: type[Layer], seed: int) -> None:
     seen = play(each.layer.unit(each.graph, each.folding, Generic(), "stage"), beats,
                 [np.arange(len(words)) for words in beats], count).output.cycles
     assert seen[-1] - seen[-1 - count // 6] == max(said.interval, *(len(words) // 6 for words in beats), count // 6)
+
+
+def test_one_bit_in_a_format_with_a_zero() -> None:
+    """What a window pads with zeros: -1 and +1 as two bits."""
+    frame = Frame(3, 4, 4)
+    layer = Lookup("wide", ("x",), "y", BIPOLAR, np.array([-1, 1]))
+    tensors = {name: Tensor(name, frame, format, 0.5, 0) for name, format in (("x", BIPOLAR), ("y", bits(2)))}
+    graph = LayerGraph("wide", tensors, (layer,), ("x",), ("y",))
+    graph.check()
+    for folding in layer.foldings(graph):
+        prove(graph, folding, np.random.default_rng(0).choice([-1, 1], (4, 3, 4, 4)))
