@@ -43,7 +43,7 @@ def flash_reads(bench: Bench, part: FlashPart, requests: list[list[int]]) -> tup
     words = octets.view("<u4").astype(np.int64)
     expected = np.concatenate([words[first:last + 1] for first, last, _, _ in requests])
     right = not result.violations and np.array_equal(result.words, expected)
-    return (len(expected) - 1) * part.clocks.word / result.busy, right
+    return (len(expected) * part.clocks.word - part.clocks.octet) / result.busy, right
 
 
 FLASH_SECTIONS = {"flash": flash}

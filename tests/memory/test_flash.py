@@ -60,10 +60,10 @@ def test_reads_with_stalls_and_restarts(reads: Programs, part: FlashPart, longes
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_the_rate_of_sequential_reads(reads: Programs, part: FlashPart) -> None:
-    """A word comes whenever the lines have brought one; between requests pass the clocks that `read_clocks` says."""
+    """A byte comes whenever the lines have brought one; between requests pass the clocks that `read_clocks` says."""
     one, more = (reads(part).run(np.array([[64, 64 + 4095, 0, 0]] * count), CELLS) for count in (1, 5))
     clocks = part.clocks
-    assert (one.gap, clocks.worst_gap) == (clocks.word, clocks.word)
+    assert (one.gap, clocks.worst_gap) == (clocks.octet, clocks.octet)
     assert more.busy - one.busy == 4 * clocks.read_clocks(4096)
     assert 4096 * clocks.word / clocks.read_clocks(4096) > 0.99
 
@@ -115,10 +115,11 @@ def test_clocks_of_a_part() -> None:
     clocks = QUAD.clocks
     assert (clocks.word, clocks.lead, clocks.first_lead, clocks.deselect, clocks.release) == (8, 12, 20, 4, 150)
     assert (PLAIN.clocks.lead, PLAIN.clocks.first_lead) == (21, 21)
-    assert (DUAL.clocks.word, DUAL.clocks.lead) == (16, 24)
+    assert (DUAL.clocks.word, DUAL.clocks.octet, DUAL.clocks.lead) == (16, 4, 24)
     assert replace(QUAD, clock_mhz=10).clocks.deselect == 3  # what was asked for must arrive
     part: MemoryPart = QUAD
-    assert (part.width, part.words, part.writable, part.clocks.sustained_share) == (32, 49152, False, 1 / 8)
+    assert (part.width, part.piece, part.words, part.writable) == (32, 8, 49152, False)
+    assert part.clocks.sustained_share == 1 / 8
     assert (QUAD.peak_bytes_per_second, DUAL.peak_bytes_per_second) == (25e6, 12.5e6)
     assert isinstance(part.controller(), FlashController)
     assert len(flash_pins(DUAL).create().io_o) == 2

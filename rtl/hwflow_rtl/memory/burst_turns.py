@@ -12,7 +12,7 @@ from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
 from .part import MemoryPart, request_of
 
-__all__ = ["BurstTurns"]
+__all__ = ["BurstTurns", "in_turn", "lowest", "one_of"]
 
 #: Requests whose words have not all come: one in the controller, and those whose words are behind its commands.
 UNDER_WAY = 4
@@ -65,7 +65,8 @@ class BurstTurns(wiring.Component):
         m = Module()
         m.submodules.turns = turns = Queue(shape=self.turn, depth=UNDER_WAY)
         requests = [getattr(self, f"request{n}") for n in range(self.readers)]
-        chosen, sent = self.choice(m, requests), Signal()
+        sent = Signal()
+        chosen = in_turn(m, Cat(each.valid for each in requests), sent)
         asked = self.request.payload
         m.d.comb += [
             self.request.valid.eq(chosen.any() & turns.i.ready), sent.eq(self.request.valid & self.request.ready),
@@ -77,20 +78,6 @@ class BurstTurns(wiring.Component):
             m.d.comb += each.ready.eq(chosen[n] & sent)
         self.words(m, turns.o)
         return m
-
-    def choice(self, m: Module, requests) -> Signal:
-        """One bit for each reader, at most one of them set: whose request is offered to the controller."""
-        count = self.readers
-        chosen, after, wants, next_one = Signal(count), Signal(count), Signal(count), Signal(count)
-        later = wants & after
-        m.d.comb += [
-            wants.eq(Cat(each.valid for each in requests) & ~chosen),
-            next_one.eq(lowest(later) | (lowest(wants) & ~later.any().replicate(count)))]
-        with m.If(~chosen.any() | (self.request.valid & self.request.ready)):
-            m.d.sync += chosen.eq(next_one)
-            with m.If(wants.any()):
-                m.d.sync += after.eq(Cat(next_one[:n].any() for n in range(count)))
-        return chosen
 
     def words(self, m: Module, turn) -> None:
         """Each word goes to the reader whose turn it is; the last of its words ends the turn."""
@@ -108,6 +95,24 @@ class BurstTurns(wiring.Component):
             m.d.sync += passed.eq(passed + 1)
             with m.If(turn.ready):
                 m.d.sync += passed.eq(0)
+
+
+def in_turn(m: Module, wants: Value, sent: Value) -> Signal:
+    """One bit for each reader, at most one of them set: whose turn it is, of those that want one, until `sent`.
+
+    Who has had the turn does not get the next one at once.
+    """
+    count = len(wants)
+    chosen, after, others, next_one = Signal(count), Signal(count), Signal(count), Signal(count)
+    later = others & after
+    m.d.comb += [
+        others.eq(wants & ~chosen),
+        next_one.eq(lowest(later) | (lowest(others) & ~later.any().replicate(count)))]
+    with m.If(~chosen.any() | sent):
+        m.d.sync += chosen.eq(next_one)
+        with m.If(others.any()):
+            m.d.sync += after.eq(Cat(next_one[:n].any() for n in range(count)))
+    return chosen
 
 
 def lowest(bits: Value) -> Value:

@@ -1,11 +1,11 @@
-"""`FlashController`: a stream of words from a QSPI flash."""
+"""`FlashController`: words of a QSPI flash as a stream of bytes."""
 
 from __future__ import annotations
 
 from amaranth.hdl import Array, C, Cat, ClockDomain, ClockSignal, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
+from amaranth.utils import ceil_log2, exact_log2
 
 from ..stream.credit import CreditCounter
 from ..stream.pipeline import flip_flops
@@ -18,8 +18,10 @@ from .part import request_of
 
 __all__ = ["FlashController", "FlashError"]
 
-#: Words that wait at `read`.  A word takes eight clocks or more, longer than its way to the queue and back.
-QUEUE_DEPTH = 2
+#: Bytes that wait at `read`.  A byte takes two clocks or more, and the way to the queue and back is shorter than four.
+QUEUE_DEPTH = 4
+#: Bits of an answer that are looked at: a JEDEC identifier.
+ANSWER = 24
 
 
 class FlashController(wiring.Component):
@@ -43,9 +45,10 @@ class FlashController(wiring.Component):
     ----------
     request : stream of `request_of(part)`
         Words from `first` to `last`, both included, `first` <= `last` < `part.words`; `write` is 0.
-    read : stream of words
+    read : stream of bytes
+        Four for each word, those in the low bits first, which is the order in the chip.
     restart : In(1)
-        Drops the request under way and every word that was not taken.  From a register; whoever makes requests must be
+        Drops the request under way and every byte that was not taken.  From a register; whoever makes requests must be
         reset by the same.
     initialized : Out(1)
         The chip has answered as it should.
@@ -53,15 +56,15 @@ class FlashController(wiring.Component):
         What was wrong, else `NONE`.  It stays until a reset.
     pins : Out(flash_pins(part))
 
-    Latency from a request to its first word: at most `part.clocks.worst_latency`.  Between two words of a request:
-    `part.clocks.word`.
+    Latency from a request to its first byte: at most `part.clocks.worst_latency`.  Between two bytes of a request:
+    `part.clocks.worst_gap`.
     """
 
     def __init__(self, *, part: FlashPart, technology: Technology | None = None):
         self.part = part
         self.technology = technology
         super().__init__({
-            "request": In(stream.Signature(request_of(part))), "read": Out(stream.Signature(part.width)),
+            "request": In(stream.Signature(request_of(part))), "read": Out(stream.Signature(part.piece)),
             "restart": In(1), "initialized": Out(1), "error": Out(FlashError), "pins": Out(flash_pins(part))})
 
     @staticmethod
@@ -69,9 +72,9 @@ class FlashController(wiring.Component):
         """LUT and FF estimated."""
         address, lines = ceil_log2(part.words), part.lines
         control = address + ceil_log2(part.clocks.release) + 33
-        return (Queue.cost(width=part.width, depth=QUEUE_DEPTH, technology=technology)
-                + CreditCounter.cost(words=QUEUE_DEPTH) + Resources(lut=3 * part.width + 3 * address + 120)
-                + flip_flops(2 * part.width + control + 5 * lines, 5 * lines, technology))
+        return (Queue.cost(width=part.piece, depth=QUEUE_DEPTH, technology=technology)
+                + CreditCounter.cost(words=QUEUE_DEPTH) + Resources(lut=2 * part.width + ANSWER + 3 * address + 120)
+                + flip_flops(part.width + ANSWER + control + 5 * lines, 5 * lines, technology))
 
     def elaborate(self, platform):
         m = Module()
@@ -80,9 +83,11 @@ class FlashController(wiring.Component):
         # What is decided in a cycle reaches the pins one and a half cycles later.
         self.clock, self.sample, self.last = Signal(), Signal(), Signal()
         self.select, self.out, self.drive = Signal(), Signal(lines), Signal(lines)
-        self.shift, self.count, self.word = Signal(32), Signal(5), Signal(32)
+        self.shift, self.count, self.came = Signal(32), Signal(5), Signal(ANSWER)
         self.pause = Signal(range(max(clocks.deselect, clocks.release)), init=clocks.deselect - 1)
         self.left, self.live = Signal(ceil_log2(part.words)), Signal()
+        #: Clocks of a byte that are left.
+        self.place = self.count[:exact_log2(clocks.worst_gap)]
         credit = self.arrivals(m)
         step = Signal(range(len(self.steps) + 1))
         wrong = self.wrong_answer(m, step)
@@ -102,7 +107,7 @@ class FlashController(wiring.Component):
         for number, done in enumerate(self.steps, 1):
             if done.wrong is not None:
                 with m.If(step == number):
-                    m.d.comb += wrong.eq(done.wrong(self.word))
+                    m.d.comb += wrong.eq(done.wrong(self.came))
         return wrong
 
     def start_up(self, m: Module, step: Signal, wrong: Signal) -> None:
@@ -189,23 +194,25 @@ class FlashController(wiring.Component):
         m.next = "DATA"
 
     def read_data(self, m: Module, credit: Signal) -> None:
-        """A word begins where there is room for it; the clock stands still until then."""
+        """A byte begins where there is room for it; the clock stands still until then."""
         full = self.part.clocks.word - 1
         goes = Signal()
-        m.d.comb += goes.eq(self.live & (credit | (self.count != full)))
+        m.d.comb += goes.eq(self.live & (credit | ~self.place.all()))
+        ends = Signal()
         with m.State("DATA"):
             m.d.comb += [
-                self.select.eq(1), self.clock.eq(goes), self.sample.eq(goes), self.last.eq(goes & (self.count == 0))]
+                self.select.eq(1), self.clock.eq(goes), self.sample.eq(goes), self.last.eq(goes & ~self.place.any()),
+                ends.eq(goes & (self.count == 0))]
             with m.If(goes):
-                m.d.sync += self.count.eq(Mux(self.last, full, self.count - 1))
-            with m.If(self.last):
+                m.d.sync += self.count.eq(Mux(ends, full, self.count - 1))
+            with m.If(ends):
                 m.d.sync += self.left.eq(self.left - 1)
-            with m.If(~self.live | (self.last & (self.left == 0))):
+            with m.If(~self.live | (ends & (self.left == 0))):
                 m.d.sync += [self.live.eq(0), self.pause.eq(self.part.clocks.deselect - 1)]
                 m.next = "PAUSE"
 
     def arrivals(self, m: Module) -> Signal:
-        """Takes what was asked for from the pins, into the queue where it is a word of a request; gives the credit.
+        """Takes what was asked for from the pins, into the queue where it is a byte of a request; gives the credit.
 
         The chip changes its data at its falling edge, which is that of `sync`; they are taken at the next one.
         """
@@ -217,16 +224,15 @@ class FlashController(wiring.Component):
         coming, ending, whole = Signal(2), Signal(2), Signal()
         m.d.sync += [coming.eq(Cat(self.sample, coming[0])), ending.eq(Cat(self.last, ending[0])), whole.eq(ending[1])]
         with m.If(coming[1]):
-            m.d.sync += self.word.eq(Mux(
-                self.initialized, Cat(captured, self.word[:-lines]), Cat(captured[1], self.word[:-1])))
-        queue = Queue(shape=self.part.width, depth=QUEUE_DEPTH, technology=self.technology)
+            m.d.sync += self.came.eq(Mux(
+                self.initialized, Cat(captured, self.came[:-lines]), Cat(captured[1], self.came[:-1])))
+        queue = Queue(shape=self.part.piece, depth=QUEUE_DEPTH, technology=self.technology)
         counter = CreditCounter(words=queue.capacity, take=1)
         m.submodules.queue = ResetInserter(self.restart)(queue)
         m.submodules.credit = ResetInserter(self.restart)(counter)
-        octets = [self.word[8 * n:8 * n + 8] for n in range(4)]
         m.d.comb += [
-            queue.i.valid.eq(whole), queue.i.payload.eq(Cat(*reversed(octets))),
-            counter.taken.eq(self.sample & self.initialized & (self.count == self.part.clocks.word - 1)),
+            queue.i.valid.eq(whole), queue.i.payload.eq(self.came[:self.part.piece]),
+            counter.taken.eq(self.sample & self.initialized & self.place.all()),
             counter.given.eq(self.read.valid & self.read.ready)]
         with m.If(self.restart):
             m.d.sync += [ending.eq(0), whole.eq(0)]

@@ -138,6 +138,11 @@ class FlashPart:
         return 32
 
     @property
+    def piece(self) -> int:
+        """Bits that `read` gives at once."""
+        return 8
+
+    @property
     def words(self) -> int:
         """From `offset` to the end of the chip."""
         return (self.bytes - self.offset) * 8 // self.width
@@ -163,8 +168,8 @@ class FlashPart:
             return math.ceil(Fraction(str(time)) / self.period)
 
         lead = (ADDRESS_BITS + 8) // self.lines + self.dummy_clocks
-        return FlashClocks(word=self.width // self.lines, lead=lead if self.continuous else lead + 8,
-                           first_lead=lead + 8, deselect=max(up(self.timing.t_shsl), FlashClocks.DRAIN),
+        return FlashClocks(word=self.width // self.lines, octet=self.piece // self.lines,
+                           lead=lead if self.continuous else lead + 8, first_lead=lead + 8, deselect=max(up(self.timing.t_shsl), FlashClocks.DRAIN),
                            release=up(self.timing.t_res1))
 
     @property
@@ -196,8 +201,8 @@ class FlashClocks:
 
     Attributes
     ----------
-    word
-        Of the data of a word.
+    word, octet
+        Of the data of a word, and of one of its bytes.
     lead, first_lead
         Of command, address, mode and dummies before the data: of every request, and of the first one, which puts the
         chip into continuous read mode.
@@ -206,6 +211,7 @@ class FlashClocks:
     """
 
     word: int
+    octet: int
     lead: int
     first_lead: int
     deselect: int
@@ -218,16 +224,16 @@ class FlashClocks:
 
     @property
     def worst_latency(self) -> int:
-        """Most clocks from the transfer of a request to its first word at the output, if there is room for it.
+        """Most clocks from the transfer of a request to its first byte at the output, if there is room for it.
 
-        Command, address, mode and dummies, the word, its way through the pins and the queue.
+        Command, address, mode and dummies, the byte, its way through the pins and the queue.
         """
-        return self.first_lead + self.word + self.PIPELINE + 1
+        return self.first_lead + self.octet + self.PIPELINE + 1
 
     @property
     def worst_gap(self) -> int:
-        """Most clocks from one word of a request to the next: the chip has no refresh and no pages."""
-        return self.word
+        """Most clocks from one byte of a request to the next: the chip has no refresh and no pages."""
+        return self.octet
 
     @property
     def sustained_share(self) -> Fraction:

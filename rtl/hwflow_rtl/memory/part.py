@@ -29,11 +29,11 @@ class MemoryClocks(Protocol):
 
     @property
     def worst_latency(self) -> int:
-        """Most clocks from the transfer of a read request to its first word at `read`, a pause included."""
+        """Most clocks from the transfer of a read request to its first piece at `read`, a pause included."""
 
     @property
     def worst_gap(self) -> int:
-        """Most clocks from one word of a read to the next, a pause included."""
+        """Most clocks from one piece of a read to the next, a pause included."""
 
     @property
     def sustained_share(self) -> Fraction:
@@ -54,7 +54,8 @@ class MemoryClocks(Protocol):
 class MemoryPart(Protocol):
     """A memory on a board, of `words` words of `width` bits, whose controller runs at `clock_mhz`.
 
-    A controller has the streams `request` (`request_of(part)`) and `read`, a stream `write` if the part is `writable`,
+    A controller has the streams `request` (`request_of(part)`) and `read`, which has words, or where words come slowly
+    their pieces of `piece` bits, the low ones first; a stream `write` if the part is `writable`,
     and `restart`, `initialized` and `pins` as `SdramController` describes them.
     """
 
@@ -63,6 +64,9 @@ class MemoryPart(Protocol):
 
     @property
     def width(self) -> int: ...
+
+    @property
+    def piece(self) -> int: ...
 
     @property
     def words(self) -> int: ...

@@ -147,6 +147,11 @@ class SdramPart:
         return 1000 / Fraction(str(self.clock_mhz))
 
     @property
+    def piece(self) -> int:
+        """Bits that `read` gives at once: a whole word."""
+        return self.width
+
+    @property
     def words(self) -> int:
         return self.banks * self.rows * self.columns
 

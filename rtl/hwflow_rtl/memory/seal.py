@@ -69,6 +69,10 @@ class SealedFlash:
         return self.flash.width
 
     @property
+    def piece(self) -> int:
+        return self.flash.piece
+
+    @property
     def clock_mhz(self) -> float:
         return self.flash.clock_mhz
 
@@ -103,7 +107,7 @@ class SealCheck(wiring.Component):
 
     Attributes
     ----------
-    i : stream of words
+    i : stream of bytes
         All of them, but no more than the mark where that is another one.
     digest : stream of bytes
         From registers that nothing resets.
@@ -114,12 +118,12 @@ class SealCheck(wiring.Component):
     def __init__(self, *, words: int, mark: bytes):
         self.words = words
         self.mark = mark
-        super().__init__({"i": In(stream.Signature(32)), "digest": Out(stream_of(BYTE, 1)), "done": Out(1),
+        super().__init__({"i": In(stream.Signature(8)), "digest": Out(stream_of(BYTE, 1)), "done": Out(1),
                           "error": Out(FlashError)})
 
     @staticmethod
     def cost(*, words: int) -> Resources:
-        """LUT and FF: the CRC, the word under way, the mark; the counter of words."""
+        """LUT and FF: the CRC, the byte under way, the mark; the counter of words."""
         count = ceil_log2(words + SEAL_WORDS)
         return fitted("SealCheck", counter=count)
 
@@ -127,14 +131,14 @@ class SealCheck(wiring.Component):
         m = Module()
         m.submodules.crc = crc = Crc32()
         left = Signal(range(self.words + SEAL_WORDS), init=self.words + SEAL_WORDS - 1)
-        word, place = Signal(32, reset_less=True), Signal(2)
+        octet, place = Signal(8, reset_less=True), Signal(2)
         digests = (left != 0) & (left < BACK_WORDS)
-        m.d.comb += [crc.byte.eq(word[:8]), crc.tail.eq(left == 0), self.digest.payload[0].eq(word[:8])]
-        other = self.mark_check(m, word[:8], place, crc.start)
+        m.d.comb += [crc.byte.eq(octet), crc.tail.eq(left == 0), self.digest.payload[0].eq(octet)]
+        other, ends = self.mark_check(m, octet, place, crc.start), Signal()
+        m.d.comb += ends.eq(place.all() & ((left == 0) | ((left == self.words + BACK_WORDS) & other)))
         with m.FSM():
-            with m.State("WORD"):
+            with m.State("WAIT"):
                 m.d.comb += self.i.ready.eq(1)
-                m.d.sync += word.eq(self.i.payload)
                 with m.If(self.i.valid):
                     m.next = "OCTET"
             with m.State("OCTET"):
@@ -142,17 +146,20 @@ class SealCheck(wiring.Component):
                 with m.If(crc.start):
                     m.next = "BITS"
             with m.State("BITS"), m.If(crc.done):
-                m.d.sync += [word.eq(word >> 8), place.eq(place + 1)]
-                m.next = "OCTET"
-                with m.If(place.all()):
-                    m.d.sync += left.eq(left - 1)
-                    m.next = "WORD"
-                    with m.If((left == 0) | ((left == self.words + BACK_WORDS) & other)):
-                        m.next = "DONE"
+                m.d.comb += self.i.ready.eq(~ends)
+                m.d.sync += [place.eq(place + 1), left.eq(left - place.all())]
+                with m.If(ends):
+                    m.next = "DONE"
+                with m.Elif(self.i.valid):
+                    m.next = "OCTET"
+                with m.Else():
+                    m.next = "WAIT"
             with m.State("DONE"):
                 m.d.comb += self.done.eq(1)
                 with m.If(~other & ~crc.good):
                     m.d.comb += self.error.eq(FlashError.DAMAGED)
+        with m.If(self.i.ready):
+            m.d.sync += octet.eq(self.i.payload)
         with m.If(self.done & other):
             m.d.comb += self.error.eq(Mux(self.erased, FlashError.EMPTY, FlashError.OTHER_DESIGN))
         return m
@@ -196,7 +203,7 @@ class SealedController(wiring.Component):
         self.part = part
         self.technology = technology
         super().__init__({
-            "request": In(stream.Signature(request_of(part))), "read": Out(stream.Signature(part.width)),
+            "request": In(stream.Signature(request_of(part))), "read": Out(stream.Signature(part.piece)),
             "restart": In(1), "initialized": Out(1), "error": Out(FlashError), "digest": Out(stream_of(BYTE, 1)),
             "state": Out(MemoryState), "pins": Out(part.pins())})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd, lcm
+from math import lcm
 
 import numpy as np
 import numpy.typing as npt
@@ -36,11 +36,6 @@ class WeightImage:
     def possible(stream: WeightStream, word: int) -> bool:
         """Beats and words end together soon enough."""
         return lcm(stream.width, word) <= WIDEST_GROUP
-
-    @property
-    def piece(self) -> int:
-        """Bits in which beats and words are cut."""
-        return gcd(self.stream.width, self.word)
 
     @property
     def group(self) -> int:

@@ -94,10 +94,11 @@ class WeightMemory(wiring.Component):
         sharing = WeightSharing(part, tuple(streams))
         cost = WeightWords.cost(sharing, technology)
         for image in sharing.images:
-            cost += WeightUnpacker.cost(image=image, technology=technology)
+            cost += WeightUnpacker.cost(image=image, piece=part.piece, technology=technology)
         if domain != "sync":
-            crossings = len(sharing.streams) + part.writable
-            cost += StreamCrossing.cost(width=part.width, technology=technology).copies(crossings)
+            cost += StreamCrossing.cost(width=part.piece, technology=technology).copies(len(sharing.streams))
+            if part.writable:
+                cost += StreamCrossing.cost(width=part.width, technology=technology)
             cost += Resources(lut=6, ff=10)
         return cost
 
@@ -111,7 +112,7 @@ class WeightMemory(wiring.Component):
         restart = Signal()
         words = self.joined(m, restart) if here else self.crossed(m, restart)
         for n, (image, each) in enumerate(zip(self.sharing.images, words, strict=True)):
-            m.submodules[f"unpacker{n}"] = unpacker = WeightUnpacker(image=image)
+            m.submodules[f"unpacker{n}"] = unpacker = WeightUnpacker(image=image, piece=self.part.piece)
             m.d.comb += unpacker.restart.eq(restart)
             wiring.connect(m, each, unpacker.i)
             link(m, unpacker.o, wiring.flipped(getattr(self, f"o{n}")))
@@ -143,10 +144,10 @@ class WeightMemory(wiring.Component):
             self.fill_crossed(m, clearing)
         restarted, words = [], []
         for n in range(len(self.streams)):
-            crossing = StreamCrossing(shape=self.part.width, source=self.domain, target="sync")
+            crossing = StreamCrossing(shape=self.part.piece, source=self.domain, target="sync")
             m.submodules[f"crossing{n}"] = crossing
             wiring.connect(m, getattr(memory, f"o{n}"), crossing.i)
-            each = stream.Signature(self.part.width).create(path=(f"words{n}",))
+            each = stream.Signature(self.part.piece).create(path=(f"words{n}",))
             m.d.comb += [crossing.restart.eq(before & ~wanted), each.payload.eq(crossing.o.payload),
                          each.valid.eq(crossing.o.valid & ~restart), crossing.o.ready.eq(each.ready)]
             restarted.append(crossing.restarted)

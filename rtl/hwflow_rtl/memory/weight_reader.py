@@ -40,20 +40,22 @@ class WeightReader(wiring.Component):
     restart : In(1)
         Begins with the first word of the image again; the same signal as the controller's.
     request : Out(stream of `request_of(part)`)
-    read, o : streams of words
+    read, o : streams of words, or of their pieces
         What was asked for; what was read.
     """
 
     def __init__(self, *, part: MemoryPart, first: int, words: int, burst: int, depth: int = 0,
                  technology: Technology | None = None):
+        if depth and part.piece < part.width:
+            raise ValueError(f"depth of a WeightReader must be 0 at a memory that gives pieces of words, not {depth}")
         if depth and depth < burst:
             raise ValueError(f"depth of the queue of a WeightReader must be at least {burst}, the words of a burst, "
                              f"not {depth}")
         self.first, self.words, self.burst = first, words, burst
-        self.width, self.depth, self.technology = part.width, depth, technology
+        self.width, self.depth, self.technology = part.piece, depth, technology
         super().__init__({
             "enable": In(1), "restart": In(1), "request": Out(stream.Signature(request_of(part))),
-            "read": In(stream.Signature(part.width)), "o": Out(stream.Signature(part.width))})
+            "read": In(stream.Signature(part.piece)), "o": Out(stream.Signature(part.piece))})
 
     @property
     def turns(self) -> int:

@@ -10,20 +10,49 @@ from math import ceil
 
 import numpy as np
 import numpy.typing as npt
+from amaranth.utils import ceil_log2
 
 from .part import MemoryPart
 from .weight_image import WeightImage
 from .weight_stream import WeightStream
 
-__all__ = ["WeightSharing"]
+__all__ = ["RingShape", "WeightSharing"]
 
 #: Share of the pace of one long read that bursts of the stream with the most weights keep.  More takes more RAM.
 SHARE = Fraction(29, 30)
 #: The longest burst is at most so many times as long as any other one.
 LONGEST = 8
+#: Clocks in which a register after the memory of rings gets a piece: the longest latency of a RAM, and one.
+REGISTER = 3
 #: Clocks from a place that is freed in a reader's queue to the transfer of its request, and from the controller's
 #: `read` to the output of the queue.
 WAY = 8
+
+
+@dataclass(frozen=True)
+class RingShape:
+    """Places for bursts of one stream in a memory of rings.
+
+    Attributes
+    ----------
+    bits
+        A place has 1 << bits pieces.
+    first, places
+        The number of its first place, and how many it has.
+    burst, short
+        Pieces of a burst, and of the last one of the image.
+    """
+
+    bits: int
+    first: int
+    places: int
+    burst: int
+    short: int
+
+    @property
+    def end(self) -> int:
+        """Pieces of the memory up to its last place."""
+        return self.first + self.places << self.bits
 
 
 @dataclass(frozen=True)
@@ -54,17 +83,90 @@ class WeightSharing:
 
     def image(self, beats: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
         """The words of memory, int64[words], for int64[beats, lanes] of each stream."""
-        return np.concatenate([image.of(each) for image, each in zip(self.images, beats, strict=True)])
+        images = [image.of(each) for image, each in zip(self.images, beats, strict=True)]
+        if not self.side_by_side:
+            return np.concatenate(images)
+        words = np.zeros(max(self.turns) * self.stride, dtype=np.int64)
+        for first, burst, image in zip(self.firsts, self.bursts, images, strict=True):
+            place = np.arange(len(image))
+            words[first + place // burst * self.stride + place % burst] = image
+        return words[:self.words]
+
+    @property
+    def side_by_side(self) -> bool:
+        """The streams have one reader and one queue memory, and bursts of a round stand side by side.
+
+        So it is where the memory gives pieces of words: a memory that gives a word in every clock has a queue for each
+        stream, because one memory cannot give all streams their words in time.
+        """
+        return len(self.streams) > 1 and self.part.piece < self.part.width
+
+    @property
+    def stride(self) -> int:
+        """Words from a round of bursts side by side to the next, a power of two."""
+        return 1 << ceil_log2(sum(self.bursts))
+
+    @property
+    def last_bursts(self) -> tuple[int, ...]:
+        """Words of the last burst of each image."""
+        return tuple(image.words - (turns - 1) * burst
+                     for image, turns, burst in zip(self.images, self.turns, self.bursts, strict=True))
+
+    @cached_property
+    def rings(self) -> tuple[RingShape, ...]:
+        """Of a reader for all streams, the places for bursts of each of them in its memory.
+
+        A burst is read when all of it is there.  The places that are left are read at the guaranteed pace, a round
+        each, while a burst is waited for that was asked for when a place became free.
+        """
+        pieces, clocks, end = self.part.width // self.part.piece, self.part.clocks, 0
+        rings: dict[int, RingShape] = {}
+        for n in sorted(range(len(self.bursts)), key=lambda k: -self.bursts[k]):
+            burst, short = pieces * self.bursts[n], pieces * self.last_bursts[n]
+            bits = ceil_log2(burst)
+            wait = self.worst_wait(n) + clocks.with_pauses(self.burst_clocks[n])
+            places = 1 + ceil(wait / self.round_clocks)
+            rings[n] = RingShape(bits, end >> bits, places, burst, short)
+            end += places << bits
+        return tuple(rings[n] for n in range(len(rings)))
+
+    @property
+    def ring_pieces(self) -> int:
+        """Of the memory of all rings."""
+        return max(ring.end for ring in self.rings)
+
+    @property
+    def by_pace(self) -> tuple[int, ...]:
+        """The streams in the order in which a reader for all of them gives pieces: those with the most come first."""
+        return tuple(sorted(range(len(self.bursts)), key=lambda n: -self.bursts[n]))
+
+    @cached_property
+    def is_fast(self) -> tuple[bool, ...]:
+        """Which streams want pieces faster than a register after the memory of the rings gives them.
+
+        It gives one in `REGISTER` clocks and those that streams with more pieces take meanwhile, a burst of each in a
+        round.
+        """
+        pieces = self.part.width // self.part.piece
+        taken, fast = 0, {}
+        for n in self.by_pace:
+            fast[n] = REGISTER * pieces * self.bursts[n] + taken > self.round_clocks
+            taken += pieces * self.bursts[n]
+        return tuple(fast[n] for n in range(len(self.bursts)))
 
     @property
     def words(self) -> int:
-        """Of all images, which follow each other without gaps."""
-        return sum(image.words for image in self.images)
+        """Of all images, and the gaps between bursts that stand side by side."""
+        if not self.side_by_side:
+            return sum(image.words for image in self.images)
+        return max((turns - 1) * self.stride + first + last
+                   for turns, first, last in zip(self.turns, self.firsts, self.last_bursts, strict=True))
 
     @property
     def firsts(self) -> tuple[int, ...]:
-        """The addresses of the images."""
-        return tuple(sum(image.words for image in self.images[:n]) for n in range(len(self.images)))
+        """The addresses of the images, or of their first bursts."""
+        sizes = self.bursts if self.side_by_side else [image.words for image in self.images]
+        return tuple(sum(sizes[:n]) for n in range(len(sizes)))
 
     @cached_property
     def bursts(self) -> tuple[int, ...]:
@@ -117,6 +219,7 @@ class WeightSharing:
         """
         if len(self.streams) == 1:
             return (0,)
+        assert not self.side_by_side, "these have rings"
         clocks = self.part.clocks
         return tuple(max(burst + ceil((self.worst_wait(n) + clocks.worst_gap) * burst / self.round_clocks),
                          2 * burst + WAY + clocks.worst_latency - clocks.worst_gap)
@@ -125,11 +228,13 @@ class WeightSharing:
     def guaranteed(self, ratio: Fraction | int = 1) -> tuple[Fraction, ...]:
         """For each stream the cycles of its reader a beat, on average of a frame, that it never has to exceed.
 
-        `ratio` is the clock of what takes the beats divided by that of the memory.  A word and a beat, also one that is
-        dropped, take at least a cycle.
+        `ratio` is the clock of what takes the beats divided by that of the memory.  A piece of a word and a beat, also
+        one that is dropped, take at least a cycle.
         """
+        pieces = self.part.width // self.part.piece
         return tuple(
-            max(turns * self.round_clocks * ratio, Fraction(max(image.words, image.padded_beats))) / image.stream.beats
+            max(turns * self.round_clocks * ratio,
+                Fraction(max(pieces * image.words, image.padded_beats))) / image.stream.beats
             for turns, image in zip(self.turns, self.images, strict=True))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from amaranth.hdl import Module, ResetInserter, Signal, Value, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -18,38 +20,49 @@ __all__ = ["WeightUnpacker"]
 class WeightUnpacker(wiring.Component):
     """Takes the words of `image` again and again and gives the beats of its stream.
 
-    It takes a word or gives a beat in each cycle, whichever are more.  Beats that only fill the image are dropped.
+    It takes a piece of a word or gives a beat in each cycle, whichever are more.  Beats that only fill the image are
+    dropped.
+
+    Parameters
+    ----------
+    image
+        The words.
+    piece
+        Bits of a word that come at once, the low ones first; None for all of them.
 
     Attributes
     ----------
     restart : In(1)
         The next word is the first one of the image.
-    i : stream of words
+    i : stream of pieces of words
     o : stream of `lanes` elements of `shape`
     """
 
-    def __init__(self, *, image: WeightImage):
+    def __init__(self, *, image: WeightImage, piece: int | None = None):
         self.image = image
+        self.width = image.word if piece is None else piece
         shape, lanes = image.stream.shape, image.stream.lanes
-        super().__init__({"restart": In(1), "i": In(stream.Signature(image.word)), "o": Out(stream_of(shape, lanes))})
+        super().__init__({"restart": In(1), "i": In(stream.Signature(self.width)), "o": Out(stream_of(shape, lanes))})
 
     def model(self, words):
         """int64[beats, lanes] for the words of the image."""
         return self.image.model(words)
 
     @staticmethod
-    def cost(*, image: WeightImage, technology: Technology | None = None) -> Resources:
+    def cost(*, image: WeightImage, piece: int | None = None, technology: Technology | None = None) -> Resources:
         """LUT and FF estimated: the change of width, and a counter of beats where some are dropped."""
         count = ceil_log2(image.padded_beats) + 1 if image.padded_beats > image.stream.beats else 0
-        return (Gearbox.cost(width=image.piece, lanes_in=image.word // image.piece,
-                             lanes_out=image.stream.width // image.piece, technology=technology)
+        width = image.word if piece is None else piece
+        part = gcd(width, image.stream.width)
+        return (Gearbox.cost(width=part, lanes_in=width // part, lanes_out=image.stream.width // part,
+                             technology=technology)
                 + Resources(lut=2 * count, ff=count))
 
     def elaborate(self, platform):
         m = Module()
         image = self.image
-        piece, beats, padded = image.piece, image.stream.beats, image.padded_beats
-        gearbox = Gearbox(shape=unsigned(piece), lanes_in=image.word // piece, lanes_out=image.stream.width // piece)
+        part, beats, padded = gcd(self.width, image.stream.width), image.stream.beats, image.padded_beats
+        gearbox = Gearbox(shape=unsigned(part), lanes_in=self.width // part, lanes_out=image.stream.width // part)
         m.submodules.gearbox = ResetInserter(self.restart)(gearbox)
         kept = Signal(init=1)
         m.d.comb += [

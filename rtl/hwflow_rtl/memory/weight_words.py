@@ -13,10 +13,12 @@ from ..io.link_image import MemoryState
 from ..io.uart import BYTE
 from ..stream.streams import stream_of
 from ..vendor.base import Resources, Technology
+from ..vendor.generic import Generic
 from .burst_turns import BurstTurns
 from .fill_check import FillCheck
 from .part import MemoryPart
 from .seal import SealedFlash
+from .shared_reader import SharedReader
 from .weight_reader import WeightReader
 from .weight_sharing import WeightSharing
 
@@ -38,6 +40,7 @@ class WeightWords(wiring.Component):
     Attributes
     ----------
     o0, o1, ... : streams of words, one for each image
+        Or of their pieces, as `read` of a controller.
     restart, pins
         As of `WeightMemory`.
     fill, clear, filled
@@ -54,17 +57,19 @@ class WeightWords(wiring.Component):
         part = sharing.part
         self.controller = part.controller(technology)
         self.readers = [WeightReader(technology=technology, **numbers) for numbers in readers_of(sharing)]
-        words = stream.Signature(part.width)
-        filling = {"fill": In(words), "clear": In(1)} if part.writable else {}
+        filling = {"fill": In(stream.Signature(part.width)), "clear": In(1)} if part.writable else {}
+        pieces = stream.Signature(part.piece)
         super().__init__({
-            **filling, **seal_ports(part), **{f"o{n}": Out(words) for n in range(len(self.readers))}, "restart": In(1),
-            "filled": Out(1), "initialized": Out(1), "pins": Out(part.pins())})
+            **filling, **seal_ports(part), **{f"o{n}": Out(pieces) for n in range(len(sharing.streams))},
+            "restart": In(1), "filled": Out(1), "initialized": Out(1), "pins": Out(part.pins())})
 
     @staticmethod
     def cost(sharing: WeightSharing, technology: Technology | None = None) -> Resources:
         """LUT and FF estimated, RAM exact."""
         part, readers = sharing.part, readers_of(sharing)
         cost = part.controller_cost(technology).within("controller")
+        if sharing.side_by_side:
+            cost += SharedReader.cost(sharing=sharing, technology=technology or Generic()).within("reader")
         for n, numbers in enumerate(readers):
             cost += WeightReader.cost(technology=technology, **numbers).within(f"reader{n}")
         if len(readers) > 1:
@@ -78,11 +83,7 @@ class WeightWords(wiring.Component):
         m.submodules.controller = controller = self.controller
         wiring.connect(m, wiring.flipped(self.pins), controller.pins)
         restart = Signal()
-        for n, reader in enumerate(self.readers):
-            m.submodules[f"reader{n}"] = reader
-            wiring.connect(m, reader.o, wiring.flipped(getattr(self, f"o{n}")))
-            m.d.comb += [reader.restart.eq(restart), reader.enable.eq(self.filled)]
-        request, read = self.shared(m, restart)
+        request, read = self.side_by_side(m, restart) if self.sharing.side_by_side else self.in_turns(m, restart)
         m.d.comb += [self.initialized.eq(controller.initialized), controller.restart.eq(restart)]
         if self.sharing.part.writable:
             self.filling(m, request, read, restart)
@@ -94,8 +95,21 @@ class WeightWords(wiring.Component):
             forwarded(m, getattr(controller, name), getattr(self, name))
         return m
 
-    def shared(self, m: Module, restart: Signal):
-        """The stream of requests of all readers, and what takes the words for them."""
+    def side_by_side(self, m: Module, restart: Signal):
+        """One reader for all streams: its requests, and what takes the words for them."""
+        reader = SharedReader(sharing=self.sharing, technology=self.technology or Generic())
+        m.submodules.reader = ResetInserter(restart)(reader)
+        for n in range(len(self.sharing.streams)):
+            wiring.connect(m, getattr(reader, f"o{n}"), wiring.flipped(getattr(self, f"o{n}")))
+        m.d.comb += reader.enable.eq(self.filled & ~restart)
+        return reader.request, reader.read
+
+    def in_turns(self, m: Module, restart: Signal):
+        """A reader for each stream: the stream of requests of all of them, and what takes the words for them."""
+        for n, reader in enumerate(self.readers):
+            m.submodules[f"reader{n}"] = reader
+            wiring.connect(m, reader.o, wiring.flipped(getattr(self, f"o{n}")))
+            m.d.comb += [reader.restart.eq(restart), reader.enable.eq(self.filled)]
         if len(self.readers) == 1:
             return self.readers[0].request, self.readers[0].read
         turns = BurstTurns(part=self.sharing.part, readers=len(self.readers), longest=max(self.sharing.bursts))
@@ -153,7 +167,9 @@ def forwarded(m: Module, inner: Any, outer: Any) -> None:
 
 
 def readers_of(sharing: WeightSharing) -> list[dict[str, Any]]:
-    """The arguments of the `WeightReader` of each image."""
+    """The arguments of the `WeightReader` of each image; none where one reader is for all."""
+    if sharing.side_by_side:
+        return []
     return [{"part": sharing.part, "first": first, "words": image.words, "burst": burst, "depth": depth}
             for first, image, burst, depth in zip(sharing.firsts, sharing.images, sharing.bursts, sharing.depths,
                                                   strict=True)]

@@ -1,10 +1,10 @@
-// Sends requests to a controller with the simulated chip behind it, and takes the words.
+// Sends requests to a controller with the simulated chip behind it, and takes the words, piece by piece.
 //
-//   program REQUESTS WORDS SEED STALL RESTART HALF [+plusargs]
+//   program REQUESTS PIECES SEED STALL HALF COUNT [+plusargs]
 //
 // REQUESTS: four numbers of 32 bits each: first, last, cycles before it is offered, words after which it is dropped by
-// a restart (0: never).  WORDS: the words that came, 32 bits each.  STALL: of 256 cycles, how many `read` is not ready.
-// HALF: half a period of the clock, in ps.
+// a restart (0: never).  PIECES: what came, 32 bits each.  STALL: of 256 cycles, how many `read` is not ready.  HALF: half
+// a period of the clock, in ps.  COUNT: the pieces of a word.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +22,7 @@ static bool chance(uint32_t of256) {
 }
 
 int main(int count, char** arguments) {
-    if (count < 6) return 2;
+    if (count < 7) return 2;
     VerilatedContext context;
     context.commandArgs(count, arguments);
     std::vector<Request> requests;
@@ -34,15 +34,16 @@ int main(int count, char** arguments) {
     state = 0x9E3779B97F4A7C15ULL ^ (std::strtoull(arguments[3], nullptr, 10) * 0xD1342543DE82EF95ULL);
     const uint32_t stall = std::atoi(arguments[4]);
     const uint64_t half_period = std::strtoull(arguments[5], nullptr, 10), patience = 200000;
+    const uint64_t pieces = std::strtoull(arguments[6], nullptr, 10);
     Vtop top{&context};
     top.clk = 0;
     top.eval();
     auto half = [&](int level) { context.timeInc(half_period); top.clk = level; top.eval(); };
 
-    // A request that waits for its words: how many are left, or left before it is dropped, and since when it waits.
+    // A request that waits for its pieces: how many are left, or left before it is dropped, and since when it waits.
     struct Pending { uint64_t left, drop, since; bool begun; };
     std::deque<Pending> pending;
-    uint64_t next = 0, cycle = 0, quiet = 0, initialized = 0, latency = 0, gap = 0, first = 0, last = 0, words = 0;
+    uint64_t next = 0, cycle = 0, quiet = 0, initialized = 0, latency = 0, gap = 0, first = 0, last = 0, came = 0;
     uint64_t wait = requests.empty() ? 0 : requests[0].wait;
     bool restarting = false;
     top.request_valid = top.read_ready = top.restart = 0;
@@ -75,7 +76,7 @@ int main(int count, char** arguments) {
             p.since = cycle;
             p.begun = true;
             quiet = 0;
-            if (!words++) first = cycle;
+            if (!came++) first = cycle;
             last = cycle;
             p.left--;
             const bool dropped = p.drop && --p.drop == 0;
@@ -84,7 +85,7 @@ int main(int count, char** arguments) {
         }
         if (taken) {
             const Request& r = requests[next];
-            pending.push_back({r.last - r.first + 1ULL, r.drop, cycle, false});
+            pending.push_back({pieces * (r.last - r.first + 1ULL), pieces * r.drop, cycle, false});
             quiet = 0;
             top.request_valid = 0;
             if (++next < requests.size()) wait = requests[next].wait;
@@ -93,7 +94,7 @@ int main(int count, char** arguments) {
     std::fclose(output);
     auto say = [](const char* name, uint64_t value) { std::printf("%s %llu\n", name, (unsigned long long)value); };
     say("cycles", cycle); say("initialized", initialized); say("busy", last - first); say("latency", latency);
-    say("gap", gap); say("words", words); say("error", top.error); say("requests", next);
+    say("gap", gap); say("pieces", came); say("error", top.error); say("requests", next);
     say("first_kind", top.first_kind);
     for (int n = 0; n < 17; n++) std::printf("violation%d %u\n", n, top.counts[n]);
     return 0;

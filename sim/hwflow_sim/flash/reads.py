@@ -30,9 +30,9 @@ PROGRAM = Path(__file__).parent / "reads.cpp"
 class ReadResult:
     """What a run gave: the words, int64, and what the chip counted.
 
-    `latency` is the longest time from a request to its first word, `gap` the longest between two words of a request, in
-    cycles; `initialized` the cycle in which the controller was, 0 if never; `busy` the cycles from the first word to
-    the last.
+    A unit gives a word piece by piece.  `latency` is the longest time from a request to its first piece, `gap` the
+    longest between two pieces of a request, in cycles; `initialized` the cycle in which the controller was, 0 if never;
+    `busy` the cycles from the first piece to the last.
     """
 
     words: npt.NDArray[np.int64]
@@ -48,11 +48,13 @@ class ReadResult:
 
 @dataclass(frozen=True)
 class Reads:
-    """A compiled program; `folder` is where runs take place."""
+    """A compiled program; `folder` is where runs take place, `pieces` how many come for a word, each of `bits` bits."""
 
     part: FlashPart
     executable: Path
     folder: Path
+    pieces: int
+    bits: int
 
     def run(self, requests: Sequence[Sequence[int]] | npt.NDArray[np.int64], contents: npt.NDArray[np.uint8], *,
             seed: int = 0, stall: float = 0.0, numbers: Mapping[str, int] | None = None) -> ReadResult:
@@ -63,15 +65,16 @@ class Reads:
         """
         np.asarray(requests, dtype=np.uint32).tofile(self.folder / "requests.bin")
         write_cells(self.folder / "cells.hex", contents, self.part.offset)
-        command = [self.executable, "requests.bin", "words.bin", seed, round(256 * stall),
-                   math.ceil(500 * self.part.period), "+cells=cells.hex",
+        command = [self.executable, "requests.bin", "pieces.bin", seed, round(256 * stall),
+                   math.ceil(500 * self.part.period), self.pieces, "+cells=cells.hex",
                    *(f"+{name}={value}" for name, value in (numbers or {}).items())]
         done = subprocess.run([str(part) for part in command], cwd=self.folder, capture_output=True, text=True,
                               check=False)
         found = {name: int(value) for name, value in (line.split() for line in done.stdout.splitlines())}
         if done.returncode or "stuck" in found:
             raise ToolFailed(f"the simulated flash must answer, and did not: {done.stdout}{done.stderr}")
-        words = np.fromfile(self.folder / "words.bin", dtype=np.uint32).astype(np.int64)
+        came = np.fromfile(self.folder / "pieces.bin", dtype=np.uint32).astype(np.int64).reshape(-1, self.pieces)
+        words = (came << self.bits * np.arange(self.pieces)).sum(axis=1)
         counted = {kind: found[f"violation{n}"] for n, kind in enumerate(VIOLATIONS) if found[f"violation{n}"]}
         return ReadResult(
             words, counted, VIOLATIONS[found["first_kind"]] if counted else None, FlashError(found["error"]),
@@ -97,7 +100,8 @@ def compile_reads(part: FlashPart | SealedFlash, *, folder: Path, cache: Path, n
         m.d.comb += unit.digest.ready.eq(1)
     m.submodules.unit = unit
     bench = Bench(m, part, unit.pins, drives, shows)
-    return Reads(bench.flash, bench.compile(folder, cache, netlist, say), folder)
+    program = bench.compile(folder, cache, netlist, say)
+    return Reads(bench.flash, program, folder, part.width // part.piece, part.piece)
 
 
 def compile_beats(memory: WeightMemory, *, folder: Path, cache: Path, say: Callable[[str], None] = print) -> Reads:
@@ -122,7 +126,7 @@ def compile_beats(memory: WeightMemory, *, folder: Path, cache: Path, say: Calla
     shows = {"request_ready": memory.filled, "read_payload": payload, "read_valid": every, "initialized": memory.filled,
              "error": controller.error}
     bench = Bench(m, memory.part, memory.pins, drives, shows)
-    return Reads(bench.flash, bench.compile(folder, cache, None, say), folder)
+    return Reads(bench.flash, bench.compile(folder, cache, None, say), folder, 1, len(payload))
 
 
 class Bench:

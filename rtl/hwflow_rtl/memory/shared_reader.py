@@ -1,0 +1,215 @@
+"""`SharedReader`: the images of several streams from one memory that is slow, through one RAM."""
+
+from __future__ import annotations
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2, exact_log2
+
+from ..stream.credit import CreditCounter
+from ..stream.pipeline import delay, flip_flops
+from ..stream.queue import Queue
+from ..vendor.base import Resources, Technology
+from ..vendor.memory import Holds
+from .burst_ring import BurstRing
+from .burst_turns import in_turn, one_of
+from .part import request_of
+from .weight_sharing import WeightSharing
+
+__all__ = ["SharedReader"]
+
+
+class SharedReader(wiring.Component):
+    """Asks for a burst of one stream after the other, each only when a ring of that stream has a place for all of it.
+
+        read ─▶ RAM with a `BurstRing` for each stream ─┬▶ register or queue ─▶ o0
+                                                        ├▶ register or queue ─▶ o1
+
+    So what it asked for it takes at once.  Streams take turns, and all read ahead, over ends of frames too.  Bursts of
+    a round stand side by side in the memory, at a multiple of a power of two, so an address is the number of the round
+    and a constant.
+
+    The RAM takes a piece in a cycle and gives one, to the first stream that has a piece there and room for it, in the
+    order of `WeightSharing.by_pace`.
+
+    Parameters
+    ----------
+    sharing
+        The memory, its streams, and their bursts.
+    technology
+        Makes the RAM.
+
+    Attributes
+    ----------
+    enable : In(1)
+        The images are in the memory.
+    request : Out(stream of `request_of(part)`)
+    read, o0, o1, ... : streams of pieces of words
+        What was asked for; the image of each stream.
+
+    A restart is a reset; `enable` must be low then.
+    """
+
+    def __init__(self, *, sharing: WeightSharing, technology: Technology):
+        self.sharing = sharing
+        self.technology = technology
+        self.pieces = stream.Signature(sharing.part.piece)
+        super().__init__({
+            "enable": In(1), "request": Out(stream.Signature(request_of(sharing.part))), "read": In(self.pieces),
+            **{f"o{n}": Out(self.pieces) for n in range(len(sharing.streams))}})
+
+    @staticmethod
+    def cost(*, sharing: WeightSharing, technology: Technology) -> Resources:
+        """LUT and FF estimated, RAM exact."""
+        count, bits = len(sharing.streams), sharing.part.piece
+        turns = sum(ceil_log2(turns) for turns in sharing.turns)
+        inside, address = max(ring.bits for ring in sharing.rings), ceil_log2(sharing.ring_pieces)
+        cost = technology.ram_cost(width=bits, depth=sharing.ring_pieces, name="bursts", holds=Holds.QUEUE)
+        for n, ring in enumerate(sharing.rings):
+            cost += BurstRing.cost(ring, technology)
+            if sharing.is_fast[n]:
+                depth = fast_depth(technology)
+                cost += Queue.cost(width=bits, depth=depth, technology=technology) + CreditCounter.cost(words=depth)
+            else:
+                cost += Resources(lut=2) + flip_flops(bits + 1, bits, technology)
+        selected = max(ceil_log2(turns) for turns in sharing.turns) + address + (address - exact_log2(min(
+            1 << ring.bits for ring in sharing.rings)))
+        control = 2 * inside + 6 * count + 8
+        return cost + Resources(lut=turns + count // 2 * 2 * selected + control,
+                                ff=turns + inside + (4 + technology.timing.ram) * count + 2)
+
+    def elaborate(self, platform):
+        m = Module()
+        sharing = self.sharing
+        self.rings = [BurstRing(shape=shape) for shape in sharing.rings]
+        for n, ring in enumerate(self.rings):
+            m.submodules[f"ring{n}"] = ring
+        m.submodules.ram = self.ram = self.technology.ram(
+            width=sharing.part.piece, depth=sharing.ring_pieces, name="bursts")
+        self.writes(m, *self.requests(m))
+        self.reads(m)
+        return m
+
+    def requests(self, m: Module) -> tuple[Signal, Signal, Signal]:
+        """Asks for one burst after the other.
+
+        Gives one bit for each stream: whose burst comes; whether it is the last one of the image; and what is to be
+        high when its last piece has come.
+        """
+        sharing, request = self.sharing, self.request.payload
+        moves, ends, idle, sent, taken = Signal(), Signal(), Signal(), Signal(), Signal()
+        chosen = in_turn(m, Cat(ring.room for ring in self.rings), moves)
+        lasts, firsts, ends_at = [], [], []
+        for n, turns in enumerate(sharing.turns):
+            turn, last = Signal(range(turns), name=f"turn{n}"), Signal(name=f"last{n}")
+            m.d.comb += [last.eq(turn == turns - 1), self.rings[n].asked.eq(chosen[n] & moves)]
+            with m.If(self.rings[n].asked):
+                m.d.sync += turn.eq(Mux(last, 0, turn + 1))
+            first, stride = sharing.firsts[n], exact_log2(sharing.stride)
+            end, short = (first + words - 1 for words in (sharing.bursts[n], sharing.last_bursts[n]))
+            firsts.append(Cat(C(first, stride), turn))
+            ends_at.append(Cat(Mux(last, C(short, stride), C(end, stride)), turn))
+            lasts.append(last)
+        m.d.comb += [
+            request.first.eq(one_of(chosen, firsts)), request.last.eq(one_of(chosen, ends_at)), request.write.eq(0),
+            self.request.valid.eq(self.enable & chosen.any() & ~sent),
+            taken.eq(self.request.valid & self.request.ready), moves.eq((sent | taken) & (idle | ends))]
+        with m.If(taken):
+            m.d.sync += sent.eq(~moves)
+        with m.Elif(moves):
+            m.d.sync += sent.eq(0)
+        whose, short = Signal(len(chosen), name="whose"), Signal(name="short")
+        m.d.comb += idle.eq(~whose.any())
+        with m.If(moves):
+            m.d.sync += [whose.eq(chosen), short.eq((chosen & Cat(lasts)).any())]
+        with m.Elif(ends):
+            m.d.sync += whose.eq(0)
+        return whose, short, ends
+
+    def writes(self, m: Module, whose: Signal, short: Signal, ends: Signal) -> None:
+        """Each piece is written to the next place of the burst that comes; drives `ends` with its last one."""
+        rings, shapes = self.rings, self.sharing.rings
+        place = Signal(max(shape.bits for shape in shapes), name="place")
+        left = [Mux(short, shape.short - 1, shape.burst - 1) for shape in shapes]
+        width = max(len(each) for each in left)
+        m.d.comb += [
+            self.read.ready.eq(1), self.ram.write_en.eq(self.read.valid), self.ram.write_data.eq(self.read.payload),
+            self.ram.write_addr.eq(one_of(whose, [ring.write_addr for ring in rings]) | place),
+            ends.eq(self.read.valid & (place == one_of(whose, [Cat(each, C(0, width))[:width] for each in left])))]
+        with m.If(self.read.valid):
+            m.d.sync += place.eq(Mux(ends, 0, place + 1))
+        for n, ring in enumerate(rings):
+            m.d.comb += [ring.came.eq(ends & whose[n]), ring.short.eq(short)]
+
+    def reads(self, m: Module) -> None:
+        """A piece a cycle, for the first stream that wants one."""
+        wants = [self.output(m, n) for n in range(len(self.rings))]
+        before: Value = C(0, 1)
+        grants = [C(0, 1)] * len(wants)
+        for n in self.sharing.by_pace:
+            grants[n], before = wants[n].wants & ~before, before | wants[n].wants
+        granted = Signal(len(wants))
+        m.d.comb += [granted.eq(Cat(grants)),
+                     self.ram.read_addr.eq(one_of(granted, [ring.read_addr for ring in self.rings]))]
+        for n, ring in enumerate(self.rings):
+            m.d.comb += [ring.step.eq(granted[n]), wants[n].granted.eq(granted[n])]
+
+    def output(self, m: Module, n: int) -> PieceOutput:
+        """What is between the RAM and `o<n>`."""
+        latency = self.technology.timing.ram
+        kind = QueuedOutput if self.sharing.is_fast[n] else PieceOutput
+        m.submodules[f"output{n}"] = output = kind(width=self.sharing.part.piece, latency=latency)
+        m.d.comb += [output.there.eq(self.rings[n].there), output.data.eq(self.ram.read_data)]
+        wiring.connect(m, output.o, wiring.flipped(getattr(self, f"o{n}")))
+        return output
+
+
+def fast_depth(technology: Technology) -> int:
+    """Words of a `QueuedOutput` for a piece in every cycle: those that are on their way, and the way of its credit."""
+    return technology.timing.ram + 2
+
+
+class PieceOutput(wiring.Component):
+    """A register with a piece.  The next one is read when it is empty or leaves: a piece in `latency` + 1 cycles.
+
+    Attributes
+    ----------
+    there, wants, granted : In(1), Out(1), In(1)
+        There is a piece; it wants one; its address is at the RAM.
+    data : In(width)
+        From the RAM, `latency` cycles after its address.
+    o : stream of pieces
+    """
+
+    def __init__(self, *, width: int, latency: int):
+        self.width, self.latency = width, latency
+        super().__init__({"there": In(1), "wants": Out(1), "granted": In(1), "data": In(width),
+                          "o": Out(stream.Signature(width))})
+
+    def elaborate(self, platform):
+        m = Module()
+        coming = [self.granted]
+        for n in range(self.latency):
+            coming.append(delay(m, coming[-1], 1, f"coming{n}", reset_less=False))
+        m.d.comb += self.wants.eq(self.there & ~Cat(coming[1:]).any() & (~self.o.valid | self.o.ready))
+        with m.If(coming[-1]):
+            m.d.sync += [self.o.valid.eq(1), self.o.payload.eq(self.data)]
+        with m.Elif(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        return m
+
+
+class QueuedOutput(PieceOutput):
+    """A queue with room for all that is on its way: a piece in every cycle."""
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.queue = queue = Queue(shape=self.width, depth=self.latency + 2)
+        m.submodules.credit = credit = CreditCounter(words=queue.capacity, take=1)
+        m.d.comb += [
+            self.wants.eq(self.there & credit.credit), credit.taken.eq(self.granted),
+            credit.given.eq(self.o.valid & self.o.ready), queue.i.payload.eq(self.data),
+            queue.i.valid.eq(delay(m, self.granted, self.latency, "coming", reset_less=False))]
+        wiring.connect(m, queue.o, wiring.flipped(self.o))
+        return m
