@@ -93,9 +93,9 @@ def test_the_digest_is_shown() -> None:
 
     async def send(ctx):
         source = np.random.default_rng(1)
-        for n in range(0, len(octets), 4):
-            await ctx.tick().repeat(int(source.integers(1, 9)))
-            ctx.set(check.i.payload, int.from_bytes(octets[n:n + 4], "little"))
+        for octet in octets:
+            await ctx.tick().repeat(int(source.integers(1, 19)))
+            ctx.set(check.i.payload, octet)
             ctx.set(check.i.valid, 1)
             await ctx.tick().until(check.i.ready)
             ctx.set(check.i.valid, 0)

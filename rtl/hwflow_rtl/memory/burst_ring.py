@@ -10,7 +10,7 @@ from amaranth.utils import ceil_log2
 from ..stream.credit import CreditCounter
 from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
-from .weight_sharing import RingShape
+from .ring_shape import RingShape
 
 __all__ = ["BurstRing"]
 

@@ -169,7 +169,8 @@ class FlashPart:
 
         lead = (ADDRESS_BITS + 8) // self.lines + self.dummy_clocks
         return FlashClocks(word=self.width // self.lines, octet=self.piece // self.lines,
-                           lead=lead if self.continuous else lead + 8, first_lead=lead + 8, deselect=max(up(self.timing.t_shsl), FlashClocks.DRAIN),
+                           lead=lead if self.continuous else lead + 8, first_lead=lead + 8,
+                           deselect=max(up(self.timing.t_shsl), FlashClocks.DRAIN),
                            release=up(self.timing.t_res1))
 
     @property

@@ -15,6 +15,7 @@ from ..vendor.memory import Holds
 from .burst_ring import BurstRing
 from .burst_turns import in_turn, one_of
 from .part import request_of
+from .ring_shape import QUEUED
 from .weight_sharing import WeightSharing
 
 __all__ = ["SharedReader"]
@@ -68,16 +69,16 @@ class SharedReader(wiring.Component):
         cost = technology.ram_cost(width=bits, depth=sharing.ring_pieces, name="bursts", holds=Holds.QUEUE)
         for n, ring in enumerate(sharing.rings):
             cost += BurstRing.cost(ring, technology)
-            if sharing.is_fast[n]:
-                depth = fast_depth(technology)
+            if sharing.periods[n] == QUEUED:
+                depth = QueuedOutput.DEPTH
                 cost += Queue.cost(width=bits, depth=depth, technology=technology) + CreditCounter.cost(words=depth)
             else:
-                cost += Resources(lut=2) + flip_flops(bits + 1, bits, technology)
+                cost += Resources(lut=2) + flip_flops(bits + sharing.periods[n], bits, technology)
         selected = max(ceil_log2(turns) for turns in sharing.turns) + address + (address - exact_log2(min(
             1 << ring.bits for ring in sharing.rings)))
         control = 2 * inside + 6 * count + 8
         return cost + Resources(lut=turns + count // 2 * 2 * selected + control,
-                                ff=turns + inside + (4 + technology.timing.ram) * count + 2)
+                                ff=turns + inside + 4 * count + 2)
 
     def elaborate(self, platform):
         m = Module()
@@ -157,59 +158,71 @@ class SharedReader(wiring.Component):
 
     def output(self, m: Module, n: int) -> PieceOutput:
         """What is between the RAM and `o<n>`."""
-        latency = self.technology.timing.ram
-        kind = QueuedOutput if self.sharing.is_fast[n] else PieceOutput
-        m.submodules[f"output{n}"] = output = kind(width=self.sharing.part.piece, latency=latency)
+        period = self.sharing.periods[n]
+        m.submodules[f"output{n}"] = output = (QueuedOutput if period == QUEUED else PieceOutput)(
+            width=self.sharing.part.piece, latency=self.technology.timing.ram, period=period)
         m.d.comb += [output.there.eq(self.rings[n].there), output.data.eq(self.ram.read_data)]
         wiring.connect(m, output.o, wiring.flipped(getattr(self, f"o{n}")))
         return output
 
 
-def fast_depth(technology: Technology) -> int:
-    """Words of a `QueuedOutput` for a piece in every cycle: those that are on their way, and the way of its credit."""
-    return technology.timing.ram + 2
-
-
 class PieceOutput(wiring.Component):
-    """A register with a piece.  The next one is read when it is empty or leaves: a piece in `latency` + 1 cycles.
+    """A register with a piece.  The next one is read when it is empty or leaves, `period` cycles after the one before,
+    or later.
+
+    Parameters
+    ----------
+    width
+        Of a piece.
+    latency, period
+        From an address to its data; `period` is more.
 
     Attributes
     ----------
     there, wants, granted : In(1), Out(1), In(1)
         There is a piece; it wants one; its address is at the RAM.
     data : In(width)
-        From the RAM, `latency` cycles after its address.
+        From the RAM.
     o : stream of pieces
     """
 
-    def __init__(self, *, width: int, latency: int):
-        self.width, self.latency = width, latency
+    def __init__(self, *, width: int, latency: int, period: int):
+        self.width, self.latency, self.period = width, latency, period
         super().__init__({"there": In(1), "wants": Out(1), "granted": In(1), "data": In(width),
                           "o": Out(stream.Signature(width))})
 
     def elaborate(self, platform):
         m = Module()
-        coming = [self.granted]
-        for n in range(self.latency):
-            coming.append(delay(m, coming[-1], 1, f"coming{n}", reset_less=False))
-        m.d.comb += self.wants.eq(self.there & ~Cat(coming[1:]).any() & (~self.o.valid | self.o.ready))
-        with m.If(coming[-1]):
+        before = self.before(m, self.period - 1)
+        m.d.comb += self.wants.eq(self.there & ~Cat(before).any() & (~self.o.valid | self.o.ready))
+        with m.If(before[self.latency - 1]):
             m.d.sync += [self.o.valid.eq(1), self.o.payload.eq(self.data)]
         with m.Elif(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         return m
 
+    def before(self, m: Module, cycles: int) -> list[Value]:
+        """`granted` of the last cycles, the last one first."""
+        values: list[Value] = [self.granted]
+        for n in range(cycles):
+            values.append(delay(m, values[-1], 1, f"granted{n}", reset_less=False))
+        return values[1:]
+
 
 class QueuedOutput(PieceOutput):
-    """A queue with room for all that is on its way: a piece in every cycle."""
+    """A queue with room for all that is on its way, so `period` may be less."""
+
+    #: For a piece in every other cycle: those that are on their way, and the way of a place that is freed.
+    DEPTH = 3
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.queue = queue = Queue(shape=self.width, depth=self.latency + 2)
+        m.submodules.queue = queue = Queue(shape=self.width, depth=self.DEPTH)
         m.submodules.credit = credit = CreditCounter(words=queue.capacity, take=1)
+        before = self.before(m, max(self.latency, self.period - 1))
         m.d.comb += [
-            self.wants.eq(self.there & credit.credit), credit.taken.eq(self.granted),
-            credit.given.eq(self.o.valid & self.o.ready), queue.i.payload.eq(self.data),
-            queue.i.valid.eq(delay(m, self.granted, self.latency, "coming", reset_less=False))]
+            self.wants.eq(self.there & credit.credit & ~Cat(before[:self.period - 1]).any()),
+            credit.taken.eq(self.granted), credit.given.eq(self.o.valid & self.o.ready),
+            queue.i.payload.eq(self.data), queue.i.valid.eq(before[self.latency - 1])]
         wiring.connect(m, queue.o, wiring.flipped(self.o))
         return m

@@ -13,46 +13,19 @@ import numpy.typing as npt
 from amaranth.utils import ceil_log2
 
 from .part import MemoryPart
+from .ring_shape import RingShape, piece_periods
 from .weight_image import WeightImage
 from .weight_stream import WeightStream
 
-__all__ = ["RingShape", "WeightSharing"]
+__all__ = ["WeightSharing"]
 
 #: Share of the pace of one long read that bursts of the stream with the most weights keep.  More takes more RAM.
 SHARE = Fraction(29, 30)
 #: The longest burst is at most so many times as long as any other one.
 LONGEST = 8
-#: Clocks in which a register after the memory of rings gets a piece: the longest latency of a RAM, and one.
-REGISTER = 3
 #: Clocks from a place that is freed in a reader's queue to the transfer of its request, and from the controller's
 #: `read` to the output of the queue.
 WAY = 8
-
-
-@dataclass(frozen=True)
-class RingShape:
-    """Places for bursts of one stream in a memory of rings.
-
-    Attributes
-    ----------
-    bits
-        A place has 1 << bits pieces.
-    first, places
-        The number of its first place, and how many it has.
-    burst, short
-        Pieces of a burst, and of the last one of the image.
-    """
-
-    bits: int
-    first: int
-    places: int
-    burst: int
-    short: int
-
-    @property
-    def end(self) -> int:
-        """Pieces of the memory up to its last place."""
-        return self.first + self.places << self.bits
 
 
 @dataclass(frozen=True)
@@ -141,18 +114,14 @@ class WeightSharing:
         return tuple(sorted(range(len(self.bursts)), key=lambda n: -self.bursts[n]))
 
     @cached_property
-    def is_fast(self) -> tuple[bool, ...]:
-        """Which streams want pieces faster than a register after the memory of the rings gives them.
+    def periods(self) -> tuple[int, ...]:
+        """Least clocks from a piece that a reader for all streams gives one of them to the next.
 
-        It gives one in `REGISTER` clocks and those that streams with more pieces take meanwhile, a burst of each in a
-        round.
+        ValueError where the streams want more pieces than a memory gives.
         """
         pieces = self.part.width // self.part.piece
-        taken, fast = 0, {}
-        for n in self.by_pace:
-            fast[n] = REGISTER * pieces * self.bursts[n] + taken > self.round_clocks
-            taken += pieces * self.bursts[n]
-        return tuple(fast[n] for n in range(len(self.bursts)))
+        periods = piece_periods([self.round_clocks / (pieces * self.bursts[n]) for n in self.by_pace])
+        return tuple(periods[self.by_pace.index(n)] for n in range(len(self.bursts)))
 
     @property
     def words(self) -> int:
