@@ -122,7 +122,7 @@ def tile_filler(technology: Technology, beats: int, banks: int, rows: int, toget
     return Sample(
         lambda: TileFiller(shape=data.ArrayLayout(unsigned(8), together), parts=banks * rows // together, beats=beats,
                            places=source.places(words), freed_after=freed_after(words)),
-        lambda: source.control_cost(words))
+        lambda: source.control_cost(words, technology))
 
 
 BOARDS: Mapping[str, Callable[..., Sample]] = {

@@ -47,6 +47,11 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
         *({"unit": "SealCheck", "words": words} for words in (2000, 200_000)),
         *({"unit": "HostLink", "bytes_in": bytes_in, "bytes_out": bytes_out, "image_bytes": 50_000, "memory": "SEALED"}
           for bytes_in, bytes_out in ((64, 1), (27648, 1000)))),
+    "weights in a flash": tuple(
+        {"unit": "Flash weights", "board": board, "beats": beats, "lanes": lanes} for board, beats, lanes in (
+            ("icebreaker", (122880, 36864, 36864), 1), ("icebreaker", (192000,), 1), ("icebreaker", (48000,), 4),
+            ("icebreaker", (300, 90001), 1), ("upduino3", (20000, 7000, 3000, 777, 12345), 1),
+            ("upduino3", (20000, 7000, 3000), 2), ("icebreaker", (50000, 50000, 50000, 50000), 1))),
     "rescalers": (
         *({"unit": "Requantizer", "channels": channels, "bits": bits, "style": style, "interval": interval,
            "shifts": shifts} for channels, bits, style, interval, shifts in (
@@ -132,7 +137,7 @@ def test_no_constant_is_fitted_to_what_is_tested(name: str) -> None:
     # A controller of a Gowin takes up to a third more tables than its cost says, which is one for all families.
     *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow)
       for name in ("memories", "shared memories", "streamed weights")),
-    pytest.param("flashes", "icebreaker", marks=pytest.mark.slow),
+    *(pytest.param(name, "icebreaker", marks=pytest.mark.slow) for name in ("flashes", "weights in a flash")),
     # Carry chains of an ECP5 take a sixth more.
     pytest.param("tile fillers", "tangnano9k", marks=pytest.mark.slow)])
 def test_a_unit_takes_what_it_says(name: str, board: str, tmp_path: Path) -> None:

@@ -141,6 +141,13 @@ def weight_memory(technology: Technology, width: int, lanes: int, beats: int, st
     return Sample(lambda: WeightMemory(**arguments), lambda: WeightMemory.cost(**arguments))
 
 
+def flash_weights(technology: Technology, board: str, beats: Sequence[int], lanes: int = 1) -> Sample:
+    """A stream of bytes, or of `lanes` of them, for each of `beats` from the flash on `board`."""
+    arguments: Sizes = {"part": load_board(board).memories[0].part, "technology": technology,
+                        "streams": [WeightStream(signed(8), lanes, count) for count in beats]}
+    return Sample(lambda: WeightMemory(**arguments), lambda: WeightMemory.cost(**arguments))
+
+
 def host_link(technology: Technology, bytes_in: int, bytes_out: int, image_bytes: int = 0, memory: str = "NOTHING"
               ) -> Sample:
     return Sample(lambda: HostLink(technology=technology, identity=bytes(range(8)), bytes_in=bytes_in,
@@ -193,8 +200,8 @@ MAKERS: Mapping[str, Callable[..., Sample]] = {
     "Queue": queue, "CreditCounter": credit_counter, "Gearbox": gearbox, "Fork": fork, "DeepQueue": deep_queue,
     "PairedQueue": paired_queue, "Pair": pair, "WordJoin": word_join, "LineBuffer": window, "RowPatch": row_patch,
     "FoldMaxPoolStage": fold_max_pool, "Conv": conv, "SdramController": sdram_controller,
-    "WeightMemory": weight_memory, "SealCheck": seal_check, "SealedController": sealed_controller,
-    "HostLink": host_link, "RegisterSlice": register_slice,
+    "WeightMemory": weight_memory, "Flash weights": flash_weights, "SealCheck": seal_check,
+    "SealedController": sealed_controller, "HostLink": host_link, "RegisterSlice": register_slice,
     "Streamed dense": streamed_dense, "Tiled conv": tiled_conv, **STAGES, **BOARDS}
 
 

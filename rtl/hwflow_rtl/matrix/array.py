@@ -115,7 +115,7 @@ class MatrixArray(wiring.Component):
             activations = 0
         per_hop = fitted("MatrixArray hop") + Resources(
             ff=activations + address + (width if shape.drain > 1 else shape.output.width * banks // 2))
-        control = shape.source.control_cost(words) + fitted(
+        control = shape.source.control_cost(words, technology) + fitted(
             "MatrixArray", address_bits=address, latency=shape.bank_latency(technology))
         return blocks + control + per_row.copies(shape.rows) + per_hop.copies(banks - 1)
 

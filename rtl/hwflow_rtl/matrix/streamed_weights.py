@@ -23,7 +23,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..stream.deep_queue import pointer
-from ..stream.pipeline import Nest, delay
+from ..stream.pipeline import Nest, adder_luts, delay, flip_flops
 from ..stream.times import Times, in_turn
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
@@ -34,6 +34,8 @@ from .weights import BankWords, Contents, WeightSource
 
 __all__ = ["StreamSource", "weight_beats"]
 
+#: Counters of a `TileFiller` in carry chains: an address, words of a tile, free places, tiles.
+CHAINS = 4
 #: Weights are slow that take so many times the cycles of their block to arrive, or longer.
 SLOW = 2
 
@@ -95,12 +97,15 @@ class StreamSource(WeightSource):
     def cost(self, words: BankWords, technology: Technology) -> Resources:
         return technology.ram_cost(width=words.width, depth=self.places(words), name="weights", holds=Holds.WEIGHTS)
 
-    def control_cost(self, words: BankWords) -> Resources:
+    def control_cost(self, words: BankWords, technology: Technology) -> Resources:
         places = self.places(words)
         address = (places - 1).bit_length()
         bits = address + places.bit_length() + (words.beats - 1).bit_length() + (places // words.beats).bit_length()
         parts = words.banks * words.rows // self.rows
-        total = fitted("TileFiller", counter_bits=bits, parts=parts) + Resources(ff=freed_after(words))
+        chains = CHAINS * adder_luts(0, technology)
+        control = fitted("TileFiller", counter_bits=bits, parts=parts)
+        total = Resources(lut=control.lut + chains) + flip_flops(control.ff + freed_after(words), freed_after(words),
+                                                                 technology)
         if words.pixels == 1:
             return total
         loops = Nest.bits((words.beats, words.pixels)) + Nest.bits((words.pixels,))

@@ -96,7 +96,7 @@ class WeightSource(ABC):
     def cost(self, words: BankWords, technology: Technology) -> Resources:
         """What one bank reads.  RAM exact, LUT and FF estimated."""
 
-    def control_cost(self, words: BankWords) -> Resources:
+    def control_cost(self, words: BankWords, technology: Technology) -> Resources:
         """What all banks have in common, estimated."""
         return Resources()
 

@@ -11,6 +11,7 @@ from ..stream.credit import CreditCounter
 from ..stream.pipeline import flip_flops
 from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from .flash_part import FlashPart
 from .flash_pins import flash_pins
 from .flash_start import FlashError, start_steps
@@ -71,10 +72,10 @@ class FlashController(wiring.Component):
     def cost(*, part: FlashPart, technology: Technology | None = None) -> Resources:
         """LUT and FF estimated."""
         address, lines = ceil_log2(part.words), part.lines
-        control = address + ceil_log2(part.clocks.release) + 33
+        control = fitted("FlashController", address_bits=address, pause_bits=ceil_log2(part.clocks.release))
         return (Queue.cost(width=part.piece, depth=QUEUE_DEPTH, technology=technology)
-                + CreditCounter.cost(words=QUEUE_DEPTH) + Resources(lut=2 * part.width + ANSWER + 3 * address + 120)
-                + flip_flops(part.width + ANSWER + control + 5 * lines, 5 * lines, technology))
+                + CreditCounter.cost(words=QUEUE_DEPTH) + Resources(lut=control.lut + part.width + ANSWER)
+                + flip_flops(control.ff + part.width + ANSWER + 5 * lines, 5 * lines, technology))
 
     def elaborate(self, platform):
         m = Module()

@@ -11,6 +11,7 @@ from ..stream.credit import CreditCounter
 from ..stream.pipeline import delay, flip_flops
 from ..stream.queue import Queue
 from ..vendor.base import Resources, Technology
+from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
 from .burst_ring import BurstRing
 from .burst_turns import in_turn, one_of
@@ -76,9 +77,8 @@ class SharedReader(wiring.Component):
                 cost += Resources(lut=2) + flip_flops(bits + sharing.periods[n], bits, technology)
         selected = max(ceil_log2(turns) for turns in sharing.turns) + address + (address - exact_log2(min(
             1 << ring.bits for ring in sharing.rings)))
-        control = 2 * inside + 6 * count + 8
-        return cost + Resources(lut=turns + count // 2 * 2 * selected + control,
-                                ff=turns + inside + 4 * count + 2)
+        control = fitted("SharedReader", streams=count, place_bits=inside)
+        return cost + control + Resources(lut=turns + count // 2 * 2 * selected, ff=turns + inside)
 
     def elaborate(self, platform):
         m = Module()

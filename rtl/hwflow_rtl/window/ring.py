@@ -29,13 +29,20 @@ def ring_depth(*, shape: WindowShape, width: int, technology: Technology, interv
     """Words of `width` bits of a ring; arguments as those of a `LineBuffer`.
 
     A power of two with room for another pixel, because a source often gives the words of a pixel at once.  Where fewer
-    RAM blocks hold only what windows need (`WindowShape.ring_words`), it is the power of two for that, or just that.
+    RAM blocks hold only what windows need (`WindowShape.ring_words`), it is the power of two for that, or just that,
+    but not where wrapping takes more logic than the blocks are worth to the family.
     """
     needed = max(2, shape.ring_words(interval, feed))
     depths = [1 << ceil_log2(words) for words in (needed + shape.words + SPARE, needed)]
     if can_wrap(shape, needed, interval):
         depths.append(needed)
-    return min(depths, key=lambda depth: technology.ram_cost(width=width, depth=depth).ram)
+    worth = technology.cells_for_a_ram_block
+
+    def price(depth: int) -> tuple[int, int]:
+        blocks = technology.ram_cost(width=width, depth=depth).ram
+        return (worth * blocks + technology.placed(wrap_cost(depth, technology)).lut if worth else blocks), blocks
+
+    return min(depths, key=price)
 
 
 def can_wrap(shape: WindowShape, depth: int, interval: int) -> bool:
