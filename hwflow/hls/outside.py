@@ -103,6 +103,10 @@ def paced(stages: Sequence[Stage], foldings: Sequence[Folding], outside: Outside
     if size > outside.bytes:
         raise HwflowError(f"weights of {size} bytes do not fit the {outside.bytes} bytes of the memory "
                           f"{outside.part.name}")
+    place = outside.sharing(list(streams.values())).words * outside.part.width // 8
+    if place > outside.bytes:
+        raise HwflowError(f"weights of {size} bytes, which with the gaps between bursts of {len(streams)} stages take "
+                          f"{place}, do not fit the {outside.bytes} bytes of the memory {outside.part.name}")
     intervals = dict(zip(streams, outside.intervals(list(streams.values())), strict=True))
     return [replace(folding, weight_interval=max(Fraction(1), intervals[k])) if k in streams else folding
             for k, folding in enumerate(foldings)]

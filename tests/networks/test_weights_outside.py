@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amaranth.hdl import signed
 from hwflow_base.errors import AnswerIsNo, HwflowError
+from hwflow_rtl.memory import WeightStream
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_sim import StallPattern
 
 from hwflow import hls, onnx
 from hwflow.hls.choices import Choices
+from hwflow.hls.outside import paced
 from hwflow.hls.stages import stages_of
-from hwflow.layers.base import LayerGraph
+from hwflow.layers.base import Folding, LayerGraph
 from hwflow.quantize import quantize
 from hwflow.report.clock import clock_of
 from hwflow.steps.generation import write_axi_stream
@@ -178,6 +181,19 @@ def test_what_cannot_be_outside_is_refused(graph: LayerGraph, technology: Techno
     small: Any = SimpleNamespace(name="tiny", words=16, width=16)
     with pytest.raises(HwflowError, match="weights of 432 bytes do not fit the 32 bytes of the memory tiny"):
         dataclasses.replace(plan, outside=hls.OutsideMemory(small, 100.0)).with_folding(conv.name, weight_rows=1)
+
+
+def test_gaps_between_bursts_take_their_place() -> None:
+    """Of a flash of 64 KiB less its seal: 157 rounds of bursts of 64 and of 8 words, at multiples of 128 words."""
+    streams = [WeightStream(signed(8), 1, beats) for beats in (40_000, 1000)]
+    stages: Any = [SimpleNamespace(name=f"s{k}", weight_stream=lambda _, each=each: each)
+                   for k, each in enumerate(streams)]
+    flash = load_board("icebreaker").memories[0].part
+    part: Any = dataclasses.replace(flash, bytes=1 << 17, offset=1 << 16)
+    message = ("weights of 41000 bytes, which with the gaps between bursts of 2 stages take 79936, do not fit the 65508 "
+               "bytes of the memory W25Q128JV-DTR")
+    with pytest.raises(HwflowError, match=f"^{re.escape(message)}$"):
+        paced(stages, [Folding(1, 1, 1)] * 2, hls.OutsideMemory(part, 24.0))
 
 
 def test_ports_of_axi_streams_have_no_memory_of_weights(graph: LayerGraph, technology: Technology,

@@ -68,6 +68,8 @@ class WeightMemory(wiring.Component):
         self.domain = domain
         self.technology = technology
         self.sharing = WeightSharing(part, self.streams)
+        if self.words > part.words:
+            raise ValueError(f"{part.name} has {part.words} words, and the weights of all streams take {self.words}")
         self.memory = WeightWords(sharing=self.sharing, technology=technology)
         filling = {"fill": In(stream.Signature(part.width)), "clear": In(1)} if part.writable else {}
         super().__init__({

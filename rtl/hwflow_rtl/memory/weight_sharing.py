@@ -46,9 +46,6 @@ class WeightSharing:
     def __post_init__(self):
         if not self.streams:
             raise ValueError("streams must have at least one stream")
-        if self.words > self.part.words:
-            raise ValueError(f"{self.part.name} has {self.part.words} words, and the weights of all streams take "
-                             f"{self.words}")
 
     @cached_property
     def images(self) -> tuple[WeightImage, ...]:
