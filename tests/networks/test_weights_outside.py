@@ -190,8 +190,8 @@ def test_gaps_between_bursts_take_their_place() -> None:
                    for k, each in enumerate(streams)]
     flash = load_board("icebreaker").memories[0].part
     part: Any = dataclasses.replace(flash, bytes=1 << 17, offset=1 << 16)
-    message = ("weights of 41000 bytes, which with the gaps between bursts of 2 stages take 79936, do not fit the 65508 "
-               "bytes of the memory W25Q128JV-DTR")
+    message = ("weights of 41000 bytes, which with the gaps between bursts of 2 stages take 79936, do not fit the 65508"
+               " bytes of the memory W25Q128JV-DTR")
     with pytest.raises(HwflowError, match=f"^{re.escape(message)}$"):
         paced(stages, [Folding(1, 1, 1)] * 2, hls.OutsideMemory(part, 24.0))
 
