@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from ..layers.base import Folding, Schedule
 from .stages import Stage
 
-__all__ = ["Choice", "Choices"]
+__all__ = ["Choice", "Choices", "choices_of"]
 
 #: The cheapest folding never has more multipliers than this factor times the fewest that are fast enough.
 SPARE_MULTIPLIERS = 1.25
@@ -26,6 +26,15 @@ class Choice:
 
     folding: Folding
     schedule: Schedule
+
+
+def choices_of(stages: Sequence[Stage], *, word: int | None = None) -> list[Choices]:
+    """Of each stage; those that are alike have theirs in common."""
+    found: dict[Hashable, Choices] = {}
+    for stage in stages:
+        if stage.likeness not in found:
+            found[stage.likeness] = Choices(stage, word=word)
+    return [found[stage.likeness] for stage in stages]
 
 
 def arrives_in_words(stage: Stage, folding: Folding, word: int) -> bool:
@@ -47,11 +56,11 @@ class Choices:
         for folding in stage.foldings():
             plain = replace(folding, style=MultiplierStyle.BLOCKS)
             if word is not None:
-                streamed = [replace(plain, weight_rows=rows) for rows in stage.weight_rows(folding)]
-                streamed = [each for each in streamed if arrives_in_words(stage, each, word)]
-                if not streamed:
+                streamed = (replace(plain, weight_rows=rows) for rows in stage.weight_rows(folding))
+                first = next((each for each in streamed if arrives_in_words(stage, each, word)), None)
+                if first is None:
                     continue
-                plain = streamed[0]
+                plain = first
             self.same.setdefault(plain, []).append(folding.style)
         foldings = sorted(self.same, key=lambda f: (f.rows * f.cols, f.rows, f.lanes))
         self.choices = [Choice(folding, stage.schedule(folding)) for folding in foldings]

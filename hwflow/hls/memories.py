@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from hwflow_base.short_repr import fields_repr
 from hwflow_rtl.stream.queue import Queue
 from hwflow_rtl.vendor import Resources, Technology
+from hwflow_rtl.vendor.known import once_known
 from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind, Place
 
 from .links import LinkPlan
@@ -59,6 +60,12 @@ def difference(a: Resources, b: Resources) -> Resources:
 
 def moved(memory: Memory, place: Place, technology: Technology) -> Resources:
     """What a design takes more with `memory` in `place` than where the family prefers it."""
+    return moved_once((memory, place), technology)
+
+
+@once_known
+def moved_once(what: tuple[Memory, Place], technology: Technology) -> Resources:
+    memory, place = what
     return difference(technology.memory_cost(memory, place),
                       technology.memory_cost(memory, technology.places(memory)[0]))
 
@@ -69,6 +76,7 @@ def with_places(cost: Resources, places: Places, technology: Technology) -> Reso
                cost)
 
 
+@once_known
 def can_leave_blocks(memory: Memory, technology: Technology) -> bool:
     found = technology.places(memory)
     return found[0] is Place.BLOCKS and Place.TABLES in found

@@ -9,11 +9,12 @@ allowed.  Where RAM blocks do not suffice, weights move to a memory outside (`ou
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 
 import numpy as np
+import numpy.typing as npt
 from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology
@@ -21,7 +22,7 @@ from hwflow_rtl.vendor.memory import Place
 
 from ..layers.base import Folding, LayerGraph
 from .budget import RESOURCE_NAMES, Budget
-from .choices import Choice, Choices
+from .choices import Choice, Choices, choices_of
 from .links import LinkPlan, link_cost, links_cost, links_of
 from .memories import Places, can_leave_blocks, moved, relieved, with_places
 from .outside import OutsideMemory, outside_cost, paced, slowest_intervals, streams_of
@@ -43,7 +44,8 @@ class Solver:
     """The stages of `graph` with all their foldings.  A cost is computed when it is first needed.
 
     Stages multiply in logic if `technology` has no other style, or if `logic` allows it.  Where RAM blocks are short,
-    weights move to the memory `outside`, if it is not None.  `like`, of the same graph, shares its foldings.
+    weights move to the memory `outside`, if it is not None.  `like`, of the same graph and technology, shares its
+    foldings and their costs.
     """
 
     def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, *, logic: bool,
@@ -53,18 +55,30 @@ class Solver:
         self.technology = technology
         self.budget = budget
         self.outside = outside
-        self.choices: list[Choices] = [Choices(stage) for stage in self.stages] if like is None else like.choices
+        self.choices: list[Choices] = choices_of(self.stages) if like is None else like.choices
         self.like = like
         self.offered = [offered(stage.styles(technology), logic=logic) for stage in self.stages]
-        self.cost = cache(self._cost)
-        self.movable = cache(self._movable)
-        self.with_queues = cache(self._with_queues)
+        self.cost: Callable[[int, Folding], Resources] = cache(self._cost) if like is None else like.cost
+        self.movable: Callable[[int, Folding], list[Resources]] = (
+            cache(self._movable) if like is None else like.movable)
+        self.with_queues: Callable[[tuple[Choice, ...]], tuple[LinkPlan, ...]] = (
+            cache(self._with_queues) if like is None else like.with_queues)
 
     @cached_property
     def streamed(self) -> list[Choices]:
         """The foldings with which the weights of a stage come from outside, or would; of some stages none."""
+        if self.like is not None and self.like.outside is self.outside:
+            return self.like.streamed
         word = 1 if self.outside is None else self.outside.part.width
-        return [Choices(stage, word=word) for stage in self.stages]
+        return choices_of(self.stages, word=word)
+
+    @cached_property
+    def slowest(self) -> npt.NDArray[np.int64]:
+        """The `slowest_intervals` of the memory outside."""
+        assert self.outside is not None
+        if self.like is not None and self.like.outside is self.outside:
+            return self.like.slowest
+        return slowest_intervals(self.stages, self.streamed, self.outside)
 
     def _cost(self, position: int, folding: Folding) -> Resources:
         return self.stages[position].cost(folding, self.technology)
@@ -82,7 +96,7 @@ class Solver:
         all_choices = self.choices if self.outside is None else [*self.choices, *self.streamed]
         intervals = [stage.stage_intervals for stage in all_choices]
         if self.outside is not None:  # which may take longer than any folding
-            intervals.append(slowest_intervals(self.stages, self.streamed, self.outside))
+            intervals.append(self.slowest)
         targets = np.unique(np.concatenate(intervals)).tolist()
         found = self.first_fitting(targets, queues=False)
         for first in ([] if found is None else [found, found + 1]):

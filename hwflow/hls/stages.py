@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from amaranth.lib.wiring import Component
@@ -49,6 +49,11 @@ class Stage(ABC):
     @abstractmethod
     def multiplications(self) -> int:
         """Useful multiplications for one frame."""
+
+    @property
+    @abstractmethod
+    def likeness(self) -> Hashable:
+        """As `HardwareLayer.likeness`."""
 
     @abstractmethod
     def foldings(self) -> Iterator[Folding]:
@@ -111,6 +116,10 @@ class LayerStage(Stage):
     @property
     def multiplications(self) -> int:
         return self.layer.multiplications(self.graph)
+
+    @property
+    def likeness(self) -> Hashable:
+        return self.layer.likeness(self.graph)
 
     def foldings(self) -> Iterator[Folding]:
         return self.layer.foldings(self.graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -114,6 +114,10 @@ class HardwareLayer(Layer):
     def hardware_problem(self, graph: LayerGraph) -> str | None:
         """None if this layer can become a stage, else the reason why it cannot."""
         return None
+
+    def likeness(self, graph: LayerGraph) -> Hashable:
+        """Equal for layers of `graph` that have the same foldings, schedules and streams of weights."""
+        return self.name
 
     @abstractmethod
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:

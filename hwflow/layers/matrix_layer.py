@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,9 @@ class MatrixLayer(HardwareLayer):
 
     def multiplications(self, graph: LayerGraph) -> int:
         return self.hardware_of(graph).multiplications()
+
+    def likeness(self, graph: LayerGraph) -> Hashable:
+        return self.hardware_of(graph).likeness
 
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         return self.hardware_of(graph).foldings()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from math import gcd
 from typing import Any
+from weakref import WeakValueDictionary
 
 from amaranth.lib.wiring import Component
 from hwflow_rtl.matrix.banks import banks_of
@@ -57,6 +58,24 @@ def thinned(sizes: list[int], exact: list[int]) -> list[int]:
     return sorted(kept)
 
 
+class Shapes:
+    """What layers of the same sizes and formats have in common, computed once while there is such a layer.
+
+    of
+        The shape of each folding.
+    words
+        For rows (1: of one group) and columns: beats, blocks, cycles of the feed, words, lanes of the input.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[Folding, MatrixShape] = {}
+        self.words: dict[tuple[int, int], tuple[int, int, int, int, tuple[int]]] = {}
+
+
+#: By sizes and formats.
+SHAPES: WeakValueDictionary[Hashable, Shapes] = WeakValueDictionary()
+
+
 class MatrixHardware:
     """A layer with `weights` [cout, kh, kw, cin / groups] that a window carries over frames `x`."""
 
@@ -71,13 +90,18 @@ class MatrixHardware:
         self.accumulator = accumulator
         self.requantize = requantize
         self.rescalers: dict[tuple[Technology, int, MultiplierStyle | None], RescalerConstants] = {}
-        self.shapes: dict[Folding, MatrixShape] = {}
-        #: For rows (1: of one group) and columns: beats, blocks, cycles of the feed, words, lanes of the input.
-        self.words_of: dict[tuple[int, int], tuple[int, int, int, int, tuple[int]]] = {}
+        key = self.likeness, *self.formats.values()
+        self.shapes = SHAPES.setdefault(key, Shapes())
 
     def multiplications(self) -> int:
         height, width = self.window.positions(self.frame)
         return height * width * int(self.weights.size)
+
+    @cached_property
+    def likeness(self) -> Hashable:
+        """The numbers that foldings, schedules and streams of weights follow from."""
+        formats = {name: self.formats[name] for name in ("element", "weight", "bipolar_element", "bipolar_weight")}
+        return self.pixels, self.depth, self.outputs, *formats.values()
 
     @property
     def outputs(self) -> int:
@@ -169,12 +193,12 @@ class MatrixHardware:
         It is for weights in ROMs; `unit_shape` derives the shape for weights that arrive from it.
         """
         folding = replace(folding, rescale=None, weight_rows=0, weight_interval=Fraction(1))
-        found = self.shapes.get(folding)
+        found = self.shapes.of.get(folding)
         if found is None:
             parallel = folding.rows // self.outputs if folding.rows > self.outputs else 1
             patch = folding.cols > self.depth if parallel > 1 else self.spans_taps(folding.cols)
             taps = self.window.kernel[1] if patch else 1
-            found = self.shapes[folding] = MatrixShape(
+            found = self.shapes.of[folding] = MatrixShape(
                 frame=self.pixels, depth=self.depth, outputs=self.outputs, lanes=folding.cols // taps * parallel,
                 rows=folding.rows, out_lanes=folding.lanes, parallel=parallel, patch=patch, style=folding.style,
                 **self.formats)
@@ -257,10 +281,10 @@ class MatrixHardware:
         rows, cols = folding.rows, folding.cols
         one_group = rows <= self.outputs
         key = 1 if one_group else rows, cols
-        like = self.words_of.get(key)
+        like = self.shapes.words.get(key)
         if like is None:
             shape = self.shape(Folding(*key))
-            like = self.words_of[key] = (
+            like = self.shapes.words[key] = (
                 shape.played.beats, shape.played.blocks, shape.feed, shape.played.input_words, (shape.lanes_in,))
         beats, blocks, feed, words, lanes_in = like
         if one_group:

@@ -18,6 +18,7 @@ from ..multiply.products import TABLE_INPUTS
 from ..stream.pipeline import Nest, adder_luts, delay
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from ..vendor.known import once_known
 from .bank import MatrixBank
 from .shape import MatrixShape
 from .weights import packed
@@ -85,6 +86,7 @@ class MatrixArray(wiring.Component):
         return self.banks - 1 - row // self.bank
 
     @staticmethod
+    @once_known
     def cost(shape: MatrixShape, technology: Technology) -> Resources:
         """Multipliers and RAM exact; LUT and FF estimated: adders, accumulators, drain chain, hops."""
         bank = shape.bank_rows(technology)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -299,9 +300,9 @@ class MatrixShape:
                 if bank % self.products.sharing == 0 and self.source.arriving_rows % bank == 0]
 
     @cached_property
-    def _bank_rows(self) -> dict[Technology, int]:
+    def _bank_rows(self) -> WeakKeyDictionary[Technology, int]:
         """What `bank_rows` has given."""
-        return {}
+        return WeakKeyDictionary()
 
     def bank_rows(self, technology: Technology) -> int:
         """Rows per bank: as few as need no more multiplier blocks, and an eighth more RAM blocks, than the best choice.

@@ -21,6 +21,7 @@ from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times, in_turn
 from ..stream.word_join import WordJoin, spaced
 from ..vendor.base import Resources, Technology
+from ..vendor.known import once_known
 from ..window.line_buffer import LineBuffer
 from ..window.ring import ring_depth
 from .array import MatrixArray
@@ -186,6 +187,7 @@ def lane_units(shape: MatrixShape, rescaler: RescalerConstants, technology: Tech
                                interval=shape.drain_interval, technology=technology)
 
 
+@once_known
 def front_cost(shape: MatrixShape, technology: Technology) -> Resources:
     """The cost of `WordJoin`, `RowPatch` and `LineBuffer`.  RAM exact, LUT and FF estimated."""
     element = shape.element.width

@@ -19,9 +19,11 @@ from ..rescale.rescaler import RescalerConstants
 from ..stream.streams import link, stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
+from ..vendor.known import once_known
 from ..vendor.memory import Holds
+from .shape import MatrixShape
 from .stage import MatrixStage
-from .streamed_weights import weight_beats
+from .streamed_weights import StreamSource, weight_beats
 from .tiled_shape import TiledShape
 from .tiled_times import played_passes, promised_times
 
@@ -101,8 +103,7 @@ class TiledStage(wiring.Component):
     @staticmethod
     def cost(*, shape: TiledShape, rescaler: RescalerConstants, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
-        frames = [RearrangeStage.cost(shape=order, width=width, technology=technology, holds=Holds.FRAMES)
-                  for order, width in zip((shape.replay, shape.gather), shape.widths, strict=True)]
+        frames = frames_cost((shape.layer, shape.source), technology)
         stage = MatrixStage.cost(shape=shape.of_pass, rescaler=shape.constants(rescaler), technology=technology)
         return frames[0].within("input") + stage + frames[1].within("output")
 
@@ -122,3 +123,13 @@ class TiledStage(wiring.Component):
         link(m, self.output.o, wiring.flipped(self.o))
         m.d.comb += self.busy.eq(self.stage.busy)
         return m
+
+
+@once_known
+def frames_cost(sizes: tuple[MatrixShape, StreamSource], technology: Technology) -> tuple[Resources, Resources]:
+    """What holds the frame on `i`, and what holds the one on `o`, of a stage with the `TiledShape` of these `sizes`,
+    which itself is too large to be kept."""
+    shape = TiledShape(*sizes)
+    before, after = (RearrangeStage.cost(shape=order, width=width, technology=technology, holds=Holds.FRAMES)
+                     for order, width in zip((shape.replay, shape.gather), shape.widths, strict=True))
+    return before, after

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,11 @@ from .streamed_weights import StreamSource
 __all__ = ["TiledShape"]
 
 IntArray = npt.NDArray[np.int64]
+
+
+@lru_cache(maxsize=1 << 13)  # the solver asks for the same sizes again and again
+def pass_shape(layer: MatrixShape, window: WindowShape, source: StreamSource, passes: int) -> MatrixShape:
+    return replace(layer, frame=window, outputs=layer.rows, source=source, passes=passes)
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class TiledShape:
     @cached_property
     def of_pass(self) -> MatrixShape:
         """A pass: to the `MatrixStage` it is a frame."""
-        return replace(self.layer, frame=self.window, outputs=self.layer.rows, source=self.source, passes=self.passes)
+        return pass_shape(self.layer, self.window, self.source, self.passes)
 
     @property
     def lanes_in(self) -> int:
@@ -135,7 +140,8 @@ class TiledShape:
 
     def constants(self, rescaler: RescalerConstants) -> RescalerConstants:
         """Those of all passes, of the constants of all output channels."""
-        return rescaler.picked(self.outputs, PassOrder(self.passes, self.of_pass.pixels, self.layer.rows))
+        order = PassOrder(self.passes, self.of_pass.pixels, self.layer.rows)
+        return rescaler.picked_once(order, lambda: self.outputs)
 
     @property
     def work(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from amaranth.lib import wiring
@@ -169,7 +170,7 @@ class SdramPart:
         """What a sequential read gets at least, refresh and changes of rows included."""
         return self.peak_bytes_per_second * float(self.clocks.sustained_share)
 
-    @property
+    @cached_property
     def clocks(self) -> SdramClocks:
         timing = self.timing
 

@@ -159,12 +159,12 @@ class WeightSharing:
         """Bursts of a frame of each stream."""
         return tuple(-(-image.words // burst) for image, burst in zip(self.images, self.bursts, strict=True))
 
-    @property
+    @cached_property
     def burst_clocks(self) -> tuple[int, ...]:
         """Most clocks that a burst of each stream takes, without pauses of the memory."""
         return tuple(self.part.clocks.read_clocks(burst) for burst in self.bursts)
 
-    @property
+    @cached_property
     def round_clocks(self) -> Fraction:
         """Most clocks of a round over a long time, pauses included."""
         return sum(self.burst_clocks) / self.part.clocks.unpaused_share

@@ -59,7 +59,7 @@ class RequantizerPlan:
         if interval < 1:
             raise ValueError(f"interval of a Requantizer must be at least 1 cycle, not {interval}")
         ranges = RequantizerRanges.of(**constants)
-        aligned = ranges.aligned()
+        aligned = ranges.aligned
         if style is RequantizerStyle.DSP:
             align = ranges.multiplies and aligned.factor_bits <= OPERAND
         else:

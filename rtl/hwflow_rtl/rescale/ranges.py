@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +108,16 @@ class RequantizerRanges:
            rounding: RequantizerRounding = RequantizerRounding.HALF_EVEN,
            room: RequantizerRoom | None = None) -> RequantizerRanges:
         """Raises ValueError for constants that are out of range."""
-        biases, factors, shifts = ([int(v) for v in np.atleast_1d(values)] for values in (bias, multiplier, shift))
+        biases, factors, shifts = (tuple(np.atleast_1d(values).tolist()) for values in (bias, multiplier, shift))
+        return RequantizerRanges.of_numbers(accumulator, biases, factors, shifts, zero_point, low, high, output,
+                                            fraction, rounding, room)
+
+    @staticmethod
+    @lru_cache(maxsize=1 << 9)  # the solver asks for the same constants again and again
+    def of_numbers(accumulator: Shape, biases: tuple[int, ...], factors: Sequence[int], shifts: Sequence[int],
+                   zero_point: int, low: int, high: int, output: Shape, fraction: int, rounding: RequantizerRounding,
+                   room: RequantizerRoom | None) -> RequantizerRanges:
+        """As `of`, for a number for each channel."""
         if not len(biases) == len(factors) == len(shifts) > 0:
             raise ValueError(f"bias, multiplier and shift of a Requantizer must have one entry for each channel, not "
                              f"{len(biases)}, {len(factors)} and {len(shifts)}")
@@ -129,9 +139,10 @@ class RequantizerRanges:
             require_bits("bias of a Requantizer", biases, room.bias_bits)
             factors, shifts = zip(*map(room.expressed, factors, shifts), strict=True)
         base = min(shifts) if room is None else room.base
-        return RequantizerRanges(accumulator, tuple(biases), tuple(factors), base, tuple(k - base for k in shifts),
+        return RequantizerRanges(accumulator, biases, tuple(factors), base, tuple(k - base for k in shifts),
                                  zero_point, low, high, output, fraction, rounding, room)
 
+    @cached_property
     def aligned(self) -> RequantizerRanges:
         """The same function with `extra` 0 everywhere: smaller shifts become larger factors.  With room, itself."""
         if self.room is not None:
@@ -245,7 +256,7 @@ class RequantizerRanges:
         return rows
 
 
-def require_bits(what: str, values: list[int], bits: int) -> None:
+def require_bits(what: str, values: Sequence[int], bits: int) -> None:
     """ValueError where a value does not fit into `bits` bits with its sign."""
     reach = 1 << (bits - 1)
     if min(values) < -reach or max(values) >= reach:
@@ -257,7 +268,7 @@ def union(ranges: list[tuple[int, int]]) -> Shape:
     return signed(signed_width(min(low for low, _ in ranges), max(high for _, high in ranges)))
 
 
-def lowest_terms(factors: list[int], shifts: list[int]) -> tuple[list[int], list[int]]:
+def lowest_terms(factors: Sequence[int], shifts: Sequence[int]) -> tuple[list[int], list[int]]:
     """Equal ratios: powers of two become 1, else common factors of two go; a zero has the least shift there is."""
     used = [(m, k) for m, k in zip(factors, shifts, strict=True) if m]
     if not used:

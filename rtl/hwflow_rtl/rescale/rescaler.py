@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -75,6 +76,17 @@ class RescalerConstants(ABC):
     @abstractmethod
     def picked(self, places: npt.NDArray[np.int64], order: Order | None) -> RescalerConstants:
         """The constants at `places`, which come in `order`."""
+
+    @cached_property
+    def _picked(self) -> dict[Order, RescalerConstants]:
+        """What `picked_once` has given."""
+        return {}
+
+    def picked_once(self, order: Order, places: Callable[[], npt.NDArray[np.int64]]) -> RescalerConstants:
+        """`picked`, again the same object for the same `order`, which `places` follow from."""
+        if order not in self._picked:
+            self._picked[order] = self.picked(places(), order)
+        return self._picked[order]
 
     def of_lane(self, lane: int, lanes: int) -> RescalerConstants:
         """The channels `lane`, `lane + lanes`, ...: those of one of `lanes` units side by side."""

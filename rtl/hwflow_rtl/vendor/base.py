@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -285,8 +286,17 @@ class Technology(ABC):
         """Of a RAM in the place that the family prefers for one of its size, whatever `placing` says."""
         return self.preferred_cost(Memory(name, MemoryKind.RAM, holds, width, depth))
 
+    @cached_property
+    def known(self) -> dict[Hashable, Any]:
+        """Costs that `once_known` keeps: the solver asks for the same ones again and again."""
+        return {}
+
     def preferred_cost(self, memory: Memory) -> Resources:
-        return replace(self.memory_cost(memory, self.places(memory)[0]), memories=(memory,))
+        found: Resources | None = self.known.get(memory)
+        if found is None:
+            found = replace(self.memory_cost(memory, self.places(memory)[0]), memories=(memory,))
+            self.known[memory] = found
+        return found
 
     def places(self, memory: Memory) -> tuple[Place, ...]:
         """Where `memory` can be, the place that the family prefers first."""

@@ -1,0 +1,27 @@
+"""What follows from a shape and a technology alone, as most costs do, is computed once for each technology."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import wraps
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from .base import Technology
+
+__all__ = ["once_known"]
+
+Shaped = TypeVar("Shaped", bound=Hashable)
+Known = TypeVar("Known")
+
+
+def once_known(cost: Callable[[Shaped, Technology], Known]) -> Callable[[Shaped, Technology], Known]:
+    """`cost` of a shape on a technology, which depends on nothing else and is computed once for each technology."""
+    @wraps(cost)
+    def known(shape: Shaped, technology: Technology) -> Known:
+        found: Known | None = technology.known.get((cost, shape))
+        if found is None:
+            found = technology.known[cost, shape] = cost(shape, technology)
+        return found
+
+    return known
