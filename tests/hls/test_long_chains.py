@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def chain(sizes: list[int], side: int, seed: int = 3) -> LayerGraph:
     frames = [Frame(side, side, channels) for channels in sizes]
     tensors = {f"t{k}": Tensor(f"t{k}", frame, INT8, 1.0, 0) for k, frame in enumerate(frames)}
     layers = []
-    for k, (cin, cout) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for k, (cin, cout) in enumerate(pairwise(sizes)):
         rescale = Requantize(bias=rng.integers(-9999, 9999, cout), multiplier=rng.integers(1 << 15, 1 << 18, cout),
                              shift=rng.integers(20, 28, cout), zero_point=0, low=-128, high=127)
         weights = rng.integers(-127, 128, (cout, 3, 3, cin))
