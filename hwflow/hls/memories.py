@@ -19,8 +19,12 @@ from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind, Place
 from .links import LinkPlan
 from .styles import Option, cheapest_options
 
-__all__ = ["MemoryPlan", "Places", "can_leave_blocks", "memories_of_link", "memories_of_stage", "moved", "relieved",
-           "with_places"]
+__all__ = ["MemoryPlan", "Places", "can_leave_blocks", "gathered", "memories_of_link", "memories_of_stage", "moved",
+           "relieved", "with_places"]
+
+#: Share of its RAM blocks that a memory fills at most which is better in tables, and share of all blocks from which on
+#: such memories matter.
+NEARLY_EMPTY, SCATTERED = 0.25, 0.25
 
 #: By the name of a memory in its stage, the place that it has instead of the one that the family prefers.
 Places = Mapping[str, Place]
@@ -104,6 +108,31 @@ def relieved(costs: Sequence[Resources], blocks: int, technology: Technology,
         if choice:
             places[k][memory.name] = Place.TABLES
     return places
+
+
+def gathered(costs: Sequence[Resources], places: Sequence[Mapping[str, Place]], blocks: int, room: Resources,
+             technology: Technology) -> list[dict[str, Place]]:
+    """`places`, and more memories in tables where many RAM blocks, of `blocks` that there are, hold next to nothing.
+
+    That is where memories which fill at most `NEARLY_EMPTY` of their blocks, weights aside, have `SCATTERED` of all
+    blocks.  Those of them that can leave do, the ones that take the fewest tables for a block first, as far as `room`
+    for more tables and flip-flops goes.
+    """
+    found = [dict(each) for each in places]
+    nearly_empty = [
+        (k, memory, taken) for k, cost in enumerate(costs) for memory in cost.memories
+        if (taken := technology.memory_cost(memory, found[k].get(memory.name, technology.places(memory)[0])).ram)
+        and memory.holds is not Holds.WEIGHTS and memory.bits <= NEARLY_EMPTY * taken * technology.ram_block_bits]
+    if sum(taken for _, _, taken in nearly_empty) < SCATTERED * blocks:
+        return found
+    leaving = [(moved(memory, Place.TABLES, technology), k, memory.name, taken) for k, memory, taken in nearly_empty
+               if can_leave_blocks(memory, technology)]
+    lut, ff = 0, 0
+    for more, k, name, _ in sorted(leaving, key=lambda each: each[0].lut / each[3]):
+        if lut + more.lut <= room.lut and ff + more.ff <= room.ff:
+            found[k][name] = Place.TABLES
+            lut, ff = lut + more.lut, ff + more.ff
+    return found
 
 
 def memories_of_stage(stage: str, cost: Resources, places: Places, technology: Technology) -> tuple[MemoryPlan, ...]:

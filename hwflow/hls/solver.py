@@ -24,7 +24,7 @@ from ..layers.base import Folding, LayerGraph
 from .budget import RESOURCE_NAMES, Budget
 from .choices import Choice, Choices, choices_of
 from .links import LinkPlan, link_cost, links_cost, links_of
-from .memories import Places, can_leave_blocks, moved, relieved, with_places
+from .memories import Places, can_leave_blocks, gathered, moved, relieved, with_places
 from .outside import OutsideMemory, outside_cost, paced, slowest_intervals, streams_of
 from .plan import Plan, interval_of, make_plan
 from .refusal import does_not_fit
@@ -260,7 +260,8 @@ class Solver:
         """By stage, the memories that are not where the family prefers them.
 
         More of them leave the RAM blocks than must, until at most `COMFORTABLE` of the blocks are taken, where
-        `ROOMY` of the logic is enough for that: a chip whose blocks are all taken has long wires.
+        `ROOMY` of the logic is enough for that: a chip whose blocks are all taken has long wires.  So do those that
+        hold next to nothing, where they are many (`gathered`).
         """
         links = self.with_queues(tuple(picked))  # where memories are changes no cycle, so no queue
         total, places = self.relieved(picked, links)
@@ -269,8 +270,12 @@ class Solver:
         for blocks in range(least, total.ram, max(1, (total.ram - least) // 8)):
             found, others = self.relieved(picked, links, blocks)
             if all(getattr(found, kind) <= ROOMY * self.budget.limit(kind) for kind in logic):
-                places = others
+                total, places = found, others
                 break
+        costs = [self.cost(k, choice.folding) for k, choice in enumerate(picked)]
+        room = Resources.of_counts({
+            kind: int(ROOMY * self.budget.limit(kind)) - getattr(total, kind) for kind in logic})
+        places = gathered(costs, places, self.budget.limit("ram"), room, self.technology)
         return {stage.name: each for stage, each in zip(self.stages, places, strict=True)}
 
     def links(self, picked: Sequence[Choice]) -> tuple[LinkPlan, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,14 @@ from hwflow_rtl.vendor import ECP5, Resources
 from hwflow_rtl.vendor.memory import Holds, Memory, MemoryKind, Place
 from hwflow_rtl.vendor.tables import LutRom
 
+from bench.synthetic import SYNTHETIC
 from hwflow import hls
-from hwflow.hls.memories import moved, relieved, with_places
+from hwflow.hls.memories import gathered, moved, relieved, with_places
+from hwflow.hls.solver import ROOMY
 from hwflow.layers.base import LayerGraph
 from hwflow.quantize import quantize
+from hwflow.steps.planning import budget_of, plan_for
+from hwflow.synth import load_board
 from tests.e2e.networks import rows_for
 from tests.quantize.net import Net
 
@@ -54,6 +59,51 @@ def test_the_least_logic_gives_up_the_blocks() -> None:
 def test_nothing_moves_where_blocks_suffice() -> None:
     memory = Memory("m", MemoryKind.ROM, Holds.CONSTANTS, 40, 128)
     assert relieved([cost_of(memory)], 0, ECP, logic) == [{}]
+
+
+#: An eighth of a block, and more than a quarter of two.
+SMALL, LARGE = (Memory(name, MemoryKind.ROM, Holds.CONSTANTS, width, depth)
+                for name, width, depth in (("s", 18, 128), ("l", 72, 160)))
+#: A ninth of a block; too deep for tables.
+DEEP = Memory("d", MemoryKind.RAM, Holds.RING, 8, 256)
+WEIGHTS = Memory("w", MemoryKind.ROM, Holds.WEIGHTS, 18, 128)
+PLENTY = Resources(lut=10**6, ff=10**6)
+
+
+def test_blocks_that_hold_next_to_nothing_are_left_where_they_are_many() -> None:
+    costs = [cost_of(SMALL, LARGE, WEIGHTS), cost_of(DEEP), cost_of(SMALL)]
+    blocks = [ECP.memory_cost(each, Place.BLOCKS).ram for each in (SMALL, LARGE, WEIGHTS, DEEP)]
+    assert blocks == [1, 2, 1, 1]
+    nothing: list[dict[str, Place]] = [{}, {}, {}]
+    everything = [{"s": Place.TABLES}, {}, {"s": Place.TABLES}]
+    assert gathered(costs, nothing, 12, PLENTY, ECP) == everything  # three of twelve: the deep one counts, and stays
+    assert gathered(costs, nothing, 13, PLENTY, ECP) == nothing
+    assert gathered(costs, [{"l": Place.TABLES}, {}, {}], 12, PLENTY, ECP) == [
+        {"l": Place.TABLES, "s": Place.TABLES}, *everything[1:]]
+    assert gathered(costs, everything, 4, PLENTY, ECP) == everything  # those that have left take no blocks
+
+
+def test_the_cheapest_leave_as_far_as_the_logic_goes() -> None:
+    narrow = Memory("n", MemoryKind.ROM, Holds.TABLE, 8, 128)
+    costs = [cost_of(SMALL), cost_of(narrow)]
+    more = {each.name: moved(each, Place.TABLES, ECP) for each in (SMALL, narrow)}
+    assert 0 < more["n"].lut < more["s"].lut
+    for room, left in ((more["n"], [{}, {"n": Place.TABLES}]), (replace(more["n"], lut=more["n"].lut - 1), [{}, {}]),
+                       (replace(more["n"], ff=more["n"].ff - 1), [{}, {}]),
+                       (more["n"] + more["s"], [{"s": Place.TABLES}, {"n": Place.TABLES}])):
+        assert gathered(costs, [{}, {}], 4, room, ECP) == left
+
+
+@pytest.mark.slow
+def test_few_blocks_of_many_small_memories_are_empty() -> None:
+    """Inverted residuals have functions of 256 words and constants of few channels, in a block each if nobody cares."""
+    model = SYNTHETIC["squeeze_excite"]()
+    graph, board = quantize(model, rows_for(model, 4)).graph, load_board("ulx3s_85f")
+    plan = plan_for(graph, graph, board)
+    others = [each for each in plan.memories if each.memory.holds is not Holds.WEIGHTS]
+    bits = sum(each.memory.bits for each in others)
+    assert sum(each.resources.ram for each in others) * plan.device.ram_block_bits <= 1.6 * bits
+    assert plan.resources.lut <= ROOMY * budget_of(board, graph).limit("lut")
 
 
 @pytest.fixture(scope="module")
