@@ -1,0 +1,208 @@
+"""The steps of a shared stage's program: load a frame, compute sums over windows, store a frame.
+
+The frame memory has *words* of as many elements as the array has columns.  A tensor takes whole words for each pixel,
+pixel after pixel in raster order; lanes without a channel hold anything.  Elements are stored as signed numbers of
+`ELEMENT_BITS` bits: an unsigned tensor of that width is stored less half of its range (`Load.flip`).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["DIGIT_BITS", "ELEMENT_BITS", "Compute", "Load", "Operation", "Step", "Store"]
+
+IntArray = npt.NDArray[np.int64]
+
+#: Bits of an element in the frame memory, and of a weight.
+ELEMENT_BITS = 8
+#: `Compute.digits`: a sum is multiplied by two to this power before the next digit of the weights.
+DIGIT_BITS = 8
+
+
+class Operation(enum.Enum):
+    """What a step makes of the words of a window: sums of products with weights, or the maximum of each lane."""
+
+    MULTIPLY = "multiply"
+    MAXIMUM = "maximum"
+
+
+@dataclass(frozen=True)
+class Load:
+    """Write a frame from input `port` to the words from `base` on.
+
+    `pixels` of `channels` elements arrive; each pixel takes whole words.  `flip` inverts the highest bit of each
+    element, which turns unsigned numbers into signed ones.
+    """
+
+    port: int
+    base: int
+    pixels: int
+    channels: int
+    flip: bool
+
+
+@dataclass(frozen=True)
+class Store:
+    """Give a frame that is in the words from `base` on to the output; the fields are as those of `Load`."""
+
+    base: int
+    pixels: int
+    channels: int
+    flip: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute:
+    """Nested loops over windows: for each tile of `columns` channels, each row and column of pixels, one *block*.
+
+    A block reads the words of a window in three loops (`outer`, `inner`, `words`), in each cycle one word, and makes a
+    word of results of them.  The numbers of iterations are the fields without a prefix; `read_*` say how far the
+    address of the word that is read moves in an iteration of a loop, `write_*` the same of the word that is written.
+    In the loop `words` it moves by 1.
+
+    A window's place in the frame decides about padding.  A word is read in row
+    `first_row + row * row_stride + outer * outer_rows` and column
+    `first_column + column * column_stride + inner * inner_columns`.  If these are not inside `frame_height` and
+    `frame_width`, all lanes are `pad`.
+
+    operation
+        MULTIPLY: result r is the sum over all words and columns c of weight[word, r, c] * element[c].  Each tile has
+        weights of its own, which its blocks read again and again.  MAXIMUM: result r is the maximum of lane r.
+    digits
+        The loop `outer` counts digits of weights, highest first: the sum is multiplied by 2**DIGIT_BITS between them.
+    in_parts
+        Weights are for one block alone (`height` = `width` = 1), and arrive in parts, one for each iteration of
+        `outer`: a window may have more weights than their buffer has places.
+    zero_point, low, high
+        The results are clamp(round(...) + zero_point, low, high), as the constants of their channel say.
+    """
+
+    operation: Operation = Operation.MULTIPLY
+    read_base: int
+    write_base: int
+    tiles: int = 1
+    height: int = 1
+    width: int = 1
+    outer: int = 1
+    inner: int = 1
+    words: int = 1
+    read_tile: int = 0
+    read_row: int = 0
+    read_column: int = 0
+    read_outer: int = 0
+    read_inner: int = 0
+    write_tile: int = 0
+    write_row: int = 0
+    write_column: int = 0
+    first_row: int = 0
+    first_column: int = 0
+    row_stride: int = 0
+    column_stride: int = 0
+    outer_rows: int = 0
+    inner_columns: int = 0
+    frame_height: int = 1
+    frame_width: int = 1
+    pad: int = 0
+    digits: bool = False
+    in_parts: bool = False
+    zero_point: int = 0
+    low: int = -128
+    high: int = 127
+
+    def __post_init__(self) -> None:
+        for name in ("tiles", "height", "width", "outer", "inner", "words", "frame_height", "frame_width"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} of a Compute must be at least 1, not {getattr(self, name)}")
+        if self.in_parts and self.height * self.width > 1:
+            raise ValueError(f"height and width of a Compute must be 1 where weights come in parts, not {self.height} "
+                             f"and {self.width}")
+        if not -128 <= self.low <= self.high <= 127:
+            raise ValueError(f"low and high of a Compute must be in order and inside -128 to 127, not {self.low} and "
+                             f"{self.high}")
+
+    @property
+    def pixels(self) -> int:
+        return self.height * self.width
+
+    @property
+    def blocks(self) -> int:
+        return self.tiles * self.pixels
+
+    @property
+    def beats(self) -> int:
+        """Words that a block reads."""
+        return self.outer * self.inner * self.words
+
+    @property
+    def weight_words(self) -> int:
+        """Words of weights of all tiles."""
+        return self.tiles * self.beats if self.operation is Operation.MULTIPLY else 0
+
+    @property
+    def part(self) -> int:
+        """Words of weights that must be there before a block, or a part of it, begins."""
+        if self.operation is Operation.MAXIMUM:
+            return 0
+        return self.inner * self.words if self.in_parts else self.beats
+
+    @cached_property
+    def reads(self) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+        """The address of each word that is read, and whether it is inside the frame: [tiles, pixels, beats]."""
+        tile, row, column, outer, inner, word = self.grid(
+            self.tiles, self.height, self.width, self.outer, self.inner, self.words)
+        address = (self.read_base + tile * self.read_tile + row * self.read_row + column * self.read_column
+                   + outer * self.read_outer + inner * self.read_inner + word)
+        y = self.first_row + row * self.row_stride + outer * self.outer_rows
+        x = self.first_column + column * self.column_stride + inner * self.inner_columns
+        inside = (y >= 0) & (y < self.frame_height) & (x >= 0) & (x < self.frame_width)
+        shape = self.tiles, self.pixels, self.beats
+        inside = np.broadcast_to(inside, address.shape)
+        return address.reshape(shape), inside.reshape(shape)
+
+    @cached_property
+    def writes(self) -> IntArray:
+        """The address of each word that is written: [tiles, pixels]."""
+        tile, row, column = self.grid(self.tiles, self.height, self.width)
+        address = self.write_base + tile * self.write_tile + row * self.write_row + column * self.write_column
+        return address.reshape(self.tiles, self.pixels)
+
+    @staticmethod
+    def grid(*counts: int) -> tuple[IntArray, ...]:
+        """The index of each loop, outermost first, in arrays of all iterations."""
+        return tuple(np.broadcast_to(index, counts) for index in np.ogrid[tuple(slice(count) for count in counts)])
+
+    @property
+    def read_jumps(self) -> dict[str, int]:
+        """By loop, the change of the read address with which its next iteration begins: inner loops are at their end.
+        """
+        return jumps({"tiles": (self.tiles, self.read_tile), "height": (self.height, self.read_row),
+                      "width": (self.width, self.read_column), "outer": (self.outer, self.read_outer),
+                      "inner": (self.inner, self.read_inner), "words": (self.words, 1)})
+
+    @property
+    def write_jumps(self) -> dict[str, int]:
+        """As `read_jumps`, of the write address."""
+        return jumps({"tiles": (self.tiles, self.write_tile), "height": (self.height, self.write_row),
+                      "width": (self.width, self.write_column)})
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(cls))
+
+
+def jumps(loops: dict[str, tuple[int, int]]) -> dict[str, int]:
+    """For loops (count, stride), outermost first, the stride of each less the way that the loops inside it have gone.
+    """
+    gone, found = 0, {}
+    for name, (count, stride) in reversed(loops.items()):
+        found[name] = stride - gone
+        gone += (count - 1) * stride
+    return found
+
+
+Step = Load | Compute | Store
