@@ -1,0 +1,153 @@
+"""A program of a shared stage: its steps, the constants and weights of each, and what the stage makes of them.
+
+The weights of a frame are one stream, tile after tile in the order of the steps.  For each tile it has
+
+- a *header*: how many words of weights follow,
+- the constants of the tile's channels (`Constants`), each in whole beats,
+- the words of weights, row after row, in the order in which a block reads them.
+
+So whoever fills the buffers of the stage needs no program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from .shape import SharedShape
+from .steps import DIGIT_BITS, ELEMENT_BITS, Compute, IntArray, Load, Operation, Step, Store
+
+__all__ = ["Constants", "Program", "Written"]
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """What a `Compute` multiplies by: int64 arrays.
+
+    `bias`, `factor`, `extra` are [tiles, columns], in the `SharedShape.room`.  `weights` are
+    [tiles, beats, columns (rows of the array), columns]; without an axis of words, [tiles, 0, ...], for a maximum.
+    """
+
+    bias: IntArray
+    factor: IntArray
+    extra: IntArray
+    weights: IntArray
+
+    def check(self, step: Compute, columns: int) -> None:
+        """ValueError where an array has another shape than `step` needs."""
+        words = step.weight_words // step.tiles
+        wanted = {"bias": (step.tiles, columns), "factor": (step.tiles, columns), "extra": (step.tiles, columns),
+                  "weights": (step.tiles, words, columns, columns)}
+        for name, shape in wanted.items():
+            found = getattr(self, name)
+            if found.shape != shape or found.dtype != np.int64:
+                raise ValueError(f"{name} of a Compute must be int64 {shape}, not {found.dtype} {found.shape}")
+
+
+@dataclass(frozen=True)
+class Written:
+    """The words that a step writes for one frame: addresses [words], elements [words, columns], in order."""
+
+    step: int
+    addresses: IntArray
+    elements: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """`constants[k]` are those of `steps[k]`, None for a `Load` or `Store`."""
+
+    shape: SharedShape
+    steps: tuple[Step, ...]
+    constants: tuple[Constants | None, ...]
+    inputs: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        for step, constants in zip(self.steps, self.constants, strict=True):
+            if isinstance(step, Compute) is (constants is None):
+                raise ValueError(f"constants must be there for every Compute, and for nothing else, not for {step}")
+            if isinstance(step, Compute) and constants is not None:
+                constants.check(step, self.shape.columns)
+                self.shape.check(step)
+        ports = [step.port for step in self.steps if isinstance(step, Load)]
+        if sorted(ports) != list(range(len(ports))) or not ports:
+            raise ValueError(f"each input of a Program must be loaded once, not {ports}")
+        if sum(isinstance(step, Store) for step in self.steps) != 1 or not isinstance(self.steps[-1], Store):
+            raise ValueError("a Program must store one frame, at its end")
+        object.__setattr__(self, "inputs", len(ports))
+
+    def beats(self) -> IntArray:
+        """The stream of weights of a frame: int64[beats, lanes], elements of `ELEMENT_BITS` bits, unsigned."""
+        return np.concatenate([self.tile_beats(step, constants) for step, constants in self.computed()]
+                              or [np.zeros((0, self.shape.stream_lanes), np.int64)])
+
+    def computed(self) -> Iterator[tuple[Compute, Constants]]:
+        for step, constants in zip(self.steps, self.constants, strict=True):
+            if isinstance(step, Compute) and constants is not None:
+                yield step, constants
+
+    def tile_beats(self, step: Compute, constants: Constants) -> IntArray:
+        """The beats of all tiles of a step."""
+        shape, tiles = self.shape, step.tiles
+        header = np.zeros((tiles, 1, shape.stream_lanes), np.int64)
+        words = step.weight_words // tiles
+        header[:, 0, 0], header[:, 0, 1] = words & 0xFF, words >> 8
+        packed = np.array([[shape.constants_word(*map(int, one)) for one in zip(*channels, strict=True)]
+                           for channels in zip(constants.bias, constants.factor, constants.extra, strict=True)],
+                          dtype=object)
+        lanes = shape.constants_beats * shape.stream_lanes
+        bytes_of = [(packed >> (ELEMENT_BITS * k) & 0xFF).astype(np.int64) for k in range(lanes)]
+        words_of_constants = np.stack(bytes_of, axis=-1).reshape(tiles, -1, shape.stream_lanes)
+        weights = (constants.weights & 0xFF).reshape(tiles, -1, shape.stream_lanes)
+        return np.concatenate([header, words_of_constants, weights], axis=1).reshape(-1, shape.stream_lanes)
+
+    def model(self, frames: Sequence[IntArray]) -> tuple[IntArray, list[Written]]:
+        """What the stage makes of one frame at each input, [pixels, channels] as on the streams: the output, as on
+        the stream, and what each `Compute` writes."""
+        memory = np.zeros((self.shape.words, self.shape.columns), np.int64)
+        written, output = [], None
+        for number, (step, constants) in enumerate(zip(self.steps, self.constants, strict=True)):
+            if isinstance(step, Load):
+                self.load(memory, step, frames[step.port])
+            elif isinstance(step, Store):
+                output = self.store(memory, step)
+            elif constants is not None:
+                elements = self.results(memory, step, constants)
+                addresses = step.writes.reshape(-1)
+                memory[addresses] = elements
+                written.append(Written(number, addresses, elements))
+        assert output is not None
+        return output, written
+
+    def load(self, memory: IntArray, step: Load, frame: IntArray) -> None:
+        columns = self.shape.columns
+        words = -(-step.channels // columns)
+        padded = np.zeros((step.pixels, words * columns), np.int64)
+        padded[:, :step.channels] = frame - 128 if step.flip else frame
+        memory[step.base:step.base + step.pixels * words] = padded.reshape(-1, columns)
+
+    def store(self, memory: IntArray, step: Store) -> IntArray:
+        words = -(-step.channels // self.shape.columns)
+        frame = memory[step.base:step.base + step.pixels * words].reshape(step.pixels, -1)[:, :step.channels]
+        return frame + 128 if step.flip else frame.copy()
+
+    def results(self, memory: IntArray, step: Compute, constants: Constants) -> IntArray:
+        """The words of a step in the order in which they are written: int64[blocks, columns]."""
+        addresses, inside = step.reads
+        words = np.where(inside[..., None], memory[addresses], step.pad)  # [tiles, pixels, beats, columns]
+        if step.operation is Operation.MAXIMUM:
+            sums = words.max(axis=2)
+        else:
+            products = np.einsum("tpbc,tbrc->tpbr", words, constants.weights)
+            if step.digits:
+                digits = products.reshape(step.tiles, step.pixels, step.outer, -1, self.shape.columns).sum(axis=3)
+                scale = np.int64(1) << (DIGIT_BITS * np.arange(step.outer - 1, -1, -1, dtype=np.int64))
+                sums = np.einsum("tpor,o->tpr", digits, scale)
+            else:
+                sums = products.sum(axis=2)
+        bias, factor, extra = (each[:, None, :] for each in (constants.bias, constants.factor, constants.extra))
+        made = self.shape.rescaled(sums, bias, factor, extra, step.zero_point, step.low, step.high)
+        return made.reshape(-1, self.shape.columns)

@@ -1,0 +1,127 @@
+"""The sizes of a shared stage, and the cycles that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from amaranth.hdl import Shape, signed
+
+from ..rescale.ranges import RequantizerRoom, RequantizerRounding
+from .steps import ELEMENT_BITS, Compute, IntArray, Operation
+
+__all__ = ["SharedShape"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedShape:
+    """What does not change from step to step.
+
+    columns
+        Elements of a word, rows of the array, and columns of the array: it multiplies `columns` squared times a cycle.
+    lanes
+        Sums that are rescaled side by side; a divisor of `columns`.
+    interval
+        Cycles from sum to sum at a rescaler.
+    accumulator
+        Bits of a sum.
+    room, fraction, rounding
+        The constants of rescaling that there is room for.
+    words
+        Words of the frame memory.
+    single_port
+        The frame memory cannot be written while it is read.
+    buffer
+        Words of weights that the stage has room for.
+    stream_rows
+        Rows of a word of weights that arrive in a beat of the stream; a divisor of `columns`.
+    """
+
+    columns: int
+    lanes: int
+    interval: int
+    accumulator: int
+    room: RequantizerRoom
+    fraction: int
+    rounding: RequantizerRounding
+    words: int
+    single_port: bool
+    buffer: int
+    stream_rows: int
+
+    def __post_init__(self) -> None:
+        for name in ("lanes", "stream_rows"):
+            if self.columns % getattr(self, name):
+                raise ValueError(f"{name} of a SharedShape must divide its {self.columns} columns, not "
+                                 f"{getattr(self, name)}")
+        if self.stream_lanes < 2:
+            raise ValueError(f"columns of a SharedShape must be at least 2, not {self.columns}: a beat of the stream "
+                             "has a header of two bytes")
+
+    def check(self, step: Compute) -> None:
+        """ValueError where the stage has no room for a step."""
+        if step.part > self.buffer:
+            raise ValueError(f"a block of {step.part} words of weights must fit the buffer of {self.buffer} words")
+        reads, _ = step.reads
+        ends = [int(step.writes.min()), int(step.writes.max())]
+        if min(ends) < 0 or max(ends) >= self.words:
+            raise ValueError(f"words that a step writes must be 0 to {self.words - 1}, not {ends[0]} to {ends[1]}")
+        inside = reads[step.reads[1]]
+        if np.isin(step.writes, inside).any():
+            raise ValueError("a step must not write words that it reads")
+        if inside.size and (inside.min() < 0 or inside.max() >= self.words):
+            raise ValueError(f"words that a step reads must be 0 to {self.words - 1}, not {inside.min()} to "
+                             f"{inside.max()}")
+
+    @property
+    def element(self) -> Shape:
+        return signed(ELEMENT_BITS)
+
+    @property
+    def stream_lanes(self) -> int:
+        """Elements of a beat of the stream of weights."""
+        return self.stream_rows * self.columns
+
+    @property
+    def constants_bits(self) -> int:
+        """Of a channel."""
+        return self.room.bias_bits + self.room.factor_bits + self.room.extra.bit_length()
+
+    @property
+    def constants_beats(self) -> int:
+        """Beats of the stream for the constants of a channel."""
+        return -(-self.constants_bits // (ELEMENT_BITS * self.stream_lanes))
+
+    def constants_word(self, bias: int, factor: int, extra: int) -> int:
+        """The constants of a channel, bias in the lowest bits."""
+        word, place = 0, 0
+        for value, bits in ((bias, self.room.bias_bits), (factor, self.room.factor_bits),
+                            (extra, self.room.extra.bit_length())):
+            word |= (value & ((1 << bits) - 1)) << place
+            place += bits
+        return word
+
+    def header_beats(self) -> int:
+        """Beats of a tile before its weights."""
+        return 1 + self.columns * self.constants_beats
+
+    def period(self, step: Compute) -> int:
+        """Cycles from block to block of a tile, or from part to part."""
+        length = step.beats if not step.in_parts else step.part
+        return max(length + self.single_port, self.columns // self.lanes * self.interval)
+
+    def rescaled(self, sums: IntArray, bias: IntArray, factor: IntArray, extra: IntArray, zero_point: int, low: int,
+                 high: int) -> IntArray:
+        """The elements that sums become: clamp(round((sum * 2**fraction + bias) * factor / 2**shift) + zero_point)."""
+        shift = self.room.base + extra
+        product = ((sums << self.fraction) + bias) * factor
+        half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+        whole, rest = product >> shift, product & ((np.int64(1) << shift) - 1)
+        kinds = RequantizerRounding
+        up = {kinds.FLOOR: np.zeros(product.shape, bool), kinds.CEIL: rest > 0, kinds.HALF_DOWN: rest > half,
+              kinds.HALF_UP: (rest >= half) & (shift > 0),
+              kinds.HALF_EVEN: (rest > half) | ((rest == half) & (shift > 0) & (whole & 1 == 1))}[self.rounding]
+        return np.clip(whole + up + zero_point, low, high)
+
+    def uses_weights(self, step: Compute) -> bool:
+        return step.operation is Operation.MULTIPLY
