@@ -148,6 +148,9 @@ class Program:
                 sums = np.einsum("tpor,o->tpr", digits, scale)
             else:
                 sums = products.sum(axis=2)
+        reach = 1 << (self.shape.accumulator - 1)
+        if sums.min() < -reach or sums.max() >= reach:
+            raise ValueError(f"sums of a step must fit {self.shape.accumulator} bits, not {sums.min()} to {sums.max()}")
         bias, factor, extra = (each[:, None, :] for each in (constants.bias, constants.factor, constants.extra))
         made = self.shape.rescaled(sums, bias, factor, extra, step.zero_point, step.low, step.high)
         return made.reshape(-1, self.shape.columns)

@@ -1,0 +1,140 @@
+"""The bits of a program: for each step the fields that the sequencer and the other parts need, in a ROM.
+
+A step is read in chunks of `CHUNK` bits through a shift register whose slices are the fields.  A field has as many bits
+as its values in this program need; a field that is the same in every step has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Const, Shape, Value
+
+from ..rescale.ranges import signed_width
+from .program import Program
+from .steps import Compute, Load, Operation, Step
+
+__all__ = ["CHUNK", "LOOPS", "WRITE_LOOPS", "Encoding", "Kind"]
+
+#: Bits of a word of the ROM.
+CHUNK = 16
+#: The loops of a step, innermost first; those of its writes.
+LOOPS = ("words", "inner", "outer", "width", "height", "tiles")
+WRITE_LOOPS = ("width", "height", "tiles")
+
+
+class Kind:
+    """Values of the field `kind`."""
+
+    COMPUTE, LOAD, STORE = range(3)
+
+
+def loop_fields(**counts: int) -> dict[str, int]:
+    """The reload values of the loops' counters, which count down to -1."""
+    return {f"count_{name}": counts.get(name, 1) - 2 for name in LOOPS}
+
+
+def compute_fields(step: Compute, pause: int) -> dict[str, int]:
+    reads, writes = step.read_jumps, step.write_jumps
+    outer_back = (step.outer - 1) * step.outer_rows
+    inner_back = (step.inner - 1) * step.inner_columns
+    return {
+        "kind": Kind.COMPUTE, "maximum": int(step.operation is Operation.MAXIMUM), "digits": int(step.digits),
+        "in_parts": int(step.in_parts), "part": step.part, "pause": pause,
+        "read_base": step.read_base, "write_base": step.write_base,
+        **loop_fields(words=step.words, inner=step.inner, outer=step.outer, width=step.width, height=step.height,
+                      tiles=step.tiles),
+        **{f"read_{name}": reads[name] if getattr(step, name) > 1 else 0 for name in LOOPS[1:]},
+        **{f"write_{name}": writes[name] if getattr(step, name) > 1 else 0 for name in WRITE_LOOPS},
+        "first_row": step.first_row, "first_column": step.first_column,
+        "row_outer": step.outer_rows, "row_width": -outer_back, "row_height": step.row_stride - outer_back,
+        "column_inner": step.inner_columns, "column_outer": -inner_back,
+        "column_width": step.column_stride - inner_back,
+        "frame_height": step.frame_height, "frame_width": step.frame_width, "pad": step.pad,
+        "zero_point": step.zero_point, "low": step.low, "high": step.high,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """Of one program."""
+
+    program: Program
+
+    @cached_property
+    def rows(self) -> list[dict[str, int]]:
+        """The fields of each step.  A load has the loops of its writes, a store those of its reads."""
+        return [self.row(step) for step in self.program.steps]
+
+    def row(self, step: Step) -> dict[str, int]:
+        shape = self.program.shape
+        if isinstance(step, Compute):
+            length = step.part if step.in_parts else step.beats
+            return compute_fields(step, shape.period(step) - length)
+        words = step.pixels * -(-step.channels // shape.columns)
+        if isinstance(step, Load):
+            return {"kind": Kind.LOAD, "port": step.port, "write_base": step.base, "write_width": 1,
+                    **loop_fields(width=words)}
+        return {"kind": Kind.STORE, "read_base": step.base, **loop_fields(words=words)}
+
+    @cached_property
+    def fields(self) -> dict[str, tuple[Shape, list[int]]]:
+        """The shape and the values of each field.  Where a step does not use one, it has that of the step before."""
+        names = dict.fromkeys(name for row in self.rows for name in row)
+        found = {}
+        for name in names:
+            used = [row[name] for row in self.rows if name in row]
+            values, last = [], used[0]
+            for row in self.rows:
+                last = row.get(name, last)
+                values.append(last)
+            least, most = min(values), max(values)
+            if least >= 0:
+                shape = Shape(max(1, most.bit_length()))
+            else:
+                shape = Shape(signed_width(least, most), signed=True)
+            found[name] = shape, values
+        return found
+
+    @cached_property
+    def stored(self) -> dict[str, Shape]:
+        """The fields that are in the ROM, in order, the first in the lowest bits."""
+        return {name: shape for name, (shape, values) in self.fields.items() if len(set(values)) > 1}
+
+    @property
+    def bits(self) -> int:
+        return sum(shape.width for shape in self.stored.values())
+
+    @property
+    def chunks(self) -> int:
+        """Words of the ROM for a step."""
+        return max(1, -(-self.bits // CHUNK))
+
+    def rom(self) -> npt.NDArray[np.uint8]:
+        """uint8[steps * chunks, CHUNK / 8]."""
+        rows = []
+        for k in range(len(self.program.steps)):
+            word, place = 0, 0
+            for name, shape in self.stored.items():
+                word |= (self.fields[name][1][k] & ((1 << shape.width) - 1)) << place
+                place += shape.width
+            rows.append(np.frombuffer(word.to_bytes(self.chunks * CHUNK // 8, "little"), np.uint8))
+        return np.concatenate(rows).reshape(-1, CHUNK // 8)
+
+    def values(self, register: Value) -> dict[str, Value]:
+        """The fields of the step whose bits are in `register`."""
+        found: dict[str, Value] = {}
+        place = 0
+        for name, (shape, values) in self.fields.items():
+            if name not in self.stored:
+                found[name] = Const(values[0], shape)
+                continue
+            bits = register[place:place + shape.width]
+            found[name] = bits.as_signed() if shape.signed else bits
+            place += shape.width
+        return found
+
+

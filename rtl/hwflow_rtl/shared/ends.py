@@ -1,0 +1,140 @@
+"""The ends of a shared stage: frames from a stream into words, and from words onto a stream."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..stream.pipeline import delay
+from ..stream.streams import stream_of
+from ..vendor.base import Resources
+from .steps import ELEMENT_BITS
+
+__all__ = ["Loader", "Storer", "lanes_possible"]
+
+
+def lanes_possible(lanes: int, channels: int, columns: int) -> bool:
+    """Whether a stream of frames of `channels` can have `lanes` elements a beat, with words of `columns`."""
+    return channels % lanes == 0 and (columns % lanes == 0 or lanes == channels <= columns)
+
+
+class Loader(wiring.Component):
+    """Takes the beats of a frame while `load` is set, and makes words of them.
+
+    A pixel ends its word; what is above its last channel is anything.  `valid` and `word`: a word is complete; it must
+    be taken in that cycle.
+    """
+
+    def __init__(self, *, element: Shape, lanes: int, pixels: int, channels: int, columns: int, flip: bool):
+        if not lanes_possible(lanes, channels, columns):
+            raise ValueError(f"lanes of a Loader must divide {channels} channels and words of {columns}, not {lanes}")
+        self.element = element
+        self.lanes = lanes
+        self.pixels = pixels
+        self.channels = channels
+        self.columns = columns
+        self.flip = flip
+        super().__init__({"i": In(stream_of(element, lanes)), "load": In(1), "valid": Out(1),
+                          "word": Out(columns * ELEMENT_BITS)})
+
+    @staticmethod
+    def cost(*, lanes: int, pixels: int, channels: int, columns: int) -> Resources:
+        """LUT and FF estimated."""
+        count = (pixels * channels // lanes).bit_length()
+        return Resources(lut=2 * count + 8, ff=count + columns * ELEMENT_BITS + 8)
+
+    def elaborate(self, platform):
+        m = Module()
+        beats, of_pixel, of_word = self.pixels * self.channels // self.lanes, self.channels // self.lanes, max(
+            1, self.columns // self.lanes)
+        left, ready, began = Signal(range(beats), init=beats - 1), Signal(), Signal()
+        taken = Signal(name="taken")
+        m.d.comb += [self.i.ready.eq(ready), taken.eq(self.i.valid & ready)]
+        m.d.sync += began.eq(self.load)
+        with m.If(self.load & ~began):
+            m.d.sync += [ready.eq(1), left.eq(beats - 1)]
+        with m.If(taken):
+            m.d.sync += left.eq(left - 1)
+            with m.If(left == 0):
+                m.d.sync += ready.eq(0)
+        elements = [self.stored(lane) for lane in range(self.lanes)]
+        if of_word == 1:
+            m.d.comb += [self.valid.eq(taken), self.word.eq(Cat(*elements))]
+            return m
+        place, pixel = Signal(range(of_word)), Signal(range(of_pixel))
+        kept = [Signal(self.lanes * ELEMENT_BITS, name=f"kept{k}", reset_less=True) for k in range(of_word - 1)]
+        ends_pixel, ends = Signal(name="ends_pixel"), Signal(name="ends_word")
+        m.d.comb += [ends_pixel.eq(pixel == of_pixel - 1), ends.eq(ends_pixel | (place == of_word - 1))]
+        for k, part in enumerate(kept):
+            with m.If(taken & (place == k)):
+                m.d.sync += part.eq(Cat(*elements))
+        with m.If(taken):
+            m.d.sync += [place.eq(Mux(ends, 0, place + 1)), pixel.eq(Mux(ends_pixel, 0, pixel + 1))]
+        parts = [Mux(place == k, Cat(*elements), kept[k]) for k in range(of_word - 1)]
+        m.d.comb += [self.valid.eq(taken & ends), self.word.eq(Cat(*parts, *elements))]
+        return m
+
+    def stored(self, lane: int) -> Value:
+        """An element as it is in the frame memory."""
+        bits = Value.cast(self.i.payload[lane])
+        if self.flip:
+            return Cat(bits[:-1], ~bits[-1])
+        signed = self.element.signed
+        return Cat(bits, (bits[-1] if signed else Value.cast(0)[:1]).replicate(ELEMENT_BITS - len(bits)))
+
+
+class Storer(wiring.Component):
+    """Reads the words of a frame while `store` is set, one after another, and gives their elements.
+
+    `fetch` reads the next word, which is at `word` in `latency` cycles.
+    """
+
+    def __init__(self, *, element: Shape, lanes: int, pixels: int, channels: int, columns: int, flip: bool,
+                 latency: int):
+        if not lanes_possible(lanes, channels, columns):
+            raise ValueError(f"lanes of a Storer must divide {channels} channels and words of {columns}, not {lanes}")
+        self.element = element
+        self.lanes = lanes
+        self.channels = channels
+        self.columns = columns
+        self.flip = flip
+        self.latency = latency
+        super().__init__({"o": Out(stream_of(element, lanes)), "store": In(1), "fetch": Out(1),
+                          "word": In(columns * ELEMENT_BITS)})
+
+    @staticmethod
+    def cost(*, lanes: int, columns: int) -> Resources:
+        """LUT and FF estimated."""
+        bits = columns * ELEMENT_BITS
+        return Resources(lut=(bits if lanes < columns else 0) + 10, ff=bits + 10)
+
+    def beats_of(self, word: int) -> int:
+        """Beats of a word of a pixel."""
+        return min(self.columns, self.channels - word * self.columns) // self.lanes
+
+    def elaborate(self, platform):
+        m = Module()
+        words = -(-self.channels // self.columns)
+        idle, there = Signal(init=1), delay(m, self.fetch, self.latency, "there", reset_less=False)
+        kept = Signal(self.columns * ELEMENT_BITS, name="kept", reset_less=True)
+        left, valid, number = Signal(range(max(2, self.columns)), name="beats_left"), Signal(), Signal(range(words))
+        gone = Signal(name="gone")
+        m.d.comb += [self.fetch.eq(self.store & idle), self.o.valid.eq(valid), gone.eq(valid & self.o.ready)]
+        with m.If(self.fetch):
+            m.d.sync += idle.eq(0)
+        with m.If(there):
+            m.d.sync += [kept.eq(self.word), valid.eq(1), left.eq(self.beats_of(0) - 1),
+                         number.eq(Mux(number == words - 1, 0, number + 1))]
+            if self.beats_of(words - 1) != self.beats_of(0):
+                with m.If(number == words - 1):
+                    m.d.sync += left.eq(self.beats_of(words - 1) - 1)
+        with m.If(gone):
+            m.d.sync += [left.eq(left - 1), kept.eq(kept >> (self.lanes * ELEMENT_BITS))]
+            with m.If(left == 0):
+                m.d.sync += [valid.eq(0), idle.eq(1)]
+        width = self.element.width
+        for lane in range(self.lanes):
+            bits = kept[lane * ELEMENT_BITS:lane * ELEMENT_BITS + width]
+            m.d.comb += Value.cast(self.o.payload[lane]).eq(Cat(bits[:-1], ~bits[-1]) if self.flip else bits)
+        return m

@@ -1,0 +1,103 @@
+"""Behind the array of a shared stage: sums become elements, and elements become words of the frame memory."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..rescale.requantizer import RequantizerStyle
+from ..stream.pipeline import delay
+from ..vendor.base import Resources, Technology
+from .requantizer import SharedRequantizer
+from .shape import SharedShape
+from .steps import ELEMENT_BITS
+
+__all__ = ["Results"]
+
+
+class Results(wiring.Component):
+    """Rescales the sums of a block, `lanes` of them every `interval` cycles, and collects them in a word.
+
+    Ports
+    -----
+    early, ends_tile
+        The sums of a block will be there `timing.ram` cycles later; the block is the last of its tile.
+    move, sums
+        The lowest `lanes` sums are taken; the others follow.
+    group, constants, tile_done
+        As of `Weights`.
+    zero_point, low, high
+        Of the step.
+    valid, word
+        A word is complete, `latency` cycles after its sums.
+    """
+
+    def __init__(self, *, shape: SharedShape, style: RequantizerStyle, technology: Technology):
+        self.shape = shape
+        self.technology = technology
+        self.groups = shape.columns // shape.lanes
+        self.units = [SharedRequantizer(**self.arguments(shape, style, technology)) for _ in range(shape.lanes)]
+        super().__init__({
+            "early": In(1), "ends_tile": In(1), "move": Out(1),
+            "sums": In(data.ArrayLayout(signed(shape.accumulator), shape.lanes)),
+            "group": Out(range(self.groups)), "constants": In(shape.lanes * shape.constants_bits), "tile_done": Out(1),
+            "zero_point": In(signed(9)), "low": In(signed(8)), "high": In(signed(8)),
+            "valid": Out(1), "word": Out(shape.columns * ELEMENT_BITS)})
+
+    @staticmethod
+    def arguments(shape: SharedShape, style: RequantizerStyle, technology: Technology) -> dict:
+        """Of `SharedRequantizer`."""
+        return {"accumulator": signed(shape.accumulator), "room": shape.room, "fraction": shape.fraction,
+                "rounding": shape.rounding, "interval": shape.interval, "style": style, "technology": technology}
+
+    @staticmethod
+    def latency_of(shape: SharedShape, style: RequantizerStyle, technology: Technology) -> int:
+        """Cycles from the sums of a block to `valid`."""
+        groups = shape.columns // shape.lanes
+        unit = SharedRequantizer(**Results.arguments(shape, style, technology))
+        return (groups - 1) * shape.interval + unit.latency + (groups > 1)
+
+    @staticmethod
+    def cost(shape: SharedShape, style: RequantizerStyle, technology: Technology) -> Resources:
+        """LUT and FF estimated."""
+        units = SharedRequantizer.cost(**Results.arguments(shape, style, technology)).copies(shape.lanes)
+        return units + Resources(lut=8, ff=shape.columns * ELEMENT_BITS + 16)
+
+    def elaborate(self, platform):
+        m = Module()
+        shape, groups = self.shape, self.groups
+        takes = [self.early]  # the constants of a group of sums are read
+        for k in range(1, groups):
+            takes.append(delay(m, takes[-1], shape.interval, f"take{k}", reset_less=False))
+        take, ends = Signal(name="take"), Signal(name="ends")
+        m.d.comb += take.eq(Cat(*takes).any())
+        with m.If(self.early):
+            m.d.sync += ends.eq(self.ends_tile)
+        last = takes[-1]
+        m.d.comb += self.tile_done.eq(last & (self.ends_tile if groups == 1 else ends))
+        if groups > 1:
+            with m.If(take):
+                m.d.sync += self.group.eq(Mux(last, 0, self.group + 1))
+        move = delay(m, take, self.technology.timing.ram, "move", reset_less=False)
+        m.d.comb += self.move.eq(move)
+        made = []
+        for lane, unit in enumerate(self.units):
+            m.submodules[f"requantizer{lane}"] = unit
+            word = self.constants.word_select(lane, shape.constants_bits)
+            bias, factor = shape.room.bias_bits, shape.room.factor_bits
+            m.d.comb += [
+                unit.i_valid.eq(move), unit.i_value.eq(self.sums[lane]), unit.bias.eq(word[:bias].as_signed()),
+                unit.factor.eq(word[bias:bias + factor]), unit.extra.eq(word[bias + factor:]),
+                unit.zero_point.eq(self.zero_point), unit.low.eq(self.low), unit.high.eq(self.high)]
+            made.append(Value.cast(unit.o_value)[:])
+        valid = self.units[0].o_valid
+        if groups == 1:
+            m.d.comb += [self.valid.eq(valid), self.word.eq(Cat(*made))]
+            return m
+        count = Signal(range(groups), name="collected")
+        with m.If(valid):
+            m.d.sync += [self.word.eq(Cat(self.word[shape.lanes * ELEMENT_BITS:], *made)),
+                         count.eq(Mux(count == groups - 1, 0, count + 1))]
+        m.d.sync += self.valid.eq(valid & (count == groups - 1))
+        return m

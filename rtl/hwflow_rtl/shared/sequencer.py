@@ -1,0 +1,245 @@
+"""The sequencer of a shared stage: reads the program and says in each cycle which word is read, and what for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..stream.pipeline import delay
+from ..vendor.base import Technology
+from .encoding import CHUNK, LOOPS, WRITE_LOOPS, Encoding, Kind
+from .loops import Loops
+
+__all__ = ["GATE_CYCLES", "Sequencer"]
+
+#: Cycles before each tile, or part of one, in which its weights are looked for; the first block begins after them.
+GATE_CYCLES = 4
+
+
+class Sequencer(wiring.Component):
+    """Runs the steps of a program, one after another and again from the first.
+
+    Ports
+    -----
+    read_en, read_addr, inside
+        The word of the frame memory that is read in this cycle.  Where `inside` is 0, the window is outside of the
+        frame there: its word is the padding.
+    first, last, next_digit, ends_tile
+        With `read_en`, of a `Compute`: the word is the first, the last of its block; the sum is multiplied by
+        2**DIGIT_BITS before it; the block is the last of its tile.
+    weight_addr
+        The place of the word of weights for it.
+    weights_there, constants_there
+        Words of weights in their buffer, from the current tile or part on; the constants of a tile wait there.
+    take_constants, freed
+        A tile begins; so many words at the beginning of the buffer are not needed any more.
+    write_addr, written, step
+        The address of the next word that is written; it is written in this cycle; the number of the step.
+    load, store
+        A bit for each input: it is loaded.  The output is stored.  While they are set, the fields of that step apply.
+    fetch
+        Read the next word of a frame that is stored.
+    maximum, pad, zero_point, low, high
+        Fields of the step.
+
+    A step begins when all words of the one before it are written.  Cycles: `fetch_cycles` to read a step, then
+    `GATE_CYCLES` for each tile (or part of one), `SharedShape.period` for each of its blocks, and at the end the way
+    of the last word to the frame memory.
+    """
+
+    def __init__(self, *, encoding: Encoding, technology: Technology, name: str):
+        self.encoding = encoding
+        self.technology = technology
+        self.name = name
+        shape, steps = encoding.program.shape, len(encoding.program.steps)
+        self.address_bits = (shape.words - 1).bit_length()
+        super().__init__({
+            "read_en": Out(1), "read_addr": Out(range(shape.words)), "inside": Out(1),
+            "first": Out(1), "last": Out(1), "next_digit": Out(1), "ends_tile": Out(1),
+            "weight_addr": Out(range(shape.buffer)), "weights_there": In(range(shape.buffer + 1)),
+            "constants_there": In(1), "take_constants": Out(1), "freed": Out(range(shape.buffer + 1)),
+            "write_addr": Out(range(shape.words)), "written": In(1), "step": Out(range(steps)),
+            "load": Out(encoding.program.inputs), "store": Out(1), "fetch": In(1),
+            "maximum": Out(1), "pad": Out(shape.element), "zero_point": Out(signed(9)), "low": Out(signed(8)),
+            "high": Out(signed(8)), "computing": Out(1)})
+
+    @property
+    def fetch_cycles(self) -> int:
+        """From the last write of a step to the first cycle of the next."""
+        return self.encoding.chunks + self.technology.timing.rom + 1
+
+    def elaborate(self, platform):
+        m = Module()
+        fields = self.fetched(m)
+        begin, state = self.begin, self.state
+        reads = Loops(m, {loop: fields[f"count_{loop}"] for loop in LOOPS}, "read")
+        writes = Loops(m, {loop: fields[f"count_{loop}"] for loop in WRITE_LOOPS}, "write")
+        playing, is_store = Signal(), Signal()
+        m.d.comb += [playing.eq(state["play"]), is_store.eq(state["store"]),
+                     self.read_en.eq(playing | (is_store & self.fetch)), self.computing.eq(playing)]
+        reads.run(load=begin, advance=self.read_en)
+        writes.run(load=begin, advance=self.written)
+        self.addresses(m, fields, reads, writes)
+        self.places(m, fields, reads)
+        self.flags(m, fields, reads, playing)
+        self.weights(m, fields, reads, playing)
+        self.control(m, fields, reads, writes)
+        m.d.comb += [self.maximum.eq(field(fields, "maximum")), self.pad.eq(field(fields, "pad")),
+                     self.zero_point.eq(field(fields, "zero_point")), self.low.eq(field(fields, "low")),
+                     self.high.eq(field(fields, "high"))]
+        return m
+
+    def fetched(self, m: Module) -> dict[str, Value]:
+        """The fields of the step; also the states of the control and `begin`, the cycle before a step begins."""
+        encoding, chunks, rom_cycles = self.encoding, self.encoding.chunks, self.technology.timing.rom
+        self.state = {name: Signal(name=f"is_{name}", init=name == "fetch")
+                      for name in ("fetch", "gate", "play", "pause", "drain", "load", "store")}
+        self.begin = Signal(name="begin")
+        steps = len(encoding.program.steps)
+        m.submodules.program = rom = self.technology.rom(
+            width=CHUNK, contents=encoding.rom(), name=f"{self.name}_program")
+        place = Signal(range(rom.depth), name="program_place")
+        left = Signal(signed((chunks + 1).bit_length() + 1), name="chunks_left", init=chunks - 2)
+        reading = Signal(name="reading", init=1)
+        register = Signal(chunks * CHUNK, name="fields", reset_less=True)
+        with m.If(reading):
+            m.d.sync += [left.eq(left - 1), place.eq(Mux(place == rom.depth - 1, 0, place + 1))]
+            with m.If(left[-1]):
+                m.d.sync += [reading.eq(0), left.eq(chunks - 2)]
+        with m.If(delay(m, reading, rom_cycles, "chunk_there", reset_less=False)):
+            m.d.sync += register.eq(Cat(register, rom.data)[CHUNK:])
+        m.d.comb += rom.addr.eq(place)
+        complete = delay(m, reading & left[-1], rom_cycles + 1, "complete", reset_less=False)
+        m.d.comb += self.begin.eq(complete)
+        self.start_fetch = Signal(name="start_fetch")
+        with m.If(self.start_fetch):
+            m.d.sync += [reading.eq(1), self.step.eq(Mux(self.step == steps - 1, 0, self.step + 1))]
+        return encoding.values(register)
+
+    def addresses(self, m: Module, fields: Mapping[str, Value], reads: Loops, writes: Loops) -> None:
+        ahead = {"words": Const(1, 2), **{loop: field(fields, f"read_{loop}") for loop in LOOPS[1:]}}
+        with m.If(self.read_en):
+            m.d.sync += self.read_addr.eq(self.read_addr + reads.jump(ahead))
+        with m.If(self.written):
+            m.d.sync += self.write_addr.eq(
+                self.write_addr + writes.jump({loop: field(fields, f"write_{loop}") for loop in WRITE_LOOPS}))
+        with m.If(self.begin):
+            m.d.sync += [self.read_addr.eq(field(fields, "read_base")),
+                         self.write_addr.eq(field(fields, "write_base"))]
+
+    def places(self, m: Module, fields: Mapping[str, Value], reads: Loops) -> None:
+        """The row and the column of the word that is read, and whether they are inside of the frame."""
+        rows = {loop: field(fields, f"row_{loop}") for loop in ("outer", "width", "height")}
+        columns = {loop: field(fields, f"column_{loop}") for loop in ("inner", "outer", "width")}
+        ends = []
+        for name, jumps, size, anew in (
+                ("row", rows, "frame_height", reads.moves["tiles"]),
+                ("column", columns, "frame_width", reads.moves["tiles"] | reads.moves["height"])):
+            limit, start = field(fields, size), field(fields, f"first_{name}")
+            width = 1 + max(len(limit), len(start), *(len(value) for value in jumps.values()))
+            at = Signal(signed(width), name=name)
+            with m.If(self.begin | (self.read_en & anew)):
+                m.d.sync += at.eq(start)
+            with m.Elif(self.read_en):
+                m.d.sync += at.eq(at + reads.jump(jumps))
+            ends.append(~at[-1] & (at[:-1] < limit))
+        m.d.comb += self.inside.eq(ends[0] & ends[1])
+
+    def flags(self, m: Module, fields: Mapping[str, Value], reads: Loops, playing: Value) -> None:
+        fresh, digit = Signal(init=1), Signal()
+        ends = reads.ending["outer"]
+        with m.If(self.begin):
+            m.d.sync += [fresh.eq(1), digit.eq(0)]
+        with m.Elif(playing):
+            m.d.sync += [fresh.eq(ends), digit.eq(reads.moves["outer"] & field(fields, "digits"))]
+        m.d.comb += [self.first.eq(fresh), self.last.eq(ends & playing), self.next_digit.eq(digit),
+                     self.ends_tile.eq(reads.ending["height"])]
+
+    def weights(self, m: Module, fields: Mapping[str, Value], reads: Loops, playing: Value) -> None:
+        """The place of the weights: each block of a tile reads the same ones."""
+        in_parts, multiplies = field(fields, "in_parts"), ~field(fields, "maximum")
+        start, following = Signal.like(self.weight_addr, name="tile_start"), Signal.like(self.weight_addr)
+        ends_part = Signal(name="ends_part")
+        m.d.comb += [
+            following.eq(self.weight_addr + 1),
+            ends_part.eq(playing & multiplies & Mux(in_parts, reads.ending["inner"], reads.ending["height"])),
+            self.freed.eq(Mux(ends_part, field(fields, "part"), 0))]
+        with m.If(playing & multiplies):
+            m.d.sync += self.weight_addr.eq(following)
+            with m.If(ends_part):
+                m.d.sync += start.eq(following)
+            with m.Elif(reads.ending["outer"] & ~in_parts):
+                m.d.sync += self.weight_addr.eq(start)
+
+    def control(self, m: Module, fields: Mapping[str, Value], reads: Loops, writes: Loops) -> None:
+        """One state after the other; `play` is left at the end of each block whose period has more cycles than words.
+        """
+        state, in_parts = self.state, field(fields, "in_parts")
+        enough, new_tile = Signal(), Signal(init=1)
+        m.d.sync += enough.eq(self.weights_there >= Mux(field(fields, "maximum"), 0, field(fields, "part")))
+        waited, pause = Signal(range(GATE_CYCLES), init=GATE_CYCLES - 1), field(fields, "pause")
+        paused = Signal.like(pause, name="paused")
+        after = {name: Signal(name=f"then_{name}") for name in ("play", "gate", "drain")}
+        play_ends, then = Signal(), Signal(3)
+
+        def go(name: str) -> None:
+            m.d.sync += [value.eq(each == name) for each, value in state.items()]
+
+        def go_on(to: Value) -> None:
+            m.d.sync += [state[each].eq(to[k]) for k, each in enumerate(after)]
+
+        m.d.comb += play_ends.eq(Mux(in_parts, reads.ending["inner"], reads.ending["outer"]))
+        gate_next = reads.ending["height"] | in_parts
+        m.d.comb += then.eq(Mux(reads.done, 0b100, Mux(gate_next, 0b010, 0b001)))
+        kept = Signal(3, name="then_kept")
+        with m.If(self.begin):
+            m.d.sync += new_tile.eq(1)
+            kind = field(fields, "kind")
+            with m.Switch(kind):
+                with m.Case(Kind.COMPUTE):
+                    go("gate")
+                with m.Case(Kind.LOAD):
+                    go("load")
+                with m.Default():
+                    go("store")
+        with m.If(state["gate"]):
+            with m.If(waited != 0):
+                m.d.sync += waited.eq(waited - 1)
+            with m.Elif(enough & (self.constants_there | ~new_tile)):
+                m.d.sync += waited.eq(GATE_CYCLES - 1)
+                m.d.comb += self.take_constants.eq(new_tile)
+                go("play")
+        with m.If(state["play"] & play_ends):
+            m.d.sync += [kept.eq(then), paused.eq(pause - 1), new_tile.eq(reads.ending["outer"])]
+            with m.If(pause == 0):
+                m.d.sync += state["play"].eq(0)
+                go_on(then)
+            with m.Else():
+                go("pause")
+        with m.If(state["pause"]):
+            m.d.sync += paused.eq(paused - 1)
+            with m.If(paused == 0):
+                m.d.sync += state["pause"].eq(0)
+                go_on(kept)
+        all_written = self.written & writes.done
+        written_all = Signal()
+        with m.If(self.begin):
+            m.d.sync += written_all.eq(0)
+        with m.Elif(all_written):
+            m.d.sync += written_all.eq(1)
+        stored = Signal()
+        m.d.comb += stored.eq(state["store"] & self.fetch & reads.done)
+        with m.If(((state["drain"] | state["load"]) & written_all) | stored):
+            m.d.comb += self.start_fetch.eq(1)
+            go("fetch")
+        port = field(fields, "port")
+        m.d.comb += [self.load[k].eq(state["load"] & (port == k)) for k in range(len(self.load))]
+        m.d.comb += self.store.eq(state["store"])
+
+
+def field(fields: Mapping[str, Value], name: str) -> Value:
+    """The field; 0 where no step has it."""
+    return fields.get(name, Const(0, 1))

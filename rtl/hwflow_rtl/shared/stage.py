@@ -1,0 +1,147 @@
+"""The shared stage as a component: frames come in, a program runs over them, a frame goes out.
+
+    i ─▶ Loader ─▶ ┌─────────────┐ ─▶ Storer ─▶ o
+                   │ FrameMemory │ ─▶ SharedArray ─▶ Results ─┐
+                   └─────────────┘ ◀───────────────────────────┘
+    weights ─▶ Weights ─▶ array, results           Sequencer ─▶ addresses, flags, fields of the step
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..rescale.requantizer import RequantizerStyle
+from ..stream.pipeline import delay
+from ..stream.streams import stream_of
+from ..vendor.base import Technology
+from .array import SharedArray
+from .encoding import Encoding
+from .ends import Loader, Storer
+from .frame_memory import FrameMemory
+from .program import Program
+from .results import Results
+from .sequencer import Sequencer
+from .steps import ELEMENT_BITS, Load, Store
+from .weights import RomBeats, Weights
+
+__all__ = ["SharedUnit"]
+
+
+class SharedUnit(wiring.Component):
+    """Runs `program` once for each frame.
+
+    Parameters
+    ----------
+    program
+        Steps, constants and weights.
+    elements, output
+        The shapes of an element of each input stream, and of the output stream.
+    lanes_in, lanes_out
+        Elements of a beat of each input, and of the output: a divisor of the channels and of the columns, or all
+        channels of a pixel that is no wider than a word.
+    streamed
+        The weights arrive on the stream `weights`, `Program.beats` once for each frame.  Else they are in a ROM.
+    style
+        What multiplies where sums are rescaled.
+    technology, name
+        `name` begins the names of the ROMs and is unique in the design.
+
+    Ports: `i`, or `i0`, `i1`, ... and `o`; `busy`, high while the multipliers compute; `weights` where they are
+    streamed; `wrote`: the word that a `Compute` writes in this cycle, and the number of its step.
+    """
+
+    def __init__(self, *, program: Program, elements: tuple[Shape, ...], output: Shape, lanes_in: tuple[int, ...],
+                 lanes_out: int, streamed: bool, style: RequantizerStyle, technology: Technology, name: str):
+        self.program = program
+        self.streamed = streamed
+        self.style = style
+        self.technology = technology
+        self.name = name
+        shape = self.shape = program.shape
+        loads = {step.port: step for step in program.steps if isinstance(step, Load)}
+        store = next(step for step in program.steps if isinstance(step, Store))
+        self.loaders = [
+            Loader(element=element, lanes=lanes, pixels=loads[k].pixels, channels=loads[k].channels,
+                   columns=shape.columns, flip=loads[k].flip)
+            for k, (element, lanes) in enumerate(zip(elements, lanes_in, strict=True))]
+        self.storer = Storer(element=output, lanes=lanes_out, pixels=store.pixels, channels=store.channels,
+                             columns=shape.columns, flip=store.flip, latency=technology.timing.ram)
+        self.inputs = ["i"] if len(elements) == 1 else [f"i{k}" for k in range(len(elements))]
+        super().__init__({
+            **{name: In(stream_of(element, lanes))
+               for name, element, lanes in zip(self.inputs, elements, lanes_in, strict=True)},
+            "o": Out(stream_of(output, lanes_out)), "busy": Out(1),
+            **({"weights": In(stream_of(unsigned(ELEMENT_BITS), shape.stream_lanes))} if streamed else {}),
+            "wrote": Out(data.StructLayout({"valid": 1, "step": range(len(program.steps)),
+                                            "word": shape.columns * ELEMENT_BITS}))})
+
+    def elaborate(self, platform):
+        m = Module()
+        shape, technology = self.shape, self.technology
+        m.submodules.sequencer = sequencer = Sequencer(
+            encoding=Encoding(self.program), technology=technology, name=self.name)
+        m.submodules.weights = weights = Weights(shape=shape, technology=technology)
+        m.submodules.frames = frames = FrameMemory(
+            width=shape.columns * ELEMENT_BITS, words=shape.words, single_port=shape.single_port,
+            technology=technology)
+        m.submodules.array = array = SharedArray(shape=shape, technology=technology)
+        m.submodules.results = results = Results(shape=shape, style=self.style, technology=technology)
+        if self.streamed:
+            wiring.connect(m, wiring.flipped(self.weights), weights.i)
+        else:
+            m.submodules.image = image = RomBeats(beats=self.program.beats(), technology=technology, name=self.name)
+            wiring.connect(m, image.o, weights.i)
+        m.d.comb += [
+            frames.read_en.eq(sequencer.read_en), frames.read_addr.eq(sequencer.read_addr),
+            weights.addr.eq(sequencer.weight_addr), weights.freed.eq(sequencer.freed),
+            weights.take_constants.eq(sequencer.take_constants), sequencer.weights_there.eq(weights.there),
+            sequencer.constants_there.eq(weights.constants_there), self.busy.eq(sequencer.computing)]
+        self.compute(m, sequencer, weights, frames, array, results)
+        self.ends(m, sequencer, frames, results)
+        return m
+
+    def compute(self, m: Module, sequencer: Sequencer, weights: Weights, frames: FrameMemory, array: SharedArray,
+                results: Results) -> None:
+        """From the words that are read to the elements that they become."""
+        wait = self.technology.timing.ram
+        inside = delay(m, sequencer.inside, wait, "inside")
+        for name in ("first", "last", "next_digit"):
+            m.d.comb += getattr(array, name).eq(delay(m, getattr(sequencer, name), wait, name))
+        valid = delay(m, sequencer.computing, wait, "valid", reset_less=False)
+        ends_tile = delay(m, sequencer.ends_tile, array.latency, "ends_tile")  # `early` is `wait` after `wait` before
+        m.d.comb += [
+            array.valid.eq(valid), array.maximum.eq(sequencer.maximum),
+            Value.cast(array.word).eq(Mux(inside, frames.read_data, sequencer.pad[:].replicate(self.shape.columns))),
+            Value.cast(array.weights).eq(weights.word),
+            results.early.eq(array.early), results.ends_tile.eq(ends_tile), array.move.eq(results.move),
+            weights.group.eq(results.group), results.constants.eq(weights.constants),
+            weights.tile_done.eq(results.tile_done), results.zero_point.eq(sequencer.zero_point),
+            results.low.eq(sequencer.low), results.high.eq(sequencer.high)]
+        m.d.comb += [results.sums[lane].eq(array.results[lane]) for lane in range(self.shape.lanes)]
+
+    def ends(self, m: Module, sequencer: Sequencer, frames: FrameMemory, results: Results) -> None:
+        """What is written into the frame memory, and what leaves it."""
+        m.submodules.storer = storer = self.storer
+        waiting, computed = Signal(), Signal()
+        word = Signal(frames.width, name="waiting_word", reset_less=True)
+        with m.If(frames.write_ready):
+            m.d.sync += waiting.eq(0)
+        sources: list[Any] = [*self.loaders, results]
+        for k, (source, name) in enumerate(zip(sources, [*self.inputs, ""], strict=True)):
+            if name:
+                m.submodules[f"loader{k}"] = source
+                wiring.connect(m, wiring.flipped(getattr(self, name)), source.i)
+                m.d.comb += source.load.eq(sequencer.load[k])
+            with m.If(source.valid):
+                m.d.sync += [waiting.eq(1), word.eq(source.word), computed.eq(not name)]
+        m.d.comb += [
+            frames.write_en.eq(waiting), frames.write_data.eq(word), frames.write_addr.eq(sequencer.write_addr),
+            sequencer.written.eq(waiting & frames.write_ready), storer.store.eq(sequencer.store),
+            storer.word.eq(frames.read_data), sequencer.fetch.eq(storer.fetch),
+            self.wrote.valid.eq(sequencer.written & computed), self.wrote.step.eq(sequencer.step),
+            self.wrote.word.eq(word)]
+        wiring.connect(m, storer.o, wiring.flipped(self.o))

@@ -1,0 +1,153 @@
+"""The cycles of a shared stage: when it takes and gives beats, and when its steps begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ..rescale.requantizer import RequantizerStyle
+from ..stream.times import Times, in_turn
+from ..vendor.base import Technology
+from .array import SharedArray
+from .encoding import Encoding
+from .program import Program
+from .results import Results
+from .sequencer import GATE_CYCLES
+from .steps import Compute, Load, Store
+from .weights import SLOTS
+
+__all__ = ["SharedTimes", "play"]
+
+
+@dataclass(frozen=True)
+class SharedTimes:
+    """Cycles: `taken[k]`, of the beats of input k; `departures`, of the beats of the output; `begins` [frames, steps],
+    in which the steps begin; `waits` [frames, steps], of them those in which the array waits for weights."""
+
+    taken: tuple[Times, ...]
+    departures: Times
+    begins: Times
+    waits: Times
+
+    @property
+    def interval(self) -> int:
+        """Cycles from the first step of the last frame but one to that of the last frame."""
+        return int(self.begins[-1, 0] - self.begins[-2, 0])
+
+
+class Player:
+    """Plays the program frame by frame; each part's weights fill the buffer before the part is computed."""
+
+    def __init__(self, program: Program, technology: Technology, style: RequantizerStyle, interval: Fraction):
+        self.program = program
+        self.shape = program.shape
+        self.interval = interval
+        self.ram = technology.timing.ram
+        self.fetch = Encoding(program).chunks + technology.timing.rom + 1
+        self.array = SharedArray.latency_of(self.shape, technology)
+        self.results = Results.latency_of(self.shape, style, technology)
+        self.groups_cycles = (self.shape.columns // self.shape.lanes - 1) * self.shape.interval
+        self.next_beat = Fraction(technology.timing.rom + 1)  # when the stream of weights has its next beat
+        self.done = [0] * SLOTS  # cycles in which slots of constants became free, the oldest first
+        self.words = 0
+        #: Words of weights that are freed with a part, and when.
+        self.freed_words, self.freed_at = [0], [-2]
+
+    def take(self, earliest: Times) -> Times:
+        """The beats of weights from the next one on, not before `earliest`."""
+        if self.interval == 1:
+            taken = in_turn(np.maximum(earliest, int(self.next_beat)))
+            self.next_beat = Fraction(int(taken[-1]) + 1)
+            return taken
+        scale, step = self.interval.denominator, self.interval.numerator
+        first = -(-self.next_beat.numerator * scale // self.next_beat.denominator)
+        scaled = np.maximum(earliest * scale, first)
+        even = np.arange(len(scaled), dtype=np.int64) * step
+        scaled = np.maximum.accumulate(scaled - even) + even
+        self.next_beat = Fraction(int(scaled[-1]) + step, scale)
+        return -(-scaled // scale)
+
+    def tile(self) -> int:
+        """Header and constants of a tile; the cycle of the last of these beats."""
+        beats = self.shape.header_beats()
+        return int(self.take(np.full(beats, self.done.pop(0) + 1))[-1])
+
+    def part(self, words: int) -> int:
+        """The weights of a part; the cycle of the last beat."""
+        needed = self.words + 1 + np.arange(words) - self.shape.buffer
+        place = np.searchsorted(np.array(self.freed_words), needed, side="left")
+        room = np.where(needed > 0, np.array([*self.freed_at, 0])[place] + 2, 0)
+        self.words += words
+        return int(self.take(np.repeat(room, self.shape.columns // self.shape.stream_rows))[-1])
+
+    def compute(self, step: Compute, begin: int) -> tuple[int, int]:
+        """The cycle in which the sequencer starts to read the next step; cycles of waiting for weights."""
+        period, length = self.shape.period(step), step.part if step.in_parts else step.beats
+        start, waited, last = begin + 1, 0, 0
+        parts = step.outer if step.in_parts else 1
+        weighted = self.shape.uses_weights(step)
+        if not weighted:
+            length = step.beats
+        for _ in range(step.tiles):
+            there = self.tile() + 1
+            for _ in range(parts):
+                if weighted:
+                    there = max(there, self.part(step.part) + 2)
+                earliest = start + GATE_CYCLES - 1
+                gate = max(earliest, there)
+                waited += gate - earliest
+                blocks = step.pixels
+                last = gate + (blocks - 1) * period + length
+                start = gate + 1 + blocks * period
+                if weighted:
+                    self.freed_words.append(self.freed_words[-1] + step.part)
+                    self.freed_at.append(last)
+            self.done.append(last + self.array + self.groups_cycles)
+        self.freed_words, self.freed_at = self.freed_words[-4096:], self.freed_at[-4096:]
+        written = last + self.ram + self.array + self.results + 1
+        return max(written + 1, start), waited
+
+
+def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int], lanes_out: int, frames: int,
+         technology: Technology, style: RequantizerStyle, interval: Fraction = Fraction(1)) -> SharedTimes:
+    """The cycles of `frames` frames whose beats arrive as `arrivals` says; `interval` is that of the weights' beats.
+
+    Exact, to the cycle, where weights come in every cycle and the output never stalls; else a bound.  Cycle 0 is the
+    first without reset.
+    """
+    player = Player(program, technology, style, interval)
+    ram, shape = player.ram, program.shape
+    taken: list[list[Times]] = [[] for _ in arrivals]
+    departures: list[Times] = []
+    begins, waits = np.zeros((2, frames, len(program.steps)), np.int64)
+    begin = player.fetch - 1
+    for frame in range(frames):
+        for number, step in enumerate(program.steps):
+            begins[frame, number] = begin
+            if isinstance(step, Compute):
+                next_fetch, waits[frame, number] = player.compute(step, begin)
+            elif isinstance(step, Load):
+                beats = step.pixels * step.channels // lanes_in[step.port]
+                came = arrivals[step.port][frame * beats:(frame + 1) * beats]
+                times = in_turn(np.maximum(came, begin + 2))
+                taken[step.port].append(times)
+                next_fetch = int(times[-1]) + 2
+            else:
+                next_fetch, given = stored(step, begin, shape.columns, lanes_out, ram)
+                departures.append(given)
+            begin = next_fetch + player.fetch
+    return SharedTimes(tuple(np.concatenate(each) for each in taken), np.concatenate(departures), begins, waits)
+
+
+def stored(step: Store, begin: int, columns: int, lanes: int, ram: int) -> tuple[int, Times]:
+    """The cycle in which the last word is read, and those in which the beats of the frame are there."""
+    words = -(-step.channels // columns)
+    beats = np.full(words, max(1, columns // lanes) if words > 1 else step.channels // lanes)
+    beats[-1] = (step.channels - (words - 1) * columns) // lanes
+    beats = np.tile(beats, step.pixels)
+    fetched = begin + 1 + np.concatenate([[0], np.cumsum(beats + ram + 1)[:-1]])
+    of_word = np.concatenate([np.arange(count) for count in beats])
+    return int(fetched[-1]), np.repeat(fetched, beats) + ram + 1 + of_word

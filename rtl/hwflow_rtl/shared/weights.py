@@ -1,0 +1,193 @@
+"""What a shared stage multiplies by: the buffer of weights, the constants of two tiles, and what fills both."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from ..stream.pipeline import delay
+from ..stream.queue import Queue
+from ..stream.streams import stream_of
+from ..vendor.base import Resources, Technology
+from ..vendor.memory import Holds
+from .shape import SharedShape
+from .steps import ELEMENT_BITS
+
+__all__ = ["RomBeats", "Weights"]
+
+#: Tiles whose constants are there: one is used while the next arrives.
+SLOTS = 2
+
+
+class Weights(wiring.Component):
+    """Takes the stream of weights apart and keeps what comes until it is used.
+
+    Ports
+    -----
+    i
+        The stream, as `Program.beats`.
+    there
+        Complete words of weights in the buffer; `freed` says how many of the oldest go in this cycle.
+    addr, word
+        The word of weights at a place of the buffer, `timing.ram` cycles later: row after row, column after column.
+    constants_there, take_constants
+        The constants of a tile are there that was not taken yet; it is taken.
+    group, constants
+        The constants of the channels `group * lanes` to `group * lanes + lanes - 1` of the oldest tile, `timing.ram`
+        cycles later.
+    tile_done
+        The oldest tile's constants are not needed any more.
+    """
+
+    def __init__(self, *, shape: SharedShape, technology: Technology):
+        if shape.buffer & (shape.buffer - 1):
+            raise ValueError(f"buffer of a shared stage must be a power of two, not {shape.buffer}")
+        self.shape = shape
+        self.technology = technology
+        self.groups = shape.columns // shape.lanes
+        super().__init__({
+            "i": In(stream_of(unsigned(ELEMENT_BITS), shape.stream_lanes)),
+            "there": Out(range(shape.buffer + 1)), "freed": In(range(shape.buffer + 1)),
+            "addr": In(range(shape.buffer)), "word": Out(shape.columns * shape.columns * ELEMENT_BITS),
+            "constants_there": Out(1), "take_constants": In(1),
+            "group": In(range(self.groups)), "constants": Out(shape.lanes * shape.constants_bits),
+            "tile_done": In(1)})
+
+    @staticmethod
+    def cost(shape: SharedShape, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        width = shape.stream_lanes * ELEMENT_BITS
+        banks = technology.ram_cost(width=width, depth=shape.buffer, name="weights", holds=Holds.WEIGHTS).copies(
+            shape.columns // shape.stream_rows)
+        constants = technology.ram_cost(width=shape.constants_bits, depth=SLOTS * shape.columns // shape.lanes,
+                                        name="constants", holds=Holds.CONSTANTS).copies(shape.lanes)
+        counters = 3 * ceil_log2(shape.buffer + 1) + 16
+        return banks + constants + Resources(
+            lut=2 * counters + 20, ff=counters + (shape.constants_beats - 1) * width + 20)
+
+    def elaborate(self, platform):
+        m = Module()
+        taken, header, constants, words = (Signal(name=name) for name in ("taken", "takes_header", "takes_constants",
+                                                                         "takes_words"))
+        state = {name: Signal(name=f"in_{name}", init=name == "header") for name in ("header", "constants", "words")}
+        slot_free, room = Signal(name="slot_free"), Signal(name="room")
+        m.d.comb += [
+            self.i.ready.eq((state["header"] & slot_free) | state["constants"] | (state["words"] & room)),
+            taken.eq(self.i.valid & self.i.ready), header.eq(taken & state["header"]),
+            constants.eq(taken & state["constants"]), words.eq(taken & state["words"])]
+        bytes_ = [Value.cast(each) for each in (self.i.payload[0], self.i.payload[1])]
+        left = Signal(2 * ELEMENT_BITS, name="words_left")
+        tile_there = self.keep_constants(m, constants)
+        word_there = self.keep_words(m, words)
+        none_left = Signal(name="none_left")
+        m.d.comb += none_left.eq(left == 0)
+        with m.If(header):
+            m.d.sync += [left.eq(Cat(*bytes_)), state["header"].eq(0), state["constants"].eq(1)]
+        with m.If(tile_there):
+            m.d.sync += [state["constants"].eq(0), state["words"].eq(~none_left), state["header"].eq(none_left)]
+        with m.If(word_there):
+            m.d.sync += left.eq(left - 1)
+            with m.If(left == 1):
+                m.d.sync += [state["words"].eq(0), state["header"].eq(1)]
+        free, waiting = Signal(range(SLOTS + 1), init=SLOTS), Signal(range(SLOTS + 1))
+        m.d.sync += [free.eq(free + self.tile_done - header), waiting.eq(waiting + tile_there - self.take_constants)]
+        m.d.comb += [slot_free.eq(free != 0), self.constants_there.eq(waiting != 0)]
+        m.d.sync += self.there.eq(self.there + word_there - self.freed)
+        m.d.sync += room.eq(self.there + word_there < self.shape.buffer)
+        return m
+
+    def keep_constants(self, m: Module, taken: Value) -> Signal:
+        """Write the constants of a channel when its last beat comes; a signal: those of a tile are complete."""
+        shape, beats, groups = self.shape, self.shape.constants_beats, self.groups
+        width = shape.stream_lanes * ELEMENT_BITS
+        beat = Value.cast(self.i.payload)
+        last_beat: Value
+        if beats > 1:
+            part, earlier = Signal(range(beats)), Signal((beats - 1) * width, name="earlier", reset_less=True)
+            last_beat = taken & (part == beats - 1)
+            with m.If(taken):
+                m.d.sync += [part.eq(Mux(part == beats - 1, 0, part + 1)), earlier.eq(Cat(earlier, beat)[width:])]
+            word = Cat(earlier, beat)[:shape.constants_bits]
+        else:
+            last_beat, word = taken, beat[:shape.constants_bits]
+        channel, write_slot, read_slot = Signal(range(shape.columns)), Signal(), Signal()
+        complete = Signal(name="tile_there")
+        m.d.comb += complete.eq(last_beat & (channel == shape.columns - 1))
+        with m.If(last_beat):
+            m.d.sync += channel.eq(Mux(channel == shape.columns - 1, 0, channel + 1))
+        with m.If(complete):
+            m.d.sync += write_slot.eq(~write_slot)
+        with m.If(self.tile_done):
+            m.d.sync += read_slot.eq(~read_slot)
+        lane_bits, group_bits = ceil_log2(shape.lanes), ceil_log2(groups)
+        found = []
+        for lane in range(shape.lanes):
+            m.submodules[f"constants{lane}"] = ram = self.technology.ram(
+                width=shape.constants_bits, depth=SLOTS * groups, name=f"constants{lane}")
+            m.d.comb += [
+                ram.write_en.eq(last_beat & (channel[:lane_bits] == lane)), ram.write_data.eq(word),
+                ram.write_addr.eq(Cat(channel[lane_bits:lane_bits + group_bits], write_slot)),
+                ram.read_addr.eq(Cat(self.group[:group_bits], read_slot))]
+            found.append(ram.read_data)
+        m.d.comb += self.constants.eq(Cat(*found))
+        return complete
+
+    def keep_words(self, m: Module, taken: Value) -> Signal:
+        """Write the beats of a word into their banks; a signal: a word is complete."""
+        shape = self.shape
+        parts = shape.columns // shape.stream_rows
+        part, place, complete = Signal(parts, init=1), Signal(range(shape.buffer)), Signal(name="word_there")
+        m.d.comb += complete.eq(taken & part[-1])
+        with m.If(taken):
+            m.d.sync += part.eq(part.rotate_left(1))
+        with m.If(complete):
+            m.d.sync += place.eq(place + 1)
+        banks = []
+        for k in range(parts):
+            m.submodules[f"weights{k}"] = ram = self.technology.ram(
+                width=shape.stream_lanes * ELEMENT_BITS, depth=shape.buffer, name=f"weights{k}")
+            m.d.comb += [ram.write_en.eq(taken & part[k]), ram.write_addr.eq(place),
+                         ram.write_data.eq(Value.cast(self.i.payload)), ram.read_addr.eq(self.addr)]
+            banks.append(ram.read_data)
+        m.d.comb += self.word.eq(Cat(*banks))
+        return complete
+
+
+class RomBeats(wiring.Component):
+    """The stream of weights from a ROM, again and again; a beat in every cycle in which one is taken."""
+
+    def __init__(self, *, beats: npt.NDArray[np.int64], technology: Technology, name: str):
+        self.beats = beats
+        self.technology = technology
+        self.name = name
+        super().__init__({"o": Out(stream_of(unsigned(ELEMENT_BITS), beats.shape[1]))})
+
+    @staticmethod
+    def cost(*, beats: int, lanes: int, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        rom = technology.rom_cost(width=lanes * ELEMENT_BITS, depth=beats, name="image", holds=Holds.WEIGHTS)
+        queue = Queue.cost(width=lanes * ELEMENT_BITS, depth=technology.timing.rom + 2, technology=technology)
+        address = ceil_log2(beats)
+        return rom + queue + Resources(lut=2 * address + 8, ff=address + 8)
+
+    def elaborate(self, platform):
+        m = Module()
+        count, ahead = len(self.beats), self.technology.timing.rom + 2
+        m.submodules.rom = rom = self.technology.rom(
+            width=self.beats.shape[1] * ELEMENT_BITS, contents=self.beats.astype(np.uint8), name=f"{self.name}_image")
+        m.submodules.queue = queue = Queue(shape=self.o.payload.shape(), depth=ahead, technology=self.technology)
+        used, place, issue = Signal(range(ahead + 1)), Signal(range(count)), Signal()
+        left = Signal()
+        m.d.comb += [issue.eq((used != ahead) | left), left.eq(queue.o.valid & queue.o.ready)]
+        m.d.sync += used.eq(used + issue - left)
+        with m.If(issue):
+            m.d.sync += place.eq(Mux(place == count - 1, 0, place + 1))
+        there = delay(m, issue, self.technology.timing.rom, "there", reset_less=False)
+        m.d.comb += [rom.addr.eq(place), queue.i.valid.eq(there), Value.cast(queue.i.payload).eq(rom.data)]
+        wiring.connect(m, queue.o, wiring.flipped(self.o))
+        return m
+

@@ -1,0 +1,155 @@
+"""The shared stage in simulation against the model of its program: values, order of writes, cycles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from amaranth.hdl import signed, unsigned
+from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
+from hwflow_rtl.rescale.requantizer import RequantizerStyle
+from hwflow_rtl.shared.program import Constants, Program
+from hwflow_rtl.shared.shape import SharedShape
+from hwflow_rtl.shared.stage import SharedUnit
+from hwflow_rtl.shared.steps import Compute, Load, Operation, Store
+from hwflow_rtl.shared.times import play
+from hwflow_rtl.vendor.base import Timing
+from hwflow_rtl.vendor.generic import Generic
+
+from tests.rtl.harness import simulate
+
+ROOM = RequantizerRoom(20, 18, 12, 15)
+SHAPE = SharedShape(
+    columns=4, lanes=1, interval=2, accumulator=28, room=ROOM, fraction=0, rounding=RequantizerRounding.HALF_EVEN,
+    words=512, single_port=False, buffer=64, stream_rows=4)
+FRAMES = 2
+
+
+def conv(*, height: int, width: int, words: int, base: int, to: int, tiles: int, kernel: tuple[int, int] = (3, 3),
+         pads: tuple[int, int] = (1, 1), strides: tuple[int, int] = (1, 1), depthwise: bool = False) -> Compute:
+    """A convolution of a frame of `words` a pixel, with as many pads at the end as keep the output's size regular."""
+    tall = (height + 2 * pads[0] - kernel[0]) // strides[0] + 1
+    wide = (width + 2 * pads[1] - kernel[1]) // strides[1] + 1
+    return Compute(
+        read_base=base - pads[0] * width * words - pads[1] * words, write_base=to, tiles=tiles, height=tall, width=wide,
+        outer=kernel[0], inner=kernel[1], words=1 if depthwise else words, read_tile=int(depthwise),
+        read_row=strides[0] * width * words, read_column=strides[1] * words, read_outer=width * words,
+        read_inner=words, write_tile=1, write_row=wide * tiles, write_column=tiles, first_row=-pads[0],
+        first_column=-pads[1], row_stride=strides[0], column_stride=strides[1], outer_rows=1, inner_columns=1,
+        frame_height=height, frame_width=width, pad=-7, zero_point=3, low=-100, high=101)
+
+
+def constants_for(step: Compute, columns: int, random: np.random.Generator) -> Constants:
+    """Constants with which results spread over the range of an element."""
+    shape = step.tiles, columns
+    if step.operation is Operation.MAXIMUM:
+        return Constants(np.zeros(shape, np.int64), np.full(shape, 1 << 12), np.zeros(shape, np.int64),
+                         np.zeros((step.tiles, 0, columns, columns), np.int64))
+    reach = 8 if step.digits else 128
+    return Constants(random.integers(-9000, 9000, shape), random.integers(1, 1 << 18, shape),
+                     random.integers(6, 16, shape),
+                     random.integers(-reach, reach, (step.tiles, step.beats, columns, columns)))
+
+
+@dataclass(frozen=True)
+class Case:
+    shape: SharedShape
+    computes: tuple[Compute, ...]
+    load: tuple[int, int]  # pixels and channels
+    store: tuple[int, int, int]  # base, pixels, channels
+    lanes_in: int
+    lanes_out: int
+    flip: bool = False
+
+
+TWO = (conv(height=5, width=4, words=2, base=0, to=100, tiles=2),
+       conv(height=5, width=4, words=2, base=100, to=200, tiles=3, strides=(2, 2)))
+POOLED = (replace(conv(height=4, width=4, words=2, base=0, to=100, tiles=2, kernel=(2, 2), pads=(0, 0), strides=(2, 2),
+                       depthwise=True), operation=Operation.MAXIMUM, zero_point=0, low=-128, high=127),
+          conv(height=2, width=2, words=2, base=100, to=200, tiles=2, depthwise=True),
+          Compute(read_base=0, write_base=300, tiles=1, height=1, width=8, outer=3, inner=2, read_column=1,
+                  read_inner=8, write_column=1, digits=True, frame_width=8))
+DENSE = (Compute(read_base=0, write_base=300, tiles=5, outer=6, words=20, read_outer=20, write_tile=1, in_parts=True),)
+CASES = {
+    "two convolutions": Case(SHAPE, TWO, (20, 8), (200, 6, 12), 4, 4),
+    "one lane, odd channels": Case(SHAPE, TWO, (20, 5), (200, 6, 9), 1, 1, flip=True),
+    "single port": Case(replace(SHAPE, single_port=True), TWO, (20, 6), (200, 6, 10), 2, 2),
+    "two rescalers": Case(replace(SHAPE, lanes=2, interval=1), TWO, (20, 8), (200, 6, 12), 4, 2),
+    "four rescalers, rows one by one": Case(replace(SHAPE, lanes=4, interval=1, stream_rows=1), TWO, (20, 8),
+                                            (200, 6, 12), 4, 4, flip=True),
+    "eight columns": Case(replace(SHAPE, columns=8, lanes=2, stream_rows=2),
+                          (conv(height=4, width=3, words=1, base=0, to=100, tiles=2),), (12, 3), (100, 12, 13), 3, 1),
+    "maximum, depthwise, digits": Case(SHAPE, POOLED, (16, 8), (200, 4, 8), 4, 4),
+    "dense in parts": Case(SHAPE, DENSE, (120, 4), (300, 1, 18), 4, 2),
+    "dense in parts, single port": Case(replace(SHAPE, single_port=True, stream_rows=1, buffer=32), DENSE, (120, 4),
+                                        (300, 1, 18), 4, 2),
+}
+TIMINGS = (Timing(multiply=2), Timing(multiply=4, rom=3), Timing(multiply=1, rom=1, ram=1))
+
+
+def made(case: Case, timing: Timing, streamed: bool, seed: int) -> tuple[SharedUnit, Program]:
+    random = np.random.default_rng(seed)
+    steps = (Load(0, 0, *case.load, case.flip), *case.computes, Store(*case.store, case.flip))
+    constants = [constants_for(step, case.shape.columns, random) if isinstance(step, Compute) else None
+                 for step in steps]
+    channels, first = case.load[1], constants[1]
+    if channels % case.shape.columns and first is not None:  # lanes without a channel hold anything
+        words = -(-channels // case.shape.columns)
+        first.weights[:, words - 1::words, :, channels % case.shape.columns:] = 0
+    program = Program(case.shape, steps, tuple(constants))
+    element = unsigned(8) if case.flip else signed(8)
+    return SharedUnit(
+        program=program, elements=(element,), output=element, lanes_in=(case.lanes_in,), lanes_out=case.lanes_out,
+        streamed=streamed, style=RequantizerStyle.FABRIC, technology=Generic(timing=timing), name="shared0"), program
+
+
+def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, float], seed: int = 0):
+    """Runs some frames; compares output and writes with the model; gives the traces."""
+    unit, program = made(case, timing, streamed, seed)
+    random = np.random.default_rng(seed + 1)
+    low = 0 if case.flip else -128
+    frames = [random.integers(low, low + 256, case.load) for _ in range(FRAMES)]
+    outputs, expected = [], []
+    for frame in frames:
+        output, written = program.model([frame])
+        outputs.append(output)
+        expected += [(each.step, word) for each in written for word in each.elements.tolist()]
+    found = []
+
+    async def watch(ctx):
+        async for _, _, wrote in ctx.tick().sample(unit.wrote):
+            if wrote.valid:
+                found.append((wrote.step, [byte - 256 if byte > 127 else byte
+                                           for byte in wrote.word.to_bytes(case.shape.columns, "little")]))
+
+    sends = {"i": np.concatenate(frames).reshape(-1, case.lanes_in)}
+    if streamed:
+        sends["weights"] = np.concatenate([program.beats()] * FRAMES)
+    count = FRAMES * outputs[0].size // case.lanes_out
+    traces = simulate(unit, sends=sends, receives={"o": count}, stall_in=stalls[0], stall_out=stalls[1], seed=seed,
+                      watchers=[watch], patience=20000)
+    assert len(found) == len(expected)
+    for number, (got, wanted) in enumerate(zip(found, expected, strict=True)):
+        assert got == wanted, f"word {number}"
+    assert np.array_equal(traces["o"].beats, np.concatenate(outputs).reshape(-1, case.lanes_out))
+    if stalls == (0.0, 0.0):
+        times = play(program, arrivals=[traces["i"].offered], lanes_in=[case.lanes_in], lanes_out=case.lanes_out,
+                     frames=FRAMES, technology=unit.technology, style=unit.style)
+        assert np.array_equal(traces["i"].cycles, times.taken[0])
+        if not streamed:
+            assert np.array_equal(traces["o"].offered, times.departures)
+    return traces
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_values_and_order_of_writes(name, streamed):
+    played(CASES[name], TIMINGS[0], streamed, (0.0, 0.0))
+    played(CASES[name], TIMINGS[0], streamed, (0.5, 0.6), seed=3)
+
+
+@pytest.mark.parametrize("timing", TIMINGS[1:])
+def test_other_latencies(timing):
+    played(CASES["maximum, depthwise, digits"], timing, True, (0.0, 0.0))
+    played(CASES["two rescalers"], timing, False, (0.3, 0.3))
