@@ -92,11 +92,8 @@ class Encoding:
                 last = row.get(name, last)
                 values.append(last)
             least, most = min(values), max(values)
-            if least >= 0:
-                shape = Shape(max(1, most.bit_length()))
-            else:
-                shape = Shape(signed_width(least, most), signed=True)
-            found[name] = shape, values
+            width = signed_width(least, most) if least < 0 else max(1, most.bit_length())
+            found[name] = Shape(width, signed=least < 0), values
         return found
 
     @cached_property

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from .shape import SharedShape
 from .steps import DIGIT_BITS, ELEMENT_BITS, Compute, IntArray, Load, Operation, Step, Store
@@ -83,6 +82,12 @@ class Program:
         """The stream of weights of a frame: int64[beats, lanes], elements of `ELEMENT_BITS` bits, unsigned."""
         return np.concatenate([self.tile_beats(step, constants) for step, constants in self.computed()]
                               or [np.zeros((0, self.shape.stream_lanes), np.int64)])
+
+    @property
+    def beats_count(self) -> int:
+        """Beats of the stream of weights of a frame."""
+        parts = self.shape.columns // self.shape.stream_rows
+        return sum(step.tiles * self.shape.header_beats() + step.weight_words * parts for step, _ in self.computed())
 
     def computed(self) -> Iterator[tuple[Compute, Constants]]:
         for step, constants in zip(self.steps, self.constants, strict=True):

@@ -9,7 +9,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..stream.pipeline import delay
-from ..vendor.base import Technology
+from ..vendor.base import Resources, Technology
+from ..vendor.memory import Holds
 from .encoding import CHUNK, LOOPS, WRITE_LOOPS, Encoding, Kind
 from .loops import Loops
 
@@ -70,6 +71,17 @@ class Sequencer(wiring.Component):
     def fetch_cycles(self) -> int:
         """From the last write of a step to the first cycle of the next."""
         return self.encoding.chunks + self.technology.timing.rom + 1
+
+    @staticmethod
+    def cost(encoding: Encoding, technology: Technology) -> Resources:
+        """RAM exact, LUT and FF estimated."""
+        shape, bits = encoding.program.shape, encoding.chunks * CHUNK
+        rom = technology.rom_cost(width=CHUNK, depth=encoding.chunks * len(encoding.program.steps), name="program",
+                                  holds=Holds.TABLE)
+        counters = sum(encoding.fields[f"count_{loop}"][0].width + 1 for loop in (*LOOPS, *WRITE_LOOPS))
+        address, places = (shape.words - 1).bit_length(), (shape.buffer - 1).bit_length()
+        return rom + Resources(lut=2 * counters + 6 * address + 6 * places + 120,
+                               ff=bits + counters + 2 * address + 3 * places + 60)
 
     def elaborate(self, platform):
         m = Module()

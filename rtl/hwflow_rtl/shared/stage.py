@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Shape, Signal, Value, unsigned
@@ -17,7 +18,8 @@ from amaranth.lib.wiring import In, Out
 from ..rescale.requantizer import RequantizerStyle
 from ..stream.pipeline import delay
 from ..stream.streams import stream_of
-from ..vendor.base import Technology
+from ..stream.times import StageTimes, Times
+from ..vendor.base import Resources, Technology
 from .array import SharedArray
 from .encoding import Encoding
 from .ends import Loader, Storer
@@ -26,6 +28,7 @@ from .program import Program
 from .results import Results
 from .sequencer import Sequencer
 from .steps import ELEMENT_BITS, Load, Store
+from .times import play
 from .weights import RomBeats, Weights
 
 __all__ = ["SharedUnit"]
@@ -78,6 +81,39 @@ class SharedUnit(wiring.Component):
             **({"weights": In(stream_of(unsigned(ELEMENT_BITS), shape.stream_lanes))} if streamed else {}),
             "wrote": Out(data.StructLayout({"valid": 1, "step": range(len(program.steps)),
                                             "word": shape.columns * ELEMENT_BITS}))})
+
+    @staticmethod
+    def cost(*, program: Program, elements: tuple[Shape, ...], output: Shape, lanes_in: tuple[int, ...],
+             lanes_out: int, streamed: bool, style: RequantizerStyle, technology: Technology) -> Resources:
+        """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
+        shape = program.shape
+        total = (
+            Sequencer.cost(Encoding(program), technology) + Weights.cost(shape, technology)
+            + FrameMemory.cost(width=shape.columns * ELEMENT_BITS, words=shape.words, single_port=shape.single_port,
+                               technology=technology)
+            + SharedArray.cost(shape, technology) + Results.cost(shape, style, technology)
+            + Storer.cost(lanes=lanes_out, columns=shape.columns)
+            + Resources(lut=shape.columns * ELEMENT_BITS, ff=shape.columns * ELEMENT_BITS + 2))
+        for step in program.steps:
+            if isinstance(step, Load):
+                total += Loader.cost(lanes=lanes_in[step.port], pixels=step.pixels, channels=step.channels,
+                                     columns=shape.columns)
+        if not streamed:
+            total += RomBeats.cost(beats=program.beats_count, lanes=shape.stream_lanes, technology=technology)
+        return total
+
+    @staticmethod
+    def times(*arrivals: Times, program: Program, lanes_in: tuple[int, ...], lanes_out: int, style: RequantizerStyle,
+              technology: Technology, interval: Fraction | None = None) -> StageTimes:
+        """The cycles in which beats are taken and given, of whole frames that arrive as `arrivals` says.
+
+        `interval` is that of the weights' beats where they are streamed; the times are a bound then.
+        """
+        first = next(step for step in program.steps if isinstance(step, Load))
+        frames = len(arrivals[first.port]) * lanes_in[first.port] // (first.pixels * first.channels)
+        times = play(program, arrivals=arrivals, lanes_in=lanes_in, lanes_out=lanes_out, frames=frames,
+                     technology=technology, style=style, interval=interval)
+        return StageTimes(times.taken, times.departures)
 
     def elaborate(self, platform):
         m = Module()

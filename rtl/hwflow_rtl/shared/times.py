@@ -41,7 +41,8 @@ class SharedTimes:
 class Player:
     """Plays the program frame by frame; each part's weights fill the buffer before the part is computed."""
 
-    def __init__(self, program: Program, technology: Technology, style: RequantizerStyle, interval: Fraction):
+    def __init__(self, program: Program, technology: Technology, style: RequantizerStyle, interval: Fraction,
+                 first_beat: int):
         self.program = program
         self.shape = program.shape
         self.interval = interval
@@ -50,8 +51,8 @@ class Player:
         self.array = SharedArray.latency_of(self.shape, technology)
         self.results = Results.latency_of(self.shape, style, technology)
         self.groups_cycles = (self.shape.columns // self.shape.lanes - 1) * self.shape.interval
-        self.next_beat = Fraction(technology.timing.rom + 1)  # when the stream of weights has its next beat
-        self.done = [0] * SLOTS  # cycles in which slots of constants became free, the oldest first
+        self.next_beat = Fraction(first_beat)  # when the stream of weights has its next beat
+        self.done = [-1] * SLOTS  # cycles in which slots of constants became free, the oldest first
         self.words = 0
         #: Words of weights that are freed with a part, and when.
         self.freed_words, self.freed_at = [0], [-2]
@@ -112,13 +113,17 @@ class Player:
 
 
 def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int], lanes_out: int, frames: int,
-         technology: Technology, style: RequantizerStyle, interval: Fraction = Fraction(1)) -> SharedTimes:
-    """The cycles of `frames` frames whose beats arrive as `arrivals` says; `interval` is that of the weights' beats.
+         technology: Technology, style: RequantizerStyle, interval: Fraction | None = None) -> SharedTimes:
+    """The cycles of `frames` frames whose beats arrive as `arrivals` says.
+
+    `interval` is that of the beats of weights that arrive on a stream, from cycle 0 on; None: they are in a ROM.
 
     Exact, to the cycle, where weights come in every cycle and the output never stalls; else a bound.  Cycle 0 is the
     first without reset.
     """
-    player = Player(program, technology, style, interval)
+    in_rom = interval is None
+    player = Player(program, technology, style, Fraction(1) if interval is None else interval,
+                    technology.timing.rom + 1 if in_rom else 0)
     ram, shape = player.ram, program.shape
     taken: list[list[Times]] = [[] for _ in arrivals]
     departures: list[Times] = []
