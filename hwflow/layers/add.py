@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
 
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.elementwise import Elementwise
+from hwflow.layers.formats import Tensor
 from hwflow.layers.planes import Planes
+from hwflow.layers.rescale import Requantize
+from hwflow.layers.sweep import Line, Sweep, copied
 
 if TYPE_CHECKING:
     from hwflow_rtl.join.join import JoinFunction
@@ -57,3 +63,33 @@ class Add(Elementwise):
             operands=self.operands(graph), zero_points=self.zero_points(graph), multipliers=self.multipliers,
             shift=self.shift, zero_point=self.zero_point, low=self.low, high=self.high,
             output=shape_of(graph.tensors[self.output].format))
+
+    def shared_problem(self, graph: LayerGraph) -> str | None:
+        return None
+
+    def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
+        """An operand that counts for more than one element is repeated first."""
+        y, found, operands = graph.tensors[self.output], [], []
+        for name in self.inputs:
+            x = graph.tensors[name]
+            if x.frame != y.frame:
+                stretched = replace(x, name=f"{self.name}/{x.name}", frame=y.frame)
+                found.append(copied(self.name, x, stretched, stretch=True))
+                x = stretched
+            operands.append(x)
+        return (*found, self._sum(operands[0], operands[1], y))
+
+    def _sum(self, a: Tensor, b: Tensor, y: Tensor) -> Sweep:
+        """What divides both multipliers multiplies their sum."""
+        common = math.gcd(*self.multipliers) or 1
+        twos = (common & -common).bit_length() - 1
+        spare = min(twos, self.shift)
+        m0, m1 = ((m // common) << (twos - spare) for m in self.multipliers)
+        channels = y.frame.channels
+        rescale = Requantize(
+            bias=np.full(channels, -(m0 * a.zero_point + m1 * b.zero_point), np.int64),
+            multiplier=np.full(channels, common >> twos, np.int64),
+            shift=np.full(channels, self.shift - spare, np.int64), zero_point=self.zero_point, low=self.low,
+            high=self.high)
+        return Sweep(layer=self.name, inputs=(a, b), output=y, rescale=rescale, rows=Line(0, y.frame.height),
+                     columns=Line(0, y.frame.width), multipliers=(m0, m1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from hwflow.layers.matrix import check_padding, errors_of
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import Requantize, Rescale
 from hwflow.layers.rescale_planes import PlanesRescaler
+from hwflow.layers.sweep import Line, Sweep, rescale_problem, window_sweep
 from hwflow.layers.window import Window
 
 if TYPE_CHECKING:
@@ -124,6 +126,24 @@ class AveragePool(HardwareLayer):
 
         return rescale_problem(self.requantize, graph.tensors[self.output].format)
 
+    def shared_problem(self, graph: LayerGraph) -> str | None:
+        return rescale_problem(self.requantize)
+
+    def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
+        """Sums with weights of 1; one rectangle after the other where windows have constants of their own."""
+        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        channels, found = y.frame.channels, []
+        for row_class, rows in runs(self.row_classes or (0,) * y.frame.height):
+            for column_class, columns in runs(self.column_classes or (0,) * y.frame.width):
+                rescale = self._of_class(row_class, column_class, channels) if self.row_classes else self.requantize
+                assert isinstance(rescale, Requantize)
+                found.append(window_sweep(
+                    self.name, x, y, rescale, kernel=self.kernel, strides=self.strides, dilations=self.dilations,
+                    pads=self.pads, weights=np.ones((channels, *self.kernel, 1), np.int64),
+                    channels=np.arange(channels)[:, None], rows=rows, columns=columns,
+                    pad=x.zero_point if any(self.pads) and not self.row_classes else 0))
+        return tuple(found)
+
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
 
@@ -192,3 +212,12 @@ class AveragePool(HardwareLayer):
             order = PixelOrder(self.row_classes, self.column_classes, y.frame.channels)
             return replace(made, order=order)  # type: ignore[type-var]
         return made
+
+
+def runs(classes: tuple[int, ...]) -> Iterator[tuple[int, Line]]:
+    """Neighbours of one class."""
+    first = 0
+    for value, group in groupby(classes):
+        count = len(list(group))
+        yield value, Line(first, count)
+        first += count

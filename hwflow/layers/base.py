@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from hwflow_rtl.memory import WeightStream
     from hwflow_rtl.vendor import Resources, Technology
 
+    from hwflow.layers.sweep import Sweep
+
 __all__ = ["Folding", "HardwareLayer", "Layer", "LayerGraph", "Schedule", "divisors"]
 
 
@@ -118,6 +120,14 @@ class HardwareLayer(Layer):
     def likeness(self, graph: LayerGraph) -> Hashable:
         """Equal for layers of `graph` that have the same foldings, schedules and streams of weights."""
         return self.name
+
+    def shared_problem(self, graph: LayerGraph) -> str | None:
+        """None if a shared stage can compute this layer, else the reason why it cannot; tensors are not looked at."""
+        return f"a shared stage has no {self.kind}"
+
+    def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
+        """The layer as a shared stage computes it, where `shared_problem` is None."""
+        raise NotImplementedError(f"{self.kind} has no sweeps")
 
     @abstractmethod
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:

@@ -13,6 +13,7 @@ from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
 from hwflow.layers.formats import Frame
 from hwflow.layers.planes import Planes
+from hwflow.layers.sweep import Sweep, copied
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -59,6 +60,18 @@ class Concat(HardwareLayer):
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
+
+    def shared_problem(self, graph: LayerGraph) -> str | None:
+        return None
+
+    def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
+        """A copy of each input."""
+        y, first, found = graph.tensors[self.output], 0, []
+        for name in self.inputs:
+            x = graph.tensors[name]
+            found.append(copied(self.name, x, y, first_channel=first))
+            first += x.frame.channels
+        return tuple(found)
 
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         """Any number of lanes that divides the channels of every input goes through at once."""

@@ -11,6 +11,8 @@ from hwflow_rtl.stream.times import StageTimes, Times
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from hwflow.layers.formats import IntArray, Tensor
+from hwflow.layers.rescale import Rescale
+from hwflow.layers.sweep import rescale_problem, weight_problem
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -25,6 +27,9 @@ __all__ = ["MatrixLayer"]
 
 class MatrixLayer(HardwareLayer):
     """A kind of layer whose hardware is a `MatrixHardware`."""
+
+    weights: IntArray
+    requantize: Rescale
 
     @abstractmethod
     def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:
@@ -47,6 +52,9 @@ class MatrixLayer(HardwareLayer):
         from hwflow.layers.hardware import rescale_problem
 
         return rescale_problem(self.hardware_of(graph).requantize, graph.tensors[self.output].format)
+
+    def shared_problem(self, graph: LayerGraph) -> str | None:
+        return rescale_problem(self.requantize) or weight_problem(self.weights)
 
     def multiplications(self, graph: LayerGraph) -> int:
         return self.hardware_of(graph).multiplications()

@@ -12,6 +12,7 @@ from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
 from hwflow.layers.formats import Frame, IntFormat
 from hwflow.layers.planes import Planes
+from hwflow.layers.sweep import Sweep, identity, window_sweep
 from hwflow.layers.window import Window
 
 if TYPE_CHECKING:
@@ -63,6 +64,15 @@ class MaxPool(HardwareLayer):
 
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
+
+    def shared_problem(self, graph: LayerGraph) -> str | None:
+        return None
+
+    def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
+        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        return (window_sweep(
+            self.name, x, y, identity(y.format, y.frame.channels), kernel=self.kernel, strides=self.strides,
+            dilations=self.dilations, pads=self.pads, pad=self.input_format.low),)
 
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         """Any divisor of the channels goes through at once."""

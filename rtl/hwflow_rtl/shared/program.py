@@ -142,7 +142,8 @@ class Program:
     def results(self, memory: IntArray, step: Compute, constants: Constants) -> IntArray:
         """The words of a step in the order in which they are written: int64[blocks, columns]."""
         addresses, inside = step.reads
-        words = np.where(inside[..., None], memory[addresses], step.pad)  # [tiles, pixels, beats, columns]
+        found = memory[np.where(inside, addresses, 0)]  # [tiles, pixels, beats, columns]
+        words = np.where(inside[..., None], found, step.pad)
         if step.operation is Operation.MAXIMUM:
             sums = words.max(axis=2)
         else:

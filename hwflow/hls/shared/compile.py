@@ -1,0 +1,152 @@
+"""From layers to the program of the stage that computes them, and what its steps write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from hwflow_base.errors import HwflowError
+from hwflow_rtl.shared.program import Constants, Program, Written
+from hwflow_rtl.shared.shape import SharedShape
+from hwflow_rtl.shared.steps import Compute, Load, Step, Store
+
+from ...layers.base import HardwareLayer, Layer, LayerGraph
+from ...layers.formats import IntArray, Tensor
+from ...layers.sweep import Sweep
+from .constants import Needs, held_less, needs_of
+from .frame_map import FrameMap, Life, placed
+from .layout import LaidOut, Layout
+from .lowering import Lowering, Operand
+from .support import shared_problems
+
+__all__ = ["Making", "SharedProgram", "compile_shared", "ends_of"]
+
+
+@dataclass(frozen=True)
+class Making:
+    """Step number `step` of the program writes words of `tensor`, for `layer`."""
+
+    step: int
+    layer: str
+    tensor: str
+
+
+@dataclass(frozen=True, eq=False)
+class SharedProgram:
+    """A program and what it means: `inputs` and `output` are the tensors at its ports, `makings` what each `Compute`
+    writes, in order, `frames` where tensors are, `layouts` where their channels are in the words of a pixel.
+
+    `tensors` has all tensors in the frame memory by name, those that no layer of the graph makes included.
+    """
+
+    program: Program
+    inputs: tuple[str, ...]
+    output: str
+    makings: tuple[Making, ...]
+    frames: FrameMap
+    tensors: Mapping[str, Tensor]
+    layouts: Mapping[str, Layout]
+
+    def writings(self, golden: Mapping[str, IntArray]) -> Iterator[tuple[Making, Written]]:
+        """What the steps that make the tensors of `golden` write for one frame, in order.
+
+        `golden` has int64[height, width, channels] by name.  Lanes without a channel are what the constants of the step
+        make there.
+        """
+        for making in self.makings:
+            if making.tensor in golden:
+                yield making, self.writing(making, golden[making.tensor])
+
+    def writing(self, making: Making, frame: IntArray) -> Written:
+        """What one step writes of a frame."""
+        step = self.program.steps[making.step]
+        assert isinstance(step, Compute)
+        rest = int(np.clip(step.zero_point, step.low, step.high))
+        held = frame.reshape(-1, frame.shape[-1]) - held_less(self.tensors[making.tensor].format)
+        words = self.layouts[making.tensor].spread(held, rest).reshape(-1, self.program.shape.columns)
+        addresses = step.writes.reshape(-1)
+        return Written(making.step, addresses, words[addresses - self.frames[making.tensor].base])
+
+
+def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, lanes: int, interval: int,
+                   words: int | None, single_port: bool, buffer: int, stream_rows: int) -> SharedProgram:
+    """The program of a shared stage that computes `layers`, which are in the order of `graph`.
+
+    The keywords are fields of `SharedShape`; without `words` the frame memory is as large as it must be.  HwflowError
+    for layers that a shared stage cannot compute, and for what does not fit it.
+    """
+    problems = shared_problems(graph, layers)
+    if problems:
+        raise HwflowError("a shared stage must have a way to compute each of its layers:"
+                          + "".join(f"\n  {problem}" for problem in problems))
+    inputs, output = ends_of(graph, layers)
+    plain = [sweep for layer in layers if isinstance(layer, HardwareLayer) for sweep in layer.sweeps(graph)]
+    laid = LaidOut(plain, [graph.tensors[name] for name in inputs], output, columns)
+    needs = needs_of(laid.sweeps)
+    frames = placed(lives_of(laid, output), words, word_bytes=columns)
+    shape = SharedShape(
+        columns=columns, lanes=lanes, interval=interval, accumulator=needs.accumulator, room=needs.room,
+        fraction=needs.fraction, rounding=needs.rounding, words=words or frames.words, single_port=single_port,
+        buffer=buffer, stream_rows=stream_rows)
+    steps = list(steps_of(laid, frames, needs, buffer, inputs, output))
+    program = Program(shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps))
+    makings = tuple(Making(number, sweep.layer, sweep.output.name)
+                    for number, (_, _, sweep) in enumerate(steps) if sweep is not None)
+    return SharedProgram(program, inputs, output, makings, frames, laid.tensors, laid.layouts)
+
+
+def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, buffer: int, inputs: tuple[str, ...], output: str,
+             ) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
+    """The steps, their constants, and the sweep of each `Compute`; an input is loaded when it is first read."""
+    def place(tensor: Tensor) -> Operand:
+        return Operand(frames[tensor.name].base, laid.layouts[tensor.name])
+
+    loaded: set[str] = set()
+    for sweep in laid.sweeps:
+        for x in sweep.inputs:
+            if x.name in inputs and x.name not in loaded:
+                loaded.add(x.name)
+                yield Load(inputs.index(x.name), frames[x.name].base, *sizes(x)), None, None
+        lowering = Lowering(sweep, tuple(map(place, sweep.inputs)), place(sweep.output), needs, buffer)
+        for step, constants in lowering.steps():
+            yield step, constants, sweep
+    yield Store(frames[output].base, *sizes(laid.tensors[output])), None, None
+
+
+def sizes(tensor: Tensor) -> tuple[int, int, bool]:
+    """Pixels, channels and flip of a `Load` or `Store`."""
+    frame = tensor.frame
+    return frame.height * frame.width, frame.channels, held_less(tensor.format) > 0
+
+
+def ends_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[tuple[str, ...], str]:
+    """The tensors that enter a stage of `layers`, in the order in which they are read, and the one that leaves it.
+
+    HwflowError where not exactly one leaves it.
+    """
+    made = [layer.output for layer in layers]
+    inputs = tuple(dict.fromkeys(name for layer in layers for name in layer.inputs if name not in made))
+    others = [layer for layer in graph.layers if layer.output not in made]
+    leaving = [name for name in made if name in graph.outputs or any(name in layer.inputs for layer in others)]
+    if len(leaving) != 1:
+        raise HwflowError(f"one tensor must leave a shared stage, not {len(leaving)} ({', '.join(leaving)})",
+                          "give the model one output")
+    return inputs, leaving[0]
+
+
+def lives_of(laid: LaidOut, output: str) -> list[Life]:
+    """From the sweep that writes a tensor first to the one that reads it last; the output is read after all."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {output: len(laid.sweeps)}
+    made_by: dict[str, str] = {}
+    for number, sweep in enumerate(laid.sweeps):
+        for x in sweep.inputs:
+            first.setdefault(x.name, number)
+            made_by.setdefault(x.name, f"input '{x.name}'")
+            last[x.name] = max(last.get(x.name, 0), number)
+        first.setdefault(sweep.output.name, number)
+        made_by.setdefault(sweep.output.name, f"layer '{sweep.layer}'")
+        last[sweep.output.name] = max(last.get(sweep.output.name, 0), number)
+    return [Life(name, tensor.frame.height * tensor.frame.width * laid.layouts[name].words, first[name], last[name],
+                 made_by[name]) for name, tensor in laid.tensors.items()]

@@ -1,0 +1,205 @@
+"""From a sweep to the steps that compute it: tiles of the output's channels, and the words of the input for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from hwflow_base.errors import HwflowError
+from hwflow_rtl.shared.program import Constants
+from hwflow_rtl.shared.steps import Compute, Operation
+
+from ...layers.formats import IntArray
+from ...layers.sweep import Sweep
+from .constants import Needs, SweepConstants, digits_of, held_less, sweep_constants
+from .layout import Layout
+
+__all__ = ["Lowering", "Operand"]
+
+
+class Operand(NamedTuple):
+    """Where a tensor is: its first word, and the layout of a pixel."""
+
+    base: int
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """`count` words of the output from `first` on; tile k reads `length` words of each pixel from `low + k * step` on.
+    """
+
+    first: int
+    count: int
+    low: int
+    step: int
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
+class Lowering:
+    """The steps of one sweep; `buffer` is the number of words of weights that the stage has room for."""
+
+    sweep: Sweep
+    inputs: tuple[Operand, ...]
+    output: Operand
+    needs: Needs
+    buffer: int
+
+    def steps(self) -> Iterator[tuple[Compute, Constants]]:
+        """HwflowError where the weights of a window do not fit the buffer."""
+        constants = sweep_constants(self.sweep, self.needs)
+        if not self.sweep.lane_wise:
+            yield from (self.product(tiles, constants) for tiles in self.tiles())
+        elif self.sweep.multipliers:
+            yield self.sum(constants)
+        else:
+            yield self.maximum(constants)
+
+    @property
+    def columns(self) -> int:
+        """Of the array."""
+        return self.output.layout.columns
+
+    @property
+    def slots(self) -> IntArray:
+        """Of the channels of the output that are computed."""
+        first = self.sweep.first_channel
+        return self.output.layout.slots[first:first + len(self.sweep.rescale.bias)]
+
+    def tiles(self) -> Iterator[Tiles]:
+        """Words of the output whose windows are equally long and equally far apart, together."""
+        assert self.sweep.channels is not None
+        words = self.inputs[0].layout.slots[self.sweep.channels] // self.columns
+        numbers, begins = np.unique(self.slots // self.columns, return_index=True)
+        low = np.minimum.reduceat(words.min(axis=1), begins).tolist()
+        high = np.maximum.reduceat(words.max(axis=1), begins).tolist()
+        first = 0
+        while first < len(low):
+            length, end = high[first] - low[first] + 1, first + 1
+            step = low[end] - low[first] if end < len(low) else 0
+            while end < len(low) and (high[end] - low[end] + 1, low[end] - low[end - 1]) == (length, step):
+                end += 1
+            yield Tiles(int(numbers[first]), end - first, low[first], step if end - first > 1 else 0, length)
+            first = end
+
+    def product(self, tiles: Tiles, constants: SweepConstants) -> tuple[Compute, Constants]:
+        """Sums of products with weights."""
+        weights = self.tile_weights(tiles)
+        step = self.compute(constants, tiles, words=tiles.length)
+        if step.part > self.buffer:
+            step, order = self.in_parts(step, tiles)
+            weights = weights.reshape(tiles.count, -1, self.columns, self.columns)
+            weights = np.where((order >= 0)[:, None, None], weights[:, order], 0)
+        shape = tiles.count, step.beats, self.columns, self.columns
+        return step, self.constants(tiles, constants, weights.reshape(shape))
+
+    def tile_weights(self, tiles: Tiles) -> IntArray:
+        """[tiles, kernel height, kernel width, words, rows, columns], 0 where a lane has no channel."""
+        sweep = self.sweep
+        assert sweep.weights is not None
+        assert sweep.channels is not None
+        tile, row = np.divmod(self.slots - tiles.first * self.columns, self.columns)
+        used = (tile >= 0) & (tile < tiles.count)
+        tile, row = tile[used, None], row[used, None]
+        word, column = np.divmod(self.inputs[0].layout.slots[sweep.channels[used]], self.columns)
+        made = np.zeros((tiles.count, *sweep.kernel, tiles.length, self.columns, self.columns), np.int64)
+        made[tile, :, :, word - tiles.low - tile * tiles.step, row, column] = sweep.weights[used].transpose(0, 3, 1, 2)
+        return made
+
+    def in_parts(self, step: Compute, tiles: Tiles) -> tuple[Compute, IntArray]:
+        """The same step with weights in parts, and for each word of them which of the whole it is, or -1 for none."""
+        sweep, (height, width) = self.sweep, self.sweep.kernel
+        frame, whole = sweep.inputs[0].frame, step.beats
+        if sweep.single and width * tiles.length <= self.buffer:
+            return replace_step(step, in_parts=True), np.arange(whole)
+        pixel = self.inputs[0].layout.words
+        in_a_row = (tiles.length == pixel and (width == 1 or sweep.dilations[1] == 1)
+                    and (height == 1 or (width == frame.width and sweep.dilations[0] == 1)))
+        if not sweep.single or sweep.padded or not in_a_row:
+            raise self.too_many(whole, f"{height} x {width} pixels of {tiles.length} words")
+        parts = -(-whole // self.buffer)
+        while whole - (parts - 1) * (whole // parts) > self.buffer:
+            parts += 1
+        stride = whole // parts  # the last part is the longest: the others read on into the next, with weights of 0
+        length = whole - (parts - 1) * stride
+        order = np.arange(parts)[:, None] * stride + np.arange(length)
+        order[:-1, stride:] = -1
+        step = replace_step(step, in_parts=True, outer=parts, inner=1, words=length, read_outer=stride, read_inner=0,
+                            outer_rows=0, inner_columns=0)
+        return step, order.reshape(-1)
+
+    def too_many(self, words: int, why: str) -> HwflowError:
+        """The error for weights that do not fit the buffer."""
+        return HwflowError(
+            f"the weights of a window must fit the {self.buffer} words of the shared stage's buffer, not be {words} "
+            f"words of {self.columns} x {self.columns} ({why})", "use a smaller kernel or fewer input channels",
+            where=f"layer '{self.sweep.layer}'")
+
+    def sum(self, constants: SweepConstants) -> tuple[Compute, Constants]:
+        """Two operands times their multipliers, a digit after the other."""
+        words = self.output.layout.words
+        digits = [digits_of(m) for m in self.sweep.multipliers]
+        count = max(map(len, digits))
+        table = np.array([[row[k] if k < len(row) else 0 for row in digits] for k in reversed(range(count))], np.int64)
+        (a, _), (b, _) = self.inputs
+        step = self.compute(constants, Tiles(0, words, 0, 1, 1), words=1, outer=count, inner=2, digits=count > 1,
+                            read_outer=0, read_inner=b - a, outer_rows=0, inner_columns=0)
+        if step.part > self.buffer:
+            raise self.too_many(step.part, f"{count} digits of two multipliers")
+        weights = table.reshape(-1, 1, 1) * np.eye(self.columns, dtype=np.int64)
+        return step, self.constants(Tiles(0, words, 0, 1, 1), constants,
+                                    np.broadcast_to(weights, (words, *weights.shape)).copy())
+
+    def maximum(self, constants: SweepConstants) -> tuple[Compute, Constants]:
+        """The largest element of a window."""
+        words = self.output.layout.words
+        tiles = Tiles(0, words, 0, 1, 1)
+        step = self.compute(constants, tiles, words=1, operation=Operation.MAXIMUM)
+        return step, self.constants(tiles, constants, np.zeros((words, 0, self.columns, self.columns), np.int64))
+
+    def compute(self, constants: SweepConstants, tiles: Tiles, **changes: object) -> Compute:
+        """The loops over the pixels of the output and a window of the input."""
+        sweep, x = self.sweep, self.inputs[0]
+        frame, target = sweep.inputs[0].frame, sweep.output.frame
+        across, along = frame.width * x.layout.words, x.layout.words
+        y_across, y_along = target.width * self.output.layout.words, self.output.layout.words
+        fields = {
+            "tiles": tiles.count, "height": sweep.rows.count, "width": sweep.columns.count,
+            "outer": sweep.kernel[0], "inner": sweep.kernel[1],
+            "read_base": x.base + sweep.origin[0] * across + sweep.origin[1] * along + tiles.low,
+            "read_tile": tiles.step,
+            "read_row": sweep.row_step[0] * across + sweep.row_step[1] * along,
+            "read_column": sweep.column_step[0] * across + sweep.column_step[1] * along,
+            "read_outer": sweep.dilations[0] * across, "read_inner": sweep.dilations[1] * along,
+            "write_base": (self.output.base + sweep.rows.first * y_across + sweep.columns.first * y_along
+                           + tiles.first),
+            "write_tile": 1, "write_row": sweep.rows.step * y_across, "write_column": sweep.columns.step * y_along,
+            "first_row": sweep.origin[0], "first_column": sweep.origin[1], "frame_height": frame.height,
+            "frame_width": frame.width, "pad": sweep.pad - held_less(sweep.inputs[0].format),
+            "zero_point": constants.zero_point, "low": constants.low, "high": constants.high}
+        if sweep.padded:
+            fields |= {"row_stride": sweep.row_step[0], "column_stride": sweep.column_step[1],
+                       "outer_rows": sweep.dilations[0], "inner_columns": sweep.dilations[1]}
+        else:
+            fields |= {"first_row": 0, "first_column": 0, "frame_height": 1, "frame_width": 1, "pad": 0}
+        return Compute(**{**fields, **changes})  # type: ignore[arg-type]
+
+    def constants(self, tiles: Tiles, constants: SweepConstants, weights: IntArray) -> Constants:
+        """Those of the channels of some tiles; 0 for lanes without a channel."""
+        words = slice(tiles.first, tiles.first + tiles.count)
+        layout, first = self.output.layout, self.sweep.first_channel
+
+        def of_tiles(values: IntArray) -> IntArray:
+            whole = np.zeros(len(layout.slots), np.int64)
+            whole[first:first + len(values)] = values
+            return layout.spread(whole, 0)[words]
+
+        return Constants(of_tiles(constants.bias), of_tiles(constants.factor), of_tiles(constants.extra), weights)
+
+
+def replace_step(step: Compute, **changes: object) -> Compute:
+    """A step with other fields."""
+    return Compute(**{**{name: getattr(step, name) for name in step.names()}, **changes})

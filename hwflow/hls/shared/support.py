@@ -1,0 +1,27 @@
+"""Which layers a shared stage can compute, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...layers.base import HardwareLayer, Layer, LayerGraph
+from ...layers.sweep import tensor_problem
+from ..support import LayerProblem
+
+__all__ = ["shared_problem", "shared_problems"]
+
+
+def shared_problem(graph: LayerGraph, layer: Layer) -> str | None:
+    """None if a shared stage can compute `layer`, else the reason why it cannot."""
+    if not isinstance(layer, HardwareLayer):
+        return f"a shared stage has no {layer.kind}"
+    problem = layer.shared_problem(graph)
+    if problem:
+        return problem
+    return next(filter(None, (tensor_problem(graph.tensors[name]) for name in (*layer.inputs, layer.output))), None)
+
+
+def shared_problems(graph: LayerGraph, layers: Iterable[Layer]) -> tuple[LayerProblem, ...]:
+    """Those of `layers` that a shared stage cannot compute."""
+    return tuple(LayerProblem(layer.name, layer.kind, problem) for layer in layers
+                 if (problem := shared_problem(graph, layer)))

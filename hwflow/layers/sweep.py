@@ -1,0 +1,157 @@
+"""What a layer is for a shared stage: windows that move over frames, sums or maxima of them, and a rescaling.
+
+Nothing here knows the size of the array or where frames are; `hwflow.hls.shared` makes the steps of a program of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hwflow.layers.formats import IntArray, IntFormat, Tensor
+from hwflow.layers.rescale import Requantize, Rescale, Thresholds
+
+__all__ = ["ELEMENT_BITS", "Line", "Sweep", "copied", "identity", "rescale_problem", "tensor_problem", "weight_problem",
+           "window_sweep"]
+
+#: Bits of an element of a frame, and of a weight, that a shared stage computes with.
+ELEMENT_BITS = 8
+
+
+@dataclass(frozen=True)
+class Line:
+    """The rows or the columns `first`, `first + step`, ... of an output, `count` of them."""
+
+    first: int
+    count: int
+    step: int = 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sweep:
+    """y[..., first_channel + o] = rescale(sum over the window of weights[o, i, j, d] * x[..., channels[o, d]]).
+
+    All numbers are the integers of the tensors' formats.
+
+    inputs
+        One tensor, or the two operands of a sum element by element.
+    rows, columns
+        The part of the output that is computed.
+    weights
+        int64[channels, kernel height, kernel width, depth]; None for the maximum of a window, channel by channel.
+    channels
+        int64[channels, depth]: the input channel that each weight multiplies.
+    multipliers
+        Of a sum of two operands: y = rescale(multipliers[0] * a + multipliers[1] * b); then there are no weights.
+    origin
+        Row and column of the input where the window of the first pixel begins; outside of the frame there is padding.
+    row_step, column_step
+        How far (rows, columns) the window moves in the input for the next row and for the next column.
+    pad
+        The integer outside of the input's frame.
+    """
+
+    layer: str
+    inputs: tuple[Tensor, ...]
+    output: Tensor
+    rescale: Requantize
+    rows: Line
+    columns: Line
+    first_channel: int = 0
+    weights: IntArray | None = None
+    channels: IntArray | None = None
+    multipliers: tuple[int, ...] = ()
+    kernel: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    origin: tuple[int, int] = (0, 0)
+    row_step: tuple[int, int] = (1, 0)
+    column_step: tuple[int, int] = (0, 1)
+    pad: int = 0
+
+    @property
+    def lane_wise(self) -> bool:
+        """Each channel of the output is computed from the same channel of the inputs."""
+        return self.weights is None
+
+    @property
+    def single(self) -> bool:
+        """One pixel."""
+        return self.rows.count * self.columns.count == 1
+
+    @property
+    def padded(self) -> bool:
+        """Some window reaches over the edge of the frame."""
+        frame = self.inputs[0].frame
+        for axis, size in enumerate((frame.height, frame.width)):
+            ends = [(line.count - 1) * step[axis]
+                    for line, step in ((self.rows, self.row_step), (self.columns, self.column_step))]
+            low = self.origin[axis] + sum(min(end, 0) for end in ends)
+            high = self.origin[axis] + sum(max(end, 0) for end in ends)
+            if low < 0 or high + (self.kernel[axis] - 1) * self.dilations[axis] >= size:
+                return True
+        return False
+
+    def weight_sums(self) -> tuple[IntArray | int, ...]:
+        """For each input, by how much a sum grows where all its elements grow by one: [channels], or for all."""
+        if self.weights is not None:
+            return (self.weights.sum(axis=(1, 2, 3)),)
+        return self.multipliers or (1,)
+
+
+def window_sweep(layer: str, x: Tensor, y: Tensor, rescale: Requantize, *, kernel: tuple[int, int],
+                 strides: tuple[int, int] = (1, 1), dilations: tuple[int, int] = (1, 1),
+                 pads: tuple[int, int, int, int] = (0, 0, 0, 0), weights: IntArray | None = None,
+                 channels: IntArray | None = None, pad: int = 0, rows: Line | None = None,
+                 columns: Line | None = None) -> Sweep:
+    """A window that moves over a padded frame; without `rows` and `columns` over all of it."""
+    rows, columns = rows or Line(0, y.frame.height), columns or Line(0, y.frame.width)
+    return Sweep(
+        layer=layer, inputs=(x,), output=y, rescale=rescale, rows=rows, columns=columns, weights=weights,
+        channels=channels, kernel=kernel, dilations=dilations, pad=pad,
+        origin=(rows.first * strides[0] - pads[0], columns.first * strides[1] - pads[1]),
+        row_step=(strides[0], 0), column_step=(0, strides[1]))
+
+
+def identity(format: IntFormat, channels: int) -> Requantize:
+    """Sums become elements as they are."""
+    return Requantize(np.zeros(channels, np.int64), np.ones(channels, np.int64), np.zeros(channels, np.int64), 0,
+                      format.low, format.high)
+
+
+def copied(layer: str, x: Tensor, y: Tensor, *, first_channel: int = 0, stretch: bool = False) -> Sweep:
+    """The elements of `x` in the channels of `y` from `first_channel` on; `stretch`: its one pixel in all of `y`'s, and
+    its one channel, if it has just one, in all of `y`'s."""
+    count = y.frame.channels if stretch else x.frame.channels
+    source = np.arange(count) if x.frame.channels == count else np.zeros(count)
+    down, right = ((0, 0), (0, 0)) if stretch else ((1, 0), (0, 1))
+    return Sweep(
+        layer=layer, inputs=(x,), output=y, rescale=identity(x.format, count), rows=Line(0, y.frame.height),
+        columns=Line(0, y.frame.width), first_channel=first_channel, weights=np.ones((count, 1, 1, 1), np.int64),
+        channels=source.astype(np.int64)[:, None], row_step=down, column_step=right)
+
+
+def tensor_problem(tensor: Tensor) -> str | None:
+    """None if a shared stage can hold `tensor`, else the reason why it cannot."""
+    if tensor.format.bipolar:
+        return f"tensor '{tensor.name}' is bipolar, and a shared stage computes with integers"
+    if tensor.format.bits > ELEMENT_BITS:
+        return (f"elements of a shared stage must have at most {ELEMENT_BITS} bits, and '{tensor.name}' is "
+                f"{tensor.format}")
+    return None
+
+
+def rescale_problem(rescale: Rescale) -> str | None:
+    """The same of what makes elements of sums."""
+    if isinstance(rescale, Thresholds):
+        return "a shared stage makes elements of sums by multiplication, not by thresholds"
+    return None
+
+
+def weight_problem(weights: IntArray) -> str | None:
+    """The same of weights."""
+    reach = 1 << (ELEMENT_BITS - 1)
+    if weights.min() < -reach or weights.max() >= reach:
+        return (f"weights of a shared stage must be from {-reach} to {reach - 1}, not {weights.min()} to "
+                f"{weights.max()}")
+    return None

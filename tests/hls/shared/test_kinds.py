@@ -1,0 +1,64 @@
+"""Every kind of layer as a program of a shared stage, against its meaning in plain loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hwflow_base.errors import HwflowError
+
+from hwflow.hls.shared.support import shared_problems
+from hwflow.layers import KINDS, Add, AveragePool, Concat, Conv, Dense, Layer, MaxPool
+from tests.hls.shared.machine import program_for, require_equal
+from tests.layers.cases import CASES, Case, integers
+
+#: The kinds that a shared stage computes, and how many random layers of each are compared.
+COMPUTED = (Conv, Dense, MaxPool, AveragePool, Add, Concat)
+LAYERS = 60
+
+
+def possible(kind: type[Layer], rng: np.random.Generator) -> Case:
+    """A random layer that a shared stage can compute."""
+    while True:
+        case = CASES[kind](rng)
+        if not shared_problems(case.graph, case.graph.layers):
+            return case
+
+
+@pytest.mark.parametrize("columns", [2, 4, 8])
+@pytest.mark.parametrize("kind", COMPUTED, ids=lambda kind: kind.kind)
+def test_random_layers(kind: type[Layer], columns: int) -> None:
+    rng = np.random.default_rng([columns, KINDS.index(kind)])
+    for _ in range(LAYERS):
+        case = possible(kind, rng)
+        graph = case.graph
+        values = {}
+        for name in graph.inputs:
+            x = graph.tensors[name]
+            values[name] = integers(rng, x.format, (x.frame.height, x.frame.width, x.frame.channels))
+        values["y"] = case.meaning(*(values[name] for name in graph.inputs))
+        require_equal(program_for(graph, columns=columns), values)
+
+
+@pytest.mark.parametrize("buffer", [1, 2, 3, 7])
+def test_weights_in_parts(buffer: int) -> None:
+    """A dense layer needs no more of the buffer than one word."""
+    rng = np.random.default_rng(buffer)
+    for _ in range(LAYERS):
+        case = possible(Dense, rng)
+        x = case.graph.tensors["x"]
+        frame = integers(rng, x.format, (x.frame.height, x.frame.width, x.frame.channels))
+        made = program_for(case.graph, buffer=buffer)
+        require_equal(made, {"x": frame, "y": case.meaning(frame)})
+
+
+def test_weights_that_do_not_fit_the_buffer() -> None:
+    rng = np.random.default_rng(5)
+    while True:
+        case = possible(Conv, rng)
+        y = case.graph.tensors["y"].frame
+        if case.layer.weights.shape[1:3] == (3, 3) and y.height * y.width > 1:
+            break
+    with pytest.raises(HwflowError, match=r"layer 'conv': the weights of a window must fit the 8 words of the shared "
+                                          r"stage's buffer, not be \d+ words of 4 x 4 \(3 x 3 pixels of \d+ words\); "
+                                          "use a smaller kernel or fewer input channels"):
+        program_for(case.graph, buffer=8)
