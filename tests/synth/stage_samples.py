@@ -18,9 +18,15 @@ from hwflow_rtl.pool.pool import AveragePoolStage
 from hwflow_rtl.rearrange.rearrange import RearrangeShape, RearrangeStage
 from hwflow_rtl.rearrange.selection import SelectionStage
 from hwflow_rtl.rescale.order import PixelOrder
-from hwflow_rtl.rescale.requantizer import RequantizerConstants, RequantizerStyle
+from hwflow_rtl.rescale.requantizer import (
+    RequantizerConstants,
+    RequantizerRoom,
+    RequantizerRounding,
+    RequantizerStyle,
+)
 from hwflow_rtl.rescale.rescaler import RescalerConstants
 from hwflow_rtl.rescale.thresholder import ThresholderConstants, ThresholderStyle
+from hwflow_rtl.shared.requantizer import SharedRequantizer
 from hwflow_rtl.top_k import TopKStage
 from hwflow_rtl.vendor import Technology
 from hwflow_rtl.window.shape import WindowShape
@@ -50,6 +56,15 @@ def requantizer(technology: Technology, channels: int, bits: int, style: str = "
     order = PixelOrder(tuple(rows), tuple(columns), channels) if rows else None
     made = constants(order.depth if order else channels, style, shifts, order)
     return rescaler(made, technology, bits, 8, interval)
+
+
+def shared_requantizer(technology: Technology, bits: int, style: str, interval: int, bias_bits: int = 20,
+                       factor_bits: int = 18, base: int = 17, extra: int = 9, fraction: int = 0) -> Sample:
+    arguments = {
+        "accumulator": signed(bits), "room": RequantizerRoom(bias_bits, factor_bits, base, extra), "fraction": fraction,
+        "rounding": RequantizerRounding.HALF_EVEN, "interval": interval, "style": RequantizerStyle(style),
+        "technology": technology}
+    return Sample(lambda: SharedRequantizer(**arguments), lambda: SharedRequantizer.cost(**arguments))
 
 
 def thresholder(technology: Technology, channels: int, levels: int, bits: int, style: str, interval: int = 1) -> Sample:
@@ -139,7 +154,8 @@ def top_k(technology: Technology, channels: int, lanes: int, k: int, bits: int =
 
 
 STAGES: Mapping[str, Callable[..., Sample]] = {
-    "Requantizer": requantizer, "Thresholder": thresholder, "JoinStage": join, "Hold": hold, "Replay": replay,
+    "Requantizer": requantizer, "SharedRequantizer": shared_requantizer, "Thresholder": thresholder,
+    "JoinStage": join, "Hold": hold, "Replay": replay,
     "ConcatStage": concat, "AveragePoolStage": average_pool(AveragePoolStage),
     "FoldAveragePoolStage": average_pool(FoldAveragePoolStage), "RearrangeStage": rearrange,
     "SelectionStage": selection, "LookupStage": lookup, "TopKStage": top_k}

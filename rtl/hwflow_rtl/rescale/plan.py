@@ -186,6 +186,26 @@ class RequantizerPlan:
 
     def cost(self) -> Resources:
         """Without `channels_cost`."""
+        return self.constants_cost() + self.datapath_cost()
+
+    def constants_cost(self) -> Resources:
+        """Of the ROM."""
+        ranges, technology, resources = self.ranges, self.technology, Resources()
+        if ranges.stored:
+            resources += technology.rom_cost(width=self.rom_width, depth=ranges.channels << self.in_halves,
+                                             holds=Holds.CONSTANTS)
+            if self.in_halves:  # the low half waits for the high one
+                resources += Resources(lut=1, ff=self.rom_width + technology.timing.rom + 1)
+        return resources
+
+    def rounding_cost(self) -> Resources:
+        """Of rounding and clamp: what was fitted."""
+        ranges = self.ranges
+        return fitted("Requantizer", result_bits=self.above_shape.width, output_bits=ranges.output.width,
+                      dropped_bits=ranges.drop if ranges.rounding.needs_rest else 0)
+
+    def datapath_cost(self) -> Resources:
+        """Of all but where the constants are from."""
         ranges, technology = self.ranges, self.technology
         total, result = ranges.sum_shape.width, self.above_shape.width
         extra = ranges.fields["extra"][0].width if "extra" in ranges.stored else 0
@@ -194,13 +214,7 @@ class RequantizerPlan:
         resources = Resources(
             lut=self.bias_adder,
             ff=self.lead * ranges.accumulator.width + total + factor + extra + halves + result + self.latency)
-        resources += fitted("Requantizer", result_bits=result, output_bits=ranges.output.width,
-                            dropped_bits=ranges.drop if ranges.rounding.needs_rest else 0)
-        if ranges.stored:
-            resources += technology.rom_cost(width=self.rom_width, depth=ranges.channels << self.in_halves,
-                                             holds=Holds.CONSTANTS)
-            if self.in_halves:  # the low half waits for the high one
-                resources += Resources(lut=1, ff=self.rom_width + technology.timing.rom + 1)
+        resources += self.rounding_cost()
         for number in range(self.shifts):
             width = ranges.halves_after((number + 1) * SHIFT_BITS).width
             resources += fitted("Requantizer shift", value_bits=width) + Resources(ff=width + extra)

@@ -43,6 +43,19 @@ class RequantizerRounding(enum.Enum):
             kinds.CEIL: half | rest,
         }[self]
 
+    def of_quotient(self, numbers: npt.NDArray[np.int64], shift: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """numbers / 2**shift as integers.  All int64: numbers of less than 2**62, shifts from 0 to 62."""
+        unit = np.int64(1) << shift
+        half = unit >> 1
+        added = {RequantizerRounding.FLOOR: 0, RequantizerRounding.CEIL: unit - 1,
+                 RequantizerRounding.HALF_DOWN: np.maximum(half - 1, 0)}
+        total = numbers + added.get(self, half)
+        rounded: npt.NDArray[np.int64] = total >> shift
+        if self is RequantizerRounding.HALF_EVEN:
+            tie = (shift > 0) & ((total & (unit - 1)) == 0)
+            rounded = np.where(tie, rounded & ~1, rounded)
+        return rounded
+
 
 def shape_range(shape: Shape) -> tuple[int, int]:
     """The lowest and the highest integer of `shape`."""

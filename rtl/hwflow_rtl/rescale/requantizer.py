@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
 from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
 from ..vendor.blocks import bits_of
+from .datapath import RequantizerDatapath
 from .order import Order
-from .plan import LOW_PART, SHIFT_BITS, WIDEST_SUM, RequantizerPlan, RequantizerStyle, ShiftAddArguments
+from .plan import WIDEST_SUM, RequantizerPlan, RequantizerStyle
 from .ranges import RequantizerRoom, RequantizerRounding
 from .rescaler import Rescaler, RescalerConstants, channels_cost, count_channels
 
@@ -82,7 +83,7 @@ class RequantizerConstants(RescalerConstants):
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "order"}
 
 
-class Requantizer(Rescaler):
+class Requantizer(RequantizerDatapath, Rescaler):
     """o_value = clamp(round((i_value * 2**fraction + bias) * multiplier / 2**shift) + zero_point, low, high), exactly.
 
     Parameters
@@ -124,46 +125,10 @@ class Requantizer(Rescaler):
         channel = self.order.places(len(values)) if self.order else np.arange(len(values)) % ranges.channels
         bias, multiplier, shift = (np.asarray(constant, dtype=np.int64)[channel] for constant in self.constants)
         product = ((np.asarray(values, dtype=np.int64) << ranges.fraction) + bias) * multiplier
-        unit = np.int64(1) << shift
-        half = unit >> 1
-        added = {RequantizerRounding.FLOOR: 0, RequantizerRounding.CEIL: unit - 1,
-                 RequantizerRounding.HALF_DOWN: np.maximum(half - 1, 0)}
-        total = product + added.get(ranges.rounding, half)
-        rounded = total >> shift
-        if ranges.rounding is RequantizerRounding.HALF_EVEN:
-            tie = (shift > 0) & ((total & (unit - 1)) == 0)
-            rounded = np.where(tie, rounded & ~1, rounded)
+        rounded = ranges.rounding.of_quotient(product, shift)
         return np.clip(rounded + ranges.zero_point, ranges.low, ranges.high)
 
-    def elaborate(self, platform):
-        m = Module()
-        plan, ranges = self.plan, self.plan.ranges
-        constants = self.read_constants(m)
-        valid = delay(m, self.i_valid, plan.lead, "valid", reset_less=False)
-        value = delay(m, self.i_value, plan.lead, "value")
-        total = Signal(ranges.sum_shape, name="sum", reset_less=True)
-        factor = Signal(unsigned(ranges.factor_bits), reset_less=True)
-        extra = Signal(constants["extra"].shape(), reset_less=True)
-        with m.If(valid | (plan.passes == 1)):  # the second pass wants the same sum; else no enable: they part tiles
-            m.d.sync += [total.eq(biased(value, constants["bias"], ranges.fraction)), factor.eq(constants["factor"]),
-                         extra.eq(constants["extra"])]
-        valid = delay(m, valid, 1, "sum_valid", reset_less=False)
-        if "factor" not in ranges.stored:
-            factor = constants["factor"]
-        if "extra" not in ranges.stored:
-            extra = constants["extra"]
-        if plan.multiplier is None:
-            product, sticky = total, Const(0, 1)
-        elif isinstance(plan.multiplier, ShiftAddArguments):
-            valid, product, sticky, extra = self.shift_add(m, valid, total, factor, extra)
-        else:
-            product, sticky = self.multiply(m, valid, total, factor), Const(0, 1)
-            valid = delay(m, valid, plan.multiply_latency, "product_valid", reset_less=False)
-            extra = delay(m, extra, plan.multiply_latency, "product_extra")
-        self.round_and_clamp(m, valid, product, sticky, extra)
-        return m
-
-    def read_constants(self, m: Module) -> dict[str, Value]:
+    def constants_read(self, m: Module) -> dict[str, Value]:
         """The constants of the channel whose value is `plan.lead` cycles old."""
         ranges = self.plan.ranges
         constants: dict[str, Value] = {
@@ -197,49 +162,9 @@ class Requantizer(Rescaler):
             m.d.sync += low.eq(half)
         return Cat(low, half)
 
-    def multiply(self, m: Module, valid: Value, total: Value, factor: Value) -> Value:
-        """The product, `plan.multiply_latency` cycles later, in multiplier blocks."""
-        plan = self.plan
-        m.submodules.multiplier = block = plan.technology.multipliers(**plan.multiplier)
-        if plan.passes == 2 and "factor" in plan.ranges.stored:
-            factor = delay(m, factor, 1, "factor_late")
-        for n in range(plan.multiplier["count"]):
-            m.d.comb += block.b[n].eq(factor)
-        if plan.passes == 1 and plan.multiplier["count"] == 1:
-            m.d.comb += block.a[0].eq(total)
-            return block.p[0]
-        low, high = Cat(total[:LOW_PART], Const(0, 1)).as_signed(), total[LOW_PART:].as_signed()
-        if plan.passes == 1:
-            m.d.comb += [block.a[0].eq(low), block.a[1].eq(high)]
-            first, second = block.p[0], block.p[1]
-        else:  # the sum stays until the next one comes
-            part = Signal(block.a[0].shape(), name="part", reset_less=True)  # the way to the block has its own cycle
-            m.d.sync += part.eq(Mux(valid, low, high))
-            m.d.comb += block.a[0].eq(part)
-            first, second = delay(m, block.p[0], 1, "low_product"), block.p[0]
-        product = Signal(plan.ranges.product_shape, reset_less=True)
-        m.d.sync += product.eq(Cat(first[:LOW_PART], (first[LOW_PART:] + second)).as_signed())
-        return product
-
-    def shift_add(self, m: Module, valid: Value, total: Value, factor: Value, extra: Value):
-        arguments = self.plan.multiplier
-        m.submodules.multiplier = unit = self.plan.shift_add(**arguments)
-        m.d.comb += [unit.i_valid.eq(valid), unit.i_value.eq(total), unit.i_factor.eq(factor), unit.i_tag.eq(extra)]
-        return unit.o_valid, unit.o_product, unit.o_sticky, unit.o_tag
-
-    def round_and_clamp(self, m: Module, valid: Value, product: Value, sticky: Value, extra: Value) -> None:
-        """Halves and whether anything was below them; the variable shift; one addition; the clamp."""
+    def finish(self, m: Module, valid: Value, halves: Value, up: Value) -> None:
+        """One addition, then the clamp."""
         plan, ranges = self.plan, self.plan.ranges
-        drop = ranges.drop - plan.dropped
-        halves = Signal(ranges.halves_after(0), reset_less=True)
-        below = Signal(len(plan.or_groups), reset_less=True)
-        m.d.sync += halves.eq(product << 1 if ranges.base == 0 else product >> drop)
-        m.d.sync += below.eq(Cat(product[start:stop].any() for start, stop in plan.or_groups) | sticky)
-        extra = delay(m, extra, 1, "extra0") if plan.shifts else extra
-        for number in range(plan.shifts):
-            halves, below, extra = self.shift(m, number, halves, below, extra)
-
-        up = ranges.rounding.up(halves[0], halves[1], below.any())
         above = Signal(plan.above_shape, reset_less=True)
         offset = ranges.zero_point - ranges.low
         # One carry chain: the lowest bit of both operands makes the carry.
@@ -260,24 +185,3 @@ class Requantizer(Rescaler):
         result = rest + ranges.low if ranges.low % half_range else rest ^ (ranges.low % (2 * half_range))
         m.d.sync += self.o_value.eq(Mux(over, ranges.high, Mux(under, ranges.low, result)))
         m.d.comb += self.o_valid.eq(delay(m, valid, plan.tail_latency, "result_valid", reset_less=False))
-
-    def shift(self, m: Module, number: int, halves: Value, below: Value, extra: Value):
-        """Shift by the next two bits of `extra`; what falls out goes to `below`."""
-        ranges = self.plan.ranges
-        distance, step = extra[:SHIFT_BITS], 1 << (number * SHIFT_BITS)
-        shifted = Signal(ranges.halves_after((number + 1) * SHIFT_BITS), name=f"halves{number + 1}", reset_less=True)
-        fallen = Signal(name=f"below{number + 1}", reset_less=True)
-        with m.Switch(distance):
-            for n in range(1 << len(distance)):
-                with m.Case(n):
-                    m.d.sync += shifted.eq(halves >> (n * step))
-                    m.d.sync += fallen.eq(below.any() | halves[:n * step].any())
-        return shifted, fallen, delay(m, extra[SHIFT_BITS:], 1, f"extra{number + 1}")
-
-
-def biased(value: Value, bias: Value, fraction: int) -> Value:
-    """value * 2**fraction + bias: the low bits are those of the bias."""
-    if fraction == 0:
-        return value + bias
-    wide = Cat(bias, bias[-1].replicate(max(0, fraction + 1 - len(bias)))).as_signed()
-    return Cat(wide[:fraction], value + wide[fraction:].as_signed()).as_signed()
