@@ -13,7 +13,7 @@ from hwflow.layers.elementwise import Elementwise
 from hwflow.layers.formats import Tensor
 from hwflow.layers.planes import Planes
 from hwflow.layers.rescale import Requantize
-from hwflow.layers.sweep import Line, Sweep, copied
+from hwflow.layers.sweep import Line, Sweep, copied, zero_point_problem
 
 if TYPE_CHECKING:
     from hwflow_rtl.join.join import JoinFunction
@@ -65,7 +65,7 @@ class Add(Elementwise):
             output=shape_of(graph.tensors[self.output].format))
 
     def shared_problem(self, graph: LayerGraph) -> str | None:
-        return None
+        return zero_point_problem(self.zero_point)
 
     def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
         """An operand that counts for more than one element is repeated first."""

@@ -64,6 +64,9 @@ class Lookup(HardwareLayer):
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
 
+    def shared_problem(self, graph: LayerGraph) -> str | None:
+        return "a shared stage multiplies, adds and compares; it has no table to look elements up in"
+
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         """Any divisor of the channels goes through at once."""
         return (Folding(1, lanes, lanes) for lanes in divisors(graph.tensors[self.output].frame.channels))

@@ -46,6 +46,9 @@ class Multiply(Elementwise):
     def multiplications(self, graph: LayerGraph) -> int:
         return graph.tensors[self.output].frame.elements
 
+    def shared_problem(self, graph: LayerGraph) -> str | None:
+        return "a shared stage multiplies by constant weights, not one tensor by another"
+
     def function(self, graph: LayerGraph) -> JoinFunction:
         from hwflow_rtl.join.multiply import MultiplyFunction
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, div
 from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes
+from hwflow.layers.sweep import Line, Sweep, identity
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -27,6 +28,8 @@ __all__ = ["Offsets", "Rearrange", "depth_to_space", "picked", "space_to_depth",
 MOST_ELEMENTS = 1 << 24
 #: Bits of all RAM blocks of an LFE5U-85F, the largest device that has a description here: 208 of 18 Kbit.
 MOST_BITS = 208 * 18432
+#: Sweeps of a shared stage for one layer.
+MOST_SWEEPS = 64
 
 
 class Offsets(NamedTuple):
@@ -186,6 +189,41 @@ class Rearrange(HardwareLayer):
         return (f"the elements that wait for their place in the output must fit {MOST_BITS} bits, the block RAM of the "
                 f"largest device, not {bits} ({words * folding.lanes} elements)")
 
+    def shared_problem(self, graph: LayerGraph) -> str | None:
+        frame = graph.tensors[self.inputs[0]].frame
+        reach = sum(places(np.maximum(table, 0), frame).max(axis=0) for table in self.offsets)
+        if reach[1] >= frame.width or reach[2] >= frame.channels:
+            return "a shared stage moves elements by rows, columns and channels, and these add up to other pixels here"
+        count = math.prod(len(moves(table, frame)) for table in (self.rows, self.columns))
+        if count > MOST_SWEEPS:
+            return (f"elements must move in at most {MOST_SWEEPS} ways in a shared stage (rectangles of pixels that are "
+                    f"equally far apart in the input), not in {count}")
+        return None
+
+    def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
+        """One for each rectangle of pixels that are equally far apart in the input; weights of 1 choose channels."""
+        x = graph.tensors[self.inputs[0]]
+        return tuple(self._sweep(graph, rows, columns) for rows in moves(self.rows, x.frame)
+                     for columns in moves(self.columns, x.frame))
+
+    def _sweep(self, graph: LayerGraph, rows: Move, columns: Move) -> Sweep:
+        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        count, padded = len(self.channels), (self.channels < 0) | rows.padding | columns.padding
+        place = places(np.maximum(self.channels, 0), x.frame)
+        used = place[~padded] if not padded.all() else np.zeros((1, 3), np.int64)
+        corner = used[:, :2].min(axis=0)
+        kernel = used[:, :2].max(axis=0) - corner + 1
+        weights = np.zeros((count, *kernel.tolist(), 1), np.int64)
+        (chosen,) = np.nonzero(~padded)
+        weights[chosen, *(place[chosen, :2] - corner).T, 0] = 1
+        start = rows.start + columns.start
+        plain = identity(x.format, count)
+        return Sweep(
+            layer=self.name, inputs=(x,), output=y, rescale=replace(plain, bias=np.where(padded, self.padding, 0)),
+            rows=rows.line, columns=columns.line, weights=weights, kernel=(int(kernel[0]), int(kernel[1])),
+            channels=np.where(padded, used[0, 2], place[:, 2])[:, None] + start[2],
+            origin=(int(start[0] + corner[0]), int(start[1] + corner[1])), row_step=rows.step, column_step=columns.step)
+
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         """As many neighbours as always move together go through at once."""
         from hwflow_rtl.rearrange.rearrange import RearrangeShape
@@ -235,3 +273,44 @@ class Rearrange(HardwareLayer):
 
         elements = graph.tensors[self.inputs[0]].frame.elements
         return RearrangeShape.of(*self.offsets, elements=elements, lanes=folding.lanes)
+
+
+class Move(NamedTuple):
+    """Rows or columns of the output that are `step` (rows, columns) apart in the input, from row, column and channel
+    `start` on; or padding."""
+
+    line: Line
+    start: IntArray
+    step: tuple[int, int]
+    padding: bool
+
+
+def places(table: IntArray, frame: Frame) -> IntArray:
+    """Offsets as row, column and channel: int64[entries, 3]."""
+    pixel, channel = np.divmod(table, frame.channels)
+    return np.stack([*np.divmod(pixel, frame.width), channel], axis=1)
+
+
+def moves(table: IntArray, frame: Frame) -> list[Move]:
+    """The rows or the columns of an output in as few moves as found: every n-th one from some row on, for some n."""
+    tried = ([move for phase in range(period) for move in runs(table, frame, phase, period)]
+             for period in range(1, min(len(table), 16) + 1))
+    return min(tried, key=len)
+
+
+def runs(table: IntArray, frame: Frame, phase: int, period: int) -> Iterator[Move]:
+    """The entries `phase`, `phase + period`, ... in moves, the first one as long as it can be, and so on."""
+    entries = table[phase::period]
+    place, padding = places(np.maximum(entries, 0), frame), entries < 0
+    place[padding] = 0
+    change = np.diff(place, axis=0)
+    first = 0
+    while first < len(entries):
+        end = first + 1
+        while end < len(entries) and padding[end] == padding[first] and not change[end - 1, 2] and (
+                change[end - 1] == change[first]).all():
+            end += 1
+        step = change[first].tolist() if end - first > 1 else (0, 0)
+        yield Move(Line(phase + first * period, end - first, period), place[first], (step[0], step[1]),
+                   bool(padding[first]))
+        first = end

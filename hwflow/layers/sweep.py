@@ -13,7 +13,7 @@ from hwflow.layers.formats import IntArray, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Rescale, Thresholds
 
 __all__ = ["ELEMENT_BITS", "Line", "Sweep", "copied", "identity", "rescale_problem", "tensor_problem", "weight_problem",
-           "window_sweep"]
+           "window_sweep", "zero_point_problem"]
 
 #: Bits of an element of a frame, and of a weight, that a shared stage computes with.
 ELEMENT_BITS = 8
@@ -145,6 +145,14 @@ def rescale_problem(rescale: Rescale) -> str | None:
     """The same of what makes elements of sums."""
     if isinstance(rescale, Thresholds):
         return "a shared stage makes elements of sums by multiplication, not by thresholds"
+    return zero_point_problem(rescale.zero_point)
+
+
+def zero_point_problem(zero_point: int) -> str | None:
+    """The same of the zero point of an output: that of any element is possible."""
+    low, high = -(1 << (ELEMENT_BITS - 1)), (1 << ELEMENT_BITS) - 1
+    if not low <= zero_point <= high:
+        return f"zero points of a shared stage must be from {low} to {high}, not {zero_point}"
     return None
 
 

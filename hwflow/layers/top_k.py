@@ -74,6 +74,9 @@ class TopK(HardwareLayer):
     def multiplications(self, graph: LayerGraph) -> int:
         return 0
 
+    def shared_problem(self, graph: LayerGraph) -> str | None:
+        return "a shared stage compares elements of one channel, not channels with each other"
+
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         """Any divisor of the channels comes at once where one is looked for, else one channel; all k leave at once."""
         channels = graph.tensors[self.inputs[0]].frame.channels

@@ -12,17 +12,17 @@ from hwflow.layers.formats import IntArray
 from tests.networks.grow import Growing, Taste
 from tests.networks.numbers import Rng, integers
 
-__all__ = ["TINY", "USUAL", "Taste", "any_foldings", "describe", "frames_for", "network"]
+__all__ = ["TINY", "USUAL", "Blocks", "Taste", "any_foldings", "describe", "frames_for", "network"]
 
 #: For a simulator in Python: few cycles, few gates.
 TINY = Taste(side=5, channels=4, multiplications=800, blocks=2)
 USUAL = Taste()
 
 
-def network(seed: int, taste: Taste = USUAL) -> LayerGraph:
-    """The graph of this seed."""
+def network(seed: int, taste: Taste = USUAL, kind: type[Blocks] | None = None) -> LayerGraph:
+    """The graph of this seed; `kind` says otherwise which layers and blocks it has."""
     rng = np.random.default_rng([seed, 0x4E7])
-    grown = Blocks(rng, taste, f"random{seed}")
+    grown = (kind or Blocks)(rng, taste, f"random{seed}")
     side = taste.side
     height = 1 if rng.random() < 0.2 else int(rng.integers(1, side + 1))
     x = grown.input(Frame(height, int(rng.integers(1, side + 1)), int(rng.integers(1, taste.channels // 2 + 1))))

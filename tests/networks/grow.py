@@ -32,7 +32,7 @@ from hwflow.layers.rescale import Rescale
 from tests.networks.geometry import Axis, any_axis, axis_to, both, classes_of
 from tests.networks.numbers import Rng, any_format, any_zero_point, factor, integers, rescale, spread
 
-__all__ = ["Growing", "Taste", "divisor"]
+__all__ = ["Elements", "Growing", "Taste", "divisor"]
 
 SUM = IntFormat(32, True)
 SAMPLES = 5
@@ -124,8 +124,15 @@ class Growing:
         layer = kind(name="sums", inputs=(x,), output="sums", requantize=plain, **fields)  # type: ignore[call-arg]
         tensors = self.tensors | {"sums": Tensor("sums", layer.output_frame(self.frame(x)), SUM, 1.0, 0)}
         sums = layer.evaluate(replace(self.graph, tensors=tensors), self.samples[x])
-        made: Rescale = rescale(self.rng, np.tile(sums, classes), like.format, like.zero_point)
+        made = self.rescale(np.tile(sums, classes), like)
         return self.put(kind, (x,), like, requantize=made, **fields)
+
+    def rescale(self, sums: IntArray, like: Elements) -> Rescale:
+        """What makes elements of sums like these [..., channels]."""
+        return rescale(self.rng, sums, like.format, like.zero_point)
+
+    def weight_format(self) -> IntFormat:
+        return any_format(self.rng, most_bits=self.taste.bits)
 
     # --- one layer of each kind
 
@@ -138,7 +145,7 @@ class Growing:
             t = self.tensors[x]
         axes = self.axes(x, wanted)
         groups, cout = self.channels(t.frame.channels, wanted)
-        weight_format = any_format(rng, most_bits=self.taste.bits)
+        weight_format = self.weight_format()
         weights = integers(rng, weight_format, (cout, axes[0].kernel, axes[1].kernel, t.frame.channels // groups))
         if self.work(t.frame, axes) * weights.size > self.taste.multiplications and wanted is None:
             return self.average_pool(x, like)
@@ -169,7 +176,7 @@ class Growing:
         return axes[0].positions(frame.height) * axes[1].positions(frame.width)
 
     def dense(self, x: str, outputs: int | None = None, like: Elements | None = None) -> str:
-        t, weight_format = self.tensors[x], any_format(self.rng, most_bits=self.taste.bits)
+        t, weight_format = self.tensors[x], self.weight_format()
         most = max(1, min(self.taste.channels, self.taste.multiplications // t.frame.elements))
         weights = integers(self.rng, weight_format,
                            (outputs or int(self.rng.integers(1, most + 1)), t.frame.elements))

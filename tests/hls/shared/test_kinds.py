@@ -7,12 +7,30 @@ import pytest
 from hwflow_base.errors import HwflowError
 
 from hwflow.hls.shared.support import shared_problems
-from hwflow.layers import KINDS, Add, AveragePool, Concat, Conv, Dense, Layer, MaxPool
+from hwflow.layers import (
+    KINDS,
+    Add,
+    AveragePool,
+    Concat,
+    Conv,
+    Dense,
+    Layer,
+    Lookup,
+    MaxPool,
+    Multiply,
+    Rearrange,
+    TopK,
+)
 from tests.hls.shared.machine import program_for, require_equal
 from tests.layers.cases import CASES, Case, integers
 
 #: The kinds that a shared stage computes, and how many random layers of each are compared.
-COMPUTED = (Conv, Dense, MaxPool, AveragePool, Add, Concat)
+COMPUTED = (Conv, Dense, MaxPool, AveragePool, Add, Concat, Rearrange)
+#: The others, and what a shared stage lacks for them.
+REFUSED = {
+    Lookup: "a shared stage multiplies, adds and compares; it has no table to look elements up in",
+    Multiply: "a shared stage multiplies by constant weights, not one tensor by another",
+    TopK: "a shared stage compares elements of one channel, not channels with each other"}
 LAYERS = 60
 
 
@@ -62,3 +80,16 @@ def test_weights_that_do_not_fit_the_buffer() -> None:
                                           r"stage's buffer, not be \d+ words of 4 x 4 \(3 x 3 pixels of \d+ words\); "
                                           "use a smaller kernel or fewer input channels"):
         program_for(case.graph, buffer=8)
+
+
+def test_every_kind_is_computed_or_refused() -> None:
+    assert {*COMPUTED, *REFUSED} == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.kind)
+def test_what_a_shared_stage_cannot_compute(kind: type[Layer]) -> None:
+    case = CASES[kind](np.random.default_rng(0))
+    with pytest.raises(HwflowError) as error:
+        program_for(case.graph)
+    assert str(error.value) == (f"a shared stage must have a way to compute each of its layers:\n  layer "
+                                f"'{case.layer.name}' ({kind.kind}): {REFUSED[kind]}")

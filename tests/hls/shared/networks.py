@@ -1,0 +1,54 @@
+"""Random networks of the layers that a shared stage computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hwflow.layers import IntFormat, LayerGraph
+from hwflow.layers.formats import IntArray
+from hwflow.layers.rescale import Rounding
+from tests.networks.generate import USUAL, Blocks, Taste, network
+from tests.networks.grow import Elements
+from tests.networks.numbers import any_format, requantize
+
+__all__ = ["shared_network"]
+
+
+def shared_network(seed: int, taste: Taste = USUAL) -> LayerGraph:
+    """The network of this seed, with one output."""
+    return network(seed, replace(taste, without=("lookup", "top_k")), Computed)
+
+
+class Computed(Blocks):
+    """No bipolar tensors, no thresholds, no products of tensors, no tables; one output; all layers round half to even.
+    """
+
+    def elements(self, *, bipolar: bool = False) -> Elements:
+        return super().elements(bipolar=False)
+
+    def rescale(self, sums: IntArray, like: Elements) -> object:
+        made = requantize(self.rng, sums.reshape(-1, sums.shape[-1]), like.format, like.zero_point)
+        return replace(made, rounding=Rounding.HALF_EVEN)
+
+    def weight_format(self) -> IntFormat:
+        found = any_format(self.rng, most_bits=self.taste.bits)
+        return found if found.bipolar or found.bits < 8 else replace(found, signed=True)
+
+    def multiply(self, a: str, b: str) -> str:
+        return self.add(a, b)
+
+    def lookup(self, x: str, like: Elements | None = None) -> str:
+        return self.conv(x, self.frame(x), like)
+
+    def finished(self) -> LayerGraph:
+        """What the last layer needs."""
+        graph = super().finished()
+        needed, output = set(), graph.layers[-1].output
+        for layer in reversed(graph.layers):
+            if layer.output == output or layer.output in needed:
+                needed.update(layer.inputs)
+        layers = tuple(layer for layer in graph.layers if layer.output == output or layer.output in needed)
+        inputs = tuple(name for name in graph.inputs if name in needed)
+        names = {*inputs, *(layer.output for layer in layers)}
+        return replace(graph, layers=layers, inputs=inputs, outputs=(output,),
+                       tensors={name: tensor for name, tensor in graph.tensors.items() if name in names})
