@@ -18,6 +18,7 @@ from hwflow_rtl.io.image_crossing import ImageCrossing
 from hwflow_rtl.io.seal_crossing import SealCrossing
 from hwflow_rtl.matrix.streamed_weights import TileFiller
 from hwflow_rtl.memory import SealCheck, SealedController
+from hwflow_rtl.rescale.datapath import RequantizerDatapath
 from hwflow_rtl.rescale.rescaler import Rescaler
 from hwflow_rtl.stream.credit import CreditCounter
 from hwflow_rtl.vendor import Resources
@@ -32,8 +33,8 @@ from hwflow.synth.usage import count_parts
 __all__ = ["SideBySide", "used_by"]
 
 #: Units whose ports are all pins.
-WHOLE = (AxiStreamTop, BoardTop, Clocking, CoreCrossing, CreditCounter, HostLink, ImageCrossing, LineBuffer, Rescaler,
-         SealCheck, SealCrossing, SealedController, TileFiller)
+WHOLE = (AxiStreamTop, BoardTop, Clocking, CoreCrossing, CreditCounter, HostLink, ImageCrossing, LineBuffer,
+         RequantizerDatapath, Rescaler, SealCheck, SealCrossing, SealedController, TileFiller)
 
 
 class SideBySide(wiring.Component):

@@ -61,6 +61,9 @@ HELD_OUT: dict[str, tuple[Shape, ...]] = {
         *({"unit": "Thresholder", "channels": channels, "levels": levels, "bits": bits, "style": style,
            "interval": interval} for channels, levels, bits, style, interval in (
                (32, 3, 10, "comparators", 1), (20, 31, 13, "search", 1), (100, 7, 12, "search", 4)))),
+    "shared rescalers": tuple(
+        {"unit": "SharedRequantizer", "bits": bits, "style": style, "interval": interval, "extra": extra}
+        for bits, style, interval, extra in ((18, "dsp", 1, 9), (26, "dsp", 4, 20), (18, "fabric", 2, 5))),
     "joins": (
         *({"unit": "JoinStage", "beats": beats, "lanes": lanes, "words": words, "factors": factors, "shift": shift}
           for beats, lanes, words, factors, shift in (
@@ -136,7 +139,7 @@ def test_no_constant_is_fitted_to_what_is_tested(name: str) -> None:
                    "AXI4-Stream ports", "frames of bytes", "tiled stages")),
     # A controller of a Gowin takes up to a third more tables than its cost says, which is one for all families.
     *(pytest.param(name, "ulx3s_85f", marks=pytest.mark.slow)
-      for name in ("memories", "shared memories", "streamed weights")),
+      for name in ("memories", "shared memories", "shared rescalers", "streamed weights")),
     *(pytest.param(name, "icebreaker", marks=pytest.mark.slow) for name in ("flashes", "weights in a flash")),
     # Carry chains of an ECP5 take a sixth more.
     pytest.param("tile fillers", "tangnano9k", marks=pytest.mark.slow)])

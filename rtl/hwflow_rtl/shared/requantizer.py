@@ -67,9 +67,10 @@ class SharedRequantizerPlan(RequantizerPlan):
         return Resources()
 
     def rounding_cost(self) -> Resources:
-        ranges = self.ranges
-        return fitted("SharedRequantizer", result_bits=self.above_shape.width,
-                      dropped_bits=ranges.drop if ranges.rounding.needs_rest else 0)
+        """The addition, two comparisons, whether a result is far away, two tables for each bit; what was fitted."""
+        result, dropped = self.above_shape.width, self.ranges.drop if self.ranges.rounding.needs_rest else 0
+        return fitted("SharedRequantizer") + Resources(
+            lut=result + 2 * ELEMENT_BITS + result // 3 + 2 * ELEMENT_BITS + dropped // 3, ff=2 * ELEMENT_BITS + 4)
 
 
 class SharedRequantizer(RequantizerDatapath):
