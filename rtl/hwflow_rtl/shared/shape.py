@@ -29,8 +29,8 @@ class SharedShape:
         The constants of rescaling that there is room for.
     words
         Words of the frame memory.
-    single_port
-        The frame memory cannot be written while it is read.
+    single_port, banks
+        The frame memory, or each of its two banks of `words` / 2, cannot be written while it is read.
     buffer
         Words of weights that the stage has room for.
     stream_rows
@@ -48,12 +48,16 @@ class SharedShape:
     single_port: bool
     buffer: int
     stream_rows: int
+    banks: int = 1
 
     def __post_init__(self) -> None:
         for name in ("lanes", "stream_rows"):
             if self.columns % getattr(self, name):
                 raise ValueError(f"{name} of a SharedShape must divide its {self.columns} columns, not "
                                  f"{getattr(self, name)}")
+        if self.banks not in (1, 2) or (self.banks == 2 and self.words & (self.words - 1)):
+            raise ValueError(f"banks of a SharedShape must be 1, or 2 that are as large as a power of two, not "
+                             f"{self.banks} of {self.words} words together")
         if self.stream_lanes < 2:
             raise ValueError(f"columns of a SharedShape must be at least 2, not {self.columns}: a beat of the stream "
                              "has a header of two bytes")
@@ -108,7 +112,15 @@ class SharedShape:
     def period(self, step: Compute) -> int:
         """Cycles from block to block of a tile, or from part to part."""
         length = step.beats if not step.in_parts else step.part
-        return max(length + self.single_port, self.columns // self.lanes * self.interval)
+        return max(length + self.conflicts(step), self.columns // self.lanes * self.interval)
+
+    def conflicts(self, step: Compute) -> bool:
+        """Whether a block must leave a cycle for the word that is written: to a bank that it reads."""
+        if not self.single_port or self.banks == 1:
+            return self.single_port
+        addresses, inside = step.reads
+        half = self.words // 2
+        return bool(np.isin(np.unique(step.writes // half), np.unique(addresses[inside] // half)).any())
 
     def rescaled(self, sums: IntArray, bias: IntArray, factor: IntArray, extra: IntArray, zero_point: int, low: int,
                  high: int) -> IntArray:

@@ -90,7 +90,7 @@ class SharedUnit(wiring.Component):
         total = (
             Sequencer.cost(Encoding(program), technology) + Weights.cost(shape, technology)
             + FrameMemory.cost(width=shape.columns * ELEMENT_BITS, words=shape.words, single_port=shape.single_port,
-                               technology=technology)
+                               banks=shape.banks, technology=technology)
             + SharedArray.cost(shape, technology) + Results.cost(shape, style, technology)
             + Storer.cost(lanes=lanes_out, columns=shape.columns)
             + Resources(lut=shape.columns * ELEMENT_BITS, ff=shape.columns * ELEMENT_BITS + 2))
@@ -123,7 +123,7 @@ class SharedUnit(wiring.Component):
         m.submodules.weights = weights = Weights(shape=shape, technology=technology)
         m.submodules.frames = frames = FrameMemory(
             width=shape.columns * ELEMENT_BITS, words=shape.words, single_port=shape.single_port,
-            technology=technology)
+            banks=shape.banks, technology=technology)
         m.submodules.array = array = SharedArray(shape=shape, technology=technology)
         m.submodules.results = results = Results(shape=shape, style=self.style, technology=technology)
         if self.streamed:

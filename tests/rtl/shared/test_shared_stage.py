@@ -76,6 +76,8 @@ CASES = {
     "two convolutions": Case(SHAPE, TWO, (20, 8), (200, 6, 12), 4, 4),
     "one lane, odd channels": Case(SHAPE, TWO, (20, 5), (200, 6, 9), 1, 1, flip=True),
     "single port": Case(replace(SHAPE, single_port=True), TWO, (20, 6), (200, 6, 10), 2, 2),
+    "two banks": Case(replace(SHAPE, single_port=True, banks=2, words=256),
+                      (TWO[0], replace(TWO[1], write_base=150)), (20, 6), (150, 6, 10), 2, 2),
     "two rescalers": Case(replace(SHAPE, lanes=2, interval=1), TWO, (20, 8), (200, 6, 12), 4, 2),
     "four rescalers, rows one by one": Case(replace(SHAPE, lanes=4, interval=1, stream_rows=1), TWO, (20, 8),
                                             (200, 6, 12), 4, 4, flip=True),
