@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from hwflow_rtl.shared.steps import Compute, Load, Step, Store
 from ...layers.base import HardwareLayer, Layer, LayerGraph
 from ...layers.formats import IntArray, Tensor
 from ...layers.sweep import Sweep
+from .banks import placed_in_banks
 from .constants import Needs, held_less, needs_of
 from .frame_map import FrameMap, Life, placed
 from .layout import LaidOut, Layout
@@ -70,7 +72,7 @@ class SharedProgram:
 
 
 def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, lanes: int, interval: int,
-                   words: int | None, single_port: bool, buffer: int, stream_rows: int) -> SharedProgram:
+                   words: int | None, single_port: bool, buffer: int, stream_rows: int, banks: int = 1) -> SharedProgram:
     """The program of a shared stage that computes `layers`, which are in the order of `graph`.
 
     The keywords are fields of `SharedShape`; without `words` the frame memory is as large as it must be.  HwflowError
@@ -84,11 +86,19 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
     plain = [sweep for layer in layers if isinstance(layer, HardwareLayer) for sweep in layer.sweeps(graph)]
     laid = LaidOut(plain, [graph.tensors[name] for name in inputs], output, columns)
     needs = needs_of(laid.sweeps)
-    frames = placed(lives_of(laid, output), words, word_bytes=columns)
+    lives = lives_of(laid, output)
+    if banks == 1 or words is None:
+        frames = placed(lives, words, word_bytes=columns)
+    else:
+        apart = Counter[tuple[str, str]]()
+        for sweep in laid.sweeps:
+            for x in sweep.inputs:
+                apart[x.name, sweep.output.name] += sweep.output.frame.elements
+        frames = placed_in_banks(lives, words, apart, word_bytes=columns)
     shape = SharedShape(
         columns=columns, lanes=lanes, interval=interval, accumulator=needs.accumulator, room=needs.room,
         fraction=needs.fraction, rounding=needs.rounding, words=words or frames.words, single_port=single_port,
-        buffer=buffer, stream_rows=stream_rows)
+        buffer=buffer, stream_rows=stream_rows, banks=banks)
     steps = list(steps_of(laid, frames, needs, buffer, inputs, output))
     program = Program(shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps))
     makings = tuple(Making(number, sweep.layer, sweep.output.name)
