@@ -196,8 +196,8 @@ class Rearrange(HardwareLayer):
             return "a shared stage moves elements by rows, columns and channels, and these add up to other pixels here"
         count = math.prod(len(moves(table, frame)) for table in (self.rows, self.columns))
         if count > MOST_SWEEPS:
-            return (f"elements must move in at most {MOST_SWEEPS} ways in a shared stage (rectangles of pixels that are "
-                    f"equally far apart in the input), not in {count}")
+            return (f"elements must move in at most {MOST_SWEEPS} ways in a shared stage (rectangles of pixels "
+                    f"that are equally far apart in the input), not in {count}")
         return None
 
     def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:

@@ -7,21 +7,24 @@ for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
+from hwflow_rtl.shared.constants import common_fraction, room_for
 from hwflow_rtl.shared.steps import DIGIT_BITS, ELEMENT_BITS
 
 from ...layers.formats import IntArray, IntFormat
-from ...layers.rescale import Rounding
+from ...layers.rescale import Requantize, Rounding
 from ...layers.sweep import Sweep
 
 __all__ = ["Needs", "SweepConstants", "digits_of", "held_less", "needs_of", "sweep_constants"]
 
 #: Products of the rescaler stay below two to this power: exact in int64.
 PRODUCT_BITS = 62
+#: The constants of a lane without a channel: it gives the zero point.
+NO_CHANNEL = Requantize(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64), 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -65,61 +68,44 @@ def digits_of(multiplier: int) -> list[int]:
 def needs_of(sweeps: Sequence[Sweep]) -> Needs:
     """The least that all `sweeps` need.  HwflowError where they cannot share a rescaler."""
     rounding = rounding_of(sweeps)
-    fraction = max(sweep.rescale.fraction for sweep in sweeps)
     bits = max(IntFormat.covering(min(low, -1), high).bits for low, high in map(sum_ends, sweeps))
-    biases = [ends for sweep in sweeps for ends in (int(b) for b in bias_of(sweep, fraction))]
-    bias_bits = IntFormat.covering(min(*biases, -1), max(biases)).bits
-    room = room_of(bias_bits, [pair for sweep in sweeps for pair in ratios(sweep, fraction)])
-    needs = Needs(bits, room, fraction, rounding)
-    if max(bits + fraction, bias_bits) + 1 + room.factor_bits > PRODUCT_BITS:
+    rescales = [held(sweep) for sweep in sweeps]
+    try:
+        room = room_for([NO_CHANNEL, *rescales])
+    except ValueError as error:
+        raise HwflowError(str(error), "quantize to fewer bits") from None
+    fraction = common_fraction(rescales)
+    if max(bits + fraction, room.bias_bits) + 1 + room.factor_bits > PRODUCT_BITS:
         raise HwflowError(f"sums of {bits} bits with fractions of {fraction} bits times multipliers of "
                           f"{room.factor_bits} bits must fit {PRODUCT_BITS} bits in a shared stage",
                           "quantize to fewer bits")
-    return needs
+    return Needs(bits, room, fraction, rounding)
 
 
 def sweep_constants(sweep: Sweep, needs: Needs) -> SweepConstants:
     """The constants of a sweep in the room that there is."""
-    pairs = [needs.room.expressed(m, k) for m, k in ratios(sweep, needs.fraction)]
+    rescale, more = held(sweep), needs.fraction - sweep.rescale.fraction
+    pairs = list(zip(rescale.multiplier.tolist(), (rescale.shift + more).tolist(), strict=True))
+    expressed = {pair: needs.room.expressed(*pair) for pair in set(pairs)}
+    factor, shift = np.array([expressed[pair] for pair in pairs], np.int64).T
+    return SweepConstants(bias=rescale.bias << more, factor=factor, extra=shift - needs.room.base,
+                          zero_point=rescale.zero_point, low=rescale.low, high=rescale.high)
+
+
+def held(sweep: Sweep) -> Requantize:
+    """The rescaling of a sweep between elements as the frame memory holds them."""
     rescale, less = sweep.rescale, held_less(sweep.output.format)
-    return SweepConstants(
-        bias=bias_of(sweep, needs.fraction), factor=np.array([m for m, _ in pairs], np.int64),
-        extra=np.array([k - needs.room.base for _, k in pairs], np.int64), zero_point=rescale.zero_point - less,
-        low=rescale.low - less, high=rescale.high - less)
-
-
-def bias_of(sweep: Sweep, fraction: int) -> IntArray:
-    """In units of 2**-fraction, with what elements lack that are held less 128: int64[channels]."""
-    rescale = sweep.rescale
     lack = sum(held_less(x.format) * sums for x, sums in zip(sweep.inputs, sweep.weight_sums(), strict=True))
-    made: IntArray = (rescale.bias << (fraction - rescale.fraction)) + (np.asarray(lack, np.int64) << fraction)
-    return made
-
-
-def ratios(sweep: Sweep, fraction: int) -> list[tuple[int, int]]:
-    """Factor and shift of each channel, in lowest terms."""
-    rescale = sweep.rescale
-    found: list[tuple[int, int]] = []
-    for factor, shift in zip(rescale.multiplier.tolist(), rescale.shift.tolist(), strict=True):
-        shift += fraction - rescale.fraction
-        twos = min((factor & -factor).bit_length() - 1, shift) if factor else shift
-        found.append((factor >> twos, shift - twos))
-    return found
-
-
-def room_of(bias_bits: int, pairs: Sequence[tuple[int, int]]) -> RequantizerRoom:
-    """The narrowest factors, and the fewest shifts with them.  Pairs are in lowest terms."""
-    used = sorted({pair for pair in pairs if pair[0]}) or [(1, 0)]
-    bits = max(factor.bit_length() for factor, _ in used)
-    base = min(shift + bits - factor.bit_length() for factor, shift in used)
-    return RequantizerRoom(bias_bits, bits, base, max(0, max(shift for _, shift in used) - base))
+    return replace(rescale, bias=rescale.bias + (np.asarray(lack, np.int64) << rescale.fraction),
+                   zero_point=rescale.zero_point - less, low=rescale.low - less, high=rescale.high - less)
 
 
 def rounding_of(sweeps: Sequence[Sweep]) -> RequantizerRounding:
     """The one rounding of all sweeps that round at all.  HwflowError where there are two."""
     found: dict[Rounding, list[str]] = {}
     for sweep in sweeps:
-        if any(shift and factor for factor, shift in ratios(sweep, sweep.rescale.fraction)):
+        rescale = sweep.rescale
+        if (rescale.multiplier & ((np.int64(1) << rescale.shift) - 1)).any():
             found.setdefault(sweep.rescale.rounding, []).append(sweep.layer)
     if len(found) > 1:
         named = "; ".join(f"{rounding.value}: {', '.join(dict.fromkeys(layers))}" for rounding, layers in found.items())

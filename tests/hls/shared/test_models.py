@@ -1,0 +1,51 @@
+"""The models of the folder of third-party models in a shared stage: every tensor, or why there is no program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hwflow_base.errors import HwflowError
+
+from hwflow import api, golden
+from hwflow.layers import LayerGraph
+from tests.hls.shared.machine import program_for, require_equal
+from tests.networks.generate import frames_for
+
+pytestmark = pytest.mark.slow
+
+COMPUTED = (
+    "digits_cnn", "digits_cnn_int8_qdq", "digits_cnn_legacy", "digits_mlp", "digits_mlp_sklearn", "mnist_cntk",
+    "mnist_resdw", "mnist_resdw_int8_qdq", "motions_conv1d", "onnx_light_shufflenet", "tiny_ad_autoencoder_float",
+    "tiny_ad_autoencoder_int8", "tiny_kws_dscnn_float", "tiny_kws_dscnn_int8", "tiny_resnet8_float",
+    "tiny_resnet8_int8")
+THRESHOLDS = "a shared stage makes elements of sums by multiplication, not by thresholds"
+REFUSED = {
+    "digits_brevitas_w4a4_qcdq": "elements of a shared stage must have at most 8 bits, and '55.accumulator' is int13",
+    "digits_brevitas_w4a4_qonnx": "elements of a shared stage must have at most 8 bits, and '39.accumulator' is int13",
+    "pypi_mtcnn_pnet": "one tensor must leave a shared stage, not 2",
+    "qonnx_tfc_1w2a": THRESHOLDS,
+    "qonnx_tfc_2w2a": THRESHOLDS}
+
+
+def graph_of(name: str, folder: Path) -> LayerGraph:
+    path, = folder.rglob(f"{name}.onnx")
+    data = next(found for found in folder.rglob("*.npz") if found.stem == name)
+    model = api.load(path, data=data)
+    return api.quantize_model(model, api.read_data(data, model)).graph
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_every_tensor(name: str, models_dir: Path) -> None:
+    graph = graph_of(name, models_dir)
+    values = golden.run(graph, frames_for(graph, 1))
+    for columns in (4, 8):
+        require_equal(program_for(graph, columns=columns), {key: frames[0] for key, frames in values.items()})
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str, models_dir: Path) -> None:
+    graph = graph_of(name, models_dir)
+    with pytest.raises(HwflowError) as error:
+        program_for(graph)
+    assert REFUSED[name] in str(error.value)
