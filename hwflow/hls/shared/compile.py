@@ -20,6 +20,7 @@ from .constants import Needs, held_less, needs_of
 from .frame_map import FrameMap, Life, placed
 from .layout import LaidOut, Layout
 from .lowering import Lowering, Operand
+from .packed_rows import with_packed_rows
 from .support import shared_problems
 
 __all__ = ["Making", "SharedProgram", "compile_shared", "ends_of"]
@@ -72,7 +73,8 @@ class SharedProgram:
 
 
 def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, lanes: int, interval: int,
-                   words: int | None, single_port: bool, buffer: int, stream_rows: int, banks: int = 1) -> SharedProgram:
+                   words: int | None, single_port: bool, buffer: int, stream_rows: int,
+                   banks: int = 1) -> SharedProgram:
     """The program of a shared stage that computes `layers`, which are in the order of `graph`.
 
     The keywords are fields of `SharedShape`; without `words` the frame memory is as large as it must be.  HwflowError
@@ -84,7 +86,8 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
                           + "".join(f"\n  {problem}" for problem in problems))
     inputs, output = ends_of(graph, layers)
     plain = [sweep for layer in layers if isinstance(layer, HardwareLayer) for sweep in layer.sweeps(graph)]
-    laid = LaidOut(plain, [graph.tensors[name] for name in inputs], output, columns)
+    sweeps, loaded = with_packed_rows(plain, [graph.tensors[name] for name in inputs], columns)
+    laid = LaidOut(sweeps, loaded, output, columns)
     needs = needs_of(laid.sweeps)
     lives = lives_of(laid, output)
     if banks == 1 or words is None:

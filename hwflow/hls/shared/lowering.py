@@ -89,6 +89,9 @@ class Lowering:
         """Sums of products with weights."""
         weights = self.tile_weights(tiles)
         step = self.compute(constants, tiles, words=tiles.length)
+        words = weights.reshape(tiles.count, -1, self.columns, self.columns)
+        if step.beats > 1 and (words == words[:, :1]).all():
+            return replace_step(step, repeated=True), self.constants(tiles, constants, words[:, :1])
         if step.part > self.buffer:
             step, order = self.in_parts(step, tiles)
             weights = weights.reshape(tiles.count, -1, self.columns, self.columns)
@@ -150,8 +153,22 @@ class Lowering:
         if step.part > self.buffer:
             raise self.too_many(step.part, f"{count} digits of two multipliers")
         weights = table.reshape(-1, 1, 1) * np.eye(self.columns, dtype=np.int64)
+        if self.word_by_word:
+            count = step.tiles * step.pixels
+            step = replace_step(step, tiles=1, height=1, width=count, read_tile=0, read_row=0, read_column=1,
+                                write_tile=0, write_row=0, write_column=1)
+            words = 1
         return step, self.constants(Tiles(0, words, 0, 1, 1), constants,
                                     np.broadcast_to(weights, (words, *weights.shape)).copy())
+
+    @property
+    def word_by_word(self) -> bool:
+        """Whether all words of the whole frame are computed in order and alike: no lane is without a channel."""
+        target, layout = self.sweep.output.frame, self.output.layout
+        whole = (self.sweep.rows.count, self.sweep.columns.count) == (target.height, target.width)
+        full = np.array_equal(layout.slots, np.arange(layout.words * layout.columns))
+        same = all(np.array_equal(x.layout.slots, layout.slots) for x in self.inputs)
+        return whole and full and same
 
     def maximum(self, constants: SweepConstants) -> tuple[Compute, Constants]:
         """The largest element of a window."""

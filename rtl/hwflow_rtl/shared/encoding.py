@@ -43,7 +43,7 @@ def compute_fields(step: Compute, pause: int) -> dict[str, int]:
     inner_back = (step.inner - 1) * step.inner_columns
     return {
         "kind": Kind.COMPUTE, "maximum": int(step.operation is Operation.MAXIMUM), "digits": int(step.digits),
-        "in_parts": int(step.in_parts), "part": step.part, "pause": pause,
+        "repeated": int(step.repeated), "in_parts": int(step.in_parts), "part": step.part, "pause": pause,
         "read_base": step.read_base, "write_base": step.write_base,
         **loop_fields(words=step.words, inner=step.inner, outer=step.outer, width=step.width, height=step.height,
                       tiles=step.tiles),

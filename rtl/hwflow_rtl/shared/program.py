@@ -27,7 +27,8 @@ class Constants:
     """What a `Compute` multiplies by: int64 arrays.
 
     `bias`, `factor`, `extra` are [tiles, columns], in the `SharedShape.room`.  `weights` are
-    [tiles, beats, columns (rows of the array), columns]; without an axis of words, [tiles, 0, ...], for a maximum.
+    [tiles, beats, columns (rows of the array), columns]; [tiles, 1, ...] where they are repeated, [tiles, 0, ...] for a
+    maximum.
     """
 
     bias: IntArray
@@ -131,7 +132,7 @@ class Program:
         columns = self.shape.columns
         words = -(-step.channels // columns)
         padded = np.zeros((step.pixels, words * columns), np.int64)
-        padded[:, :step.channels] = frame - 128 if step.flip else frame
+        padded[:, :step.channels] = frame.reshape(step.pixels, step.channels) - (128 if step.flip else 0)
         memory[step.base:step.base + step.pixels * words] = padded.reshape(-1, columns)
 
     def store(self, memory: IntArray, step: Store) -> IntArray:
@@ -147,7 +148,8 @@ class Program:
         if step.operation is Operation.MAXIMUM:
             sums = words.max(axis=2)
         else:
-            products = np.einsum("tpbc,tbrc->tpbr", words, constants.weights)
+            products = np.einsum("tpbc,tbrc->tpbr", words, np.broadcast_to(
+                constants.weights, (step.tiles, step.beats, *constants.weights.shape[2:])))
             if step.digits:
                 digits = products.reshape(step.tiles, step.pixels, step.outer, -1, self.shape.columns).sum(axis=3)
                 scale = np.int64(1) << (DIGIT_BITS * np.arange(step.outer - 1, -1, -1, dtype=np.int64))

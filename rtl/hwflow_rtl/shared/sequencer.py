@@ -17,7 +17,7 @@ from .loops import Loops
 __all__ = ["GATE_CYCLES", "Sequencer"]
 
 #: Cycles before each tile, or part of one, in which its weights are looked for; the first block begins after them.
-GATE_CYCLES = 4
+GATE_CYCLES = 2
 
 
 class Sequencer(wiring.Component):
@@ -179,77 +179,68 @@ class Sequencer(wiring.Component):
             following.eq(self.weight_addr + 1),
             ends_part.eq(playing & multiplies & Mux(in_parts, reads.ending["inner"], reads.ending["height"])),
             self.freed.eq(Mux(ends_part, field(fields, "part"), 0))]
-        with m.If(playing & multiplies):
-            m.d.sync += self.weight_addr.eq(following)
-            with m.If(ends_part):
-                m.d.sync += start.eq(following)
-            with m.Elif(reads.ending["outer"] & ~in_parts):
-                m.d.sync += self.weight_addr.eq(start)
+        with m.If(ends_part):
+            m.d.sync += [self.weight_addr.eq(following), start.eq(following)]
+        with m.Elif(playing & multiplies & ~field(fields, "repeated")):
+            m.d.sync += self.weight_addr.eq(Mux(reads.ending["outer"] & ~in_parts, start, following))
 
     def control(self, m: Module, fields: Mapping[str, Value], reads: Loops, writes: Loops) -> None:
-        """One state after the other; `play` is left at the end of each block whose period has more cycles than words.
-        """
-        state, in_parts = self.state, field(fields, "in_parts")
-        enough, new_tile = Signal(), Signal(init=1)
-        m.d.sync += enough.eq(self.weights_there >= Mux(field(fields, "maximum"), 0, field(fields, "part")))
-        waited, pause = Signal(range(GATE_CYCLES), init=GATE_CYCLES - 1), field(fields, "pause")
-        paused = Signal.like(pause, name="paused")
-        after = {name: Signal(name=f"then_{name}") for name in ("play", "gate", "drain")}
-        play_ends, then = Signal(), Signal(3)
-
-        def go(name: str) -> None:
-            m.d.sync += [value.eq(each == name) for each, value in state.items()]
-
-        def go_on(to: Value) -> None:
-            m.d.sync += [state[each].eq(to[k]) for k, each in enumerate(after)]
-
-        m.d.comb += play_ends.eq(Mux(in_parts, reads.ending["inner"], reads.ending["outer"]))
-        gate_next = reads.ending["height"] | in_parts
-        m.d.comb += then.eq(Mux(reads.done, 0b100, Mux(gate_next, 0b010, 0b001)))
-        kept = Signal(3, name="then_kept")
+        """One state after the other, from `fetch` to `drain`, and again."""
+        state = self.state
+        kind = field(fields, "kind")
+        for value, name in ((Kind.COMPUTE, "gate"), (Kind.LOAD, "load"), (Kind.STORE, "store")):
+            with m.If(self.begin & (kind == value)):
+                self.go(m, name)
+        new_tile = Signal(init=1)
+        self.gate(m, fields, new_tile)
+        self.blocks(m, fields, reads, new_tile)
+        all_written, stored, port = Signal(), Signal(), field(fields, "port")
         with m.If(self.begin):
-            m.d.sync += new_tile.eq(1)
-            kind = field(fields, "kind")
-            with m.Switch(kind):
-                with m.Case(Kind.COMPUTE):
-                    go("gate")
-                with m.Case(Kind.LOAD):
-                    go("load")
-                with m.Default():
-                    go("store")
-        with m.If(state["gate"]):
+            m.d.sync += all_written.eq(0)
+        with m.Elif(self.written & writes.done):
+            m.d.sync += all_written.eq(1)
+        m.d.comb += stored.eq(state["store"] & self.fetch & reads.done)
+        with m.If(((state["drain"] | state["load"]) & all_written) | stored):
+            m.d.comb += self.start_fetch.eq(1)
+            self.go(m, "fetch")
+        m.d.comb += [self.load[k].eq(state["load"] & (port == k)) for k in range(len(self.load))]
+        m.d.comb += self.store.eq(state["store"])
+
+    def go(self, m: Module, name: str) -> None:
+        m.d.sync += [value.eq(each == name) for each, value in self.state.items()]
+
+    def gate(self, m: Module, fields: Mapping[str, Value], new_tile: Signal) -> None:
+        """Wait for the weights of a tile or part, and for the constants of a `new_tile`."""
+        enough, waited = Signal(), Signal(range(GATE_CYCLES), init=GATE_CYCLES - 1)
+        m.d.sync += enough.eq(self.weights_there >= Mux(field(fields, "maximum"), 0, field(fields, "part")))
+        with m.If(self.state["gate"]):
             with m.If(waited != 0):
                 m.d.sync += waited.eq(waited - 1)
             with m.Elif(enough & (self.constants_there | ~new_tile)):
                 m.d.sync += waited.eq(GATE_CYCLES - 1)
                 m.d.comb += self.take_constants.eq(new_tile)
-                go("play")
-        with m.If(state["play"] & play_ends):
+                self.go(m, "play")
+
+    def blocks(self, m: Module, fields: Mapping[str, Value], reads: Loops, new_tile: Signal) -> None:
+        """Play block after block, with a pause where the period of blocks has more cycles than words."""
+        state, in_parts, pause = self.state, field(fields, "in_parts"), field(fields, "pause")
+        after, then, kept = ("play", "gate", "drain"), Signal(3), Signal(3, name="then_kept")
+        paused = Signal.like(pause, name="paused")
+        gate_next = reads.ending["height"] | in_parts
+        m.d.comb += then.eq(Mux(reads.done, 0b100, Mux(gate_next, 0b010, 0b001)))
+        with m.If(self.begin):
+            m.d.sync += new_tile.eq(1)
+        with m.If(state["play"] & Mux(in_parts, reads.ending["inner"], reads.ending["outer"])):
             m.d.sync += [kept.eq(then), paused.eq(pause - 1), new_tile.eq(reads.ending["outer"])]
             with m.If(pause == 0):
-                m.d.sync += state["play"].eq(0)
-                go_on(then)
+                m.d.sync += [state[each].eq(then[k]) for k, each in enumerate(after)]
             with m.Else():
-                go("pause")
+                self.go(m, "pause")
         with m.If(state["pause"]):
             m.d.sync += paused.eq(paused - 1)
             with m.If(paused == 0):
                 m.d.sync += state["pause"].eq(0)
-                go_on(kept)
-        all_written = self.written & writes.done
-        written_all = Signal()
-        with m.If(self.begin):
-            m.d.sync += written_all.eq(0)
-        with m.Elif(all_written):
-            m.d.sync += written_all.eq(1)
-        stored = Signal()
-        m.d.comb += stored.eq(state["store"] & self.fetch & reads.done)
-        with m.If(((state["drain"] | state["load"]) & written_all) | stored):
-            m.d.comb += self.start_fetch.eq(1)
-            go("fetch")
-        port = field(fields, "port")
-        m.d.comb += [self.load[k].eq(state["load"] & (port == k)) for k in range(len(self.load))]
-        m.d.comb += self.store.eq(state["store"])
+                m.d.sync += [state[each].eq(kept[k]) for k, each in enumerate(after)]
 
 
 def field(fields: Mapping[str, Value], name: str) -> Value:

@@ -75,6 +75,8 @@ class Compute:
         weights of its own, which its blocks read again and again.  MAXIMUM: result r is the maximum of lane r.
     digits
         The loop `outer` counts digits of weights, highest first: the sum is multiplied by 2**DIGIT_BITS between them.
+    repeated
+        A tile has a single word of weights, which meets every word of its blocks.
     in_parts
         Weights are for one block alone (`height` = `width` = 1), and arrive in parts, one for each iteration of
         `outer`: a window may have more weights than their buffer has places.
@@ -109,6 +111,7 @@ class Compute:
     frame_width: int = 1
     pad: int = 0
     digits: bool = False
+    repeated: bool = False
     in_parts: bool = False
     zero_point: int = 0
     low: int = -128
@@ -118,6 +121,8 @@ class Compute:
         for name in ("tiles", "height", "width", "outer", "inner", "words", "frame_height", "frame_width"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} of a Compute must be at least 1, not {getattr(self, name)}")
+        if self.in_parts and self.repeated:
+            raise ValueError("weights of a Compute must not be repeated where they come in parts")
         if self.in_parts and self.height * self.width > 1:
             raise ValueError(f"height and width of a Compute must be 1 where weights come in parts, not {self.height} "
                              f"and {self.width}")
@@ -141,13 +146,17 @@ class Compute:
     @property
     def weight_words(self) -> int:
         """Words of weights of all tiles."""
-        return self.tiles * self.beats if self.operation is Operation.MULTIPLY else 0
+        if self.operation is Operation.MAXIMUM:
+            return 0
+        return self.tiles if self.repeated else self.tiles * self.beats
 
     @property
     def part(self) -> int:
         """Words of weights that must be there before a block, or a part of it, begins."""
         if self.operation is Operation.MAXIMUM:
             return 0
+        if self.repeated:
+            return 1
         return self.inner * self.words if self.in_parts else self.beats
 
     @cached_property

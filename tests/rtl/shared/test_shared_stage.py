@@ -50,7 +50,7 @@ def constants_for(step: Compute, columns: int, random: np.random.Generator) -> C
     reach = 4 if step.digits else 128
     return Constants(random.integers(-9000, 9000, shape), random.integers(1, 1 << 18, shape),
                      random.integers(6, 16, shape),
-                     random.integers(-reach, reach, (step.tiles, step.beats, columns, columns)))
+                     random.integers(-reach, reach, (step.tiles, step.weight_words // step.tiles, columns, columns)))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,9 @@ POOLED = (replace(conv(height=4, width=4, words=2, base=0, to=100, tiles=2, kern
                        depthwise=True), operation=Operation.MAXIMUM, zero_point=0, low=-128, high=127),
           conv(height=2, width=2, words=2, base=100, to=200, tiles=2, depthwise=True),
           Compute(read_base=0, write_base=300, tiles=1, height=1, width=8, outer=3, inner=2, read_column=1,
-                  read_inner=8, write_column=1, digits=True, frame_width=8))
+                  read_inner=8, write_column=1, digits=True, frame_width=8),
+          Compute(read_base=300, write_base=400, tiles=2, outer=2, inner=2, read_tile=1, read_outer=4, read_inner=2,
+                  write_tile=1, repeated=True))
 DENSE = (Compute(read_base=0, write_base=300, tiles=5, outer=6, words=20, read_outer=20, write_tile=1, in_parts=True),)
 CASES = {
     "two convolutions": Case(SHAPE, TWO, (20, 8), (200, 6, 12), 4, 4),
@@ -83,7 +85,7 @@ CASES = {
                                             (200, 6, 12), 4, 4, flip=True),
     "eight columns": Case(replace(SHAPE, columns=8, lanes=2, stream_rows=2),
                           (conv(height=4, width=3, words=1, base=0, to=100, tiles=2),), (12, 3), (100, 12, 13), 3, 1),
-    "maximum, depthwise, digits": Case(SHAPE, POOLED, (16, 8), (200, 4, 8), 4, 4),
+    "maximum, depthwise, digits": Case(SHAPE, POOLED, (16, 8), (400, 1, 8), 4, 4),
     "dense in parts": Case(SHAPE, DENSE, (120, 4), (300, 1, 18), 4, 2),
     "dense in parts, single port": Case(replace(SHAPE, single_port=True, stream_rows=1, buffer=32), DENSE, (120, 4),
                                         (300, 1, 18), 4, 2),
