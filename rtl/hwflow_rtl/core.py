@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from amaranth.hdl import Module, Value
@@ -50,6 +51,8 @@ class Link:
 class Core(wiring.Component):
     """A graph of stages.  Each stage is a component with one or more input streams, the stream `o` and the port `busy`.
 
+    A stage that writes tensors into a memory of its own shows it at `wrote`: a struct of `valid`, `step` and `word`.
+
     A source with several readers or with a queue is connected to a `Fork`.  A link whose source and sink have different
     lanes has a `Gearbox`.
 
@@ -64,6 +67,9 @@ class Core(wiring.Component):
         to core outputs is the number of outputs of the core.
     technology
         Makes the memories of deep queues.
+    written
+        By the number of a stage with the port `wrote`, for each tensor that it writes into its memory the steps that
+        do: each has a probe.
 
     Ports
     -----
@@ -73,7 +79,7 @@ class Core(wiring.Component):
         The stream `weights` of each stage that has one, in the order of the stages (`weighted`).
     probe{k}_valid, probe{k}_data
         A beat leaves stage `probes[k]` in this cycle; its payload as bits, lane 0 lowest.  The probe is before forks
-        and gearboxes.
+        and gearboxes.  Of several probes of a stage the others show what it writes into its memory, word by word.
     stall{k}
         Stage k offers a beat that is not taken (backpressure).
     busy{k}
@@ -83,11 +89,13 @@ class Core(wiring.Component):
     """
 
     def __init__(self, *, stages: Sequence[tuple[str, wiring.Component]], inputs: Sequence[stream.Signature],
-                 links: Sequence[Link], technology: Technology | None = None):
+                 links: Sequence[Link], technology: Technology | None = None,
+                 written: Mapping[int, Sequence[Collection[int]]] = MappingProxyType({})):
         if not stages:
             raise ValueError("stages of a Core must be at least one, not none")
         self.stages = tuple(stages)
-        self.probes = tuple(range(len(self.stages)))
+        self.written = {k: tuple(written.get(k, ())) for k in range(len(self.stages))}
+        self.probes = tuple(k for k, tensors in self.written.items() for _ in range(len(tensors) + 1))
         self.links = tuple(links)
         self.technology = technology
         self.input_names = port_names("i", len(inputs))
@@ -104,13 +112,18 @@ class Core(wiring.Component):
         members |= {f"weights{n}": In(stream.Signature(payload_of(self.stages[k][1].weights)))
                     for n, k in enumerate(self.weighted)}
         for k, (_, stage) in enumerate(self.stages):
-            members |= {
-                f"probe{k}_valid": Out(1), f"probe{k}_data": Out(len(Value.cast(stage.o.payload))),
-                f"stall{k}": Out(1), f"busy{k}": Out(1),
-            }
+            for probe in self.probes_of(k):
+                shown = stage.o.payload if probe == self.probes_of(k)[-1] else stage.wrote.word
+                members |= {f"probe{probe}_valid": Out(1), f"probe{probe}_data": Out(len(Value.cast(shown)))}
+            members |= {f"stall{k}": Out(1), f"busy{k}": Out(1)}
         for e in range(len(self.links)):
             members |= {f"full{e}": Out(1), f"empty{e}": Out(1), f"level{e}": Out(range(self.capacity(e) + 1))}
         super().__init__(members)
+
+    def probes_of(self, k: int) -> range:
+        """The numbers of the probes of stage k; the last one is at `o`."""
+        first = self.probes.index(k)
+        return range(first, first + len(self.written[k]) + 1)
 
     def has_queue(self, e: int) -> bool:
         """Whether link e has a queue before its gearbox: it has a depth, or its source has other readers."""
@@ -164,9 +177,15 @@ class Core(wiring.Component):
         names = submodule_names([name for name, _ in self.stages])
         for k, (name, (_, stage)) in enumerate(zip(names, self.stages, strict=True)):
             m.submodules[name] = stage
+            *inner, last = self.probes_of(k)
+            for probe, steps in zip(inner, self.written[k], strict=True):
+                m.d.comb += [
+                    getattr(self, f"probe{probe}_valid").eq(stage.wrote.valid & stage.wrote.step.matches(*steps)),
+                    getattr(self, f"probe{probe}_data").eq(Value.cast(stage.wrote.word)),
+                ]
             m.d.comb += [
-                getattr(self, f"probe{k}_valid").eq(stage.o.valid & stage.o.ready),
-                getattr(self, f"probe{k}_data").eq(Value.cast(stage.o.payload)),
+                getattr(self, f"probe{last}_valid").eq(stage.o.valid & stage.o.ready),
+                getattr(self, f"probe{last}_data").eq(Value.cast(stage.o.payload)),
                 getattr(self, f"stall{k}").eq(stage.o.valid & ~stage.o.ready),
                 getattr(self, f"busy{k}").eq(stage.busy),
             ]

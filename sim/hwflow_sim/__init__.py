@@ -7,8 +7,17 @@ equality.  If a run deadlocks, its result says which links are full or empty sin
 
 from .compile import Simulation, compile
 from .diagnosis import Deadlock, LinkState
-from .results import Boundary, BoundaryResult, Difference, ElementShape, OutputResult, RunResult, StallPattern
+from .results import (
+    Boundary,
+    BoundaryResult,
+    Difference,
+    ElementShape,
+    MemoryOrder,
+    OutputResult,
+    RunResult,
+    StallPattern,
+)
 from .run import run
 
-__all__ = ["Boundary", "BoundaryResult", "Deadlock", "Difference", "ElementShape", "LinkState", "OutputResult",
-           "RunResult", "Simulation", "StallPattern", "compile", "run"]
+__all__ = ["Boundary", "BoundaryResult", "Deadlock", "Difference", "ElementShape", "LinkState",
+           "MemoryOrder", "OutputResult", "RunResult", "Simulation", "StallPattern", "compile", "run"]

@@ -23,7 +23,7 @@ def check_core(core: Any, streams: Streams) -> None:
         width = Shape.cast(members[f"probe{k}_data"].shape).width
         if width != boundary.width:
             raise ValueError(f"probe{k}_data of the core must have the {boundary.width} bits of boundary "
-                             f"'{boundary.name}' ({boundary.lanes} lanes of {boundary.shape}), not {width}")
+                             f"'{boundary.name}' ({boundary.lanes} lanes of {boundary.carried}), not {width}")
     of = {boundary.tensor: boundary for boundary in boundaries}
     for port, output in zip(core.output_names, streams.outputs, strict=True):
         width = len(Value.cast(getattr(core, port).payload))

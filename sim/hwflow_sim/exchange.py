@@ -12,13 +12,23 @@ import numpy as np
 import numpy.typing as npt
 
 from .diagnosis import Deadlock, LinkState, Waiting
-from .results import Boundary, BoundaryResult, Difference, ElementShape, OutputResult, RunResult, StallPattern
+from .results import (
+    Boundary,
+    BoundaryResult,
+    Difference,
+    ElementShape,
+    MemoryOrder,
+    OutputResult,
+    RunResult,
+    StallPattern,
+)
 from .streams import Edge, Output
 
 __all__ = ["EXPECTED", "FRAMES", "RESULT", "SETTINGS", "Settings", "load_result", "save_result", "save_run"]
 
 SETTINGS, RESULT = "settings.json", "result.json"
 FRAMES, EXPECTED, OUTPUT, BOUNDARY = "frames{}.npy", "expected{}.npy", "output{}.npy", "boundary{}.npy"
+PLACES = "places{}.npy"
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,10 @@ class Settings:
         return tuple(replace(found[each.tensor], name=each.name) for each in self.outputs)
 
     def save(self, path: Path) -> None:
+        """Write `path`, and beside it the places of each `MemoryOrder`."""
+        for k, each in enumerate(self.boundaries):
+            if each.order is not None:
+                np.save(path.with_name(PLACES.format(k)), each.order.places)
         path.write_text(json.dumps({
             **asdict(self), "inputs": [facts(each) for each in self.inputs],
             "boundaries": [facts(each) for each in self.boundaries]}))
@@ -47,7 +61,7 @@ class Settings:
     @classmethod
     def load(cls, path: Path) -> Settings:
         values = json.loads(path.read_text())
-        ends = {key: tuple(Boundary(**{**each, "shape": ElementShape(*each["shape"])}) for each in values[key])
+        ends = {key: tuple(boundary_of(each, path.with_name(PLACES.format(k))) for k, each in enumerate(values[key]))
                 for key in ("inputs", "boundaries")}
         return cls(**ends, outputs=tuple(Output(**each) for each in values["outputs"]),
                    edges=tuple(Edge(**each) for each in values["edges"]), stalls=StallPattern(**values["stalls"]),
@@ -56,7 +70,18 @@ class Settings:
 
 def facts(boundary: Boundary) -> dict[str, Any]:
     """A boundary for JSON; its shape may be any object with a width and a sign."""
-    return {**vars(boundary), "shape": [boundary.shape.width, boundary.shape.signed]}
+    order = boundary.order
+    shape = [boundary.shape.width, boundary.shape.signed]
+    return {**vars(boundary), "shape": shape,
+            "order": order and {"shape": [order.shape.width, order.shape.signed], "offset": order.offset}}
+
+
+def boundary_of(values: Mapping[str, Any], places: Path) -> Boundary:
+    """The inverse of `facts`; the file `places` has those of its order."""
+    order = values["order"]
+    if order is not None:
+        order = MemoryOrder(np.load(places), ElementShape(*order["shape"]), order["offset"])
+    return Boundary(**{**values, "shape": ElementShape(*values["shape"]), "order": order})
 
 
 def save_run(place: Path, settings: Settings, frames: Sequence[npt.NDArray[np.int64]],

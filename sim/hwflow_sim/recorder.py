@@ -69,7 +69,7 @@ class Recorder:
         stop = -1 if settings.stop_cycle is None else settings.stop_cycle
         call["prepare"](len(self.watched), sources, ends, len(settings.edges), settings.idle_limit, stop)
         for number, boundary in enumerate(self.watched):
-            call["prepare_boundary"](number, words_per_beat(boundary.lanes, boundary.shape), boundary.beats_per_frame,
+            call["prepare_boundary"](number, words_per_beat(boundary.lanes, boundary.carried), boundary.beats_per_frame,
                                      self.due_beats(number))
         for k, stimulus in enumerate(self.stimuli):
             call["prepare_source"](k, stimulus.ctypes.data, stimulus.size)
@@ -82,7 +82,7 @@ class Recorder:
         """uint64[beats, words]: what came at a boundary (of too many, a frame's worth at most)."""
         boundary = self.watched[number]
         words = self.array("word_count", "words", number)
-        return words.reshape(-1, words_per_beat(boundary.lanes, boundary.shape))
+        return words.reshape(-1, words_per_beat(boundary.lanes, boundary.carried))
 
     def frame_cycles(self, number: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The cycles of the first and of the last beat of every complete frame."""

@@ -15,8 +15,8 @@ from hwflow_base.short_repr import fields_repr, screen
 
 from .diagnosis import Deadlock, LinkState
 
-__all__ = ["Boundary", "BoundaryResult", "Difference", "Element", "ElementShape", "OutputResult", "RunResult",
-           "StallPattern"]
+__all__ = ["Boundary", "BoundaryResult", "Difference", "Element", "ElementShape", "MemoryOrder", "OutputResult",
+           "RunResult", "StallPattern"]
 
 Values = npt.NDArray[np.integer[Any]]
 HIGHEST_STALL = 0.98  # beyond it a run is hardly more than waiting
@@ -40,12 +40,33 @@ class ElementShape:
     signed: bool
 
 
+@dataclass(frozen=True, eq=False)
+class MemoryOrder:
+    """How a tensor is written into a memory: in another order than that of its frame, with lanes that hold nothing.
+
+    `places`, int64[beats * lanes], has for each element of a frame's beats its place in the frame, each place once; -1
+    for what belongs nowhere and is not compared.  An element of the tensor is one of the memory, of `shape`, plus
+    `offset`.
+    """
+
+    places: npt.NDArray[np.int64]
+    shape: Element
+    offset: int = 0
+
+    def check(self, elements: int) -> None:
+        """ValueError unless each of the frame's `elements` has one place."""
+        used = np.sort(self.places[self.places >= 0])
+        if not np.array_equal(used, np.arange(elements)):
+            raise ValueError(f"places of a MemoryOrder must have each of the frame's {elements} elements once, not "
+                             f"{len(used)} places")
+
+
 @dataclass(frozen=True)
 class Boundary:
     """The stream of one tensor that leaves a stage: `lanes` elements of `shape` a beat, lane 0 first.
 
     `tensor` is its key.  `name` is what messages call the stage.  A frame has `elements_per_frame` elements, a whole
-    number of beats.
+    number of beats; with `order` its beats are words of a memory.
     """
 
     tensor: str
@@ -53,9 +74,13 @@ class Boundary:
     lanes: int
     shape: Element
     elements_per_frame: int
+    order: MemoryOrder | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if self.lanes < 1 or self.elements_per_frame < 1 or self.elements_per_frame % self.lanes:
+        if self.order is not None:
+            self.order.check(self.elements_per_frame)
+        elements = self.elements_per_frame if self.order is None else len(self.order.places)
+        if self.lanes < 1 or self.elements_per_frame < 1 or elements % self.lanes:
             raise HwflowError(
                 f"elements per frame of '{self.name}' must be a whole number of beats of {self.lanes} lanes, not "
                 f"{self.elements_per_frame}",
@@ -66,12 +91,18 @@ class Boundary:
 
     @property
     def beats_per_frame(self) -> int:
-        return self.elements_per_frame // self.lanes
+        elements = self.elements_per_frame if self.order is None else len(self.order.places)
+        return elements // self.lanes
+
+    @property
+    def carried(self) -> Element:
+        """The shape of an element of a beat."""
+        return self.shape if self.order is None else self.order.shape
 
     @property
     def width(self) -> int:
         """Bits of a beat."""
-        return self.lanes * self.shape.width
+        return self.lanes * self.carried.width
 
 
 @dataclass(frozen=True)
