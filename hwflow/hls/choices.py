@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hwflow_rtl.memory import WeightImage
 from hwflow_rtl.multiply.style import MultiplierStyle
+from hwflow_rtl.vendor import Technology
 
 from ..layers.base import Folding, Schedule
 from .stages import Stage
@@ -28,12 +29,12 @@ class Choice:
     schedule: Schedule
 
 
-def choices_of(stages: Sequence[Stage], *, word: int | None = None) -> list[Choices]:
+def choices_of(stages: Sequence[Stage], technology: Technology, *, word: int | None = None) -> list[Choices]:
     """Of each stage; those that are alike have theirs in common."""
     found: dict[Hashable, Choices] = {}
     for stage in stages:
         if stage.likeness not in found:
-            found[stage.likeness] = Choices(stage, word=word)
+            found[stage.likeness] = Choices(stage, technology, word=word)
     return [found[stage.likeness] for stage in stages]
 
 
@@ -51,7 +52,7 @@ class Choices:
     takes them; there may be none.
     """
 
-    def __init__(self, stage: Stage, *, word: int | None = None):
+    def __init__(self, stage: Stage, technology: Technology, *, word: int | None = None):
         self.same: dict[Folding, list[MultiplierStyle]] = {}
         for folding in stage.foldings():
             plain = replace(folding, style=MultiplierStyle.BLOCKS)
@@ -63,13 +64,14 @@ class Choices:
                 plain = first
             self.same.setdefault(plain, []).append(folding.style)
         foldings = sorted(self.same, key=lambda f: (f.rows * f.cols, f.rows, f.lanes))
-        self.choices = [Choice(folding, stage.schedule(folding)) for folding in foldings]
+        self.choices = [Choice(folding, stage.schedule(folding, technology)) for folding in foldings]
         self.shapes = np.array([(f.rows, f.cols) for f in foldings], dtype=np.int64).reshape(-1, 2)
         self.sizes = self.shapes.prod(axis=1)
         tensors = stage.graph.tensors
         produced = tensors[stage.output].frame.elements
+        leaving = np.array([stage.lanes_out(folding) for folding in foldings], np.int64)
         self.stage_intervals = np.array([choice.schedule.interval for choice in self.choices], dtype=np.int64)
-        self.intervals = np.maximum(self.stage_intervals, produced // np.array([f.lanes for f in foldings], np.int64))
+        self.intervals = np.maximum(self.stage_intervals, produced // leaving)
         self.entering = np.array([choice.schedule.lanes_in for choice in self.choices], dtype=np.int64)
         self.entering = self.entering.reshape(len(foldings), len(stage.inputs))
         self.elements = [tensors[name].frame.elements for name in stage.inputs]

@@ -11,7 +11,7 @@ from hwflow_rtl.vendor import Technology
 from ..layers.base import LayerGraph
 from .links import LinkPlan
 from .plan import Plan, StagePlan, make_plan, require_possible
-from .stages import stage_names
+from .staging import stage_names
 
 __all__ = ["require_current"]
 
@@ -25,7 +25,7 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
     The device is `technology`; with None it is the plan's own.  A plan whose foldings were changed by hand still has
     the schedule, the resources and the queues of the old foldings.
     """
-    names, stages = stage_names(graph), [stage.name for stage in plan.stages]
+    names, stages = stage_names(graph, plan.partition), [stage.name for stage in plan.stages]
     if list(names) != stages:
         raise HwflowError(
             f"the plan must be of the model '{graph.name}' with the stages {', '.join(names)}, not of '{plan.model}' "
@@ -33,8 +33,8 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
             ANEW,
         )
     foldings, places = [stage.folding for stage in plan.stages], {each.name: each.places for each in plan.stages}
-    require_possible(plan.graph, plan.model, foldings, plan.device)
-    stale = difference(plan, make_plan(plan.graph, foldings, plan.device, places, plan.outside))
+    require_possible(plan.graph, plan.model, foldings, plan.device, plan.partition)
+    stale = difference(plan, make_plan(plan.graph, foldings, plan.device, places, plan.outside, plan.partition))
     if stale:
         raise HwflowError(f"the plan of '{plan.model}' must be what its foldings give: {stale}. Change a plan with "
                           "plan.with_folding(stage, rows=..., cols=..., lanes=..., style=...), which makes a new plan")
@@ -44,8 +44,8 @@ def require_current(plan: Plan, graph: LayerGraph, technology: Technology | None
         )
     technology = technology or plan.device
     if graph is not plan.graph or technology is not plan.device:
-        require_possible(graph, plan.model, foldings, technology)
-        other = difference(plan, make_plan(graph, foldings, technology, places, plan.outside))
+        require_possible(graph, plan.model, foldings, technology, plan.partition)
+        other = difference(plan, make_plan(graph, foldings, technology, places, plan.outside, plan.partition))
         if other:
             raise HwflowError(
                 f"the plan of '{plan.model}' must be made of this integer model and for this device: {other}", ANEW

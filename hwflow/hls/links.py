@@ -104,7 +104,8 @@ def links_of(graph: LayerGraph, stages: Sequence[Stage], flows: Sequence[tuple[F
     taken = [flows[sink.number][1].lanes_in[port] if sink.of_stage else 0 for _, _, sink, port in found]
     given: dict[Endpoint, int] = {}
     for (_, source, _, _), lanes in zip(found, taken, strict=True):
-        given[source] = flows[source.number][0].lanes if source.of_stage else max(lanes, given.get(source, 1))
+        given[source] = (stages[source.number].lanes_out(flows[source.number][0]) if source.of_stage
+                         else max(lanes, given.get(source, 1)))
     return tuple(
         LinkPlan(name, source, sink, port, given[source], lanes or given[source], graph.tensors[name].format.bits,
                  graph.tensors[name].frame.elements)

@@ -12,20 +12,22 @@ from hwflow_rtl.vendor import Technology
 from ..layers.base import LayerGraph
 from ..layers.hardware import shape_of
 from .plan import Plan
-from .stages import stages_of
+from .staging import stages_of
 
 __all__ = ["lower", "weight_image"]
 
 
 def lower(graph: LayerGraph, plan: Plan, technology: Technology) -> Core:
     """The core that computes `graph` with the foldings of `plan`; `technology` makes its multipliers and memories."""
+    found = list(zip(stages_of(graph, plan.partition), plan.stages, strict=True))
     stages = [(stage.name, stage.unit(planned.folding, technology.placing(f"stage{stage.name}", planned.places)))
-              for stage, planned in zip(stages_of(graph), plan.stages, strict=True)]
+              for stage, planned in found]
     inputs = [stream_of(shape_of(graph.tensors[name].format), lanes)
               for name, lanes in zip(graph.inputs, plan.input_lanes, strict=True)]
     links = [Link(link.source, link.sink, link.port, link.depth, link.depth_after, link.spram)
              for link in plan.links]
-    return Core(stages=stages, inputs=inputs, links=links, technology=technology)
+    written = {k: [each.steps for each in stage.written(planned.folding)] for k, (stage, planned) in enumerate(found)}
+    return Core(stages=stages, inputs=inputs, links=links, technology=technology, written=written)
 
 
 def weight_image(graph: LayerGraph, plan: Plan) -> npt.NDArray[np.int64]:
@@ -35,6 +37,7 @@ def weight_image(graph: LayerGraph, plan: Plan) -> npt.NDArray[np.int64]:
     """
     if plan.outside is None or not plan.streams:
         raise HwflowError(f"the plan of '{plan.model}' has no weights outside of the FPGA")
-    beats = [stage.weight_beats(planned.folding) for stage, planned in zip(stages_of(graph), plan.stages, strict=True)
+    beats = [stage.weight_beats(planned.folding)
+             for stage, planned in zip(stages_of(graph, plan.partition), plan.stages, strict=True)
              if planned.folding.weight_rows]
     return plan.outside.sharing([each.stream for each in plan.streams]).image(beats)

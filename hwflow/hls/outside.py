@@ -113,7 +113,7 @@ def paced(stages: Sequence[Stage], foldings: Sequence[Folding], outside: Outside
 
 
 def slowest_intervals(stages: Sequence[Stage], streamed: Sequence[Choices],
-                      outside: OutsideMemory) -> npt.NDArray[np.int64]:
+                      outside: OutsideMemory, technology: Technology) -> npt.NDArray[np.int64]:
     """The intervals of the stages when the weights of all come from `outside` that can; none where it is too small.
 
     `streamed` has the foldings for that; the one with the longest stream counts.
@@ -128,8 +128,8 @@ def slowest_intervals(stages: Sequence[Stage], streamed: Sequence[Choices],
         foldings = paced([stage for stage, _ in found], [folding for _, folding in found], outside)
     except HwflowError:
         return np.array([], dtype=np.int64)
-    return np.array([stage.schedule(folding).interval for (stage, _), folding in zip(found, foldings, strict=True)],
-                    dtype=np.int64)
+    return np.array([stage.schedule(folding, technology).interval
+                     for (stage, _), folding in zip(found, foldings, strict=True)], dtype=np.int64)
 
 
 def streams_of(stages: Sequence[Stage], foldings: Sequence[Folding]) -> tuple[StreamPlan, ...]:

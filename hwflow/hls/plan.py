@@ -14,10 +14,12 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology, Timing
 
 from ..layers.base import Folding, LayerGraph, Schedule
+from ..layers.partition import DATAFLOW, Partition
 from .links import LinkPlan, links_cost, links_of
 from .memories import MemoryPlan, Places, memories_of_link, memories_of_stage, with_places
 from .outside import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
-from .stages import Stage, stages_of
+from .stages import Stage
+from .staging import stages_of
 from .timeline import latencies, with_queues
 
 __all__ = ["Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "require_possible"]
@@ -27,8 +29,8 @@ __all__ = ["Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "re
 class StagePlan:
     """A stage with its folding, from which schedule and resources follow.
 
-    `name` is what the Verilog calls it.  `layers` names the layers that it computes, in order (one, for every kind of
-    stage that there is); `boundaries` the tensors that it makes and a simulation compares, the one that leaves it last.
+    `name` is what the Verilog calls it.  `layers` names the layers that it computes, in order (several, where it is
+    shared); `boundaries` the tensors that it makes and a simulation compares, the one that leaves it last.
     """
 
     name: str
@@ -58,7 +60,8 @@ class Plan:
     `streams` are the weights that stages read from the memory `outside` of the FPGA; `outside` is None where the board
     has none.
     `latency` has for each output the cycles from the first input beat of a frame into the idle design to the first beat
-    of the output.  The plan was made from `graph`, `device` and the foldings; everything else follows from these.
+    of the output.  `partition` says which layers share a stage.  The plan was made from `graph`, `device`, the
+    partition and the foldings; everything else follows from these.  `why` says for people why the stages are these.
     """
 
     model: str
@@ -72,6 +75,8 @@ class Plan:
     outside: OutsideMemory | None
     graph: LayerGraph = field(compare=False, repr=False)
     device: Technology = field(compare=False, repr=False)
+    partition: Partition = DATAFLOW
+    why: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
         need = ", ".join(f"{kind} {count}" for kind, count in self.resources.counts().items())
@@ -104,9 +109,9 @@ class Plan:
             now.rows if rows is None else whole("rows", rows), now.cols if cols is None else whole("cols", cols),
             now.lanes if lanes is None else whole("lanes", lanes), now.style if style is None else style_of(style),
             now.rescale, now.weight_rows if weight_rows is None else whole("weight_rows", weight_rows))
-        require_possible(self.graph, self.model, foldings, self.device)
+        require_possible(self.graph, self.model, foldings, self.device, self.partition)
         places = {each.name: each.places for each in self.stages if each.name != stage}
-        return make_plan(self.graph, foldings, self.device, places, self.outside)
+        return make_plan(self.graph, foldings, self.device, places, self.outside, self.partition)
 
     @property
     def memories(self) -> tuple[MemoryPlan, ...]:
@@ -170,19 +175,21 @@ def interval_of(schedules: Sequence[Schedule], links: Sequence[LinkPlan]) -> int
 
 
 def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Technology,
-              places: Mapping[str, Places] = MappingProxyType({}), outside: OutsideMemory | None = None) -> Plan:
+              places: Mapping[str, Places] = MappingProxyType({}), outside: OutsideMemory | None = None,
+              partition: Partition = DATAFLOW, why: str = "") -> Plan:
     """The plan with these foldings, one per stage, and the memories of each stage in `places`, by its name.
 
-    `outside` is the board's memory for weights; the foldings' `weight_interval` follows from it.
+    `partition` says which layers share a stage, `why` the reason for people.  `outside` is the board's memory for
+    weights; the foldings' `weight_interval` follows from it.
 
     HwflowError where a folding is not one of the stage's, or a memory cannot be where `places` has it.
     """
-    stages = stages_of(graph)
+    stages = stages_of(graph, partition)
     foldings = paced(stages, foldings, outside)
     planned = tuple(
         StagePlan(
             name=stage.name, layers=tuple(layer.name for layer in stage.layers), boundaries=stage.boundaries,
-            kind=stage.kind, folding=folding, schedule=stage.schedule(folding),
+            kind=stage.kind, folding=folding, schedule=stage.schedule(folding, technology),
             resources=placed_cost(stage, folding, technology, places.get(stage.name, {})),
             multiplications=stage.multiplications, places=dict(places.get(stage.name, {})))
         for stage, folding in zip(stages, foldings, strict=True))
@@ -194,7 +201,7 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
                                       links_cost(links, technology) + outside_cost(outside, streams, technology)))
     latency = latencies(stages, foldings, links, technology)
     return Plan(graph.name, technology.name, technology.timing, planned, links, latency, resources, streams, outside,
-                graph, technology)
+                graph, technology, partition, why)
 
 
 def placed_cost(stage: Stage, folding: Folding, technology: Technology, places: Places) -> Resources:
@@ -236,9 +243,10 @@ def no_such_stage(name: object, names: Sequence[str]) -> str:
     return f"stage {said} is not in the model; its stages are {', '.join(names)}{guess}"
 
 
-def require_possible(graph: LayerGraph, model: str, foldings: Sequence[Folding], technology: Technology) -> None:
+def require_possible(graph: LayerGraph, model: str, foldings: Sequence[Folding], technology: Technology,
+                     partition: Partition = DATAFLOW) -> None:
     """HwflowError for the first folding that its stage does not have on `technology`."""
-    for stage, folding in zip(stages_of(graph), foldings, strict=True):
+    for stage, folding in zip(stages_of(graph, partition), foldings, strict=True):
         problem = stage.folding_problem(folding, technology)
         if problem:
             raise HwflowError(f"plan of '{model}', stage '{stage.name}': {problem}")

@@ -22,7 +22,7 @@ from ..layers.base import Folding, LayerGraph
 from .memories import MemoryPlan
 from .outside import OutsideMemory
 from .plan import Plan, make_plan, no_such_stage
-from .stages import stage_names, stages_of
+from .staging import stage_names, stages_of
 
 __all__ = ["memory_facts", "outside_facts", "plan_from_yaml", "plan_to_yaml"]
 

@@ -28,7 +28,8 @@ from .memories import Places, can_leave_blocks, gathered, moved, relieved, with_
 from .outside import OutsideMemory, outside_cost, paced, slowest_intervals, streams_of
 from .plan import Plan, interval_of, make_plan
 from .refusal import does_not_fit
-from .stages import Stage, stages_of
+from .stages import Stage
+from .staging import stages_of
 from .styles import Option, cheapest_options
 from .timeline import with_queues
 
@@ -55,7 +56,7 @@ class Solver:
         self.technology = technology
         self.budget = budget
         self.outside = outside
-        self.choices: list[Choices] = choices_of(self.stages) if like is None else like.choices
+        self.choices: list[Choices] = choices_of(self.stages, technology) if like is None else like.choices
         self.like = like
         self.offered = [offered(stage.styles(technology), logic=logic) for stage in self.stages]
         self.cost: Callable[[int, Folding], Resources] = cache(self._cost) if like is None else like.cost
@@ -70,7 +71,7 @@ class Solver:
         if self.like is not None and self.like.outside is self.outside:
             return self.like.streamed
         word = 1 if self.outside is None else self.outside.part.width
-        return choices_of(self.stages, word=word)
+        return choices_of(self.stages, self.technology, word=word)
 
     @cached_property
     def slowest(self) -> npt.NDArray[np.int64]:
@@ -78,7 +79,7 @@ class Solver:
         assert self.outside is not None
         if self.like is not None and self.like.outside is self.outside:
             return self.like.slowest
-        return slowest_intervals(self.stages, self.streamed, self.outside)
+        return slowest_intervals(self.stages, self.streamed, self.outside, self.technology)
 
     def _cost(self, position: int, folding: Folding) -> Resources:
         return self.stages[position].cost(folding, self.technology)
@@ -187,7 +188,7 @@ class Solver:
         if not any(choice.folding.weight_rows for choice in picked):
             return picked
         foldings = paced(self.stages, [choice.folding for choice in picked], self.outside)
-        return [Choice(folding, stage.schedule(folding))
+        return [Choice(folding, stage.schedule(folding, self.technology))
                 for stage, folding in zip(self.stages, foldings, strict=True)]
 
     def pick(self, target: int, weights: Mapping[str, float] | None = None,

@@ -1,31 +1,42 @@
 """The stages of a graph: the layers of each stage, and its schedule and cost for any folding.
 
-All steps of the planning (solver, links, queues, plan, hardware) use the interface `Stage`, never a layer.  The only
-kind of stage is `LayerStage`: one layer in its own unit.
+All steps of the planning (solver, links, queues, plan, hardware) use the interface `Stage`, never a layer.  A
+`LayerStage` is one layer in a unit of its own; a `SharedStage` (`shared_stage`) has several layers, which a program
+computes one after the other.
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from amaranth.lib.wiring import Component
-from hwflow_base.errors import HwflowError
 from hwflow_rtl.memory import WeightStream
 from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
 
-from ..layers.base import Folding, HardwareLayer, Layer, LayerGraph, Schedule
+from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from ..layers.formats import IntArray
-from .support import hardware_problems
 
-__all__ = ["LayerStage", "Stage", "stage_names", "stages_of"]
+__all__ = ["LayerStage", "Stage", "WrittenTensor"]
 
-#: The longest name of a stage, without its position; tables have columns of this width.
-NAME_LENGTH = 28
+
+@dataclass(frozen=True, eq=False)
+class WrittenTensor:
+    """A tensor that a stage writes into its memory, word by word.
+
+    `steps` of the stage's program do.  `places`, int64[elements of all words], has for each element, in the order in
+    which they are written, its place in the frame, -1 for one that belongs to no channel; the memory has it less
+    `less`.
+    """
+
+    tensor: str
+    steps: tuple[int, ...]
+    places: IntArray
+    less: int
+
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +65,19 @@ class Stage(ABC):
     @abstractmethod
     def likeness(self) -> Hashable:
         """As `HardwareLayer.likeness`."""
+
+    @property
+    def takes_frames_at_once(self) -> bool:
+        """It takes a frame as fast as it comes, and nothing while it computes."""
+        return False
+
+    def lanes_out(self, folding: Folding) -> int:
+        """Elements of a beat at its output."""
+        return folding.lanes
+
+    def written(self, folding: Folding) -> tuple[WrittenTensor, ...]:
+        """How its memory gets each of the boundaries before the last one."""
+        return ()
 
     @abstractmethod
     def foldings(self) -> Iterator[Folding]:
@@ -85,7 +109,7 @@ class Stage(ABC):
         """The weights in the order of `weight_stream`: int64[beats, lanes]."""
 
     @abstractmethod
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
         """Its cycles with `folding`; fast, because the solver computes those of all foldings."""
 
     @abstractmethod
@@ -143,7 +167,7 @@ class LayerStage(Stage):
     def weight_beats(self, folding: Folding) -> IntArray:
         return self.layer.weight_beats(self.graph, folding)
 
-    def schedule(self, folding: Folding) -> Schedule:
+    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
         return self.layer.schedule(self.graph, folding)
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
@@ -154,32 +178,3 @@ class LayerStage(Stage):
 
     def unit(self, folding: Folding, technology: Technology) -> Component:
         return self.layer.unit(self.graph, folding, technology, f"stage{self.name}")
-
-
-def stages_of(graph: LayerGraph) -> tuple[Stage, ...]:
-    """The stages that compute `graph`, each after those that it reads: a stage for each layer.
-
-    HwflowError that lists everything without hardware, in one message.
-    """
-    problems = hardware_problems(graph)
-    if problems:
-        lines = "".join(f"\n  {line}" for line in problems)
-        raise HwflowError(f"the integer model runs in the golden model, but not in hardware:{lines}")
-    return tuple(LayerStage.of(graph, name, layer)
-                 for name, layer in zip(stage_names(graph), graph.layers, strict=True)
-                 if isinstance(layer, HardwareLayer))
-
-
-def stage_names(graph: LayerGraph) -> tuple[str, ...]:
-    """The names of the stages of `graph`, also if some of its layers have no hardware."""
-    return tuple(name_of(position, layer) for position, layer in enumerate(graph.layers))
-
-
-def name_of(position: int, layer: Layer) -> str:
-    """The Verilog-safe, unique, stable name of the stage of a layer: `<position>_<layer>`.
-
-    If a layer's name is a path ("/net/net.1/Gemm"), its last two parts are used.  Only letters and digits remain.
-    """
-    parts = re.split(r"[/;:]", layer.name)
-    words = re.findall(r"[A-Za-z0-9]+", "_".join(parts[-2:])) or [layer.kind]
-    return f"{position}_{'_'.join(words)[-NAME_LENGTH:].strip('_')}"

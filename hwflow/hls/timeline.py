@@ -126,9 +126,17 @@ class Network:
         return self.play(self.evenly(interval, FRAMES + first // interval))
 
     def evenly(self, interval: int, frames: int) -> dict[Endpoint, Times]:
-        """The beats of so many frames at each input, evenly spread over the interval."""
-        return {source: np.concatenate([frame * interval + np.arange(len(times)) * interval // len(times)
-                                        for frame in range(frames)]) for source, times in self.one_frame().items()}
+        """The beats of so many frames at each input, evenly spread over the interval, or at its beginning where the
+        readers take frames at once."""
+        return {source: np.concatenate([
+            frame * interval + (times if self.taken_at_once(source) else times * interval // len(times))
+            for frame in range(frames)]) for source, times in self.one_frame().items()}
+
+    def taken_at_once(self, source: Endpoint) -> bool:
+        """Whether all readers of an input take its frames at once: then it may wait while they compute."""
+        return not source.of_stage and all(
+            link.sink.of_stage and self.stages[link.sink.number].takes_frames_at_once
+            for link in self.links if link.source == source)
 
     def play(self, offered: Mapping[Endpoint, Times], held: Mapping[Endpoint, Times] = FREE, *,
              rounds: int = 1) -> Played:
@@ -227,6 +235,8 @@ class Network:
     def depths(self, e: int, played: Played, interval: int) -> tuple[int, int]:
         """The depths that the queues of link e need: before its gearbox, and after it."""
         link = self.links[e]
+        if self.taken_at_once(link.source) and not self.forked[e]:
+            return 0, 0
         departures, arrivals, taken = played.departures[link.source], played.arrivals[e], played.taken[e]
         if link.depth_after or self.holds_back(link, arrivals, taken, interval):
             entered = arrivals - (link.queue_after(self.technology).latency if link.depth_after else 0)

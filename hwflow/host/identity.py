@@ -22,6 +22,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 
 from hwflow.host.weight_image import IMAGE_SCHEMA, WeightImage
 from hwflow.layers.base import Folding, LayerGraph
+from hwflow.layers.partition import DATAFLOW, Partition, SharedLayers
 
 if TYPE_CHECKING:
     from hwflow.hls.plan import Plan
@@ -52,26 +53,33 @@ def identity(graph: LayerGraph, plan: Plan) -> bytes:
     The same in every process and on every machine.  Not over what the foldings decide (cycles, resources): a better
     estimate makes no other design.
     """
-    return identity_of(graph, [stage.folding for stage in plan.stages])
+    return identity_of(graph, [stage.folding for stage in plan.stages], plan.partition)
 
 
-def identity_of(graph: LayerGraph, foldings: Sequence[Folding]) -> bytes:
-    """As `identity`, for the foldings of a plan in order."""
-    return digested((graph, tuple(foldings)))
+def identity_of(graph: LayerGraph, foldings: Sequence[Folding], partition: Partition = DATAFLOW) -> bytes:
+    """As `identity`, for the foldings of a plan in order, and its stages."""
+    return digested((graph, tuple(foldings), *shared_of(partition)))
 
 
-def hardware_identity_of(graph: LayerGraph, foldings: Sequence[Folding]) -> bytes:
+def shared_of(partition: Partition) -> tuple[Partition, ...]:
+    """`partition` where there is a shared stage: else foldings alone say what the stages are."""
+    return (partition,) if partition.shared else ()
+
+
+def hardware_identity_of(graph: LayerGraph, foldings: Sequence[Folding], partition: Partition = DATAFLOW) -> bytes:
     """What names a bitstream: as `identity_of`, without the weights that are in a memory beside the FPGA.
 
     Those have a digest of their own, that of their image.  So they may change while the bitstream stays.
     """
     if not any(folding.weight_rows for folding in foldings):
-        return identity_of(graph, foldings)
-    layers = [(type(layer).__name__, *((f.name, OUTSIDE if folding.weight_rows and f.name == WEIGHTS
+        return identity_of(graph, foldings, partition)
+    outside = {k for group, folding in zip(partition.groups(graph), foldings, strict=True) if folding.weight_rows
+               for k in group.layers}
+    layers = [(type(layer).__name__, *((f.name, OUTSIDE if k in outside and f.name == WEIGHTS
                                         else getattr(layer, f.name)) for f in fields(layer)))  # type: ignore[arg-type]
-              for layer, folding in zip(graph.layers, foldings, strict=True)]
+              for k, layer in enumerate(graph.layers)]
     rest = [(f.name, getattr(graph, f.name)) for f in fields(graph) if f.name != "layers"]
-    return digested((rest, layers, tuple(foldings)))
+    return digested((rest, layers, tuple(foldings), *shared_of(partition)))
 
 
 def digested(value: object) -> bytes:
@@ -145,6 +153,11 @@ def folding_of(facts: Mapping[str, Any]) -> Folding:
                    int(facts.get("weight_rows", 0)), Fraction(facts.get("weight_interval", 1)))
 
 
+def partition_of(facts: Sequence[Mapping[str, Any]]) -> Partition:
+    """The partition of which the shared stages are `facts`."""
+    return Partition(tuple(SharedLayers(**{**each, "layers": tuple(each["layers"])}) for each in facts))
+
+
 COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
 POSITIVE: Mapping[str, Any] = {"type": "number", "exclusiveMinimum": 0}
 TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1}
@@ -154,6 +167,12 @@ FOLDING: Mapping[str, Any] = {
     "properties": {"rows": COUNT, "cols": COUNT, "lanes": COUNT,
                    "style": {"enum": [style.value for style in MultiplierStyle]}, "rescale": {"const": "logic"},
                    "weight_rows": COUNT, "weight_interval": FRACTION}}
+SHARED: Mapping[str, Any] = {
+    "type": "object", "required": ["name", "layers", "single_port", "buffer", "interval", "rom_rows"],
+    "additionalProperties": False,
+    "properties": {"name": TEXT, "layers": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
+                   "single_port": {"type": "boolean"}, "buffer": COUNT, "interval": COUNT,
+                   "rom_rows": COUNT}}
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "required": ["identity", "model", "board", "baud", "clock_mhz", "interval", "bytes_in", "bytes_out", "quantized",
@@ -162,7 +181,7 @@ SCHEMA: Mapping[str, Any] = {
         "identity": {"type": "string", "pattern": f"^[0-9a-f]{{{2 * IDENTITY_BYTES}}}$"}, "model": TEXT, "board": TEXT,
         "quantized": TEXT, "baud": COUNT, "interval": COUNT, "bytes_in": COUNT, "bytes_out": COUNT,
         "clock_mhz": POSITIVE, "foldings": {"type": "array", "minItems": 1, "items": FOLDING},
-        "weights": IMAGE_SCHEMA},
+        "weights": IMAGE_SCHEMA, "shared": {"type": "array", "minItems": 1, "items": SHARED}},
     "additionalProperties": False,
 }
 
@@ -173,7 +192,8 @@ class DesignFacts:
 
     `interval`: cycles of a clock of `clock_mhz` between two frames; `bytes_in`, `bytes_out`: of one frame on the line
     of `baud` bits a second; `quantized`: the folder of the integer model, from the folder of `identity.json`;
-    `weights`: what is to be in the memory beside the FPGA, None where the design has no weights there.
+    `weights`: what is to be in the memory beside the FPGA, None where the design has no weights there; `partition`:
+    which layers share a stage.
     """
 
     identity: bytes
@@ -187,6 +207,7 @@ class DesignFacts:
     foldings: tuple[Folding, ...]
     quantized: str
     weights: WeightImage | None = None
+    partition: Partition = DATAFLOW
 
     @staticmethod
     def of(graph: LayerGraph, plan: Plan, *, board: str, baud: int, clock_mhz: float,
@@ -194,16 +215,18 @@ class DesignFacts:
         """The facts of `plan` on a board whose core runs at `clock_mhz`."""
         foldings = tuple(stage.folding for stage in plan.stages)
         return DesignFacts(
-            hardware_identity_of(graph, foldings), graph.name, board, baud, clock_mhz, plan.interval_at(clock_mhz),
-            frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings, quantized, weights)
+            hardware_identity_of(graph, foldings, plan.partition), graph.name, board, baud, clock_mhz,
+            plan.interval_at(clock_mhz), frame_bytes(graph, graph.inputs), frame_bytes(graph, graph.outputs), foldings,
+            quantized, weights, plan.partition)
 
     def write(self, folder: Path) -> Path:
         """Write `identity.json` into `folder`."""
         text = {**asdict(self), "identity": self.identity.hex(),
                 "foldings": [folding_facts(folding) for folding in self.foldings],
-                "weights": self.weights and self.weights.facts()}
-        if self.weights is None:
-            del text["weights"]
+                "weights": self.weights and self.weights.facts(),
+                "shared": [asdict(each) for each in self.partition.shared]}
+        del text["partition"]
+        text = {name: value for name, value in text.items() if value or name not in ("weights", "shared")}
         write_atomically(folder / IDENTITY_FILE, json.dumps(text, indent=1) + "\n")
         return folder / IDENTITY_FILE
 
@@ -227,5 +250,6 @@ class DesignFacts:
         foldings = tuple(map(folding_of, text["foldings"]))
         counts = {name: int(text[name]) for name in ("baud", "interval", "bytes_in", "bytes_out")}
         weights = WeightImage.from_facts(text["weights"]) if "weights" in text else None
+        partition = partition_of(text.pop("shared", []))
         return DesignFacts(**{**text, **counts, "identity": bytes.fromhex(text["identity"]), "foldings": foldings,
-                              "weights": weights})
+                              "weights": weights, "partition": partition})

@@ -16,7 +16,7 @@ from hwflow_rtl.vendor import Resources, Technology
 from hwflow.hls import Budget, Plan, make_plan, solve
 from hwflow.hls.links import link_cost
 from hwflow.hls.solver import offered
-from hwflow.hls.stages import stages_of
+from hwflow.hls.staging import stages_of
 from hwflow.hls.support import hardware_problems
 from hwflow.layers.base import Folding, HardwareLayer, Layer, LayerGraph
 from hwflow.precision.points import LINKS, Design

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from hwflow_sim import Boundary, ElementShape, RunResult, Simulation, StallPattern
+from hwflow_rtl.shared.steps import ELEMENT_BITS
+from hwflow_sim import Boundary, ElementShape, MemoryOrder, RunResult, Simulation, StallPattern
 from hwflow_sim import compile as compile_simulation
 from hwflow_sim import run as run_simulation
 from hwflow_sim.outside import IMAGE, CoreWithMemory, image_bytes
 from hwflow_sim.results import Values
 
 from .. import golden, hls
+from ..hls.staging import stages_of
 from ..layers.base import LayerGraph
 from ..layers.formats import IntFormat, Tensor
 from ..layers.hardware import codes_of, shape_of, values_of
@@ -24,17 +26,28 @@ __all__ = ["boundaries", "compile_plan", "run_plan"]
 
 Frames = npt.NDArray[np.int64]
 
+#: Of an element in the memory of a shared stage.
+WORD_ELEMENT = ElementShape(ELEMENT_BITS, True)
+
 
 def boundaries(graph: LayerGraph, plan: hls.Plan) -> tuple[Boundary, ...]:
-    """The stream of each tensor that leaves a stage, as the simulation watches it."""
+    """The stream of each tensor that leaves a stage, and what a stage writes into its memory, as the simulation watches
+    it."""
     found = []
-    for stage in plan.stages:
-        for name in stage.boundaries:
-            tensor = graph.tensors[name]
-            element = shape_of(tensor.format)
-            shape = ElementShape(element.width, element.signed)
-            found.append(Boundary(name, stage.name, stage.folding.lanes, shape, tensor.frame.elements))
+    for stage, planned in zip(stages_of(graph, plan.partition), plan.stages, strict=True):
+        for each in stage.written(planned.folding):
+            tensor, order = graph.tensors[each.tensor], MemoryOrder(each.places, WORD_ELEMENT, each.less)
+            found.append(Boundary(each.tensor, f"{stage.name}: {each.tensor}", planned.folding.cols,
+                                  element_of(tensor), tensor.frame.elements, order))
+        tensor = graph.tensors[stage.output]
+        found.append(Boundary(stage.output, stage.name, stage.lanes_out(planned.folding), element_of(tensor),
+                              tensor.frame.elements))
     return tuple(found)
+
+
+def element_of(tensor: Tensor) -> ElementShape:
+    shape = shape_of(tensor.format)
+    return ElementShape(shape.width, shape.signed)
 
 
 def compile_plan(graph: LayerGraph, plan: hls.Plan, folder: Path, cache: Path, *, waves: bool = False,

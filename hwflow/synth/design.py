@@ -12,7 +12,7 @@ from hwflow_rtl.core import Core
 from hwflow_rtl.io import Ends
 
 from ..hls import Plan, lower, weight_image
-from ..host.identity import DesignFacts, hardware_identity_of, identity_of
+from ..host.identity import DesignFacts, hardware_identity_of, identity
 from ..host.weight_image import WeightImage
 from ..layers.base import Folding, LayerGraph
 from .bitstream import synthesize
@@ -48,7 +48,7 @@ class Design:
 
     def identity(self) -> bytes:
         """What names the bitstream to the host (docs/host-link.md); weights beside the FPGA are not in it."""
-        return hardware_identity_of(self.graph, self.foldings)
+        return hardware_identity_of(self.graph, self.foldings, self.plan.partition)
 
     @property
     def foldings(self) -> tuple[Folding, ...]:
@@ -98,7 +98,7 @@ def finish_design(design: Design, folder: Path, make: Callable[[], Report], *, q
     image, outside = design.image(), design.weights()
     weights = None
     if image is not None and outside is not None:
-        weights = WeightImage.write(folder, image, identity_of(design.graph, design.foldings),
+        weights = WeightImage.write(folder, image, identity(design.graph, design.plan),
                                     mark=outside.mark if outside.flash else b"")
     DesignFacts.of(design.graph, design.plan, board=design.board.name, baud=design.board.baud,
                    clock_mhz=report.clock_mhz, quantized=quantized, weights=weights).write(folder)

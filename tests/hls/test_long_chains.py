@@ -12,7 +12,7 @@ from hwflow_base.errors import AnswerIsNo
 from hwflow_rtl.vendor import ECP5
 
 from hwflow.hls.choices import Choices, choices_of
-from hwflow.hls.stages import stages_of
+from hwflow.hls.staging import stages_of
 from hwflow.layers import Conv, Frame, IntFormat, LayerGraph, Requantize, Tensor
 from hwflow.steps.planning import plan_for
 from hwflow.synth import load_board
@@ -48,10 +48,10 @@ def alone(graph: LayerGraph, position: int) -> LayerGraph:
 def test_stages_share_the_foldings_of_their_like(word: int | None) -> None:
     graph = chain([8, 8, 8, 12, 8, 8], 6)
     stages = stages_of(graph)
-    shared = choices_of(stages, word=word)
+    shared = choices_of(stages, ECP5(), word=word)
     assert [shared.index(each) for each in shared] == [0, 0, 2, 3, 0]
     for position, found in enumerate(shared):
-        own = Choices(*stages_of(alone(graph, position)), word=word)
+        own = Choices(*stages_of(alone(graph, position)), ECP5(), word=word)
         assert [(choice, own.styles(choice)) for choice in own.choices] == [
             (choice, found.styles(choice)) for choice in found.choices]
 
@@ -61,7 +61,7 @@ def test_costs_that_stages_share_are_those_of_a_stage_alone() -> None:
     graph, technology = chain([8, 8, 8, 12, 8], 6), ECP5()
     for word in (None, WORD):
         for position, stage in reversed(list(enumerate(stages_of(graph)))):
-            for choice in Choices(stage, word=word).choices[::7]:
+            for choice in Choices(stage, technology, word=word).choices[::7]:
                 (single,), folding = stages_of(alone(graph, position)), choice.folding
                 found, own = stage.cost(folding, technology), single.cost(folding, ECP5())
                 assert (found, found.memories) == (own, own.memories)

@@ -12,7 +12,7 @@ from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Resources, Technology
 
 from hwflow import hls
-from hwflow.hls.stages import stage_names, stages_of
+from hwflow.hls.staging import stage_names, stages_of
 from hwflow.layers.base import Folding, LayerGraph
 from hwflow.quantize import quantize
 from hwflow.synth import load_board

@@ -19,7 +19,7 @@ from hwflow_sim import StallPattern
 from hwflow import hls, onnx
 from hwflow.hls.choices import Choices
 from hwflow.hls.outside import paced
-from hwflow.hls.stages import stages_of
+from hwflow.hls.staging import stages_of
 from hwflow.layers.base import Folding, LayerGraph
 from hwflow.quantize import quantize
 from hwflow.report.clock import clock_of
@@ -127,7 +127,8 @@ def test_a_memory_slower_than_every_folding(tmp_path: Path) -> None:
     plan = hls.solve(graph, board.technology(), budget(ram=20, dsp=8), outside=memory)
     assert [each.stage for each in plan.streams] == [plan.stages[0].name]
     clocks = 2 * 128 * 96
-    assert max(int(choice.stage_intervals.max()) for choice in map(Choices, stages_of(graph))) < clocks
+    choices = [Choices(stage, board.technology()) for stage in stages_of(graph)]
+    assert max(int(each.stage_intervals.max()) for each in choices) < clocks
     assert clocks <= plan.interval < 1.01 * clocks
     assert plan.bandwidth_used > 0.99
     assert clock_of(plan, graph, board, tmp_path).mhz == 24

@@ -14,7 +14,7 @@ from hwflow_rtl.vendor import Resources
 
 from hwflow.flow import Flow
 from hwflow.hls import make_plan, solve
-from hwflow.hls.stages import stages_of
+from hwflow.hls.staging import stages_of
 from hwflow.layers import LayerGraph
 from hwflow.layers.base import Folding, HardwareLayer
 from hwflow.quantize import quantize

@@ -1,0 +1,241 @@
+"""A stage of several layers: one array, one rescaler and a frame memory compute them one after another.
+
+`hls.shared` makes the program of it, `hwflow_rtl.shared` is its hardware.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import unsigned
+from amaranth.lib.wiring import Component
+from hwflow_base.errors import HwflowError
+from hwflow_rtl.memory import WeightStream
+from hwflow_rtl.multiply.style import MultiplierStyle
+from hwflow_rtl.rescale.requantizer import RequantizerStyle
+from hwflow_rtl.shared.shape import SharedShape
+from hwflow_rtl.shared.stage import SharedUnit
+from hwflow_rtl.shared.steps import ELEMENT_BITS, Compute, Load
+from hwflow_rtl.shared.times import SharedTimes, play
+from hwflow_rtl.stream.times import StageTimes, Times
+from hwflow_rtl.vendor import Resources, Technology
+
+from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
+from ..layers.formats import IntArray
+from ..layers.hardware import shape_of
+from ..layers.partition import SharedLayers
+from .shared.compile import SharedProgram, compile_shared
+from .shared.constants import held_less
+from .stages import Stage, WrittenTensor
+
+__all__ = ["COLUMNS", "KIND", "SharedStage", "StepPlan"]
+
+#: Kind of a shared stage in tables.
+KIND = "shared"
+#: Rows and columns that its array can have.
+COLUMNS = (2, 4, 8, 16)
+#: Frames after which each takes as many cycles as the one before it: the weights of the next are fetched ahead.
+FRAMES = 3
+#: Programs that were made last, with what they were made of: one plan asks for the same one several times.
+MADE: deque[tuple[LayerGraph, SharedLayers, Folding, SharedProgram]] = deque(maxlen=8)
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """What a shared stage does for one layer, or `load` and `store` at its ends.
+
+    `tensor` is what it makes; `cycles` of a frame, with those in which it waits for weights, `waits`; `multiplications`
+    that are useful.
+    """
+
+    name: str
+    tensor: str
+    cycles: int
+    waits: int
+    multiplications: int
+
+
+@dataclass(frozen=True, eq=False)
+class SharedStage(Stage):
+    """A stage whose `layers` share its array.
+
+    A folding's `rows` and `cols` are those of the array, equal; `lanes` are the sums that are rescaled side by side.
+    """
+
+    sizes: SharedLayers
+
+    @classmethod
+    def of(cls, graph: LayerGraph, sizes: SharedLayers, layers: tuple[HardwareLayer, ...],
+           inputs: tuple[str, ...]) -> SharedStage:
+        """The last of `layers` makes what leaves the stage."""
+        boundaries = tuple(layer.output for layer in layers)
+        return cls(graph, sizes.name, KIND, layers, inputs, boundaries[-1], boundaries, sizes)
+
+    @property
+    def multiplications(self) -> int:
+        return sum(layer.multiplications(self.graph) for layer in self.layers)
+
+    @property
+    def likeness(self) -> Hashable:
+        """No other stage is like it."""
+        return KIND, self.name
+
+    @property
+    def takes_frames_at_once(self) -> bool:
+        return True
+
+    def lanes_out(self, folding: Folding) -> int:
+        return self.lanes_of(self.output, folding)
+
+    def lanes_of(self, tensor: str, folding: Folding) -> int:
+        """The widest beat of a tensor: a divisor of the columns and the channels, or all channels of a pixel."""
+        channels = self.graph.tensors[tensor].frame.channels
+        return channels if channels <= folding.cols else int(np.gcd(channels, folding.cols))
+
+    def foldings(self) -> Iterator[Folding]:
+        return (Folding(columns, columns, lanes) for columns in COLUMNS for lanes in divisors(columns))
+
+    def styles(self, technology: Technology) -> tuple[MultiplierStyle, ...]:
+        return (MultiplierStyle.BLOCKS,)
+
+    @property
+    def rescale_styles(self) -> tuple[MultiplierStyle, ...]:
+        return (MultiplierStyle.LOGIC,)
+
+    def folding_problem(self, folding: Folding, technology: Technology) -> str | None:
+        if folding.rows != folding.cols or folding.cols not in COLUMNS:
+            sizes = ", ".join(f"{columns} x {columns}" for columns in COLUMNS)
+            return f"rows x cols of a shared stage must be one of {sizes}, not {folding.rows} x {folding.cols}"
+        if folding.lanes not in divisors(folding.cols):
+            return f"lanes must be one of {', '.join(map(str, divisors(folding.cols)))}, not {folding.lanes}"
+        if folding.style is not MultiplierStyle.BLOCKS:
+            return f"style must be blocks for a shared stage, not {folding.style.value}"
+        rows = (0, *self.weight_rows(folding))
+        if folding.weight_rows not in rows:
+            return f"weight_rows must be one of {', '.join(map(str, rows))}, not {folding.weight_rows}"
+        if self.sizes.single_port and not technology.single_port_rams:
+            return f"frames must be in blocks on this device, which has no spram ({technology.name})"
+        try:
+            self.made(folding)
+        except HwflowError as error:
+            return str(error)
+        return None
+
+    def weight_rows(self, folding: Folding) -> tuple[int, ...]:
+        """A beat has a header of two elements at least."""
+        return tuple(rows for rows in divisors(folding.cols) if rows * folding.cols >= 2)
+
+    def made(self, folding: Folding) -> SharedProgram:
+        """The program with `folding`.  HwflowError for layers that the stage cannot compute."""
+        key = Folding(folding.rows, folding.cols, folding.lanes, weight_rows=folding.weight_rows)
+        for graph, sizes, known, program in MADE:
+            if graph is self.graph and (sizes, known) == (self.sizes, key):
+                return program
+        program = compile_shared(
+            self.graph, self.layers, columns=folding.cols, lanes=folding.lanes, interval=self.sizes.interval,
+            words=None, single_port=self.sizes.single_port, buffer=self.sizes.buffer,
+            stream_rows=folding.weight_rows or self.sizes.rom_rows)
+        MADE.append((self.graph, self.sizes, key, program))
+        return program
+
+    def weight_stream(self, folding: Folding) -> WeightStream | None:
+        if not folding.weight_rows:
+            return None
+        program = self.made(folding).program
+        beats = sum(beats_of(program.shape, step) for step, _ in program.computed())
+        return WeightStream(unsigned(ELEMENT_BITS), program.shape.stream_lanes, beats)
+
+    def weight_beats(self, folding: Folding) -> IntArray:
+        return self.made(folding).program.beats()
+
+    def written(self, folding: Folding) -> tuple[WrittenTensor, ...]:
+        made = self.made(folding)
+        return tuple(written(made, tensor) for tensor in self.boundaries[:-1])
+
+    def schedule(self, folding: Folding, technology: Technology) -> Schedule:
+        work = sum(step.blocks * step.beats for step, _ in self.made(folding).program.computed())
+        return Schedule(work=work, interval=self.played(folding, technology).interval,
+                        multipliers=folding.rows * folding.cols, lanes_in=self.lanes_in(folding))
+
+    def steps(self, folding: Folding, technology: Technology) -> tuple[StepPlan, ...]:
+        """What it does with a frame, in order: a layer whose steps follow each other is one."""
+        made, played = self.made(folding), self.played(folding, technology)
+        ends = [*played.begins[-1, 1:].tolist(), int(played.begins[-1, 0]) + played.interval]
+        of_step = {making.step: (making.layer, making.tensor) for making in made.makings}
+        useful = {layer.name: layer.multiplications(self.graph) for layer in self.layers}
+        found: list[StepPlan] = []
+        for k, (step, begin, end, waits) in enumerate(zip(
+                made.program.steps, played.begins[-1].tolist(), ends, played.waits[-1].tolist(), strict=True)):
+            if isinstance(step, Compute):
+                name, tensor = of_step[k]
+            elif isinstance(step, Load):
+                name, tensor = "load", made.inputs[step.port]
+            else:
+                name, tensor = "store", made.output
+            if found and found[-1].name == name and name in useful:
+                last = found.pop()
+                found.append(replace(last, tensor=tensor, cycles=last.cycles + end - begin, waits=last.waits + waits))
+            else:
+                found.append(StepPlan(name, tensor, end - begin, waits, useful.get(name, 0)))
+        return tuple(found)
+
+    def lanes_in(self, folding: Folding) -> tuple[int, ...]:
+        return tuple(self.lanes_of(name, folding) for name in self.inputs)
+
+    def played(self, folding: Folding, technology: Technology) -> SharedTimes:
+        """Frames whose beats are always there; the last one shows the steady state."""
+        arrivals = [np.zeros(FRAMES * self.graph.tensors[name].frame.elements // lanes, np.int64)
+                    for name, lanes in zip(self.inputs, self.lanes_in(folding), strict=True)]
+        return self.play(folding, technology, *arrivals)
+
+    def play(self, folding: Folding, technology: Technology, *arrivals: Times) -> SharedTimes:
+        lanes = self.lanes_in(folding)
+        frames = len(arrivals[0]) * lanes[0] // self.graph.tensors[self.inputs[0]].frame.elements
+        return play(
+            self.made(folding).program, arrivals=arrivals, lanes_in=lanes, lanes_out=self.lanes_out(folding),
+            frames=frames, technology=technology, style=rescaler_style(folding, technology),
+            interval=folding.weight_interval)
+
+    def times(self, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+        played = self.play(folding, technology, *arrivals)
+        return StageTimes(played.taken, played.departures)
+
+    def cost(self, folding: Folding, technology: Technology) -> Resources:
+        return SharedUnit.cost(**self.arguments(folding, technology))
+
+    def unit(self, folding: Folding, technology: Technology) -> Component:
+        return SharedUnit(**self.arguments(folding, technology), name=f"stage{self.name}")
+
+    def arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
+        """Of the unit, but for its name."""
+        shapes = [shape_of(self.graph.tensors[name].format) for name in (*self.inputs, self.output)]
+        return {"program": self.made(folding).program, "elements": tuple(shapes[:-1]), "output": shapes[-1],
+                "lanes_in": self.lanes_in(folding), "lanes_out": self.lanes_out(folding),
+                "streamed": folding.weight_rows > 0, "style": rescaler_style(folding, technology),
+                "technology": technology}
+
+
+def rescaler_style(folding: Folding, technology: Technology) -> RequantizerStyle:
+    """What multiplies where sums are rescaled."""
+    in_logic = folding.rescale is MultiplierStyle.LOGIC or technology.prefers_fabric_requantizer
+    return RequantizerStyle.FABRIC if in_logic else RequantizerStyle.DSP
+
+
+def beats_of(shape: SharedShape, step: Compute) -> int:
+    """Beats of the stream of weights for a step."""
+    return step.tiles * shape.header_beats() + step.weight_words * (shape.columns // shape.stream_rows)
+
+
+def written(made: SharedProgram, tensor: str) -> WrittenTensor:
+    """How the frame memory gets `tensor`."""
+    steps = tuple(making.step for making in made.makings if making.tensor == tensor)
+    frame, format = made.tensors[tensor].frame, made.tensors[tensor].format
+    elements = np.arange(frame.elements, dtype=np.int64).reshape(-1, frame.channels)
+    words = made.layouts[tensor].spread(elements, -1).reshape(-1, made.program.shape.columns)
+    addresses = np.concatenate([step.writes.reshape(-1) for step in (made.program.steps[k] for k in steps)
+                                if isinstance(step, Compute)])
+    return WrittenTensor(tensor, steps, words[addresses - made.frames[tensor].base].reshape(-1), held_less(format))

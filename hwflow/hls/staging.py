@@ -1,0 +1,60 @@
+"""Which stages compute a graph: the layers that a partition puts together, each other layer by itself."""
+
+from __future__ import annotations
+
+import re
+
+from hwflow_base.errors import HwflowError
+
+from ..layers.base import HardwareLayer, Layer, LayerGraph
+from ..layers.partition import DATAFLOW, Group, Partition
+from .shared_stage import SharedStage
+from .stages import LayerStage, Stage
+from .support import hardware_problems
+
+__all__ = ["layer_names", "stage_names", "stages_of"]
+
+#: The longest name of a stage, without its position; tables have columns of this width.
+NAME_LENGTH = 28
+
+
+def stages_of(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[Stage, ...]:
+    """The stages that compute `graph`, each after those that it reads.
+
+    HwflowError that lists everything without hardware, in one message; or that says what is wrong with `partition`.
+    """
+    problems = hardware_problems(graph)
+    if problems:
+        lines = "".join(f"\n  {line}" for line in problems)
+        raise HwflowError(f"the integer model runs in the golden model, but not in hardware:{lines}")
+    names = layer_names(graph)
+    shared = {each.name: each for each in partition.shared}
+
+    def stage(group: Group) -> Stage:
+        layers = tuple(layer for layer in (graph.layers[k] for k in group.layers) if isinstance(layer, HardwareLayer))
+        if group.name is not None:
+            return SharedStage.of(graph, shared[group.name], layers, group.inputs(graph))
+        return LayerStage.of(graph, names[group.layers[0]], *layers)
+
+    return tuple(stage(group) for group in partition.groups(graph, names))
+
+
+def layer_names(graph: LayerGraph) -> tuple[str, ...]:
+    """The name of each layer's stage, where it has a stage of its own; also if some layers have no hardware."""
+    return tuple(name_of(position, layer) for position, layer in enumerate(graph.layers))
+
+
+def stage_names(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[str, ...]:
+    """The names of the stages of `graph` in order, also if some of its layers have no hardware."""
+    names = layer_names(graph)
+    return tuple(group.name or names[group.layers[0]] for group in partition.groups(graph, names))
+
+
+def name_of(position: int, layer: Layer) -> str:
+    """The Verilog-safe, unique, stable name of the stage of a layer: `<position>_<layer>`.
+
+    If a layer's name is a path ("/net/net.1/Gemm"), its last two parts are used.  Only letters and digits remain.
+    """
+    parts = re.split(r"[/;:]", layer.name)
+    words = re.findall(r"[A-Za-z0-9]+", "_".join(parts[-2:])) or [layer.kind]
+    return f"{position}_{'_'.join(words)[-NAME_LENGTH:].strip('_')}"

@@ -1,0 +1,121 @@
+"""Which layers of a graph compute together: the data that says which stages a design has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hwflow_base.errors import HwflowError
+
+from hwflow.layers.base import LayerGraph
+
+__all__ = ["DATAFLOW", "SHARED", "Group", "Partition", "SharedLayers"]
+
+#: Names of shared stages begin so; a number follows.
+SHARED = "shared"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The layers of a stage by their positions in the graph, ascending.
+
+    `name` is that of a shared stage, None for a layer that has a stage of its own.
+    """
+
+    name: str | None
+    layers: tuple[int, ...]
+
+    def inputs(self, graph: LayerGraph) -> tuple[str, ...]:
+        """The tensors that enter the stage: for a layer of its own its inputs, else each once, as they are read."""
+        if self.name is None:
+            return graph.layers[self.layers[0]].inputs
+        made = {graph.layers[k].output for k in self.layers}
+        read = [name for k in self.layers for name in graph.layers[k].inputs if name not in made]
+        return tuple(dict.fromkeys(read))
+
+    def outputs(self, graph: LayerGraph) -> tuple[str, ...]:
+        """The tensors that leave it."""
+        read = {*graph.outputs, *(name for k, layer in enumerate(graph.layers) if k not in self.layers
+                                  for name in layer.inputs)}
+        return tuple(name for name in (graph.layers[k].output for k in self.layers) if name in read)
+
+
+@dataclass(frozen=True)
+class SharedLayers:
+    """A shared stage: its name, the positions of its layers in the graph, ascending, and the sizes that a folding does
+    not have.
+
+    single_port
+        Its frame memory cannot be written while it is read.
+    buffer
+        Words of weights that it has room for.
+    interval
+        Cycles from sum to sum at its rescaler.
+    rom_rows
+        Rows of a word of weights that arrive at once, where they come from a ROM.
+    """
+
+    name: str
+    layers: tuple[int, ...]
+    single_port: bool
+    buffer: int
+    interval: int
+    rom_rows: int
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The shared stages; every layer that is in none of them has a stage of its own."""
+
+    shared: tuple[SharedLayers, ...] = ()
+
+    def groups(self, graph: LayerGraph, names: Sequence[str] | None = None) -> tuple[Group, ...]:
+        """The stages, each after those that it reads.  `names` are what messages call the layers, if not their names.
+
+        HwflowError where a layer is in two stages, more than one tensor leaves a shared stage, or a stage would wait
+        for its own output.
+        """
+        names = names or [layer.name for layer in graph.layers]
+        stage_of: dict[int, str] = {}
+        for each in self.shared:
+            for k in each.layers:
+                if stage_of.setdefault(k, each.name) != each.name:
+                    raise HwflowError(f"layer '{names[k]}' must be in one stage, not in {stage_of[k]} and {each.name}")
+        groups = [Group(each.name, each.layers) for each in self.shared]
+        groups += [Group(None, (k,)) for k in range(len(graph.layers)) if k not in stage_of]
+        for group in groups:
+            leaving = group.outputs(graph)
+            if group.name is not None and len(leaving) != 1:
+                raise HwflowError(
+                    f"one tensor must leave {group.name}, not {len(leaving)} ({', '.join(leaving)})",
+                    "put the layers that read the others into it too, or fewer layers; outputs of the model always "
+                    "leave")
+        return in_order(groups, graph, names)
+
+
+#: Every layer has a stage of its own.
+DATAFLOW = Partition()
+
+
+def in_order(groups: Sequence[Group], graph: LayerGraph, names: Sequence[str]) -> tuple[Group, ...]:
+    """Each after those that it reads, else in the order of their first layers.  HwflowError where none is."""
+    made, left, found = set(graph.inputs), sorted(groups, key=lambda group: group.layers), []
+    while left:
+        ready = next((group for group in left if made.issuperset(group.inputs(graph))), None)
+        if ready is None:
+            raise HwflowError(*circle(left, graph, names))
+        left.remove(ready)
+        found.append(ready)
+        made.update(ready.outputs(graph))
+    return tuple(found)
+
+
+def circle(left: Sequence[Group], graph: LayerGraph, names: Sequence[str]) -> tuple[str, str]:
+    """What is wrong with stages that all wait for one of them, and the remedy."""
+    maker = {name: group for group in left for name in group.outputs(graph)}
+    walked = [left[0]]
+    while walked.count(walked[-1]) < 2:
+        walked.append(next(maker[name] for name in walked[-1].inputs(graph) if name in maker))
+    round_ = walked[walked.index(walked[-1]) + 1:]
+    said = " <- ".join(group.name or names[group.layers[0]] for group in (round_[-1], *round_))
+    return f"no stage must wait for its own output: {said}", "put all layers of this circle into one shared stage"
