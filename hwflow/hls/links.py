@@ -17,7 +17,8 @@ from hwflow_rtl.vendor.memory import Place
 from ..layers.base import Folding, LayerGraph, Schedule
 from .stages import Stage
 
-__all__ = ["LinkPlan", "ends_of_links", "in_spram", "link_cost", "links_cost", "links_of"]
+__all__ = ["LinkPlan", "ends_of_links", "in_spram", "link_cost", "links_cost", "links_of",
+           "spram_around"]
 
 
 @dataclass(frozen=True)
@@ -140,14 +141,19 @@ def ends_of_links(links: Sequence[LinkPlan]) -> Ends:
     return Ends(ends(inputs), ends({link.sink: link for link in links if not link.sink.of_stage}))
 
 
-def in_spram(links: Sequence[LinkPlan], technology: Technology) -> tuple[LinkPlan, ...]:
+def spram_around(links: Sequence[LinkPlan], technology: Technology) -> int:
+    """SPRAMs of the queues for frames around a core with these links."""
+    return sum(queue.cost.spram for queue in ends_of_links(links).queues(technology))
+
+
+def in_spram(links: Sequence[LinkPlan], technology: Technology, taken: int = 0) -> tuple[LinkPlan, ...]:
     """`links`, with the queues that gain most from SPRAM moved into it, as many as the device has SPRAMs for.
 
-    The queues for frames around the core take their SPRAMs first.
+    The queues for frames around the core take their SPRAMs first; stages have `taken` some.
     """
     if not technology.single_port_rams:
         return tuple(links)
-    around = sum(queue.cost.spram for queue in ends_of_links(links).queues(technology))
+    around = spram_around(links, technology)
     sizes = [(link.width_out, link.depth) if link.depth else (link.width_in, link.depth_after) for link in links]
-    chosen = chosen_for_spram(sizes, technology, technology.single_port_rams - around)
+    chosen = chosen_for_spram(sizes, technology, max(0, technology.single_port_rams - around - taken))
     return tuple(replace(link, spram=each) for link, each in zip(links, chosen, strict=True))

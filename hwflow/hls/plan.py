@@ -18,7 +18,8 @@ from ..layers.partition import DATAFLOW, Partition
 from .links import LinkPlan, links_cost, links_of
 from .memories import MemoryPlan, Places, memories_of_link, memories_of_stage, with_places
 from .outside import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
-from .stages import Stage
+from .shared.frame_map import Place
+from .stages import Stage, StepPlan
 from .staging import stages_of
 from .timeline import latencies, with_queues
 
@@ -43,6 +44,9 @@ class StagePlan:
     multiplications: int
     #: The memories that are not where the family prefers them; `resources` has them in these places.
     places: Places = field(default_factory=dict)
+    #: Of a shared stage what it does with a frame, in order, and where tensors are in its frame memory, in words.
+    steps: tuple[StepPlan, ...] = ()
+    frames: tuple[Place, ...] = ()
 
     __repr__ = fields_repr
 
@@ -191,7 +195,8 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
             name=stage.name, layers=tuple(layer.name for layer in stage.layers), boundaries=stage.boundaries,
             kind=stage.kind, folding=folding, schedule=stage.schedule(folding, technology),
             resources=placed_cost(stage, folding, technology, places.get(stage.name, {})),
-            multiplications=stage.multiplications, places=dict(places.get(stage.name, {})))
+            multiplications=stage.multiplications, places=dict(places.get(stage.name, {})),
+            steps=stage.steps(folding, technology), frames=stage.frames(folding))
         for stage, folding in zip(stages, foldings, strict=True))
     links = links_of(graph, stages, [(stage.folding, stage.schedule) for stage in planned])
     interval = interval_of([stage.schedule for stage in planned], links)

@@ -30,9 +30,10 @@ from ..layers.hardware import shape_of
 from ..layers.partition import SharedLayers
 from .shared.compile import SharedProgram, compile_shared
 from .shared.constants import held_less
-from .stages import Stage, WrittenTensor
+from .shared.frame_map import Place
+from .stages import Stage, StepPlan, WrittenTensor
 
-__all__ = ["COLUMNS", "KIND", "SharedStage", "StepPlan"]
+__all__ = ["COLUMNS", "KIND", "SharedStage"]
 
 #: Kind of a shared stage in tables.
 KIND = "shared"
@@ -40,23 +41,8 @@ KIND = "shared"
 COLUMNS = (2, 4, 8, 16)
 #: Frames after which each takes as many cycles as the one before it: the weights of the next are fetched ahead.
 FRAMES = 3
-#: Programs that were made last, with what they were made of: one plan asks for the same one several times.
-MADE: deque[tuple[LayerGraph, SharedLayers, Folding, SharedProgram]] = deque(maxlen=8)
-
-
-@dataclass(frozen=True)
-class StepPlan:
-    """What a shared stage does for one layer, or `load` and `store` at its ends.
-
-    `tensor` is what it makes; `cycles` of a frame, with those in which it waits for weights, `waits`; `multiplications`
-    that are useful.
-    """
-
-    name: str
-    tensor: str
-    cycles: int
-    waits: int
-    multiplications: int
+#: Programs that were made last, with what their steps depend on: one plan asks for the same one many times.
+MADE: deque[tuple[LayerGraph, tuple[HardwareLayer, ...], tuple[int, int], SharedProgram]] = deque(maxlen=8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,16 +117,22 @@ class SharedStage(Stage):
 
     def made(self, folding: Folding) -> SharedProgram:
         """The program with `folding`.  HwflowError for layers that the stage cannot compute."""
-        key = Folding(folding.rows, folding.cols, folding.lanes, weight_rows=folding.weight_rows)
-        for graph, sizes, known, program in MADE:
-            if graph is self.graph and (sizes, known) == (self.sizes, key):
-                return program
-        program = compile_shared(
-            self.graph, self.layers, columns=folding.cols, lanes=folding.lanes, interval=self.sizes.interval,
-            words=None, single_port=self.sizes.single_port, buffer=self.sizes.buffer,
-            stream_rows=folding.weight_rows or self.sizes.rom_rows)
-        MADE.append((self.graph, self.sizes, key, program))
-        return program
+        made = self.made_for(folding.cols)
+        shape = replace(made.program.shape, lanes=folding.lanes, interval=self.sizes.interval,
+                        single_port=self.sizes.single_port, stream_rows=folding.weight_rows or self.sizes.rom_rows)
+        return replace(made, program=replace(made.program, shape=shape))
+
+    def made_for(self, columns: int) -> SharedProgram:
+        """A program for an array of this size; nothing else changes its steps."""
+        sizes = columns, self.sizes.buffer
+        for graph, layers, known, made in MADE:
+            if graph is self.graph and len(layers) == len(self.layers) and known == sizes and all(
+                    one is other for one, other in zip(layers, self.layers, strict=True)):
+                return made
+        made = compile_shared(self.graph, self.layers, columns=columns, lanes=columns, interval=1, words=None,
+                              single_port=False, buffer=self.sizes.buffer, stream_rows=columns)
+        MADE.append((self.graph, self.layers, sizes, made))
+        return made
 
     def weight_stream(self, folding: Folding) -> WeightStream | None:
         if not folding.weight_rows:
@@ -161,8 +153,10 @@ class SharedStage(Stage):
         return Schedule(work=work, interval=self.played(folding, technology).interval,
                         multipliers=folding.rows * folding.cols, lanes_in=self.lanes_in(folding))
 
+    def frames(self, folding: Folding) -> tuple[Place, ...]:
+        return self.made(folding).frames.places
+
     def steps(self, folding: Folding, technology: Technology) -> tuple[StepPlan, ...]:
-        """What it does with a frame, in order: a layer whose steps follow each other is one."""
         made, played = self.made(folding), self.played(folding, technology)
         ends = [*played.begins[-1, 1:].tolist(), int(played.begins[-1, 0]) + played.interval]
         of_step = {making.step: (making.layer, making.tensor) for making in made.makings}

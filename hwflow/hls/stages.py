@@ -19,8 +19,24 @@ from hwflow_rtl.vendor import Resources, Technology
 
 from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule
 from ..layers.formats import IntArray
+from .shared.frame_map import Place
 
-__all__ = ["LayerStage", "Stage", "WrittenTensor"]
+__all__ = ["LayerStage", "Stage", "StepPlan", "WrittenTensor"]
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """What a shared stage does for one layer, or for an input (`load`) or its output (`store`).
+
+    `tensor` is what it makes; `cycles` of a frame, with those in which it waits for weights, `waits`; `multiplications`
+    that are useful.
+    """
+
+    name: str
+    tensor: str
+    cycles: int
+    waits: int
+    multiplications: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +123,14 @@ class Stage(ABC):
     @abstractmethod
     def weight_beats(self, folding: Folding) -> IntArray:
         """The weights in the order of `weight_stream`: int64[beats, lanes]."""
+
+    def steps(self, folding: Folding, technology: Technology) -> tuple[StepPlan, ...]:
+        """What it does with a frame, one after another; () where all its parts work at the same time."""
+        return ()
+
+    def frames(self, folding: Folding) -> tuple[Place, ...]:
+        """Where tensors are in its frame memory."""
+        return ()
 
     @abstractmethod
     def schedule(self, folding: Folding, technology: Technology) -> Schedule:

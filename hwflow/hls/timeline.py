@@ -45,7 +45,9 @@ def with_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Seq
     """`links` with the queues that they need when a new frame starts every `interval` cycles."""
     network = Network(stages, foldings, links, technology)
     network = network.deep_enough(network.play_paced(interval), interval)
-    network = Network(stages, foldings, in_spram(network.links, technology), technology)
+    taken = sum(stage.cost(folding, technology).spram for stage, folding in zip(stages, foldings, strict=True)
+                if stage.takes_frames_at_once)
+    network = Network(stages, foldings, in_spram(network.links, technology, taken), technology)
     if network.any_in_memories():  # queues in memories have a larger latency, and other branches wait for it
         network = network.deep_enough(network.play_paced(interval), interval)
     return network.links

@@ -13,7 +13,17 @@ from hwflow_rtl.core import Core, Link
 from hwflow_rtl.emit import emit
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.streams import stream_of
-from hwflow_sim import Boundary, Difference, ElementShape, MemoryOrder, RunResult, Simulation, StallPattern, compile, run
+from hwflow_sim import (
+    Boundary,
+    Difference,
+    ElementShape,
+    MemoryOrder,
+    RunResult,
+    Simulation,
+    StallPattern,
+    compile,
+    run,
+)
 
 from tests.rtl.test_core import Increment
 from tests.rtl.toys import wrapped
