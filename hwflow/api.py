@@ -19,6 +19,7 @@ from .data.dataset import Dataset, described, load_dataset
 from .data.given import dataset_of
 from .data.shapes import shapes_of_data
 from .host.identity import identity
+from .layers.partition import Execution
 from .onnx import Finding, Model
 from .onnx.container.files import read
 from .onnx.model import Array
@@ -118,13 +119,14 @@ def run_golden(quantized: Quantized, inputs: Rows) -> dict[str, Array]:
 
 def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", interval: int | None = None, *,
               logic_multipliers: bool = False, frames_per_second: float | None = None,
-              stream_weights: bool = False) -> hls.Plan:
+              stream_weights: bool = False, execution: str = "auto") -> hls.Plan:
     """The fastest plan that fits the board; with `interval`, the cheapest plan with at most that many cycles a frame.
 
     With `logic_multipliers`, stages multiply in logic when all multiplier blocks of the board are used.  With
     `frames_per_second`, it is the cheapest plan for that rate at the clock that routed designs of the board's family
     reach at least (`hwflow.synth.outside.expected_mhz`), and it may multiply in logic.  With `stream_weights`, weights
-    may be in the board's memory outside of the FPGA also if the design fits without.
+    may be in the board's memory outside of the FPGA also if the design fits without.  `execution` "dataflow" is a stage
+    for each layer, "shared" one stage that computes one layer after another; "auto" is dataflow where that fits.
     `Plan.with_folding` makes a plan with another folding of a stage.
     """
     graph, board = a_quantized(quantized).graph, as_board(board)
@@ -133,7 +135,7 @@ def make_plan(quantized: Quantized, board: str | Path | Board = "ulx3s_85f", int
     pace = None if interval is None else whole_number(interval, "interval", 1)
     return plan_for(graph, graph, board, interval=pace, frames_per_second=frames_per_second,
                     logic=boolean(logic_multipliers, "logic_multipliers"),
-                    stream_weights=boolean(stream_weights, "stream_weights"))
+                    stream_weights=boolean(stream_weights, "stream_weights"), execution=execution_of(execution))
 
 
 def generate(quantized: Quantized, plan: hls.Plan, folder: str | Path) -> Path:
@@ -178,6 +180,14 @@ def synthesize(quantized: Quantized, plan: hls.Plan, board: str | Path | Board =
     return synthesize_design(
         design, place, options, quantized=QUANTIZED,
         keep=lambda: cached_step(place / QUANTIZED, key, lambda working: save_quantized(quantized, working)))
+
+
+def execution_of(execution: object) -> Execution:
+    try:
+        return Execution(execution)
+    except ValueError:
+        named = ", ".join(each.value for each in Execution)
+        raise HwflowError(f"execution must be one of {named}, not {described(execution)}") from None
 
 
 def a_model(model: object) -> Model:

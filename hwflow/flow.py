@@ -26,6 +26,7 @@ from .accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
 from .data.dataset import Dataset, load_dataset
 from .data.shapes import Shapes, given_shapes
 from .layers.base import LayerGraph
+from .layers.partition import Execution
 from .layers.room import with_room
 from .onnx.errors import LimitError
 from .onnx.inference.static_inputs import sizes_given
@@ -231,9 +232,11 @@ class Flow:
         """The text of the user's plan; None without --plan."""
         given = self.hardware
         pace = given.interval or given.frames_per_second
-        if given.plan and (pace or given.logic_multipliers or given.stream_weights):
+        chosen = given.execution is not Execution.AUTO
+        if given.plan and (pace or given.logic_multipliers or given.stream_weights or chosen):
             raise HwflowError("--plan must not be given together with --interval, --frames-per-second, "
-                              "--logic-multipliers or --stream-weights", "the plan's file decides all of them")
+                              "--logic-multipliers, --stream-weights or --execution",
+                              "the plan's file decides all of them")
         if given.interval and given.frames_per_second:
             raise HwflowError("--interval must not be given together with --frames-per-second", "give one of them")
         return read_text(given.plan) if given.plan else None
@@ -252,7 +255,7 @@ class Flow:
             wanted = self.hardware
             plan = plan_for(self.graph, self.structure, self.board, interval=wanted.interval,
                             frames_per_second=wanted.frames_per_second, logic=wanted.logic_multipliers,
-                            stream_weights=wanted.stream_weights)
+                            stream_weights=wanted.stream_weights, execution=wanted.execution)
         else:
             plan = hls.plan_from_yaml(self.plan_text, self.structure, technology, source=str(self.hardware.plan),
                                       outside=outside_of(self.board))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .host.pace import Patience
+from .layers.partition import Execution
 from .onnx.limits import DEFAULT_LIMITS, Limits
 from .synth.design import SynthesisOptions
 
@@ -51,6 +52,7 @@ class HardwareOptions:
     frames_per_second: float | None = None
     logic_multipliers: bool = False
     stream_weights: bool = False
+    execution: Execution = Execution.AUTO
     reweightable: bool = False
 
 

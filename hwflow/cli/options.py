@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 from hwflow_base.errors import HwflowError
 
+from ..layers.partition import Execution
 from ..onnx.limits import parse_limits
 from ..onnx.schemas import canonical_domain
 from ..request import BOARD, BUILD
@@ -176,6 +177,10 @@ def plan_options(command: F) -> F:
         click.option("--stream-weights", is_flag=True,
                      help="Let weights be in the board's memory outside of the FPGA also if the design fits without: "
                           "a faster design, but the memory must be filled after power-up."),
+        click.option("--execution", type=click.Choice([each.value for each in Execution]), default=Execution.AUTO.value,
+                     show_default=True, callback=lambda _context, _parameter, text: Execution(text),
+                     help="dataflow: a stage for each layer, all at the same time, which is faster.  shared: one array "
+                          "that computes one layer after another, which is smaller.  auto: dataflow if it fits."),
     ]
     for option in reversed(options):
         command = option(command)

@@ -11,7 +11,8 @@ from .lower import lower, weight_image
 from .outside import OutsideMemory, StreamPlan
 from .plan import Plan, StagePlan, make_plan
 from .plan_file import plan_from_yaml, plan_to_yaml
+from .shared_solver import solve_shared
 from .solver import solve
 
 __all__ = ["Budget", "LinkPlan", "OutsideMemory", "Plan", "StagePlan", "StreamPlan", "lower", "make_plan",
-           "plan_from_yaml", "plan_to_yaml", "require_current", "solve", "weight_image"]
+           "plan_from_yaml", "plan_to_yaml", "require_current", "solve", "solve_shared", "weight_image"]

@@ -14,7 +14,7 @@ from hwflow_rtl.stream.queue_choice import QueueChoice, chosen_for_spram
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
-from ..layers.base import Folding, LayerGraph, Schedule
+from ..layers.base import Folding, LayerGraph
 from .stages import Stage
 
 __all__ = ["LinkPlan", "ends_of_links", "in_spram", "link_cost", "links_cost", "links_of",
@@ -95,14 +95,16 @@ def joints(stages: Sequence[Stage], inputs: Sequence[str], outputs: Sequence[str
     return [*inner, *((name, made[name], Endpoint.core(k), 0) for k, name in enumerate(outputs))]
 
 
-def links_of(graph: LayerGraph, stages: Sequence[Stage], flows: Sequence[tuple[Folding, Schedule]]
+def links_of(graph: LayerGraph, stages: Sequence[Stage], flows: Sequence[tuple[Folding, tuple[int, ...]]]
              ) -> tuple[LinkPlan, ...]:
-    """The links between the stages of `graph` with these foldings and schedules, without queues.
+    """The links between the stages of `graph` without queues.
+
+    `flows` has for each stage its folding, and for each of its inputs the elements of a beat.
 
     An input of the graph has the most lanes that one of its readers takes.
     """
     found = joints(stages, graph.inputs, graph.outputs)
-    taken = [flows[sink.number][1].lanes_in[port] if sink.of_stage else 0 for _, _, sink, port in found]
+    taken = [flows[sink.number][1][port] if sink.of_stage else 0 for _, _, sink, port in found]
     given: dict[Endpoint, int] = {}
     for (_, source, _, _), lanes in zip(found, taken, strict=True):
         given[source] = (stages[source.number].lanes_out(flows[source.number][0]) if source.of_stage

@@ -14,7 +14,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.vendor import Resources, Technology, Timing
 
 from ..layers.base import Folding, LayerGraph, Schedule
-from ..layers.partition import DATAFLOW, Partition
+from ..layers.partition import DATAFLOW, Execution, Partition
 from .links import LinkPlan, links_cost, links_of
 from .memories import MemoryPlan, Places, memories_of_link, memories_of_stage, with_places
 from .outside import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
@@ -118,6 +118,14 @@ class Plan:
         return make_plan(self.graph, foldings, self.device, places, self.outside, self.partition)
 
     @property
+    def execution(self) -> str:
+        """`dataflow`, `shared`, or `mixed`: whether all stages have a layer of their own, all layers share one, or
+        neither."""
+        if not self.partition.shared:
+            return Execution.DATAFLOW.value
+        return Execution.SHARED.value if len(self.stages) == 1 else "mixed"
+
+    @property
     def memories(self) -> tuple[MemoryPlan, ...]:
         """Every memory of the stages and links, in their order."""
         stages = [memory for stage in self.stages
@@ -198,7 +206,7 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
             multiplications=stage.multiplications, places=dict(places.get(stage.name, {})),
             steps=stage.steps(folding, technology), frames=stage.frames(folding))
         for stage, folding in zip(stages, foldings, strict=True))
-    links = links_of(graph, stages, [(stage.folding, stage.schedule) for stage in planned])
+    links = links_of(graph, stages, [(stage.folding, stage.schedule.lanes_in) for stage in planned])
     interval = interval_of([stage.schedule for stage in planned], links)
     links = with_queues(stages, foldings, links, technology, interval)
     streams = streams_of(stages, foldings)

@@ -1,6 +1,7 @@
 """A plan as a YAML file: to read, to edit, and to give back.
 
-Only the foldings are read back from a file.  The cycles and resources in it are for the reader; they are recomputed.
+Only the foldings, and which layers share a stage, are read back from a file.  The cycles and resources in it are for
+the reader; they are recomputed.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from hwflow_rtl.vendor.memory import Place
 from ..layers.base import Folding, LayerGraph
 from .memories import MemoryPlan
 from .outside import OutsideMemory
+from .partition_file import SHARED_KEYS, shared_from_rows, shared_row
 from .plan import Plan, make_plan, no_such_stage
-from .staging import stage_names, stages_of
+from .staging import layer_names, stage_names, stages_of
 
 __all__ = ["memory_facts", "outside_facts", "plan_from_yaml", "plan_to_yaml"]
 
 
 def plan_to_yaml(plan: Plan) -> str:
     """The plan as a file to read and to edit."""
+    own, shared = layer_names(plan.graph), [each.name for each in plan.partition.shared]
     stages = [{
         "stage": stage.name, "layers": list(stage.layers), "kind": stage.kind,
         "rows": stage.folding.rows, "cols": stage.folding.cols, "lanes": stage.folding.lanes,
@@ -37,6 +40,7 @@ def plan_to_yaml(plan: Plan) -> str:
         **({"rescale": stage.folding.rescale.value} if stage.folding.rescale else {}),
         **({"weight_rows": stage.folding.weight_rows} if stage.folding.weight_rows else {}),
         **({"places": {name: place.value for name, place in stage.places.items()}} if stage.places else {}),
+        **(shared_row(plan, stage, own) if stage.name in shared else {}),
         "resources": resources_dict(stage.resources),
     } for stage in plan.stages]
     names = {Endpoint.stage(k): stage.name for k, stage in enumerate(plan.stages)}
@@ -56,9 +60,13 @@ def plan_to_yaml(plan: Plan) -> str:
         "# be by themselves: {requantizer0: tables} or {ring: blocks}, with the name that follows the / below.\n"
         "# weight_rows: the rows whose weights arrive together from the memory outside of the FPGA; without it they\n"
         "# are in the FPGA.  weights_outside: bytes of a frame, and cycles from beat to beat that memory keeps up.\n"
+        + ("# kind: shared: a program computes the layers in turn on one array; cycles of each in steps, the words\n"
+           "# of each tensor in frames.  Take layers out of the list, each with an entry of its own, or put more in.\n"
+           if shared else "") +
         "# Edit rows, cols, lanes, style, places and weight_rows and pass the file back with --plan; all else is\n"
         "# computed anew.\n")
-    body = {"model": plan.model, "technology": plan.technology, "interval": plan.interval,
+    body = {"model": plan.model, "technology": plan.technology, "execution": plan.execution, "why": plan.why,
+            "interval": plan.interval,
             "latency": list(plan.latency), "resources": resources_dict(plan.resources), "stages": stages,
             "links": links, "memories": [memory_facts(memory) for memory in plan.memories],
             **({"weights_outside": outside_facts(plan)} if plan.streams else {})}
@@ -100,10 +108,11 @@ SCHEMA: Mapping[str, Any] = {
                        "style": {"enum": [style.value for style in MultiplierStyle]}, "layers": {}, "kind": {},
                        "cycles": {}, "multipliers": {}, "resources": {}, "places": PLACES,
                        "rescale": {"const": "logic"}, "weight_rows": {"type": "integer", "minimum": 0},
+                       **SHARED_KEYS,
                        "layer": {}},  # of plans of older versions
         "additionalProperties": False,
-    }}, "model": {}, "technology": {}, "interval": {}, "latency": {}, "resources": {}, "links": {},
-       "memories": {}, "weights_outside": {}},
+    }}, "model": {}, "technology": {}, "execution": {}, "why": {}, "interval": {}, "latency": {}, "resources": {},
+       "links": {}, "memories": {}, "weights_outside": {}},
     "additionalProperties": False,
 }
 
@@ -119,7 +128,11 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
     for name, count in Counter(row["stage"] for row in document["stages"]).items():
         if count > 1:
             raise HwflowError(f"plan {source}: stage '{name}' must be named once, not {count} times")
-    names = stage_names(graph)
+    partition = shared_from_rows(document["stages"], layer_names(graph), source)
+    try:
+        names = stage_names(graph, partition)
+    except HwflowError as error:
+        raise error.at(f"plan {source}") from None
     for name in given:
         if name not in names:
             raise HwflowError(f"plan {source}: {no_such_stage(name, names)}")
@@ -129,14 +142,14 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
             f"plan {source}: stage '{missing[0]}' is missing", f"the plan must name every stage: {', '.join(names)}"
         )
     foldings = [folding_of(given[name]) for name in names]
-    for stage, folding in zip(stages_of(graph), foldings, strict=True):
+    for stage, folding in zip(stages_of(graph, partition), foldings, strict=True):
         problem = stage.folding_problem(folding, technology)
         if problem:
             raise HwflowError(f"plan {source}, stage '{stage.name}': {problem}")
     places = {name: {memory: Place(place) for memory, place in row.get("places", {}).items()}
               for name, row in given.items()}
     try:
-        return make_plan(graph, foldings, technology, places, outside)
+        return make_plan(graph, foldings, technology, places, outside, partition, why="as the plan file has it")
     except HwflowError as error:
         raise error.at(f"plan {source}") from None
 

@@ -22,26 +22,31 @@ EXAMPLE_MHZ = 100
 
 
 class DoesNotFit(AnswerIsNo):
-    """No plan fits.  `outside_helps`: it would with weights in a memory outside of the FPGA, which the board lacks."""
+    """No plan fits.  `outside_helps`: it would with weights in a memory outside of the FPGA, which the board lacks.
+    `lacking`: the resources that are short, and how many are needed.
+    """
 
     outside_helps = False
+    lacking = ""
 
 
 def does_not_fit(solver: Solver, picked: Sequence[Choice], *, even: str = "") -> DoesNotFit:
     """The error for the design `picked`: which resources are exceeded, by how much, and the remedy."""
     total, budget, names = solver.total(picked), solver.budget, [stage.name for stage in solver.stages]
     costs = [solver.cost(k, choice.folding) for k, choice in enumerate(picked)]
-    parts = []
+    parts, short = [], []
     for field, name in RESOURCE_NAMES.items():
         need, have = getattr(total, field), budget.limit(field)
         if need > have:
             order = sorted(range(len(costs)), key=lambda k: -getattr(costs[k], field))[:MOST]
             most = ", ".join(f"{names[k]} {getattr(costs[k], field)}" for k in order)
             parts.append(f"{need} {name} needed, {have} usable (most in {most})")
+            short.append(f"{need} {name}, {have} usable")
     outside, helps = weights_outside(solver, picked, total.ram - budget.limit("ram"))
     lacking = f"'{solver.graph.name}' does not fit {budget.name}, {even}{'; '.join(parts)}"
     error = DoesNotFit(f"{lacking}. {outside}Fewer channels or layers, fewer bits, or a larger board would help "
                        "(`hwflow boards` lists them)")
+    error.lacking = "; ".join(short)
     error.outside_helps = helps and solver.outside is None
     return error
 

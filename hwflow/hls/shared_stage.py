@@ -33,7 +33,7 @@ from .shared.constants import held_less
 from .shared.frame_map import Place
 from .stages import Stage, StepPlan, WrittenTensor
 
-__all__ = ["COLUMNS", "KIND", "SharedStage"]
+__all__ = ["COLUMNS", "KIND", "SharedStage", "beats_of"]
 
 #: Kind of a shared stage in tables.
 KIND = "shared"
@@ -118,9 +118,12 @@ class SharedStage(Stage):
     def made(self, folding: Folding) -> SharedProgram:
         """The program with `folding`.  HwflowError for layers that the stage cannot compute."""
         made = self.made_for(folding.cols)
-        shape = replace(made.program.shape, lanes=folding.lanes, interval=self.sizes.interval,
-                        single_port=self.sizes.single_port, stream_rows=folding.weight_rows or self.sizes.rom_rows)
-        return replace(made, program=replace(made.program, shape=shape))
+        return replace(made, program=replace(made.program, shape=self.shape(folding)))
+
+    def shape(self, folding: Folding) -> SharedShape:
+        """The sizes of the hardware.  HwflowError as of `made`."""
+        return replace(self.made_for(folding.cols).program.shape, lanes=folding.lanes, interval=self.sizes.interval,
+                       single_port=self.sizes.single_port, stream_rows=folding.weight_rows or self.sizes.rom_rows)
 
     def made_for(self, columns: int) -> SharedProgram:
         """A program for an array of this size; nothing else changes its steps."""
@@ -137,9 +140,9 @@ class SharedStage(Stage):
     def weight_stream(self, folding: Folding) -> WeightStream | None:
         if not folding.weight_rows:
             return None
-        program = self.made(folding).program
-        beats = sum(beats_of(program.shape, step) for step, _ in program.computed())
-        return WeightStream(unsigned(ELEMENT_BITS), program.shape.stream_lanes, beats)
+        shape = self.shape(folding)
+        beats = sum(beats_of(shape, step) for step, _ in self.made_for(folding.cols).program.computed())
+        return WeightStream(unsigned(ELEMENT_BITS), shape.stream_lanes, beats)
 
     def weight_beats(self, folding: Folding) -> IntArray:
         return self.made(folding).program.beats()

@@ -281,7 +281,7 @@ class Solver:
 
     def links(self, picked: Sequence[Choice]) -> tuple[LinkPlan, ...]:
         """The links between the stages, without queues."""
-        return links_of(self.graph, self.stages, [(choice.folding, choice.schedule) for choice in picked])
+        return links_of(self.graph, self.stages, [(choice.folding, choice.schedule.lanes_in) for choice in picked])
 
     def _with_queues(self, picked: tuple[Choice, ...]) -> tuple[LinkPlan, ...]:
         links = self.links(picked)

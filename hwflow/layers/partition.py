@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,10 +10,19 @@ from hwflow_base.errors import HwflowError
 
 from hwflow.layers.base import LayerGraph
 
-__all__ = ["DATAFLOW", "SHARED", "Group", "Partition", "SharedLayers"]
+__all__ = ["DATAFLOW", "SHARED", "Execution", "Group", "Partition", "SharedLayers"]
 
 #: Names of shared stages begin so; a number follows.
 SHARED = "shared"
+
+
+class Execution(enum.Enum):
+    """How a design computes its layers: each in a stage of its own, one after another in a shared stage, or as it fits.
+    """
+
+    AUTO = "auto"
+    DATAFLOW = "dataflow"
+    SHARED = "shared"
 
 
 @dataclass(frozen=True)

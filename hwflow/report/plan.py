@@ -17,6 +17,7 @@ from .clock import CoreClock
 from .console import Console
 from .memories import ring_bytes, show_memories, show_outside
 from .numbers import number, percent
+from .shared import shared_facts, show_steps
 
 if TYPE_CHECKING:
     from hwflow_sim import RunResult
@@ -78,6 +79,8 @@ def show_plan(console: Console, plan: Plan, board: Board, clock: CoreClock) -> N
                      number(r.dsp), number(r.ram)))
     console.table(f"plan for {board.name}", ("stage", "layer", "rows x cols", "cycles", "busy", "useful", "padding",
                                              "ring", "LUT", "FF", "DSP", "RAM"), rows, second=8)
+    console.say(f"  execution {plan.execution}{f': {plan.why}' if plan.why else ''}")
+    show_steps(console, plan)
     show_queues(console, plan, board)
     show_memories(console, plan)
     show_outside(console, plan)
@@ -144,7 +147,8 @@ def plan_facts(plan: Plan, board: Board, *, clock: CoreClock) -> dict[str, Any]:
     """The same as plain data."""
     slowest, technology, rings = bottleneck(plan), board.technology(), ring_bytes(plan)
     return {
-        "board": board.name, "clock": asdict(clock), "interval": plan.interval, "multipliers": plan.multipliers,
+        "board": board.name, "execution": plan.execution, "why": plan.why, "clock": asdict(clock),
+        "interval": plan.interval, "multipliers": plan.multipliers,
         "multiplier_use": plan.multiplier_use, "resources": plan.resources.counts(),
         "bottleneck": {"stage": slowest.name, "busy": busy(slowest, plan),
                        "multiplier_use": slowest.multiplier_use(plan.interval)},
@@ -158,7 +162,7 @@ def plan_facts(plan: Plan, board: Board, *, clock: CoreClock) -> dict[str, Any]:
                     "work": s.schedule.work, "interval": s.schedule.interval, "busy": busy(s, plan),
                     "multiplications": s.multiplications, "multipliers": s.schedule.multipliers,
                     "multiplier_use": s.multiplier_use(plan.interval), "padding_loss": padding_loss(s),
-                    "resources": s.resources.counts(), "ring_bytes": ring}
+                    "resources": s.resources.counts(), "ring_bytes": ring, **shared_facts(s)}
                    for s, ring in zip(plan.stages, rings, strict=True)],
         "ring_bytes": sum(filter(None, rings)),
         "memories": [memory_facts(memory) for memory in plan.memories],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from hwflow_base.errors import AnswerIsNo, HwflowError
@@ -11,11 +13,15 @@ from hwflow_rtl.io.board_top import BoardTop
 from .. import hls
 from ..hls.refusal import DoesNotFit
 from ..layers.base import LayerGraph
+from ..layers.partition import Execution
 from ..synth import Board, list_boards, load_board
 from ..synth.outside import expected_mhz, outside_of
 from ..synth.top import ends_before_plan
 
 __all__ = ["budget_of", "interval_for", "plan_for"]
+
+#: Why a plan has the stages that it has.
+ASKED, FITS = "that was asked for", "it fits the board"
 
 
 def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
@@ -41,24 +47,46 @@ def interval_for(frames_per_second: float, board: Board, most_mhz: float = math.
 
 
 def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval: int | None = None,
-             frames_per_second: float | None = None, logic: bool = False, stream_weights: bool = False) -> hls.Plan:
+             frames_per_second: float | None = None, logic: bool = False, stream_weights: bool = False,
+             execution: Execution = Execution.AUTO) -> hls.Plan:
     """The fastest plan that fits `board`, or the smallest for `interval` cycles a frame or `frames_per_second`.
+
+    `execution` AUTO is dataflow where that fits, else one shared stage.
 
     `structure` is `graph` with the constants that the hardware has room for.  For a frame rate stages may multiply in
     logic, as with `logic`.  With `stream_weights`, weights may be outside of the FPGA also if the design fits without.
     """
     if frames_per_second is not None:
         interval, logic = interval_for(frames_per_second, board), True
-    solve = partial(hls.solve, structure, board.technology(), budget_of(board, graph), logic=logic,
-                    outside=outside_of(board), stream_weights=stream_weights)
-    try:
+    fixed = structure, board.technology(), budget_of(board, graph)
+    dataflow = partial(hls.solve, *fixed, logic=logic, outside=outside_of(board), stream_weights=stream_weights)
+    shared = partial(hls.solve_shared, *fixed, outside=outside_of(board))
+
+    def paced(solve: Callable[..., hls.Plan]) -> hls.Plan:
         plan = solve(interval=interval)
         if frames_per_second is not None and plan.outside is not None and plan.streams:  # it may slow the core down
             slower = interval_for(frames_per_second, board, plan.outside.core_mhz)
             return plan if slower == interval else solve(interval=slower)
         return plan
+
+    if execution is Execution.SHARED:
+        return paced(partial(shared, why=ASKED))
+    try:
+        return replace(paced(dataflow), why=ASKED if execution is Execution.DATAFLOW else FITS)
     except DoesNotFit as error:
-        if not error.outside_helps:
-            raise
-        others = [name for name in list_boards() if load_board(name).memories]
-        raise AnswerIsNo(error.why, f"boards with such a memory are {', '.join(others)}") from None
+        refused = with_boards(error)
+        if execution is Execution.DATAFLOW:
+            raise refused from None
+        lacking = error.lacking
+    try:
+        return paced(partial(shared, why=f"dataflow needs too much: {lacking}"))
+    except AnswerIsNo as error:
+        raise AnswerIsNo(f"{refused.why}. {error.why}", refused.remedy) from None
+
+
+def with_boards(error: DoesNotFit) -> AnswerIsNo:
+    """The same refusal, with the boards that have what it lacks."""
+    if not error.outside_helps:
+        return error
+    others = [name for name in list_boards() if load_board(name).memories]
+    return AnswerIsNo(error.why, f"boards with such a memory are {', '.join(others)}")

@@ -12,6 +12,7 @@ from hwflow_rtl.shared.steps import ELEMENT_BITS
 from hwflow_sim import Boundary, ElementShape, MemoryOrder, RunResult, Simulation, StallPattern
 from hwflow_sim import compile as compile_simulation
 from hwflow_sim import run as run_simulation
+from hwflow_sim.compile import IDLE_LIMIT
 from hwflow_sim.outside import IMAGE, CoreWithMemory, image_bytes
 from hwflow_sim.results import Values
 
@@ -64,7 +65,13 @@ def compile_plan(graph: LayerGraph, plan: hls.Plan, folder: Path, cache: Path, *
         technology.roms[IMAGE] = image_bytes(hls.weight_image(graph, plan), outside.part.width)
     return compile_simulation(core, boundaries=boundaries(graph, plan), roms=technology.roms, folder=folder,
                               cache=cache, inputs=graph.inputs, outputs=graph.outputs, waves=waves, sources=sources,
-                              say=say)
+                              idle_limit=idle_limit(plan), say=say)
+
+
+def idle_limit(plan: hls.Plan) -> int:
+    """Cycles without a beat after which a run is dead.  A shared stage may compute for long before it writes a word: of
+    a layer with one output for all its input, less than a frame; random stalls of its weights make it longer."""
+    return max(IDLE_LIMIT, 4 * plan.interval) if plan.partition.shared else IDLE_LIMIT
 
 
 def run_plan(simulation: Simulation, graph: LayerGraph, frames: Frames | Mapping[str, Frames], *,

@@ -37,7 +37,7 @@ class Bench(wiring.Component):
     """Runs `core` from `go` to `done` on the clock `clk`; a core with a port `settled` waits for it before its frames.
 
     Monitor k watches probe k; behind them come the sinks of all outputs, then the sources of all inputs.  Stalls are
-    numbered from the sources on; links as those of the core.
+    numbered from the sources on, those of weights from outside last; links as those of the core.
     """
 
     def __init__(self, core: Any, streams: Streams):
@@ -83,6 +83,9 @@ class Bench(wiring.Component):
                 "hwflow_sink", p_WIDTH=len(payload), p_ID=number, i_valid=stream.valid, i_payload=payload,
                 i_stall=self.stall(m, len(core.input_names) + k, common), o_ready=stream.ready,
                 o_activity=activity[number], o_complete=complete[number], **timed)
+        for n, name in enumerate(getattr(core, "weight_stalls", ())):
+            ends = len(core.input_names) + len(core.output_names)
+            m.d.comb += getattr(core, name).eq(self.stall(m, ends + n, common))
         self.watch_links(m, timed)
         return m
 

@@ -25,13 +25,18 @@ from .rom import write_roms
 from .streams import Streams, streams_of
 from .tools import Tools, find_tools
 
-__all__ = ["Simulation", "compile"]
+__all__ = ["IDLE_LIMIT", "Simulation", "compile"]
+
+#: Cycles without a beat after which a run counts as dead: far more than a stage of one layer works for one beat.
+IDLE_LIMIT = 200_000
+
 
 @dataclass(frozen=True)
 class Simulation:
     """A compiled bench.  `folder` holds the ROM contents and is where runs take place.
 
-    `compiled` tells whether the compiler ran or the cache had it; `seconds` is the time `compile()` took.
+    `compiled` tells whether the compiler ran or the cache had it; `seconds` is the time `compile()` took.  A run is
+    dead after `idle_limit` cycles without a beat.
     """
 
     executable: Path
@@ -40,6 +45,7 @@ class Simulation:
     waves: bool
     compiled: bool
     seconds: float
+    idle_limit: int = IDLE_LIMIT
 
     @property
     def boundaries(self) -> tuple[Boundary, ...]:
@@ -69,7 +75,7 @@ def warn(text: str) -> None:
 
 def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDArray[np.uint8]], folder: Path,
             cache: Path, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None, waves: bool = False,
-            sources: Sequence[Path] = (), jobs: int | None = None,
+            sources: Sequence[Path] = (), jobs: int | None = None, idle_limit: int = IDLE_LIMIT,
             say: Callable[[str], None] = warn) -> Simulation:
     """Make the executable simulation of `core`, or find it in `cache`, which has those of all designs.
 
@@ -83,8 +89,8 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
     that of the runs, receives the ROM files and the logs.
 
     `waves` compiles in the tracing of all signals (slower; see `run()`).  `sources` are more Verilog files, for a core
-    that instantiates them.  `jobs` compilers run at once; as many as processors if None.  `say` is told that another
-    run compiles the same thing and this one waits.
+    that instantiates them.  `idle_limit` is for a core whose stages may give no beat for longer.  `jobs` compilers run
+    at once; as many as processors if None.  `say` is told that another run compiles the same thing and this one waits.
 
     Raises MissingTool, and ToolFailed with the path of the log.
     """
@@ -99,7 +105,7 @@ def compile(core, *, boundaries: Sequence[Boundary], roms: Mapping[str, npt.NDAr
     log = folder / "compile.log"
     made, compiled = executable(text, sources, tools, cache, waves=waves, log=log, jobs=jobs, say=say)
     return Simulation(executable=made, folder=folder, streams=streams, waves=waves, compiled=compiled,
-                      seconds=time.monotonic() - began)
+                      seconds=time.monotonic() - began, idle_limit=idle_limit)
 
 
 def executable(text: str, sources: Sequence[Path], tools: Tools, cache: Path, *, waves: bool, log: Path,

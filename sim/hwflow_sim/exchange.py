@@ -39,6 +39,7 @@ class Settings:
     boundaries: tuple[Boundary, ...]
     outputs: tuple[Output, ...]
     edges: tuple[Edge, ...]
+    weights: int
     stalls: StallPattern
     idle_limit: int
     stop_cycle: int | None
@@ -64,7 +65,8 @@ class Settings:
         ends = {key: tuple(boundary_of(each, path.with_name(PLACES.format(k))) for k, each in enumerate(values[key]))
                 for key in ("inputs", "boundaries")}
         return cls(**ends, outputs=tuple(Output(**each) for each in values["outputs"]),
-                   edges=tuple(Edge(**each) for each in values["edges"]), stalls=StallPattern(**values["stalls"]),
+                   edges=tuple(Edge(**each) for each in values["edges"]), weights=values["weights"],
+                   stalls=StallPattern(**values["stalls"]),
                    idle_limit=values["idle_limit"], stop_cycle=values["stop_cycle"])
 
 

@@ -32,9 +32,9 @@ from amaranth.hdl import (
     Value,
 )
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Out
+from amaranth.lib.wiring import In, Out
 from hwflow_rtl.memory import FlashPart, MemoryPart, WeightMemory, WeightStream
-from hwflow_rtl.stream.streams import link
+from hwflow_rtl.stream.streams import payload_of
 from hwflow_rtl.vendor import Technology
 
 from . import flash, sdram
@@ -66,7 +66,8 @@ class CoreWithMemory(wiring.Component):
         Makes the queues.
 
     Ports beside those of the core: `settled`, high when the memory is filled and all queues and buffers of weights are
-    full.  `sources` are Verilog files that simulators need beside the design.
+    full; `stall_weights{n}` (`weight_stalls`): the core gets no new beat of weights n in this cycle.  `sources` are
+    Verilog files that simulators need beside the design.
     """
 
     def __init__(self, *, core: Any, part: MemoryPart, streams: Sequence[WeightStream], slowdown: Fraction,
@@ -78,8 +79,9 @@ class CoreWithMemory(wiring.Component):
         self.links, self.probes = core.links, core.probes
         self.input_names, self.output_names = core.input_names, core.output_names
         self.weight_names = [f"weights{n}" for n in range(len(streams))]
+        self.weight_stalls = [f"stall_{name}" for name in self.weight_names]
         members = {name: member for name, member in core.signature.members.items() if name not in self.weight_names}
-        super().__init__({**members, "settled": Out(1)})
+        super().__init__({**members, "settled": Out(1), **{name: In(1) for name in self.weight_stalls}})
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -107,12 +109,21 @@ class CoreWithMemory(wiring.Component):
         moved = Signal(len(self.weight_names))
         for n, name in enumerate(self.weight_names):
             given, taken = getattr(memory, f"o{n}"), getattr(core, name)
-            link(m, given, taken)
+            self.stallable(m, given, taken, getattr(self, self.weight_stalls[n]), name)
             m.d.comb += moved[n].eq(given.valid & given.ready)
         quiet = Signal(range(QUIET + 1))
         m.d.sync += quiet.eq(Mux(moved.any() | ~memory.filled, 0, quiet + ~self.settled))
         m.d.comb += self.settled.eq(quiet == QUIET)
         return m
+
+    def stallable(self, m: Module, given: Any, taken: Any, stall: Value, name: str) -> None:
+        """Connects a stream, which pauses while `stall`; a beat that was offered stays."""
+        if payload_of(given) != payload_of(taken):
+            raise wiring.ConnectionError(f"payload of {name} must be {payload_of(taken)!r}, not {payload_of(given)!r}")
+        offered, passes = Signal(name=f"{name}_offered"), Signal(name=f"{name}_passes")
+        m.d.sync += offered.eq(taken.valid & ~taken.ready)
+        m.d.comb += [passes.eq(offered | ~stall), taken.valid.eq(given.valid & passes),
+                     given.ready.eq(taken.ready & passes), taken.payload.eq(given.payload)]
 
     def chip(self, m: Module) -> None:
         """The simulated chip, and its image: words to fill it with, or contents that a flash has from the start.

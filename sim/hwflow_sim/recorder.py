@@ -66,16 +66,17 @@ class Recorder:
     def prepare(self) -> None:
         call, settings = self.call, self.settings
         sources, ends = len(self.sources), len(self.sources) + len(self.sinks)
+        stallable = ends + settings.weights
         stop = -1 if settings.stop_cycle is None else settings.stop_cycle
-        call["prepare"](len(self.watched), sources, ends, len(settings.edges), settings.idle_limit, stop)
+        call["prepare"](len(self.watched), sources, stallable, len(settings.edges), settings.idle_limit, stop)
         for number, boundary in enumerate(self.watched):
             call["prepare_boundary"](number, words_per_beat(boundary.lanes, boundary.carried), boundary.beats_per_frame,
                                      self.due_beats(number))
         for k, stimulus in enumerate(self.stimuli):
             call["prepare_source"](k, stimulus.ctypes.data, stimulus.size)
-        for end in range(ends):
-            probability = settings.stalls.source if end < sources else settings.stalls.sink
-            state = ((ends * settings.stalls.seed + end + 1) * SEED_MIX) & 0xFFFF_FFFF or SEED_MIX
+        for end in range(stallable):
+            probability = settings.stalls.sink if sources <= end < ends else settings.stalls.source
+            state = ((stallable * settings.stalls.seed + end + 1) * SEED_MIX) & 0xFFFF_FFFF or SEED_MIX
             call["prepare_stall"](end, round(probability * 65536), ctypes.c_int(state).value)
 
     def beats(self, number: int) -> npt.NDArray[np.uint64]:

@@ -24,8 +24,6 @@ __all__ = ["run"]
 
 Frames = npt.NDArray[np.int64]
 
-#: Cycles without a beat after which a run counts as dead: far more than any stage works for one beat.
-IDLE_LIMIT = 200_000
 LOG = "simulation.log"
 
 
@@ -38,10 +36,12 @@ def run(simulation: Simulation, *, frames: Frames | Sequence[Frames], expected: 
     for a core with one input.  `expected` has for each boundary int64[n, elements_per_frame]; an output must be equal
     to the stage or input it comes from.
 
-    `stalls` are random stalls, independent of each other, at every input and output; none if None.  `waves` is a file
+    `stalls` are random stalls, independent of each other, at every input and output, and of every stream of weights
+    from outside, as likely as at an input; none if None.  `waves` is a file
     for the waves of all signals, in FST format; it needs a simulation compiled with `waves=True`.
 
-    The run ends as a deadlock when no due beat moved anywhere for `timeout_cycles`, 200 000 if None.  It ends in
+    The run ends as a deadlock when no due beat moved anywhere for `timeout_cycles`; None for those of
+    the simulation.  It ends in
     `stop_cycle`, wherever it is, if that is not None: `RunResult.links` then says how full every link is.
 
     A difference, a deadlock or a broken stream rule is part of the result, not an exception.  Raises ToolFailed with
@@ -56,8 +56,9 @@ def run(simulation: Simulation, *, frames: Frames | Sequence[Frames], expected: 
     settings = Settings(
         inputs=tuple(Boundary(each.tensor, each.name, each.lanes, each.shape, array.shape[1])
                      for each, array in zip(streams.inputs, arrays, strict=True)),
-        boundaries=streams.boundaries, outputs=streams.outputs, edges=streams.edges,
-        stalls=stalls or StallPattern(0.0, 0.0, 0), idle_limit=timeout_cycles or IDLE_LIMIT, stop_cycle=stop_cycle)
+        boundaries=streams.boundaries, outputs=streams.outputs, edges=streams.edges, weights=streams.weights,
+        stalls=stalls or StallPattern(0.0, 0.0, 0), idle_limit=timeout_cycles or simulation.idle_limit,
+        stop_cycle=stop_cycle)
     with tempfile.TemporaryDirectory(prefix=f"run-{os.getpid()}-", dir=simulation.folder) as name:
         place = Path(name)
         save_run(place, settings, arrays, expected)

@@ -45,13 +45,15 @@ class Edge:
 
 @dataclass(frozen=True)
 class Streams:
-    """All of them; `probed` is the number of the stage of each boundary."""
+    """All of them; `probed` is the number of the stage of each boundary, `weights` how many streams of weights come
+    from outside of the core."""
 
     inputs: tuple[Input, ...]
     boundaries: tuple[Boundary, ...]
     probed: tuple[int, ...]
     outputs: tuple[Output, ...]
     edges: tuple[Edge, ...]
+    weights: int
 
 
 def streams_of(core: Any, boundaries: Sequence[Boundary], inputs: Sequence[str] | None,
@@ -81,7 +83,8 @@ def streams_of(core: Any, boundaries: Sequence[Boundary], inputs: Sequence[str] 
     made = {Endpoint.stage(k): boundary.tensor for k, boundary in leaving.items()}
     made |= {Endpoint.core(k): each.tensor for k, each in enumerate(found)}
     return Streams(tuple(found), tuple(boundaries), tuple(core.probes),
-                   tuple(Output(name, made[sources[k]]) for k, name in enumerate(outs)), edges)
+                   tuple(Output(name, made[sources[k]]) for k, name in enumerate(outs)), edges,
+                   len(getattr(core, "weight_stalls", ())))
 
 
 def names_of(end: str, names: Sequence[str] | None, count: int) -> list[str]:

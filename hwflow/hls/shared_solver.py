@@ -1,0 +1,204 @@
+"""A whole graph as one shared stage: the array, rescaler and memories that a board has room for.
+
+Everything that may be chosen is tried: there are few possibilities, and the steps of a program depend only on the size
+of the array and of the weights' buffer.  A cost is cheap, playing the program is not, so only what fits and promises
+the fewest cycles is played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from amaranth.hdl import Shape
+from hwflow_base.errors import AnswerIsNo, HwflowError
+from hwflow_rtl.memory import WeightImage
+from hwflow_rtl.shared.steps import ELEMENT_BITS
+from hwflow_rtl.vendor import Resources, Technology
+
+from ..layers.base import Folding, HardwareLayer, LayerGraph, divisors
+from ..layers.partition import SHARED, Group, Partition, SharedLayers
+from .budget import RESOURCE_NAMES, Budget
+from .links import links_cost, links_of, spram_around
+from .outside import OutsideMemory, outside_cost, paced, streams_of
+from .plan import Plan, make_plan
+from .shared.support import shared_problems
+from .shared_stage import COLUMNS, SharedStage, beats_of
+from .support import tensor_problems
+
+__all__ = ["shared_refusal", "solve_shared"]
+
+#: Words of weights that a stage may have room for.
+BUFFERS = (256, 512, 1024, 2048, 4096)
+#: Cycles from sum to sum at a rescaler.
+INTERVALS = (1, 2, 4)
+#: Candidates of each size that are played: the most promising ones.
+PLAYED = 4
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A shared stage with a folding: a frame takes at least `least` cycles, and about `promised`."""
+
+    stage: SharedStage
+    folding: Folding
+    least: int
+    promised: int
+
+
+def shared_refusal(graph: LayerGraph) -> str | None:
+    """Why no shared stage can compute all of `graph`; None where one can."""
+    problems = [*map(str, shared_problems(graph, graph.layers)), *tensor_problems(graph)]
+    leaving = Group(f"{SHARED}0", tuple(range(len(graph.layers)))).outputs(graph)
+    if len(leaving) != 1:
+        problems.append(f"one tensor must leave a shared stage, not {len(leaving)} ({', '.join(leaving)})")
+    return "; ".join(problems) or None
+
+
+def solve_shared(graph: LayerGraph, technology: Technology, budget: Budget, *, interval: int | None = None,
+                 outside: OutsideMemory | None = None, why: str = "") -> Plan:
+    """The fastest plan of one shared stage within `budget`; with `interval`, the cheapest that is at least that fast.
+
+    Weights are in ROMs where blocks suffice, else in the memory `outside`.  Frames are in SPRAM where the device has
+    some, else in RAM blocks.  AnswerIsNo if no plan fits, or a layer is not for a shared stage.
+    """
+    refused = shared_refusal(graph)
+    if refused:
+        raise AnswerIsNo(f"'{graph.name}' cannot be one shared stage: {refused}")
+    search = Search(graph, technology, budget, outside)
+    for memory in ([None] if outside is None else [None, outside]):
+        best = search.best(memory, interval)
+        if best is not None:
+            stage, folding = best
+            return make_plan(graph, [folding], technology, {}, outside, Partition((stage.sizes,)), why)
+    raise search.refusal(interval)
+
+
+class Search:
+    """The candidates for one graph and device."""
+
+    def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, outside: OutsideMemory | None):
+        self.graph = graph
+        self.technology = technology
+        self.budget = budget
+        self.outside = outside
+        self.layers = tuple(layer for layer in graph.layers if isinstance(layer, HardwareLayer))
+        self.inputs = Group(f"{SHARED}0", tuple(range(len(graph.layers)))).inputs(graph)
+        #: What was tried, for the refusal: the one that exceeds least, and why a program could not be made.
+        self.nearest: tuple[float, Folding, Resources] | None = None
+        self.problem: HwflowError | None = None
+        self.fastest: int | None = None
+
+    def best(self, memory: OutsideMemory | None, interval: int | None) -> tuple[SharedStage, Folding] | None:
+        """The fastest candidate with its weights in `memory`, or (None) in ROMs; None where none fits."""
+        sizes = [self.fitting(columns, memory) for columns in self.columns()]
+        if interval is None:
+            played = [(self.cycles(each), price, each) for size in sizes for price, each in islice(size, PLAYED)]
+            best = min(played, key=lambda entry: entry[:2], default=None)
+            return None if best is None else (best[-1].stage, best[-1].folding)
+        for _, each in sorted((entry for size in sizes for entry in size), key=lambda entry: entry[0]):
+            if each.least <= interval and self.cycles(each) <= interval:
+                return each.stage, each.folding
+        return None
+
+    def fitting(self, columns: int, memory: OutsideMemory | None) -> Iterator[tuple[float, Candidate]]:
+        """The candidates with an array of this size that fit, with their price, the most promising first."""
+        for each in sorted(self.candidates(columns, memory), key=lambda each: each.promised):
+            cost = self.cost(each, memory)
+            if self.fits(each, cost):
+                yield self.budget.price(cost), each
+
+    def cycles(self, each: Candidate) -> int:
+        """From frame to frame."""
+        cycles = each.stage.schedule(each.folding, self.technology).interval
+        self.fastest = cycles if self.fastest is None else min(self.fastest, cycles)
+        return cycles
+
+    def columns(self) -> list[int]:
+        """Of the arrays for which there are multipliers; the smallest one if there are none, to say what it lacks."""
+        element = Shape(ELEMENT_BITS, signed=True)
+        found = [columns for columns in COLUMNS if self.technology.multipliers_cost(
+            count=columns * columns, a=element, b=element).dsp <= self.budget.limit("dsp")]
+        return found or [COLUMNS[0]]
+
+    def candidates(self, columns: int, memory: OutsideMemory | None) -> Iterator[Candidate]:
+        """All stages with an array of this size."""
+        for buffer in self.buffers(columns):
+            for rows in divisors(columns):
+                for lanes in divisors(columns):  # with time between sums there is one rescaler less
+                    for cycles in INTERVALS if lanes == 1 else (1,):
+                        for single_port in ([True, False] if self.technology.single_port_rams else [False]):
+                            sizes = SharedLayers(f"{SHARED}0", tuple(range(len(self.layers))), single_port, buffer,
+                                                 cycles, rows)
+                            stage = SharedStage.of(self.graph, sizes, self.layers, self.inputs)
+                            folding = Folding(columns, columns, lanes, weight_rows=0 if memory is None else rows)
+                            if rows in stage.weight_rows(folding) and self.can_stream(stage, folding, memory):
+                                yield from self.candidate(stage, folding, memory)
+
+    def buffers(self, columns: int) -> Sequence[int]:
+        """The smallest buffer that has room for the weights of a block, and one of twice as many words: then the next
+        weights come meanwhile."""
+        for k, buffer in enumerate(BUFFERS):
+            sizes = SharedLayers(f"{SHARED}0", tuple(range(len(self.layers))), False, buffer, 1, columns)
+            try:
+                SharedStage.of(self.graph, sizes, self.layers, self.inputs).made_for(columns)
+            except HwflowError as error:
+                self.problem = error
+                continue
+            return BUFFERS[k:k + 2]
+        return ()
+
+    def can_stream(self, stage: SharedStage, folding: Folding, memory: OutsideMemory | None) -> bool:
+        if memory is None:
+            return True
+        stream = stage.weight_stream(folding)
+        return stream is not None and WeightImage.possible(stream, memory.part.width)
+
+    def candidate(self, stage: SharedStage, folding: Folding, memory: OutsideMemory | None) -> Iterator[Candidate]:
+        """The stage with its pace and cost, where the memory is large enough."""
+        try:
+            (folding,) = paced([stage], [folding], memory)
+        except HwflowError as error:
+            self.problem = error
+            return
+        shape = stage.shape(folding)
+        steps = [step for step, _ in stage.made_for(folding.cols).program.computed()]
+        blocks = [step.blocks * (step.outer if step.in_parts else 1) * shape.period(step) for step in steps]
+        weights = [int(beats_of(shape, step) * folding.weight_interval) for step in steps]
+        yield Candidate(stage, folding, max(sum(blocks), sum(weights)), sum(map(max, blocks, weights)))
+
+    def cost(self, each: Candidate, memory: OutsideMemory | None) -> Resources:
+        """Of the whole design; `spram` with that of the queues around the core."""
+        stage, folding = each.stage, each.folding
+        links = links_of(self.graph, [stage], [(folding, stage.lanes_in(folding))])
+        streams = streams_of([stage], [folding])
+        total = (stage.cost(folding, self.technology) + links_cost(links, self.technology)
+                 + outside_cost(memory, streams, self.technology))
+        around = spram_around(links, self.technology) if self.technology.single_port_rams else 0
+        placed = self.technology.placed(total)
+        return replace(placed, spram=placed.spram + around)
+
+    def fits(self, candidate: Candidate, cost: Resources) -> bool:
+        """Remembers the one that exceeds the budget least."""
+        exceeded = self.budget.exceeded(cost)
+        if not exceeded:
+            return True
+        excess = max(getattr(cost, kind) / max(1, self.budget.limit(kind)) for kind in exceeded)
+        if self.nearest is None or excess < self.nearest[0]:
+            self.nearest = excess, candidate.folding, cost
+        return False
+
+    def refusal(self, interval: int | None) -> AnswerIsNo:
+        name = f"'{self.graph.name}' as one shared stage"
+        if self.fastest is not None:
+            return AnswerIsNo(f"{name} takes at least {self.fastest} cycles a frame on {self.budget.name}, more than "
+                              f"the interval of {interval}")
+        if self.nearest is None:
+            assert self.problem is not None, "a candidate fits, exceeds the budget, or cannot be made"
+            return AnswerIsNo(f"{name} cannot be on {self.budget.name}: {self.problem}")
+        _, folding, cost = self.nearest
+        short = [f"{getattr(cost, kind)} {what} needed, {self.budget.limit(kind)} usable"
+                 for kind, what in RESOURCE_NAMES.items() if getattr(cost, kind) > self.budget.limit(kind)]
+        size = f"{folding.rows} x {folding.cols}"
+        return AnswerIsNo(f"{name} does not fit {self.budget.name}: with an array of {size}, {'; '.join(short)}")

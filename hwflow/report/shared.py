@@ -1,0 +1,47 @@
+"""What a shared stage does with a frame, layer by layer, and where tensors are in its frame memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..hls.plan import Plan, StagePlan
+from ..hls.stages import StepPlan
+from .console import Console
+from .numbers import number, percent
+
+__all__ = ["shared_facts", "show_steps"]
+
+
+def use_of(stage: StagePlan, step: StepPlan) -> float | None:
+    """Useful multiplications over multiplier cycles of the step; None where nothing is multiplied."""
+    made = stage.schedule.multipliers * step.cycles
+    return step.multiplications / made if step.multiplications else None
+
+
+def show_steps(console: Console, plan: Plan) -> None:
+    """Two tables for each shared stage."""
+    for stage in plan.stages:
+        if not stage.steps:
+            continue
+        interval = stage.schedule.interval
+        rows = [(step.name, step.tensor, number(step.cycles), percent(step.cycles / interval), number(step.waits),
+                 percent(use_of(stage, step))) for step in stage.steps]
+        console.table(f"{stage.name}: a frame, step by step",
+                      ("step", "tensor", "cycles", "share", "waits for weights", "useful"), rows, second=2)
+        columns = stage.folding.cols
+        places = [(place.tensor, number(place.base), number(place.base + place.words - 1),
+                   number(place.words * columns)) for place in stage.frames]
+        console.table(f"{stage.name}: the frame memory, in words of {columns} bytes",
+                      ("tensor", "first", "last", "bytes"), places)
+
+
+def shared_facts(stage: StagePlan) -> dict[str, Any]:
+    """The same as plain data; nothing of a stage that is not shared."""
+    if not stage.steps:
+        return {}
+    return {
+        "steps": [{"step": step.name, "tensor": step.tensor, "cycles": step.cycles, "waits": step.waits,
+                   "multiplications": step.multiplications, "multiplier_use": use_of(stage, step)}
+                  for step in stage.steps],
+        "frames": [{"tensor": place.tensor, "first": place.base, "last": place.base + place.words - 1,
+                    "bytes": place.words * stage.folding.cols} for place in stage.frames]}
