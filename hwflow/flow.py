@@ -26,7 +26,6 @@ from .accuracy import Accuracy, LayerNoise, data_warnings, measured_warnings
 from .data.dataset import Dataset, load_dataset
 from .data.shapes import Shapes, given_shapes
 from .layers.base import LayerGraph
-from .layers.partition import Execution
 from .layers.room import with_room
 from .onnx.errors import LimitError
 from .onnx.inference.static_inputs import sizes_given
@@ -232,11 +231,10 @@ class Flow:
         """The text of the user's plan; None without --plan."""
         given = self.hardware
         pace = given.interval or given.frames_per_second
-        chosen = given.execution is not Execution.AUTO
-        if given.plan and (pace or given.logic_multipliers or given.stream_weights or chosen):
-            raise HwflowError("--plan must not be given together with --interval, --frames-per-second, "
-                              "--logic-multipliers, --stream-weights or --execution",
-                              "the plan's file decides all of them")
+        others = pace, given.logic_multipliers, given.stream_weights, given.execution is not HardwareOptions.execution
+        if given.plan and any(others):
+            raise HwflowError("--plan must not be given together with --interval, --frames-per-second, --logic-"
+                              "multipliers, --stream-weights or --execution", "the plan's file decides all of them")
         if given.interval and given.frames_per_second:
             raise HwflowError("--interval must not be given together with --frames-per-second", "give one of them")
         return read_text(given.plan) if given.plan else None

@@ -49,7 +49,17 @@ def plan_to_yaml(plan: Plan) -> str:
         "lanes": [link.lanes_out, link.lanes_in], "queue": link.beats, "bytes": link.buffer_bytes,
         **({"memory": "spram"} if link.spram else {}),
     } for link in plan.links]
-    header = (
+    body = {"model": plan.model, "technology": plan.technology, "execution": plan.execution, "why": plan.why,
+            "interval": plan.interval,
+            "latency": list(plan.latency), "resources": resources_dict(plan.resources), "stages": stages,
+            "links": links, "memories": [memory_facts(memory) for memory in plan.memories],
+            **({"weights_outside": outside_facts(plan)} if plan.streams else {})}
+    return header_of(plan) + str(yaml.safe_dump(body, sort_keys=False))
+
+
+def header_of(plan: Plan) -> str:
+    """The comment at the top of the file."""
+    return (
         "# rows x cols multiplications are made in one cycle; lanes results leave a stage at once.\n"
         "# queue: depth in beats of the queue between two stages; latency: cycles to the first beat of each output.\n"
         + ("# memory: spram, where a queue has it; the other queues are in tables or block RAMs, which is cheaper.\n"
@@ -62,15 +72,9 @@ def plan_to_yaml(plan: Plan) -> str:
         "# are in the FPGA.  weights_outside: bytes of a frame, and cycles from beat to beat that memory keeps up.\n"
         + ("# kind: shared: a program computes the layers in turn on one array; cycles of each in steps, the words\n"
            "# of each tensor in frames.  Take layers out of the list, each with an entry of its own, or put more in.\n"
-           if shared else "") +
+           if plan.partition.shared else "") +
         "# Edit rows, cols, lanes, style, places and weight_rows and pass the file back with --plan; all else is\n"
         "# computed anew.\n")
-    body = {"model": plan.model, "technology": plan.technology, "execution": plan.execution, "why": plan.why,
-            "interval": plan.interval,
-            "latency": list(plan.latency), "resources": resources_dict(plan.resources), "stages": stages,
-            "links": links, "memories": [memory_facts(memory) for memory in plan.memories],
-            **({"weights_outside": outside_facts(plan)} if plan.streams else {})}
-    return header + str(yaml.safe_dump(body, sort_keys=False))
 
 
 def memory_facts(memory: MemoryPlan) -> dict[str, object]:

@@ -103,8 +103,12 @@ class SharedStage(Stage):
         rows = (0, *self.weight_rows(folding))
         if folding.weight_rows not in rows:
             return f"weight_rows must be one of {', '.join(map(str, rows))}, not {folding.weight_rows}"
+        if self.sizes.rom_rows not in rows[1:]:
+            return f"rom_rows must be one of {', '.join(map(str, rows[1:]))}, not {self.sizes.rom_rows}"
+        if self.sizes.buffer & (self.sizes.buffer - 1):
+            return f"weight_buffer must be a power of two, not {self.sizes.buffer}"
         if self.sizes.single_port and not technology.single_port_rams:
-            return f"frames must be in blocks on this device, which has no spram ({technology.name})"
+            return f"frames must be in blocks on {technology.name}, which has no spram"
         try:
             self.made(folding)
         except HwflowError as error:

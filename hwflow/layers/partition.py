@@ -82,8 +82,7 @@ class Partition:
     def groups(self, graph: LayerGraph, names: Sequence[str] | None = None) -> tuple[Group, ...]:
         """The stages, each after those that it reads.  `names` are what messages call the layers, if not their names.
 
-        HwflowError where a layer is in two stages, more than one tensor leaves a shared stage, or a stage would wait
-        for its own output.
+        HwflowError where a layer is in two stages, or more than one tensor leaves a shared stage.
         """
         names = names or [layer.name for layer in graph.layers]
         stage_of: dict[int, str] = {}
@@ -100,32 +99,23 @@ class Partition:
                     f"one tensor must leave {group.name}, not {len(leaving)} ({', '.join(leaving)})",
                     "put the layers that read the others into it too, or fewer layers; outputs of the model always "
                     "leave")
-        return in_order(groups, graph, names)
+        return in_order(groups, graph)
 
 
 #: Every layer has a stage of its own.
 DATAFLOW = Partition()
 
 
-def in_order(groups: Sequence[Group], graph: LayerGraph, names: Sequence[str]) -> tuple[Group, ...]:
-    """Each after those that it reads, else in the order of their first layers.  HwflowError where none is."""
+def in_order(groups: Sequence[Group], graph: LayerGraph) -> tuple[Group, ...]:
+    """Each after those that it reads, else in the order of their first layers.
+
+    There is such an order: all that a stage computes ends in the one tensor that leaves it, so nothing that depends on
+    this tensor enters the stage again.
+    """
     made, left, found = set(graph.inputs), sorted(groups, key=lambda group: group.layers), []
     while left:
-        ready = next((group for group in left if made.issuperset(group.inputs(graph))), None)
-        if ready is None:
-            raise HwflowError(*circle(left, graph, names))
+        ready = next(group for group in left if made.issuperset(group.inputs(graph)))
         left.remove(ready)
         found.append(ready)
         made.update(ready.outputs(graph))
     return tuple(found)
-
-
-def circle(left: Sequence[Group], graph: LayerGraph, names: Sequence[str]) -> tuple[str, str]:
-    """What is wrong with stages that all wait for one of them, and the remedy."""
-    maker = {name: group for group in left for name in group.outputs(graph)}
-    walked = [left[0]]
-    while walked.count(walked[-1]) < 2:
-        walked.append(next(maker[name] for name in walked[-1].inputs(graph) if name in maker))
-    round_ = walked[walked.index(walked[-1]) + 1:]
-    said = " <- ".join(group.name or names[group.layers[0]] for group in (round_[-1], *round_))
-    return f"no stage must wait for its own output: {said}", "put all layers of this circle into one shared stage"

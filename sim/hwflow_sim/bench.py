@@ -83,10 +83,8 @@ class Bench(wiring.Component):
                 "hwflow_sink", p_WIDTH=len(payload), p_ID=number, i_valid=stream.valid, i_payload=payload,
                 i_stall=self.stall(m, len(core.input_names) + k, common), o_ready=stream.ready,
                 o_activity=activity[number], o_complete=complete[number], **timed)
-        for n, name in enumerate(getattr(core, "weight_stalls", ())):
-            ends = len(core.input_names) + len(core.output_names)
-            m.d.comb += getattr(core, name).eq(self.stall(m, ends + n, common))
         self.watch_links(m, timed)
+        self.stall_weights(m, common)
         return m
 
     def watch_links(self, m: Module, timed: dict[str, Any]) -> None:
@@ -95,6 +93,12 @@ class Bench(wiring.Component):
             m.submodules[f"link{e}"] = Instance(
                 "hwflow_link", p_ID=e, i_full=getattr(self.core, f"full{e}"), i_empty=getattr(self.core, f"empty{e}"),
                 i_level=Cat(getattr(self.core, f"level{e}"), Const(0, 32))[:32], **timed)
+
+    def stall_weights(self, m: Module, common: dict[str, Any]) -> None:
+        """Stalls for the streams of weights from outside of the core."""
+        ends = len(self.core.input_names) + len(self.core.output_names)
+        for n, name in enumerate(getattr(self.core, "weight_stalls", ())):
+            m.d.comb += getattr(self.core, name).eq(self.stall(m, ends + n, common))
 
     def stall(self, m: Module, number: int, common: dict[str, Any]) -> Signal:
         stall = Signal(name=f"stall{number}")
