@@ -115,7 +115,7 @@ class Plan:
             now.rescale, now.weight_rows if weight_rows is None else whole("weight_rows", weight_rows))
         require_possible(self.graph, self.model, foldings, self.device, self.partition)
         places = {each.name: each.places for each in self.stages if each.name != stage}
-        return make_plan(self.graph, foldings, self.device, places, self.outside, self.partition)
+        return make_plan(self.graph, foldings, self.device, places, self.outside, self.partition, self.why)
 
     @property
     def execution(self) -> str:

@@ -85,7 +85,8 @@ class Search:
         self.outside = outside
         self.layers = tuple(layer for layer in graph.layers if isinstance(layer, HardwareLayer))
         self.inputs = Group(f"{SHARED}0", tuple(range(len(graph.layers)))).inputs(graph)
-        #: What was tried, for the refusal: the one that exceeds least, and why a program could not be made.
+        #: What was tried, for the refusal: the one that exceeds the budget least, why a program could not be made, and
+        #: the fewest cycles of those that fit.
         self.nearest: tuple[float, Folding, Resources] | None = None
         self.problem: HwflowError | None = None
         self.fastest: int | None = None
@@ -98,8 +99,10 @@ class Search:
             best = min(played, key=lambda entry: entry[:2], default=None)
             return None if best is None else (best[-1].stage, best[-1].folding)
         for _, each in sorted((entry for size in sizes for entry in size), key=lambda entry: entry[0]):
-            if each.least <= interval and self.cycles(each) <= interval:
+            cycles = each.least if each.least > interval else self.cycles(each)
+            if cycles <= interval:
                 return each.stage, each.folding
+            self.fastest = cycles if self.fastest is None else min(self.fastest, cycles)
         return None
 
     def fitting(self, columns: int, memory: OutsideMemory | None) -> Iterator[tuple[float, Candidate]]:
@@ -111,9 +114,7 @@ class Search:
 
     def cycles(self, each: Candidate) -> int:
         """From frame to frame."""
-        cycles = each.stage.schedule(each.folding, self.technology).interval
-        self.fastest = cycles if self.fastest is None else min(self.fastest, cycles)
-        return cycles
+        return each.stage.schedule(each.folding, self.technology).interval
 
     def columns(self) -> list[int]:
         """Of the arrays for which there are multipliers; the smallest one if there are none, to say what it lacks."""

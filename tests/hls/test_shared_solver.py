@@ -1,0 +1,157 @@
+"""Which execution a board gets: dataflow where it fits, else one shared stage; and what is said where neither does."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from hwflow_base.errors import AnswerIsNo
+from hwflow_rtl.vendor import Resources
+
+import hwflow
+from hwflow import hls, onnx
+from hwflow.hls.shared_stage import COLUMNS
+from hwflow.layers.base import LayerGraph
+from hwflow.layers.partition import Execution
+from hwflow.onnx.build import Builder
+from hwflow.quantize import Quantized, quantize
+from hwflow.steps.planning import budget_of, plan_for
+from hwflow.synth import Board, load_board
+from hwflow.synth.outside import outside_of
+from tests.e2e.networks import gated, residual, rows_for, two_by_two
+
+PLENTY = Resources(lut=10**6, ff=10**6, dsp=10**4, ram=10**4)
+
+
+def convolutions(count: int, channels: int, size: int) -> hwflow.Model:
+    """A chain of 3 x 3 convolutions, too many for an iCE40 in dataflow."""
+    rng, b = np.random.default_rng(count), Builder("chain")
+    x = b.input("x", np.float32, (1, 3, size, size))
+    for k in range(count):
+        weights = rng.standard_normal((channels, channels if k else 3, 3, 3)) / (3 * channels**0.5)
+        x = b.node("Relu", b.node("Conv", x, b.constant(f"w{k}", weights.astype(np.float32)), name=f"conv{k}",
+                                  pads=(1, 1, 1, 1)), name=f"relu{k}")
+    x = b.node("Flatten", b.node("GlobalAveragePool", x, name="mean"), name="flat")
+    weights = rng.standard_normal((10, channels)) / channels**0.5
+    b.output(b.node("Gemm", x, b.constant("fc", weights.astype(np.float32)), name="dense", output="y", transB=1))
+    return onnx.infer(b.model(opset=20))
+
+
+@pytest.fixture(scope="module")
+def deep() -> Quantized:
+    return quantize(model := convolutions(7, 12, 10), rows_for(model, 2))
+
+
+@pytest.fixture(scope="module")
+def small() -> LayerGraph:
+    return quantize(model := residual(), rows_for(model, 4)).graph
+
+
+def board(name: str) -> Board:
+    return load_board(name)
+
+
+def test_a_network_too_deep_for_dataflow_becomes_one_shared_stage(deep: Quantized) -> None:
+    up5k = board("icebreaker")
+    plan = plan_for(deep.graph, deep.graph, up5k)
+    assert plan.execution == "shared"
+    assert re.fullmatch(r"dataflow needs too much: \d+ .*, \d+ usable", plan.why)
+    (stage,) = plan.stages
+    assert stage.folding.cols == 4, "the largest array for which there are multipliers"
+    assert budget_of(up5k, deep.graph).fits(plan.resources)
+    assert [step.name for step in stage.steps] == ["load", *(layer.name for layer in deep.graph.layers), "store"]
+    assert sum(step.cycles for step in stage.steps) == plan.interval
+    assert sum(step.multiplications for step in stage.steps) == plan.multiplications
+    assert plan.multiplications / (16 * plan.interval) > 0.5
+    hls.require_current(plan, deep.graph, up5k.technology())
+    with pytest.raises(AnswerIsNo, match="'chain' does not fit icebreaker"):
+        plan_for(deep.graph, deep.graph, up5k, execution=Execution.DATAFLOW)
+
+
+def test_what_fits_is_dataflow(small: LayerGraph) -> None:
+    ecp5 = board("ulx3s_25f")
+    plan = plan_for(small, small, ecp5)
+    assert (plan.execution, plan.why) == ("dataflow", "it fits the board")
+    same = plan_for(small, small, ecp5, execution=Execution.DATAFLOW)
+    assert (same, same.why) == (plan, "that was asked for")
+    shared = plan_for(small, small, ecp5, execution=Execution.SHARED)
+    assert (shared.execution, shared.why) == ("shared", "that was asked for")
+    assert shared.interval > plan.interval
+
+
+def test_more_multipliers_give_a_larger_array(deep: Quantized) -> None:
+    technology, graph, found = board("ulx3s_85f").technology(), deep.graph, {}
+    for dsp in (8, 30, 90, 10**4):
+        limits = hls.Budget("test", dataclasses.replace(PLENTY, dsp=dsp), Resources(), usable_logic=1.0)
+        plan = hls.solve_shared(graph, technology, limits)
+        assert plan.resources.dsp <= dsp
+        found[plan.stages[0].folding.cols] = plan.interval
+    assert tuple(found) == COLUMNS
+    assert sorted(found.values(), reverse=True) == list(found.values())
+
+
+def test_an_interval_gets_the_cheapest_stage(deep: Quantized) -> None:
+    technology = board("ulx3s_85f").technology()
+    limits = hls.Budget("test", PLENTY, Resources(), usable_logic=1.0)
+    fastest = hls.solve_shared(deep.graph, technology, limits)
+    slower = hls.solve_shared(deep.graph, technology, limits, interval=8 * fastest.interval)
+    assert slower.interval <= 8 * fastest.interval
+    assert limits.price(slower.resources) < limits.price(fastest.resources)
+    with pytest.raises(AnswerIsNo, match=re.escape("'chain' as one shared stage takes at least ")):
+        hls.solve_shared(deep.graph, technology, limits, interval=fastest.interval // 4)
+
+
+def test_weights_are_outside_where_blocks_are_short(deep: Quantized) -> None:
+    up5k = board("icebreaker")
+    technology, limits, outside = up5k.technology(), budget_of(up5k, deep.graph), outside_of(up5k)
+    plan = hls.solve_shared(deep.graph, technology, limits, outside=outside)
+    assert [each.stage for each in plan.streams] == ["shared0"]
+    assert plan.stages[0].folding.weight_rows
+    rich = dataclasses.replace(limits, available=dataclasses.replace(limits.available, ram=200))
+    assert not hls.solve_shared(deep.graph, technology, rich, outside=outside).streams
+    with pytest.raises(AnswerIsNo, match=r"'chain' as one shared stage does not fit icebreaker: with an array of "
+                                         r"\d+ x \d+, \d+ block RAMs needed, \d+ usable"):
+        hls.solve_shared(deep.graph, technology, limits)
+
+
+def test_frames_too_large_for_blocks_are_in_spram() -> None:
+    graph = quantize(model := convolutions(2, 8, 48), rows_for(model, 2)).graph
+    up5k = board("icebreaker")
+    plan = hls.solve_shared(graph, up5k.technology(), budget_of(up5k, graph), outside=outside_of(up5k))
+    assert plan.partition.shared[0].single_port
+    assert plan.resources.spram == 2
+    assert plan.stages[0].frames[0].words * 4 == 48 * 48 * 4, "a word for each pixel"
+
+
+def test_why_a_graph_cannot_be_shared() -> None:
+    several = quantize(model := two_by_two(), rows_for(model, 4)).graph
+    tables = quantize(model := gated(), rows_for(model, 4)).graph
+    technology, limits = board("ulx3s_85f").technology(), hls.Budget("test", PLENTY, Resources(), usable_logic=1.0)
+    with pytest.raises(AnswerIsNo, match=re.escape("'two_by_two' cannot be one shared stage: one tensor must leave a "
+                                                   "shared stage, not 2 (")):
+        hls.solve_shared(several, technology, limits)
+    with pytest.raises(AnswerIsNo, match=re.escape(
+            "'gated' cannot be one shared stage: layer 'gate' (lookup): a shared stage multiplies, adds and compares; "
+            "it has no table")):
+        hls.solve_shared(tables, technology, limits)
+
+
+def test_a_board_that_is_too_small_for_both(deep: Quantized) -> None:
+    tiny = load_board("icebreaker")
+    tiny = dataclasses.replace(tiny, resources=dataclasses.replace(tiny.resources, lut=2500))
+    with pytest.raises(AnswerIsNo, match=r"'chain' does not fit icebreaker, .* 'chain' as one shared stage does not "
+                                         r"fit icebreaker: with an array of 2 x 2, \d+ logic cells needed"):
+        plan_for(deep.graph, deep.graph, tiny)
+
+
+def test_a_plan_in_python() -> None:
+    quantized = hwflow.quantize_model(model := residual(), rows_for(model, 4))
+    plan = hwflow.make_plan(quantized, "icebreaker", execution="shared")
+    assert plan.execution == "shared"
+    changed = plan.with_folding("shared0", rows=2, cols=2, lanes=1)
+    assert changed.interval > plan.interval
+    assert changed.why == plan.why
+    with pytest.raises(hwflow.HwflowError, match="execution must be one of auto, dataflow, shared, not a str 'both'"):
+        hwflow.make_plan(quantized, "icebreaker", execution="both")

@@ -1,0 +1,135 @@
+"""Networks on shared stages in Verilator: every tensor against the golden model, at full speed and with random stalls.
+
+Whole networks with weights in ROMs, in a flash and in an SDRAM, and networks of which a part shares a stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hwflow_sim import StallPattern
+
+from hwflow import hls
+from hwflow.hls.shared_stage import SharedStage
+from hwflow.hls.staging import stages_of
+from hwflow.layers.base import Folding, LayerGraph
+from hwflow.layers.partition import Partition, SharedLayers
+from hwflow.quantize import quantize
+from hwflow.report.tables import failure_lines
+from hwflow.steps.simulation import compile_plan, run_plan
+from hwflow.steps.stimuli import noise
+from hwflow.synth import load_board
+from hwflow.synth.outside import outside_of
+from tests.e2e.networks import residual, rows_for, small_network
+
+FRAMES = 4
+STALLS = (StallPattern(0.4, 0.4, 1), StallPattern(0.0, 0.9, 2), StallPattern(0.9, 0.0, 3))
+
+
+@dataclass(frozen=True)
+class Case:
+    """`shared` are the stages: positions of layers, columns, weight_rows and whether frames are in SPRAM."""
+
+    board: str
+    shared: tuple[tuple[tuple[int, ...], int, int, bool], ...]
+    model: str = "residual"
+
+    def __str__(self) -> str:
+        return f"{self.model}-{self.board}-" + "-".join(
+            f"{''.join(map(str, layers))}x{columns}{'streamed' if rows else ''}{'spram' if spram else ''}"
+            for layers, columns, rows, spram in self.shared)
+
+
+WHOLE = (0, 1, 2, 3)
+CASES = (
+    Case("icebreaker", ((WHOLE, 4, 0, True),)),
+    Case("icebreaker", (((0, 1, 2), 4, 1, True),), "small"),
+    Case("ulx3s_85f", ((WHOLE, 8, 2, False),)),
+    Case("ulx3s_85f", (((1, 2), 2, 0, False),)),
+    Case("ulx3s_85f", (((0,), 4, 0, False), ((2, 3), 2, 1, False))),
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("simulations")
+
+
+def graph_of(name: str) -> LayerGraph:
+    model = residual() if name == "residual" else small_network()
+    return quantize(model, rows_for(model, 8)).graph
+
+
+def planned(case: Case, graph: LayerGraph) -> hls.Plan:
+    """The layers that share no stage have the smallest ones."""
+    board = load_board(case.board)
+    partition = Partition(tuple(
+        SharedLayers(f"shared{n}", layers, spram, 256, 1 + n, columns)
+        for n, (layers, columns, _, spram) in enumerate(case.shared)))
+    foldings = []
+    for stage in stages_of(graph, partition):
+        folding = next(stage.foldings())
+        if isinstance(stage, SharedStage):
+            _, columns, rows, _ = case.shared[int(stage.name.removeprefix("shared"))]
+            folding = Folding(columns, columns, 1 if columns < 8 else 2, weight_rows=rows)
+            assert stage.folding_problem(folding, board.technology()) is None
+        foldings.append(folding)
+    return hls.make_plan(graph, foldings, board.technology(), outside=outside_of(board), partition=partition)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_tensor_is_that_of_the_golden_model(case: Case, cache: Path, tmp_path: Path) -> None:
+    graph = graph_of(case.model)
+    plan = planned(case, graph)
+    assert any(each.sizes.single_port for each in stages_of(graph, plan.partition)
+               if isinstance(each, SharedStage)) == case.shared[0][3]
+    frames = {name: noise(graph.tensors[name], FRAMES, np.random.default_rng(1)) for name in graph.inputs}
+    simulation = compile_plan(graph, plan, tmp_path, cache)
+    assert [each.tensor for each in simulation.boundaries] == [name for stage in plan.stages
+                                                               for name in stage.boundaries]
+    assert {layer.output for layer in graph.layers} == {each.tensor for each in simulation.boundaries}
+    result = run_plan(simulation, graph, frames)
+    assert result.equal, result.failures()
+    if plan.streams:  # the plan has a bound
+        assert result.interval is not None
+        assert result.interval <= plan.interval
+    else:
+        assert result.interval == plan.interval
+        assert result.first_output_cycle == plan.latency[0]
+    for stalls in STALLS:
+        stalled = run_plan(simulation, graph, frames, stalls=stalls)
+        assert stalled.equal, (stalls, stalled.failures())
+        assert stalled.cycles > result.cycles
+        for name, values in result.values.items():
+            assert np.array_equal(values, stalled.values[name])
+
+
+@pytest.mark.slow
+def test_a_wrong_element_of_the_frame_memory_is_named(cache: Path, tmp_path: Path) -> None:
+    """Other weights of the second layer than those in the ROM: its first wrong element is a place in its tensor."""
+    case = CASES[0]
+    graph = graph_of(case.model)
+    plan = planned(case, graph)
+    second = graph.layers[1]
+    weights = second.weights.copy()  # type: ignore[attr-defined]
+    weights[1] = -weights[1]
+    other = replace(graph, layers=(graph.layers[0], replace(second, weights=weights), *graph.layers[2:]))  # type: ignore[call-arg]
+    frames = {name: noise(graph.tensors[name], 2, np.random.default_rng(1)) for name in graph.inputs}
+    simulation = compile_plan(graph, plan, tmp_path, cache)
+    result = run_plan(simulation, other, frames)
+    assert [each.equal for each in result.boundaries.values()] == [True, False, False, False]
+    difference = result.boundaries[second.output].first_difference
+    assert difference is not None
+    right = run_plan(simulation, graph, frames).values[second.output]
+    position = difference.position(right.shape[1:])
+    assert position[2] == 1, "the channel whose weights are others"
+    assert difference.got == right[(difference.frame, *position)]
+    row, column, channel = position
+    (first, *_) = failure_lines(other, plan, result)
+    assert first == (f"stage 'shared0: {second.output}' (layer 'second') differs first in frame {difference.frame} at "
+                     f"row {row}, column {column}, channel {channel}: golden {difference.expected}, RTL "
+                     f"{difference.got}")
