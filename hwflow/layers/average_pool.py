@@ -17,7 +17,7 @@ from hwflow.layers.matrix import check_padding, errors_of
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import Requantize, Rescale
 from hwflow.layers.rescale_planes import PlanesRescaler
-from hwflow.layers.sweep import Line, Sweep, rescale_problem, window_sweep
+from hwflow.layers.sweep import Line, Sweep, multiplied, rescale_problem, window_sweep
 from hwflow.layers.window import Window
 
 if TYPE_CHECKING:
@@ -108,15 +108,19 @@ class AveragePool(HardwareLayer):
             for column in set(self.column_classes):
                 place = np.ix_(
                     np.arange(len(sums)), np.equal(self.row_classes, row), np.equal(self.column_classes, column))
-                made[place] = PlanesRescaler(
-                    self._of_class(row, column, len(sums)), self.accumulator, sums.dtype, format)(sums[place])
+                rescale = self._of_class(self.requantize, row, column, len(sums))
+                made[place] = PlanesRescaler(rescale, self.accumulator, sums.dtype, format)(sums[place])
         return made
 
-    def _of_class(self, row: int, column: int, channels: int) -> Rescale:
-        """The constants of one class."""
-        first = (row * (max(self.column_classes) + 1) + column) * channels
+    @cached_property
+    def multiplied(self) -> Requantize | None:
+        """What makes elements of sums as a multiplication, None where it is none."""
+        return multiplied(self.requantize, self.accumulator)
+
+    def _of_class(self, q: Rescale, row: int, column: int, channels: int) -> Rescale:
+        """The constants of one class, out of those of all."""
+        first = (row * (max(self.column_classes, default=0) + 1) + column) * channels
         part = slice(first, first + channels)
-        q = self.requantize
         if isinstance(q, Requantize):
             return replace(q, bias=q.bias[part], multiplier=q.multiplier[part], shift=q.shift[part])
         return replace(q, values=q.values[part])
@@ -127,15 +131,16 @@ class AveragePool(HardwareLayer):
         return rescale_problem(self.requantize, graph.tensors[self.output].format)
 
     def shared_problem(self, graph: LayerGraph) -> str | None:
-        return rescale_problem(self.requantize)
+        return rescale_problem(self.multiplied)
 
     def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
         """Sums with weights of 1; one rectangle after the other where windows have constants of their own."""
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        assert self.multiplied is not None
         channels, found = y.frame.channels, []
         for row_class, rows in runs(self.row_classes or (0,) * y.frame.height):
             for column_class, columns in runs(self.column_classes or (0,) * y.frame.width):
-                rescale = self._of_class(row_class, column_class, channels) if self.row_classes else self.requantize
+                rescale = self._of_class(self.multiplied, row_class, column_class, channels)
                 assert isinstance(rescale, Requantize)
                 found.append(window_sweep(
                     self.name, x, y, rescale, kernel=self.kernel, strides=self.strides, dilations=self.dilations,

@@ -15,7 +15,7 @@ from hwflow.layers.matrix import accumulator_format, check_padding, errors_of, r
 from hwflow.layers.matrix_layer import MatrixLayer
 from hwflow.layers.planes import Planes
 from hwflow.layers.product import Product
-from hwflow.layers.rescale import Requantize, Rescale, accumulator_of
+from hwflow.layers.rescale import Rescale, accumulator_of
 from hwflow.layers.sweep import Sweep, window_sweep
 from hwflow.layers.window import Window
 
@@ -122,10 +122,10 @@ class Conv(MatrixLayer):
 
     def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        assert isinstance(self.requantize, Requantize)
+        assert self.multiplied is not None
         cout, height, width, depth = self.weights.shape
         first = np.arange(cout) // (cout // self.groups) * depth
         return (window_sweep(
-            self.name, x, y, self.requantize, kernel=(height, width), strides=self.strides, dilations=self.dilations,
+            self.name, x, y, self.multiplied, kernel=(height, width), strides=self.strides, dilations=self.dilations,
             pads=self.pads, weights=self.weights, channels=first[:, None] + np.arange(depth),
             pad=x.zero_point if any(self.pads) else 0),)

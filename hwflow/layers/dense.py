@@ -14,7 +14,7 @@ from hwflow.layers.matrix import accumulator_format, errors_of, require
 from hwflow.layers.matrix_layer import MatrixLayer
 from hwflow.layers.planes import Planes
 from hwflow.layers.product import Product
-from hwflow.layers.rescale import Requantize, Rescale, accumulator_of
+from hwflow.layers.rescale import Rescale, accumulator_of
 from hwflow.layers.sweep import Sweep, window_sweep
 from hwflow.layers.window import Window
 
@@ -85,9 +85,9 @@ class Dense(MatrixLayer):
     def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
         """The frame is one window."""
         x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
-        assert isinstance(self.requantize, Requantize)
+        assert self.multiplied is not None
         frame, cout = x.frame, len(self.weights)
         return (window_sweep(
-            self.name, x, y, self.requantize, kernel=(frame.height, frame.width),
+            self.name, x, y, self.multiplied, kernel=(frame.height, frame.width),
             weights=self.weights.reshape(cout, frame.height, frame.width, frame.channels),
             channels=np.broadcast_to(np.arange(frame.channels), (cout, frame.channels))),)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from hwflow_rtl.stream.times import StageTimes, Times
 
 from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule
-from hwflow.layers.formats import IntArray, Tensor
-from hwflow.layers.rescale import Rescale
-from hwflow.layers.sweep import rescale_problem, weight_problem
+from hwflow.layers.formats import IntArray, IntFormat, Tensor
+from hwflow.layers.rescale import Requantize, Rescale
+from hwflow.layers.sweep import multiplied, rescale_problem, weight_problem
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -30,6 +30,16 @@ class MatrixLayer(HardwareLayer):
 
     weights: IntArray
     requantize: Rescale
+
+    @cached_property
+    @abstractmethod
+    def accumulator(self) -> IntFormat:
+        """The format of the exact sums."""
+
+    @cached_property
+    def multiplied(self) -> Requantize | None:
+        """What makes elements of sums as a multiplication, None where it is none."""
+        return multiplied(self.requantize, self.accumulator)
 
     @abstractmethod
     def hardware(self, x: Tensor, y: Tensor) -> MatrixHardware:
@@ -54,7 +64,7 @@ class MatrixLayer(HardwareLayer):
         return rescale_problem(self.hardware_of(graph).requantize, graph.tensors[self.output].format)
 
     def shared_problem(self, graph: LayerGraph) -> str | None:
-        return rescale_problem(self.requantize) or weight_problem(self.weights)
+        return rescale_problem(self.multiplied) or weight_problem(self.weights)
 
     def multiplications(self, graph: LayerGraph) -> int:
         return self.hardware_of(graph).multiplications()

@@ -11,9 +11,10 @@ import numpy as np
 
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
 from hwflow.layers.rescale import Requantize, Rescale, Thresholds
+from hwflow.layers.threshold_fit import as_requantize
 
-__all__ = ["ELEMENT_BITS", "Line", "Sweep", "copied", "identity", "rescale_problem", "tensor_problem", "weight_problem",
-           "window_sweep", "zero_point_problem"]
+__all__ = ["ELEMENT_BITS", "Line", "Sweep", "copied", "identity", "multiplied", "rescale_problem", "tensor_problem",
+           "weight_problem", "window_sweep", "zero_point_problem"]
 
 #: Bits of an element of a frame, and of a weight, that a shared stage computes with.
 ELEMENT_BITS = 8
@@ -141,10 +142,15 @@ def tensor_problem(tensor: Tensor) -> str | None:
     return None
 
 
-def rescale_problem(rescale: Rescale) -> str | None:
-    """The same of what makes elements of sums."""
-    if isinstance(rescale, Thresholds):
-        return "a shared stage makes elements of sums by multiplication, not by thresholds"
+def multiplied(rescale: Rescale, sums: IntFormat) -> Requantize | None:
+    """What makes elements of sums of format `sums`, as a multiplication; None for thresholds that are none."""
+    return as_requantize(rescale, sums) if isinstance(rescale, Thresholds) else rescale
+
+
+def rescale_problem(rescale: Requantize | None) -> str | None:
+    """The same of what makes elements of sums, None where that is no multiplication."""
+    if rescale is None:
+        return "a shared stage makes elements of sums by multiplication, and these thresholds are none"
     return zero_point_problem(rescale.zero_point)
 
 

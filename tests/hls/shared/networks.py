@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from hwflow.layers import IntFormat, LayerGraph
 from hwflow.layers.formats import IntArray
-from hwflow.layers.rescale import Rounding
+from hwflow.layers.rescale import Rescale, Rounding
+from tests.layers.test_threshold_fit import thresholds_of
 from tests.networks.generate import USUAL, Blocks, Taste, network
 from tests.networks.grow import Elements
 from tests.networks.numbers import any_format, requantize
@@ -20,15 +21,19 @@ def shared_network(seed: int, taste: Taste = USUAL) -> LayerGraph:
 
 
 class Computed(Blocks):
-    """No bipolar tensors, no thresholds, no products of tensors, no tables; one output; all layers round half to even.
+    """No bipolar tensors, no products of tensors, no tables; one output; all layers round half to even.
+
+    Thresholds are those of a multiplication.
     """
 
     def elements(self, *, bipolar: bool = False) -> Elements:
         return super().elements(bipolar=False)
 
-    def rescale(self, sums: IntArray, like: Elements) -> object:
+    def rescale(self, sums: IntArray, like: Elements) -> Rescale:
         made = requantize(self.rng, sums.reshape(-1, sums.shape[-1]), like.format, like.zero_point)
-        return replace(made, rounding=Rounding.HALF_EVEN)
+        made = replace(made, rounding=Rounding.HALF_EVEN)
+        few = like.format.bits <= 4 and made.multiplier.all()
+        return thresholds_of(made) if few and self.rng.random() < 0.5 else made
 
     def weight_format(self) -> IntFormat:
         found = any_format(self.rng, most_bits=self.taste.bits)
