@@ -20,10 +20,10 @@ BLOCKS, SPRAM = "blocks", "spram"
 COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
 #: Keys of a shared stage in a plan file, for its schema; `steps` and `frames` are for the reader.
 SHARED_KEYS: Mapping[str, Any] = {
-    "frame_memory": {"enum": [BLOCKS, SPRAM]}, "weight_buffer": COUNT, "rescale_interval": COUNT, "rom_rows": COUNT,
-    "steps": {}, "frames": {}}
+    "frame_memory": {"enum": [BLOCKS, SPRAM]}, "frame_banks": {"enum": [1, 2]}, "weight_buffer": COUNT,
+    "rescale_interval": COUNT, "rom_rows": COUNT, "steps": {}, "frames": {}}
 #: Those that must be there, and the field of `SharedLayers` that each one is.
-SIZES = {"weight_buffer": "buffer", "rescale_interval": "interval", "rom_rows": "rom_rows"}
+SIZES = {"frame_banks": "banks", "weight_buffer": "buffer", "rescale_interval": "interval", "rom_rows": "rom_rows"}
 
 
 def shared_row(plan: Plan, stage: StagePlan, names: Sequence[str]) -> dict[str, Any]:

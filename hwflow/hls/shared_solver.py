@@ -129,13 +129,17 @@ class Search:
             for rows in divisors(columns):
                 for lanes in divisors(columns):  # with time between sums there is one rescaler less
                     for cycles in INTERVALS if lanes == 1 else (1,):
-                        for single_port in ([True, False] if self.technology.single_port_rams else [False]):
+                        for single_port, banks in self.memories():
                             sizes = SharedLayers(f"{SHARED}0", tuple(range(len(self.layers))), single_port, buffer,
-                                                 cycles, rows)
+                                                 cycles, rows, banks)
                             stage = SharedStage.of(self.graph, sizes, self.layers, self.inputs)
                             folding = Folding(columns, columns, lanes, weight_rows=0 if memory is None else rows)
                             if rows in stage.weight_rows(folding) and self.can_stream(stage, folding, memory):
                                 yield from self.candidate(stage, folding, memory)
+
+    def memories(self) -> Sequence[tuple[bool, int]]:
+        """For a frame memory: whether it has a single port, and its banks."""
+        return ((True, 2), (True, 1), (False, 1)) if self.technology.single_port_rams else ((False, 1),)
 
     def buffers(self, columns: int) -> Sequence[int]:
         """The smallest buffer that has room for the weights of a block, and one of twice as many words: then the next

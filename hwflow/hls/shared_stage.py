@@ -42,7 +42,7 @@ COLUMNS = (2, 4, 8, 16)
 #: Frames after which each takes as many cycles as the one before it: the weights of the next are fetched ahead.
 FRAMES = 3
 #: Programs that were made last, with what their steps depend on: one plan asks for the same one many times.
-MADE: deque[tuple[LayerGraph, tuple[HardwareLayer, ...], tuple[int, int], SharedProgram]] = deque(maxlen=8)
+MADE: deque[tuple[LayerGraph, tuple[HardwareLayer, ...], tuple[int, int, int], SharedProgram]] = deque(maxlen=8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +109,8 @@ class SharedStage(Stage):
             return f"weight_buffer must be a power of two, not {self.sizes.buffer}"
         if self.sizes.single_port and not technology.single_port_rams:
             return f"frames must be in blocks on {technology.name}, which has no spram"
+        if self.sizes.banks > 1 and not self.sizes.single_port:
+            return "frame_banks must be 1 for frames in blocks, which have two ports"
         try:
             self.made(folding)
         except HwflowError as error:
@@ -131,15 +133,21 @@ class SharedStage(Stage):
 
     def made_for(self, columns: int) -> SharedProgram:
         """A program for an array of this size; nothing else changes its steps."""
-        sizes = columns, self.sizes.buffer
+        sizes = columns, self.sizes.buffer, self.sizes.banks
         for graph, layers, known, made in MADE:
             if graph is self.graph and len(layers) == len(self.layers) and known == sizes and all(
                     one is other for one, other in zip(layers, self.layers, strict=True)):
                 return made
-        made = compile_shared(self.graph, self.layers, columns=columns, lanes=columns, interval=1, words=None,
-                              single_port=False, buffer=self.sizes.buffer, stream_rows=columns)
+        made = self.compiled(columns, None)
+        if self.sizes.banks > 1:  # large enough that each bank has room for all
+            made = self.compiled(columns, 2 << (made.frames.words - 1).bit_length())
         MADE.append((self.graph, self.layers, sizes, made))
         return made
+
+    def compiled(self, columns: int, words: int | None) -> SharedProgram:
+        banks = 1 if words is None else self.sizes.banks
+        return compile_shared(self.graph, self.layers, columns=columns, lanes=columns, interval=1, words=words,
+                              single_port=banks > 1, buffer=self.sizes.buffer, stream_rows=columns, banks=banks)
 
     def weight_stream(self, folding: Folding) -> WeightStream | None:
         if not folding.weight_rows:

@@ -168,10 +168,10 @@ FOLDING: Mapping[str, Any] = {
                    "style": {"enum": [style.value for style in MultiplierStyle]}, "rescale": {"const": "logic"},
                    "weight_rows": COUNT, "weight_interval": FRACTION}}
 SHARED: Mapping[str, Any] = {
-    "type": "object", "required": ["name", "layers", "single_port", "buffer", "interval", "rom_rows"],
+    "type": "object", "required": ["name", "layers", "single_port", "buffer", "interval", "rom_rows", "banks"],
     "additionalProperties": False,
     "properties": {"name": TEXT, "layers": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
-                   "single_port": {"type": "boolean"}, "buffer": COUNT, "interval": COUNT,
+                   "single_port": {"type": "boolean"}, "banks": COUNT, "buffer": COUNT, "interval": COUNT,
                    "rom_rows": COUNT}}
 SCHEMA: Mapping[str, Any] = {
     "type": "object",

@@ -57,6 +57,8 @@ class SharedLayers:
 
     single_port
         Its frame memory cannot be written while it is read.
+    banks
+        Banks of a frame memory with a single port, 1 or 2: one is written while the other is read.
     buffer
         Words of weights that it has room for.
     interval
@@ -71,6 +73,7 @@ class SharedLayers:
     buffer: int
     interval: int
     rom_rows: int
+    banks: int = 1
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,8 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
                           + "".join(f"\n  {problem}" for problem in problems))
     inputs, output = ends_of(graph, layers)
     plain = [sweep for layer in layers if isinstance(layer, HardwareLayer) for sweep in layer.sweeps(graph)]
-    sweeps, loaded = with_packed_rows(plain, [graph.tensors[name] for name in inputs], columns)
-    laid = LaidOut(sweeps, loaded, output, columns)
+    packed = with_packed_rows(plain, [graph.tensors[name] for name in inputs], columns)
+    laid = LaidOut(packed.sweeps, packed.inputs, output, columns)
     needs = needs_of(laid.sweeps)
     lives = lives_of(laid, output)
     if banks == 1 or words is None:
@@ -102,7 +102,7 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
         columns=columns, lanes=lanes, interval=interval, accumulator=needs.accumulator, room=needs.room,
         fraction=needs.fraction, rounding=needs.rounding, words=words or frames.words, single_port=single_port,
         buffer=buffer, stream_rows=stream_rows, banks=banks)
-    steps = list(steps_of(laid, frames, needs, buffer, inputs, output))
+    steps = list(steps_of(laid, frames, needs, buffer, inputs, output, packed.loaded))
     program = Program(shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps))
     makings = tuple(Making(number, sweep.layer, sweep.output.name)
                     for number, (_, _, sweep) in enumerate(steps) if sweep is not None)
@@ -110,8 +110,11 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
 
 
 def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, buffer: int, inputs: tuple[str, ...], output: str,
-             ) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
-    """The steps, their constants, and the sweep of each `Compute`; an input is loaded when it is first read."""
+             rows: Mapping[str, tuple[int, int]]) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
+    """The steps, their constants, and the sweep of each `Compute`; an input is loaded when it is first read.
+
+    `rows` are `Packed.loaded`.
+    """
     def place(tensor: Tensor) -> Operand:
         return Operand(frames[tensor.name].base, laid.layouts[tensor.name])
 
@@ -120,7 +123,9 @@ def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, buffer: int, inputs:
         for x in sweep.inputs:
             if x.name in inputs and x.name not in loaded:
                 loaded.add(x.name)
-                yield Load(inputs.index(x.name), frames[x.name].base, *sizes(x)), None, None
+                pixels, channels, flip = sizes(x)
+                pixels, channels = rows.get(x.name, (pixels, channels))
+                yield Load(inputs.index(x.name), frames[x.name].base, pixels, channels, flip), None, None
         lowering = Lowering(sweep, tuple(map(place, sweep.inputs)), place(sweep.output), needs, buffer)
         for step, constants in lowering.steps():
             yield step, constants, sweep

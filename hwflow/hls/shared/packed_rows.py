@@ -1,79 +1,128 @@
 """Inputs of few channels: a word holds neighbouring pixels of a row instead of the channels of one pixel.
 
-A row of pixels is then a pixel of many channels, in the same raster.  A window that moves along the row reads other
-channels for each column of the output, so each column is a sweep with weights of its own.
+A row of pixels is then a row of words.  Where a window begins in a word depends on the column of the output, and so do
+the weights that its lanes meet: columns with equal weights, whose windows are equally far apart, are one sweep.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...layers.formats import Frame, Tensor
+from ...layers.formats import Frame, IntArray, Tensor
 from ...layers.sweep import Line, Sweep
 
-__all__ = ["with_packed_rows"]
+__all__ = ["Packed", "with_packed_rows"]
 
-#: Words of windows, of those without rows as pixels, that are few enough: each column takes cycles and weights.
+#: Words of windows, of those without packed rows, that are few enough: each sweep takes cycles and weights of its own.
 SAVING = 0.75
 
 
-def with_packed_rows(sweeps: Sequence[Sweep], inputs: Sequence[Tensor],
-                     columns: int) -> tuple[list[Sweep], list[Tensor]]:
-    """The same sweeps, with rows as pixels in those of `inputs` whose windows have fewer words of `columns` then."""
-    made, tensors = list(sweeps), []
+@dataclass(frozen=True)
+class Packed:
+    """`sweeps` read `inputs`, some of which are rows of words; `loaded` says of these how many pixels of how many
+    channels a `Load` takes: a row is a pixel."""
+
+    sweeps: list[Sweep]
+    inputs: list[Tensor]
+    loaded: dict[str, tuple[int, int]]
+
+
+def with_packed_rows(sweeps: Sequence[Sweep], inputs: Sequence[Tensor], columns: int) -> Packed:
+    """The same sweeps, with rows of words in those of `inputs` whose windows have fewer words of `columns` then."""
+    made, tensors, loaded = list(sweeps), [], {}
     for x in inputs:
         readers = [sweep for sweep in made if any(each.name == x.name for each in sweep.inputs)]
-        packed = [list(by_column(sweep, x)) for sweep in readers if moves_along_rows(sweep)]
+        packed = [list(in_rows(sweep, x, columns)) for sweep in readers if moves_along_rows(sweep)]
         if len(packed) < len(readers) or not saves(readers, packed, x, columns):
             tensors.append(x)
             continue
-        tensors.append(row_tensor(x))
+        tensors.append(row_tensor(x, columns))
+        loaded[x.name] = x.frame.height, x.frame.width * x.frame.channels
         parts = iter(packed)
         made = [part for sweep in made for part in (next(parts) if sweep in readers else [sweep])]
-    return made, tensors
+    return Packed(made, tensors, loaded)
 
 
-def row_tensor(x: Tensor) -> Tensor:
-    """The tensor with a pixel for each row."""
-    return replace(x, frame=Frame(x.frame.height, 1, x.frame.width * x.frame.channels))
+def row_tensor(x: Tensor, columns: int) -> Tensor:
+    """The tensor with a pixel for each word of a row; the last one of a row may have lanes without an element."""
+    words = -(-x.frame.width * x.frame.channels // columns)
+    return replace(x, frame=Frame(x.frame.height, words, columns))
 
 
 def moves_along_rows(sweep: Sweep) -> bool:
     return sweep.weights is not None and sweep.row_step[1] == sweep.column_step[0] == 0
 
 
-def by_column(sweep: Sweep, x: Tensor) -> Iterator[Sweep]:
-    """A sweep for each column of the output; what the window has outside of a row is a constant of the sum."""
+@dataclass(frozen=True)
+class Column:
+    """A column of the output: the first word of its windows, their weights [channels, height, words, lanes], and by how
+    much each sum grows by what is outside of a row."""
+
+    number: int
+    first: int
+    weights: IntArray
+    outside: IntArray
+
+
+def columns_of(sweep: Sweep, x: Tensor, columns: int) -> Iterator[Column]:
+    """Those of a sweep, with words of `columns`; a column whose windows are all outside has no words."""
     assert sweep.weights is not None
     assert sweep.channels is not None
-    width, channels, rescale = x.frame.width, x.frame.channels, sweep.rescale
+    outputs, height = sweep.weights.shape[:2]
     for k in range(sweep.columns.count):
         at = sweep.origin[1] + k * sweep.column_step[1] + np.arange(sweep.kernel[1]) * sweep.dilations[1]
-        inside = (at >= 0) & (at < width)
-        taps = sweep.weights[:, :, inside]
-        outputs, height, count, depth = taps.shape
+        inside = (at >= 0) & (at < x.frame.width)
         outside = sweep.weights[:, :, ~inside].sum(axis=(1, 2, 3)) * sweep.pad
-        yield replace(
-            sweep, inputs=(row_tensor(x),), kernel=(height, 1), dilations=(sweep.dilations[0], 1),
-            columns=Line(sweep.columns.first + k * sweep.columns.step, 1), origin=(sweep.origin[0], 0),
-            column_step=(0, 0), weights=taps.reshape(outputs, height, 1, count * depth),
-            channels=(at[inside, None] * channels + sweep.channels[:, None]).reshape(outputs, count * depth),
-            rescale=replace(rescale, bias=rescale.bias + (outside << rescale.fraction)))
+        place = at[inside, None] * x.frame.channels + sweep.channels[:, None]  # [channels, taps, depth]
+        first = int(place.min() // columns) if place.size else 0
+        words = int(place.max() // columns) - first + 1 if place.size else 0
+        weights = np.zeros((outputs, height, words * columns), np.int64)
+        channel = np.arange(outputs)[:, None, None]
+        weights[channel, :, place - first * columns] = sweep.weights[:, :, inside].transpose(0, 2, 3, 1)
+        yield Column(k, first, weights.reshape(outputs, height, words, columns), outside)
+
+
+def in_rows(sweep: Sweep, x: Tensor, columns: int) -> Iterator[Sweep]:
+    """The sweeps that read rows of words instead of `sweep`."""
+    alike: defaultdict[tuple[bytes, bytes, int], list[Column]] = defaultdict(list)
+    for column in columns_of(sweep, x, columns):
+        alike[column.weights.tobytes(), column.outside.tobytes(), column.weights.shape[2]].append(column)
+    for group in alike.values():
+        for run in runs(group):
+            first, far = run[0], run[1].number - run[0].number if len(run) > 1 else 1
+            step = run[1].first - first.first if len(run) > 1 else 0
+            rescale = sweep.rescale
+            yield replace(
+                sweep, inputs=(row_tensor(x, columns),), kernel=first.weights.shape[1:3],
+                dilations=(sweep.dilations[0], 1), origin=(sweep.origin[0], first.first), column_step=(0, step),
+                columns=Line(sweep.columns.first + first.number * sweep.columns.step, len(run),
+                             far * sweep.columns.step),
+                weights=first.weights, channels=np.broadcast_to(np.arange(columns), (len(first.weights), columns)),
+                rescale=replace(rescale, bias=rescale.bias + (first.outside << rescale.fraction)))
+
+
+def runs(group: Sequence[Column]) -> Iterator[Sequence[Column]]:
+    """Columns that are equally far apart, and whose windows are, together."""
+    begin = 0
+    while begin < len(group):
+        end = begin + 1
+        while end < len(group) and steps(group, end) == steps(group, begin + 1):
+            end += 1
+        yield group[begin:end]
+        begin = end
+
+
+def steps(group: Sequence[Column], k: int) -> tuple[int, int]:
+    return group[k].number - group[k - 1].number, group[k].first - group[k - 1].first
 
 
 def saves(readers: Sequence[Sweep], packed: Sequence[Sequence[Sweep]], x: Tensor, columns: int) -> bool:
     """Whether the windows of the packed sweeps have fewer words, and none is empty."""
-    before = after = 0
-    for sweep, parts in zip(readers, packed, strict=True):
-        words = -(-x.frame.channels // columns)
-        before += sweep.kernel[0] * sweep.kernel[1] * words * sweep.columns.count
-        for part in parts:
-            assert part.channels is not None
-            if not part.channels.shape[1]:
-                return False
-            after += part.kernel[0] * int((part.channels.max() // columns) - (part.channels.min() // columns) + 1)
-    return 0 < after < before * SAVING
-
+    words = -(-x.frame.channels // columns)
+    before = sum(sweep.kernel[0] * sweep.kernel[1] * words * sweep.columns.count for sweep in readers)
+    after = [part.kernel[0] * part.kernel[1] * part.columns.count for parts in packed for part in parts]
+    return all(after) and sum(after) < before * SAVING

@@ -1,4 +1,4 @@
-"""What a shared stage multiplies by: the buffer of weights, the constants of two tiles, and what fills both."""
+"""What a shared stage multiplies by: the buffer of weights, the constants of some tiles, and what fills both."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .steps import ELEMENT_BITS
 
 __all__ = ["RomBeats", "Weights"]
 
-#: Tiles whose constants are there: one is used while the next arrives.
-SLOTS = 2
+#: Tiles whose constants are there, a power of two: as many may arrive ahead while others are computed.
+SLOTS = 64
 
 
 class Weights(wiring.Component):
@@ -114,15 +114,15 @@ class Weights(wiring.Component):
             word = Cat(earlier, beat)[:shape.constants_bits]
         else:
             last_beat, word = taken, beat[:shape.constants_bits]
-        channel, write_slot, read_slot = Signal(range(shape.columns)), Signal(), Signal()
+        channel, write_slot, read_slot = Signal(range(shape.columns)), Signal(range(SLOTS)), Signal(range(SLOTS))
         complete = Signal(name="tile_there")
         m.d.comb += complete.eq(last_beat & (channel == shape.columns - 1))
         with m.If(last_beat):
             m.d.sync += channel.eq(Mux(channel == shape.columns - 1, 0, channel + 1))
         with m.If(complete):
-            m.d.sync += write_slot.eq(~write_slot)
+            m.d.sync += write_slot.eq(write_slot + 1)
         with m.If(self.tile_done):
-            m.d.sync += read_slot.eq(~read_slot)
+            m.d.sync += read_slot.eq(read_slot + 1)
         lane_bits, group_bits = ceil_log2(shape.lanes), ceil_log2(groups)
         found = []
         for lane in range(shape.lanes):
