@@ -63,21 +63,22 @@ class FrameMemoryFull(AnswerIsNo):
 
 
 def placed(lives: Sequence[Life], words: int | None = None, *, word_bytes: int = 1) -> FrameMap:
-    """A place for each tensor: no two that are alive in one step share a word.  The memory used is as small as found.
+    """A place for each tensor: no two that are alive in one step share a word.
 
-    FrameMemoryFull where `words` words of `word_bytes` bytes are too few; None is as many as it takes.
+    FrameMemoryFull where `words` words of `word_bytes` bytes are too few; None is as few as are found.
     """
     step, least = busiest(lives)
     if words is not None and least > words:
         raise full([life for life in lives if life.first <= step <= life.last], least, words, word_bytes)
     best: dict[int, int] = {}
     peak = -1
+    near = [[j for j, other in enumerate(lives) if life.meets(other)] for life in lives]
     for order in orders(lives):
-        bases = lowest(lives, order)
+        bases = lowest(lives, near, order)
         found = max((base + lives[k].words for k, base in bases.items()), default=0)
         if peak < 0 or found < peak:
             best, peak = bases, found
-        if peak == least:
+        if peak == least or (words is not None and peak <= words):
             break
     if words is not None and peak > words:
         raise full([life for life in lives if life.first <= step <= life.last], peak, words, word_bytes)
@@ -93,11 +94,14 @@ def busiest(lives: Sequence[Life]) -> tuple[int, int]:
     return max(alive.items(), key=lambda item: (item[1], -item[0]), default=(0, 0))
 
 
-def lowest(lives: Sequence[Life], order: Sequence[int]) -> dict[int, int]:
-    """The first word of each tensor: one after another takes the lowest gap that is large enough for it."""
+def lowest(lives: Sequence[Life], near: Sequence[Sequence[int]], order: Sequence[int]) -> dict[int, int]:
+    """The first word of each tensor: one after another takes the lowest gap that is large enough for it.
+
+    `near` are for each tensor those that it meets.
+    """
     bases: dict[int, int] = {}
     for k in order:
-        taken = sorted((bases[j], bases[j] + lives[j].words) for j in bases if lives[j].meets(lives[k]))
+        taken = sorted((bases[j], bases[j] + lives[j].words) for j in near[k] if j in bases)
         base = 0
         for first, end in taken:
             if first - base >= lives[k].words:

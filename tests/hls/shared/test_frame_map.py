@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from hwflow.hls.shared.banks import placed_in_banks
 from hwflow.hls.shared.frame_map import FrameMap, FrameMemoryFull, Life, busiest, placed
 from hwflow.hls.shared.support import shared_problems
 from tests.hls.shared.machine import program_for
@@ -80,6 +81,29 @@ def test_maps_of_networks_have_few_gaps() -> None:
             needs.append(found.words == busiest(found.places)[1])
     assert len(needs) > 30
     assert np.mean(needs) >= 0.9
+
+
+def test_a_chain_alternates_between_banks() -> None:
+    """Whatever a layer reads is in the other bank than what it writes, if the banks are large enough."""
+    chain = [Life(f"t{k}", words, k - 1, k) for k, words in enumerate((64, 32, 48, 16, 80, 8, 64))]
+    apart = {(f"t{k}", f"t{k + 1}"): 1 for k in range(6)}
+    found = placed_in_banks(chain, 256, apart, word_bytes=1)
+    require_apart(found)
+    assert [found[f"t{k}"].base // 128 for k in range(7)] == [0, 1] * 3 + [0]
+
+
+@pytest.mark.parametrize("count", [3, 8, 15])
+def test_tensors_in_banks_do_not_meet(count: int) -> None:
+    """Also where tensors are larger than a bank; a memory as large as all of them has room for them."""
+    rng = np.random.default_rng(count)
+    for seed in range(20):
+        lives = lives_of(seed, count)
+        words = 1 << int(placed(lives).words - 1).bit_length()
+        apart = {(a.tensor, b.tensor): int(rng.integers(1, 9)) for a in lives for b in lives if a.last == b.first}
+        found = placed_in_banks(lives, words, apart, word_bytes=1)
+        require_apart(found)
+        assert found.words <= words
+        assert len(found.places) == count
 
 
 def test_a_memory_that_is_too_small() -> None:

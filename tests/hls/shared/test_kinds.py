@@ -14,14 +14,20 @@ from hwflow.layers import (
     Concat,
     Conv,
     Dense,
+    Frame,
+    IntFormat,
     Layer,
+    LayerGraph,
     Lookup,
     MaxPool,
     Multiply,
     Rearrange,
+    Requantize,
+    Tensor,
     TopK,
 )
 from tests.hls.shared.machine import program_for, require_equal
+from tests.layers import reference
 from tests.layers.cases import CASES, Case, integers
 
 #: The kinds that a shared stage computes, and how many random layers of each are compared.
@@ -55,6 +61,26 @@ def test_random_layers(kind: type[Layer], columns: int) -> None:
             values[name] = integers(rng, x.format, (x.frame.height, x.frame.width, x.frame.channels))
         values["y"] = case.meaning(*(values[name] for name in graph.inputs))
         require_equal(program_for(graph, columns=columns), values)
+
+
+@pytest.mark.parametrize("columns", [4, 8])
+def test_inputs_of_few_channels(columns: int) -> None:
+    """Windows that begin anywhere in a word, in rows of any length."""
+    rng, x = np.random.default_rng(columns), IntFormat(8, signed=False)
+    for _ in range(LAYERS):
+        source = Tensor("x", Frame(*(int(n) for n in rng.integers((4, 7, 1), (8, 20, 4)))), x, 0.5, 3)
+        kernel, strides = (tuple(int(n) for n in rng.integers(1, most, 2)) for most in (5, 4))
+        dilations, pads = (int(n) for n in rng.integers(1, 3, 2)), tuple(int(n) for n in rng.integers(0, 3, 4))
+        dilations = tuple(d if d * (k - 1) < 4 else 1 for d, k in zip(dilations, kernel, strict=True))
+        weights = rng.integers(-128, 128, (int(rng.integers(1, 10)), *kernel, source.frame.channels))
+        q = Requantize(rng.integers(-999, 999, len(weights)), np.full(len(weights), 5), np.full(len(weights), 14), 0,
+                       -128, 127)
+        layer = Conv("conv", ("x",), "y", weights, IntFormat(8, signed=True), x, q, strides, dilations, pads)
+        y = Tensor("y", layer.output_frame(source.frame), IntFormat(8, signed=True), 0.5, 0)
+        frame = integers(rng, x, (source.frame.height, source.frame.width, source.frame.channels))
+        expected = reference.conv(frame, weights, q, strides, dilations, pads, 1, source.zero_point)
+        graph = LayerGraph("thin", {"x": source, "y": y}, (layer,), ("x",), ("y",))
+        require_equal(program_for(graph, columns=columns), {"x": frame, "y": expected})
 
 
 @pytest.mark.parametrize("buffer", [1, 2, 3, 7])
