@@ -90,6 +90,8 @@ CASES = {
     "dense in parts, single port": Case(replace(SHAPE, single_port=True, stream_rows=1, buffer=32), DENSE, (120, 4),
                                         (300, 1, 18), 4, 2),
 }
+#: One of each structure.
+OFTEN = ("two banks", "four rescalers, rows one by one", "maximum, depthwise, digits", "dense in parts, single port")
 TIMINGS = (Timing(multiply=2), Timing(multiply=4, rom=3), Timing(multiply=1, rom=1, ram=1))
 
 
@@ -147,13 +149,15 @@ def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, floa
     return traces
 
 
-@pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("streamed", [False, True])
-def test_values_and_order_of_writes(name, streamed):
+@pytest.mark.parametrize("name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow)
+                                  for name in CASES])
+def test_values_order_of_writes_and_cycles(name, streamed):
     played(CASES[name], TIMINGS[0], streamed, (0.0, 0.0))
     played(CASES[name], TIMINGS[0], streamed, (0.5, 0.6), seed=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("timing", TIMINGS[1:])
 def test_other_latencies(timing):
     played(CASES["maximum, depthwise, digits"], timing, True, (0.0, 0.0))
