@@ -21,10 +21,11 @@ from hwflow_rtl.vendor.memory import Place
 
 from ..layers.base import Folding, LayerGraph
 from .memories import MemoryPlan
+from .names import layer_names
 from .outside import OutsideMemory
 from .partition_file import SHARED_KEYS, shared_from_rows, shared_row
 from .plan import Plan, make_plan, no_such_stage
-from .staging import layer_names, stage_names, stages_of
+from .staging import stage_names, stages_of
 
 __all__ = ["memory_facts", "outside_facts", "plan_from_yaml", "plan_to_yaml"]
 

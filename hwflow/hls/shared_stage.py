@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.requantizer import RequantizerStyle
 from hwflow_rtl.shared.shape import SharedShape
 from hwflow_rtl.shared.stage import SharedUnit
-from hwflow_rtl.shared.steps import ELEMENT_BITS, Compute, Load
+from hwflow_rtl.shared.steps import ELEMENT_BITS, Compute, Load, Store
 from hwflow_rtl.shared.times import SharedTimes, play
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
@@ -28,6 +29,7 @@ from ..layers.base import Folding, HardwareLayer, LayerGraph, Schedule, divisors
 from ..layers.formats import IntArray
 from ..layers.hardware import shape_of
 from ..layers.partition import SharedLayers
+from .names import layer_names
 from .shared.compile import SharedProgram, compile_shared
 from .shared.constants import held_less
 from .shared.frame_map import Place
@@ -75,12 +77,8 @@ class SharedStage(Stage):
         return True
 
     def lanes_out(self, folding: Folding) -> int:
-        return self.lanes_of(self.output, folding)
-
-    def lanes_of(self, tensor: str, folding: Folding) -> int:
-        """The widest beat of a tensor: a divisor of the columns and the channels, or all channels of a pixel."""
-        channels = self.graph.tensors[tensor].frame.channels
-        return channels if channels <= folding.cols else int(np.gcd(channels, folding.cols))
+        return next(widest(step.channels, folding.cols) for step in self.made_for(folding.cols).program.steps
+                    if isinstance(step, Store))
 
     def foldings(self) -> Iterator[Folding]:
         return (Folding(columns, columns, lanes) for columns in COLUMNS for lanes in divisors(columns))
@@ -174,8 +172,9 @@ class SharedStage(Stage):
     def steps(self, folding: Folding, technology: Technology) -> tuple[StepPlan, ...]:
         made, played = self.made(folding), self.played(folding, technology)
         ends = [*played.begins[-1, 1:].tolist(), int(played.begins[-1, 0]) + played.interval]
-        of_step = {making.step: (making.layer, making.tensor) for making in made.makings}
-        useful = {layer.name: layer.multiplications(self.graph) for layer in self.layers}
+        names = {layer.name: name for layer, name in zip(self.graph.layers, layer_names(self.graph), strict=True)}
+        of_step = {making.step: (names[making.layer], making.tensor) for making in made.makings}
+        useful = {names[layer.name]: layer.multiplications(self.graph) for layer in self.layers}
         found: list[StepPlan] = []
         for k, (step, begin, end, waits) in enumerate(zip(
                 made.program.steps, played.begins[-1].tolist(), ends, played.waits[-1].tolist(), strict=True)):
@@ -193,7 +192,10 @@ class SharedStage(Stage):
         return tuple(found)
 
     def lanes_in(self, folding: Folding) -> tuple[int, ...]:
-        return tuple(self.lanes_of(name, folding) for name in self.inputs)
+        """For each input the elements of a beat."""
+        lanes = {step.port: widest(step.channels, folding.cols) for step in self.made_for(folding.cols).program.steps
+                 if isinstance(step, Load)}
+        return tuple(lanes[port] for port in range(len(self.inputs)))
 
     def played(self, folding: Folding, technology: Technology) -> SharedTimes:
         """Frames whose beats are always there; the last one shows the steady state."""
@@ -226,6 +228,11 @@ class SharedStage(Stage):
                 "lanes_in": self.lanes_in(folding), "lanes_out": self.lanes_out(folding),
                 "streamed": folding.weight_rows > 0, "style": rescaler_style(folding, technology),
                 "technology": technology}
+
+
+def widest(channels: int, columns: int) -> int:
+    """Elements of the widest beat of pixels of so many channels: a divisor of them and of the columns, or all."""
+    return channels if channels <= columns else gcd(channels, columns)
 
 
 def rescaler_style(folding: Folding, technology: Technology) -> RequantizerStyle:

@@ -28,8 +28,8 @@ __all__ = ["LayerStage", "Stage", "StepPlan", "WrittenTensor"]
 class StepPlan:
     """What a shared stage does for one layer, or for an input (`load`) or its output (`store`).
 
-    `tensor` is what it makes; `cycles` of a frame, with those in which it waits for weights, `waits`; `multiplications`
-    that are useful.
+    `name` is what a stage of the layer alone would be called; `tensor` is what it makes; `cycles` of a frame, with
+    those in which it waits for weights, `waits`; `multiplications` that are useful.
     """
 
     name: str

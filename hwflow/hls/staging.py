@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from hwflow_base.errors import HwflowError
 
-from ..layers.base import HardwareLayer, Layer, LayerGraph
+from ..layers.base import HardwareLayer, LayerGraph
 from ..layers.partition import DATAFLOW, Group, Partition
+from .names import layer_names
 from .shared_stage import SharedStage
 from .stages import LayerStage, Stage
 from .support import hardware_problems
 
-__all__ = ["layer_names", "stage_names", "stages_of"]
-
-#: The longest name of a stage, without its position; tables have columns of this width.
-NAME_LENGTH = 28
-
+__all__ = ["stage_names", "stages_of"]
 
 def stages_of(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[Stage, ...]:
     """The stages that compute `graph`, each after those that it reads.
@@ -39,22 +34,7 @@ def stages_of(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[Stage
     return tuple(stage(group) for group in partition.groups(graph, names))
 
 
-def layer_names(graph: LayerGraph) -> tuple[str, ...]:
-    """The name of each layer's stage, where it has a stage of its own; also if some layers have no hardware."""
-    return tuple(name_of(position, layer) for position, layer in enumerate(graph.layers))
-
-
 def stage_names(graph: LayerGraph, partition: Partition = DATAFLOW) -> tuple[str, ...]:
     """The names of the stages of `graph` in order, also if some of its layers have no hardware."""
     names = layer_names(graph)
     return tuple(group.name or names[group.layers[0]] for group in partition.groups(graph, names))
-
-
-def name_of(position: int, layer: Layer) -> str:
-    """The Verilog-safe, unique, stable name of the stage of a layer: `<position>_<layer>`.
-
-    If a layer's name is a path ("/net/net.1/Gemm"), its last two parts are used.  Only letters and digits remain.
-    """
-    parts = re.split(r"[/;:]", layer.name)
-    words = re.findall(r"[A-Za-z0-9]+", "_".join(parts[-2:])) or [layer.kind]
-    return f"{position}_{'_'.join(words)[-NAME_LENGTH:].strip('_')}"

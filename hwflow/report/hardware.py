@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ..hls.shared_solver import shared_refusal
 from ..layers.base import LayerGraph
 from ..synth import Board
 from .console import Console
@@ -35,7 +36,16 @@ def hardware_facts(found: Mapped) -> Facts:
         "notes": list(found.notes),
         "problems": [asdict(problem) for problem in found.problems],
         "layers": [layer.name for layer in found.graph.layers] if found.graph is not None else None,
+        "shared": shared_facts(found),
     }
+
+
+def shared_facts(found: Mapped) -> Facts | None:
+    """Whether one shared stage can compute all layers, and why not; None for a model without hardware."""
+    if not found.possible or found.graph is None:
+        return None
+    refused = shared_refusal(found.graph)
+    return {"possible": refused is None, "why": refused}
 
 
 def show_hardware(console: Console, path: str, found: Mapped) -> None:
@@ -55,6 +65,12 @@ def show_hardware(console: Console, path: str, found: Mapped) -> None:
     console.say(f"{text}{':' if none or found.problems else ''}")
     for note in found.notes:
         console.say(f"  note: {note}")
+    shared = shared_facts(found)
+    if shared is not None:
+        console.say("  one shared stage can compute all of it (--execution shared), where a board is too small for a "
+                    "stage for each layer" if shared["possible"] else
+                    f"  each layer gets a stage of its own; one shared stage cannot compute them: "
+                    f"{shortened(shared['why'], 400)}")
     lines = [_line(problem.where, problem.why, problem.remedy) for problem in found.problems]
     lines += [_line(node.label, node.why, node.remedy) for node in none]
     for line in lines[:MOST_LINES]:

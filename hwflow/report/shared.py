@@ -24,15 +24,15 @@ def show_steps(console: Console, plan: Plan) -> None:
         if not stage.steps:
             continue
         interval = stage.schedule.interval
-        rows = [(step.name, step.tensor, number(step.cycles), percent(step.cycles / interval), number(step.waits),
+        rows = [(step.name, number(step.cycles), percent(step.cycles / interval), number(step.waits),
                  percent(use_of(stage, step))) for step in stage.steps]
         console.table(f"{stage.name}: a frame, step by step",
-                      ("step", "tensor", "cycles", "share", "waits for weights", "useful"), rows, second=2)
-        columns = stage.folding.cols
-        places = [(place.tensor, number(place.base), number(place.base + place.words - 1),
+                      ("step", "cycles", "share", "waits for weights", "useful"), rows)
+        columns, makers = stage.folding.cols, {step.tensor: step.name for step in reversed(stage.steps)}
+        places = [(makers.get(place.tensor, place.tensor), number(place.base), number(place.base + place.words - 1),
                    number(place.words * columns)) for place in stage.frames]
         console.table(f"{stage.name}: the frame memory, in words of {columns} bytes",
-                      ("tensor", "first", "last", "bytes"), places)
+                      ("made by", "first", "last", "bytes"), places)
 
 
 def shared_facts(stage: StagePlan) -> dict[str, Any]:

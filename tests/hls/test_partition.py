@@ -14,9 +14,10 @@ from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Technology
 
 from hwflow import hls
+from hwflow.hls.names import layer_names
 from hwflow.hls.shared_stage import SharedStage
 from hwflow.hls.stages import LayerStage
-from hwflow.hls.staging import layer_names, stage_names, stages_of
+from hwflow.hls.staging import stage_names, stages_of
 from hwflow.host.identity import hardware_identity_of, identity
 from hwflow.layers.base import Folding, LayerGraph
 from hwflow.layers.partition import DATAFLOW, Partition, SharedLayers
