@@ -33,6 +33,8 @@ __all__ = ["shared_refusal", "solve_shared"]
 BUFFERS = (256, 512, 1024, 2048, 4096)
 #: Cycles from sum to sum at a rescaler.
 INTERVALS = (1, 2, 4)
+#: Weights are outside of the FPGA, though ROMs fit, where frames are so many times as fast.
+WORTH = 1.25
 #: Candidates of each size that are played: the most promising ones.
 PLAYED = 4
 
@@ -60,19 +62,32 @@ def solve_shared(graph: LayerGraph, technology: Technology, budget: Budget, *, i
                  outside: OutsideMemory | None = None, why: str = "") -> Plan:
     """The fastest plan of one shared stage within `budget`; with `interval`, the cheapest that is at least that fast.
 
-    Weights are in ROMs where blocks suffice, else in the memory `outside`.  Frames are in SPRAM where the device has
-    some, else in RAM blocks.  AnswerIsNo if no plan fits, or a layer is not for a shared stage.
+    Weights are in ROMs, or in the memory `outside` where blocks do not suffice or a much larger array fits then.
+    Frames are in RAM blocks or, where the device has some, in SPRAM.  AnswerIsNo if no plan fits, or a layer is not for
+    a shared stage.
     """
     refused = shared_refusal(graph)
     if refused:
         raise AnswerIsNo(f"'{graph.name}' cannot be one shared stage: {refused}")
     search = Search(graph, technology, budget, outside)
-    for memory in ([None] if outside is None else [None, outside]):
-        best = search.best(memory, interval)
-        if best is not None:
-            stage, folding = best
-            return make_plan(graph, [folding], technology, {}, outside, Partition((stage.sizes,)), why)
-    raise search.refusal(interval)
+    best = search.best(None, interval)
+    if outside is not None and (best is None or interval is None):
+        streamed = search.best(outside, interval)
+        if best is None or (streamed is not None and streamed.cycles * WORTH < best.cycles):
+            best = streamed
+    if best is None:
+        raise search.refusal(interval)
+    partition = Partition((best.stage.sizes,))
+    return make_plan(graph, [best.folding], technology, {}, outside, partition, why)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A stage that fits, and the cycles from frame to frame."""
+
+    stage: SharedStage
+    folding: Folding
+    cycles: int
 
 
 class Search:
@@ -91,17 +106,18 @@ class Search:
         self.problem: HwflowError | None = None
         self.fastest: int | None = None
 
-    def best(self, memory: OutsideMemory | None, interval: int | None) -> tuple[SharedStage, Folding] | None:
-        """The fastest candidate with its weights in `memory`, or (None) in ROMs; None where none fits."""
+    def best(self, memory: OutsideMemory | None, interval: int | None) -> Found | None:
+        """The fastest candidate with its weights in `memory`, or (None) in ROMs; with `interval` the cheapest one that
+        is as fast; None where none fits."""
         sizes = [self.fitting(columns, memory) for columns in self.columns()]
         if interval is None:
             played = [(self.cycles(each), price, each) for size in sizes for price, each in islice(size, PLAYED)]
             best = min(played, key=lambda entry: entry[:2], default=None)
-            return None if best is None else (best[-1].stage, best[-1].folding)
+            return None if best is None else Found(best[-1].stage, best[-1].folding, best[0])
         for _, each in sorted((entry for size in sizes for entry in size), key=lambda entry: entry[0]):
             cycles = each.least if each.least > interval else self.cycles(each)
             if cycles <= interval:
-                return each.stage, each.folding
+                return Found(each.stage, each.folding, cycles)
             self.fastest = cycles if self.fastest is None else min(self.fastest, cycles)
         return None
 

@@ -65,18 +65,18 @@ def show_hardware(console: Console, path: str, found: Mapped) -> None:
     console.say(f"{text}{':' if none or found.problems else ''}")
     for note in found.notes:
         console.say(f"  note: {note}")
-    shared = shared_facts(found)
-    if shared is not None:
-        console.say("  one shared stage can compute all of it (--execution shared), where a board is too small for a "
-                    "stage for each layer" if shared["possible"] else
-                    f"  each layer gets a stage of its own; one shared stage cannot compute them: "
-                    f"{shortened(shared['why'], 400)}")
     lines = [_line(problem.where, problem.why, problem.remedy) for problem in found.problems]
     lines += [_line(node.label, node.why, node.remedy) for node in none]
     for line in lines[:MOST_LINES]:
         console.say(f"  {line}")
     if len(lines) > MOST_LINES:
         console.say(f"  and {len(lines) - MOST_LINES} more; --json lists all")
+    shared = shared_facts(found)
+    if shared is not None:
+        console.say("  one shared stage can compute all of it (--execution shared), where a board is too small for a "
+                    "stage for each layer" if shared["possible"] else
+                    f"  each layer gets a stage of its own; one shared stage cannot compute them: "
+                    f"{shortened(shared['why'], 400)}")
 
 
 def _line(where: str, why: str, remedy: str) -> str:

@@ -55,8 +55,14 @@ def test_third_party(name: str, models_dir: Path, tmp_path: Path) -> None:
 
 def test_a_model_that_does_not_fit(models_dir: Path, tmp_path: Path) -> None:
     model, = models_dir.rglob("tiny_ad_autoencoder_int8.onnx")
-    done = process(["build", model, "--board", "icebreaker", "--json", "--build", tmp_path])
+    build = ["build", model, "--board", "icebreaker", "--json", "--build", tmp_path]
+    done = process([*build, "--execution", "dataflow"])
     assert done.code == 1
     assert done.json["error"] == done.message
     assert " does not fit icebreaker, not even with its smallest folding: " in done.message
     assert " block RAMs needed, 28 usable (most in " in done.message
+    fits = process(build)
+    assert fits.code == 0, fits
+    assert fits.json["execution"] == "shared"
+    assert fits.json["why"].startswith("dataflow needs too much: ")
+    assert fits.json["weights_outside"]["streams"][0]["stage"] == "shared0"

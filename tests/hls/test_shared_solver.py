@@ -114,7 +114,8 @@ def test_weights_are_outside_where_blocks_are_short(deep: Quantized) -> None:
     assert not hls.solve_shared(deep.graph, technology, rich, outside=outside).streams
     with pytest.raises(AnswerIsNo, match=r"'chain' as one shared stage does not fit icebreaker: with an array of "
                                          r"\d+ x \d+, \d+ block RAMs needed, \d+ usable"):
-        hls.solve_shared(deep.graph, technology, limits)
+        poor = dataclasses.replace(limits, available=dataclasses.replace(limits.available, ram=12))
+        hls.solve_shared(deep.graph, technology, poor)
 
 
 def test_frames_too_large_for_blocks_are_in_spram() -> None:
