@@ -44,7 +44,7 @@ COLUMNS = (2, 4, 8, 16)
 #: Frames after which each takes as many cycles as the one before it: the weights of the next are fetched ahead.
 FRAMES = 3
 #: Programs that were made last, with what their steps depend on: one plan asks for the same one many times.
-MADE: deque[tuple[LayerGraph, tuple[HardwareLayer, ...], tuple[int, int, int], SharedProgram]] = deque(maxlen=8)
+MADE: deque[tuple[LayerGraph, tuple[HardwareLayer, ...], tuple[int, int, int], SharedProgram]] = deque(maxlen=16)
 
 
 @dataclass(frozen=True, eq=False)

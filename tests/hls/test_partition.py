@@ -140,6 +140,8 @@ def without(key: str) -> Callable[[Row], object]:
     (lambda row: row.update(weight_rows=3), "plan p, stage 'shared0': weight_rows must be one of 0, 1, 2, 4, not 3"),
     (lambda row: row.update(frame_memory="spram"),
      "plan p, stage 'shared0': frames must be in blocks on ecp5, which has no spram"),
+    (lambda row: row.update(frame_banks=2),
+     "plan p, stage 'shared0': frame_banks must be 1 for frames in blocks, which have two ports"),
     (lambda row: row.update(rom_rows=3), "plan p, stage 'shared0': rom_rows must be one of 1, 2, 4, not 3"),
     (lambda row: row.update(weight_buffer=100),
      "plan p, stage 'shared0': weight_buffer must be a power of two, not 100"),
@@ -159,7 +161,7 @@ def test_a_wrong_file_is_refused(graph: LayerGraph, technology: Technology, chan
 def test_layers_that_a_shared_stage_cannot_compute_are_named(technology: Technology) -> None:
     graph = quantize(model := gated(), rows_for(model, 4)).graph
     row = {"stage": "shared0", "kind": "shared", "layers": list(layer_names(graph)), "rows": 4, "cols": 4, "lanes": 1,
-           "frame_memory": "blocks", "weight_buffer": 256, "rescale_interval": 1, "rom_rows": 1}
+           "frame_memory": "blocks", "frame_banks": 1, "weight_buffer": 256, "rescale_interval": 1, "rom_rows": 1}
     with pytest.raises(HwflowError, match="plan p, stage 'shared0': a shared stage must have a way to compute each of "
                                           "its layers") as refused:
         hls.plan_from_yaml(yaml.safe_dump({"stages": [row]}), graph, technology, source="p")
