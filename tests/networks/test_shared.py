@@ -67,8 +67,8 @@ def planned(case: Case, graph: LayerGraph) -> hls.Plan:
     """The layers that share no stage have the smallest ones."""
     board = load_board(case.board)
     partition = Partition(tuple(
-        SharedLayers(f"shared{n}", layers, spram, 256, 1 + n, columns)
-        for n, (layers, columns, _, spram) in enumerate(case.shared)))
+        SharedLayers(f"shared{n}", layers, spram, 256, 1 + n, columns, banks=2 if spram and not rows else 1)
+        for n, (layers, columns, rows, spram) in enumerate(case.shared)))
     foldings = []
     for stage in stages_of(graph, partition):
         folding = next(stage.foldings())
