@@ -21,7 +21,7 @@ SECTIONS = {
     "Search for widths": ("--accuracy-drop", "--search-evaluations"),
     "Board": ("--board", "--clock", "--flash", "--weights", "--port", "--baud", "--patience"),
     "Plan": ("--plan", "--interval", "--frames-per-second", "--logic-multipliers", "--stream-weights",
-             "--reweightable"),
+             "--execution", "--reweightable"),
     "Place and route": ("synth --seed", "--seeds", "--jobs"),
     "Simulation": ("--frames", "--stalls", "--seed", "--waves", "--netlist"),
     "Output": ("--build", "--export", "--svg", "--layer-rows", "--axi-stream", "--opset", "--external-data",

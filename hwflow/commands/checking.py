@@ -16,7 +16,7 @@ from ..onnx import Finding, Severity
 from ..onnx.container.files import read
 from ..onnx.errors import LimitError, ShapeLimitError
 from ..report.console import Console
-from ..report.hardware import hardware_facts, show_hardware, show_weights, weights_facts
+from ..report.hardware import hardware_facts, show_execution, show_hardware, show_weights, weights_facts
 from ..report.info import describe_model
 from ..report.mapping import mapped
 from ..report.model import show_model
@@ -114,6 +114,7 @@ def _check_hardware(console: Console, flow: Flow, board_name: str | None, summar
         _ = flow.dataset
     if board is not None and found.graph is not None:
         facts["weights"] = weights_facts(found.graph, board)
+        show_execution(console, found)
         show_weights(console, facts["weights"])
         possible = possible and facts["weights"]["fits"]
     return {"exit_code": 0 if possible else 1, **facts}

@@ -17,17 +17,31 @@ __all__ = ["DoesNotFit", "does_not_fit"]
 
 #: Stages that are named because they need the most.
 MOST = 3
+#: What would help, whatever is short.
+HELP = "Fewer channels or layers, fewer bits, or a larger board would help (`hwflow boards` lists them)"
 #: Of the clock for which a bandwidth is said.
 EXAMPLE_MHZ = 100
 
 
 class DoesNotFit(AnswerIsNo):
     """No plan fits.  `outside_helps`: it would with weights in a memory outside of the FPGA, which the board lacks.
-    `lacking`: the resources that are short, and how many are needed.
+    `lacking`: the resources that are short, and how many are needed.  `facts`: the message without what would help.
     """
 
     outside_helps = False
     lacking = ""
+    facts = ""
+
+    @classmethod
+    def of(cls, facts: str, *, lacking: str, outside_helps: bool) -> DoesNotFit:
+        """The error for `facts`, sentences that end with a space."""
+        error = cls(f"{facts}{HELP}")
+        error.facts, error.lacking, error.outside_helps = facts, lacking, outside_helps
+        return error
+
+    def beside(self, facts: str) -> DoesNotFit:
+        """The same error, where something else does not fit either."""
+        return DoesNotFit.of(f"{self.facts}{facts}. ", lacking=self.lacking, outside_helps=self.outside_helps)
 
 
 def does_not_fit(solver: Solver, picked: Sequence[Choice], *, even: str = "") -> DoesNotFit:
@@ -44,11 +58,8 @@ def does_not_fit(solver: Solver, picked: Sequence[Choice], *, even: str = "") ->
             short.append(f"{need} {name}, {have} usable")
     outside, helps = weights_outside(solver, picked, total.ram - budget.limit("ram"))
     lacking = f"'{solver.graph.name}' does not fit {budget.name}, {even}{'; '.join(parts)}"
-    error = DoesNotFit(f"{lacking}. {outside}Fewer channels or layers, fewer bits, or a larger board would help "
-                       "(`hwflow boards` lists them)")
-    error.lacking = "; ".join(short)
-    error.outside_helps = helps and solver.outside is None
-    return error
+    return DoesNotFit.of(f"{lacking}. {outside}", lacking="; ".join(short),
+                         outside_helps=helps and solver.outside is None)
 
 
 def weights_outside(solver: Solver, picked: Sequence[Choice], excess: int) -> tuple[str, bool]:

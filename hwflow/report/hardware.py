@@ -14,7 +14,7 @@ from .fates import Fate, Mapped, NodeMapping
 from .numbers import number
 from .texts import clean, shortened
 
-__all__ = ["hardware_facts", "show_hardware", "show_weights", "weights_facts"]
+__all__ = ["hardware_facts", "show_execution", "show_hardware", "show_weights", "weights_facts"]
 
 Facts = dict[str, Any]
 
@@ -71,6 +71,10 @@ def show_hardware(console: Console, path: str, found: Mapped) -> None:
         console.say(f"  {line}")
     if len(lines) > MOST_LINES:
         console.say(f"  and {len(lines) - MOST_LINES} more; --json lists all")
+
+
+def show_execution(console: Console, found: Mapped) -> None:
+    """Whether the layers may share a stage where a board is too small for a stage for each."""
     shared = shared_facts(found)
     if shared is not None:
         console.say("  one shared stage can compute all of it (--execution shared), where a board is too small for a "

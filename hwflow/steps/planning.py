@@ -74,14 +74,13 @@ def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval
     try:
         return replace(paced(dataflow), why=ASKED if execution is Execution.DATAFLOW else FITS)
     except DoesNotFit as error:
-        refused = with_boards(error)
+        refused = error
         if execution is Execution.DATAFLOW:
-            raise refused from None
-        lacking = error.lacking
+            raise with_boards(refused) from None
     try:
-        return paced(partial(shared, why=f"dataflow needs too much: {lacking}"))
+        return paced(partial(shared, why=f"dataflow needs too much: {refused.lacking}"))
     except AnswerIsNo as error:
-        raise AnswerIsNo(f"{refused.why}. {error.why}", refused.remedy) from None
+        raise with_boards(refused.beside(error.why)) from None
 
 
 def with_boards(error: DoesNotFit) -> AnswerIsNo:

@@ -60,6 +60,6 @@ def test_sim_compares_every_tensor(cli: Cli) -> None:
 
 
 def test_check_says_whether_one_stage_can_be_shared(cli: Cli) -> None:
-    done = cli("check", SIM[1], "--hardware")
+    done = cli("check", SIM[1], "--hardware", "--board", "icebreaker")
     assert "one shared stage can compute all of it (--execution shared)" in done.out.replace("\n    ", " ")
     assert cli("check", SIM[1], "--hardware", "--json").json["shared"] == {"possible": True, "why": None}

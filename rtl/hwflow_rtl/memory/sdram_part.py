@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING
 
 from amaranth.lib import wiring
@@ -170,8 +170,12 @@ class SdramPart:
         """What a sequential read gets at least, refresh and changes of rows included."""
         return self.peak_bytes_per_second * float(self.clocks.sustained_share)
 
-    @cached_property
+    @property
     def clocks(self) -> SdramClocks:
+        return clocks_of(self)
+
+    def in_clocks(self) -> SdramClocks:
+        """What `clocks` knows after it was asked first."""
         timing = self.timing
 
         def up(time: float, least: int = 1) -> int:
@@ -305,3 +309,9 @@ class SdramClocks:
         """Refreshes become due at even distances, one perhaps just before; each takes the longest gap."""
         gap, interval = self.worst_gap, self.refresh_interval
         return clocks + gap * ((clocks + gap + interval) // (interval - gap))
+
+
+@cache
+def clocks_of(part: SdramPart) -> SdramClocks:
+    """Of equal parts once: plans ask for them often."""
+    return part.in_clocks()
