@@ -11,7 +11,7 @@ starts everything as soon as data and room allow.  So it is never slower than th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import lcm
 
@@ -228,19 +228,57 @@ class Network:
 
     def deep_enough(self, played: Played, interval: int) -> Network:
         """The same network with queues for all beats that wait in `played`; no queue becomes less deep."""
-        deep = []
+        deep, slowing = [], self.slowing(played, interval)
         for e, link in enumerate(self.links):
-            depth, after = self.depths(e, played, interval)
+            depth, after = self.depths(e, played, interval, slowing)
             deep.append(replace(link, depth=max(depth, link.depth), depth_after=max(after, link.depth_after)))
         return Network(self.stages, self.foldings, deep, self.technology)
 
-    def depths(self, e: int, played: Played, interval: int) -> tuple[int, int]:
+    def slowing(self, played: Played, interval: int) -> set[int]:
+        """The links whose gearboxes collect wide beats too slowly for a stage that takes several in quick succession.
+
+        The stage would need more than `interval` cycles a frame, however early its sources are: a gearbox collects one
+        wide beat at a time, so the next ones must wait in a queue after it.  Where `ROUNDS` do not show that the stage
+        keeps its pace without such queues, it has them.
+        """
+        entering: dict[int, list[int]] = {}
+        for e, link in enumerate(self.links):
+            if link.sink.of_stage:
+                entering.setdefault(link.sink.number, []).append(e)
+        return {e for position, edges in entering.items() if not self.keeps_pace(position, edges, played, interval)
+                for e in edges if parts_of(self.links[e]) > 1}
+
+    def keeps_pace(self, position: int, edges: Sequence[int], played: Played, interval: int) -> bool:
+        """Whether a stage takes a frame every `interval` cycles, also if its gearboxes wait for it; see `slowing`."""
+        stage, folding = self.stages[position], self.foldings[position]
+        links = [self.links[e] for e in edges]
+        # at worst the stage waits for every wide beat, from its first part to its last one
+        slower = sum(link.elements // link.lanes_out - link.elements // link.lanes_in
+                     for link in links if parts_of(link) > 1)
+        if stage.schedule(folding, self.technology).interval + slower <= interval:
+            return True
+        arrivals = {e: played.arrivals[e] for e in edges}
+        taken = {e: played.taken[e] for e in edges}
+        if all(self.collected_in_time(e, arrivals[e], taken[e]) for e in edges):
+            return True
+        made = self.stage_times(position, edges, arrivals, rounds=ROUNDS)
+        if not all(self.collected_in_time(e, arrivals[e], each) for e, each in zip(edges, made.taken, strict=True)):
+            return False
+        frames = len(arrivals[edges[0]]) * links[0].lanes_in // links[0].elements
+        before, last = made.departures.reshape(frames, -1)[-2:, -1]
+        return bool(last - before <= interval)
+
+    def collected_in_time(self, e: int, arrivals: Times, taken: Times) -> bool:
+        """Whether the gearbox of link e gives all beats as `arrivals` says, though it waits until they are `taken`."""
+        return np.array_equal(collected(self.links[e], arrivals, taken), arrivals)
+
+    def depths(self, e: int, played: Played, interval: int, slowing: Set[int]) -> tuple[int, int]:
         """The depths that the queues of link e need: before its gearbox, and after it."""
         link = self.links[e]
         if self.taken_at_once(link.source) and not self.forked[e]:
             return 0, 0
         departures, arrivals, taken = played.departures[link.source], played.arrivals[e], played.taken[e]
-        if link.depth_after or self.holds_back(link, arrivals, taken, interval):
+        if link.depth_after or e in slowing or self.holds_back(link, arrivals, taken, interval):
             entered = arrivals - (link.queue_after(self.technology).latency if link.depth_after else 0)
             return 0, played.waiting(entered, taken) + SPARE
         found = played.waiting(departures, leaving(link, taken, np.arange(len(departures))))
@@ -255,10 +293,17 @@ class Network:
         return lost > (interval - link.elements // link.lanes_out) // 2
 
 
+def parts_of(link: LinkPlan) -> int:
+    """Beats of the source that a gearbox to more lanes collects for a beat of the sink, which no queue holds; else
+    1."""
+    parts, rest = divmod(link.lanes_in, link.lanes_out)
+    return 1 if rest or link.depth_after else max(1, parts)
+
+
 def collected(link: LinkPlan, arrivals: Times, taken: Times) -> Times:
     """The arrivals of wide beats, each collected from its source, one element a cycle, after the beat before it."""
-    parts, rest = divmod(link.lanes_in, link.lanes_out)
-    if parts == 1 or rest or link.depth_after or (taken == arrivals).all():
+    parts = parts_of(link)
+    if parts == 1 or (taken == arrivals).all():
         return arrivals
     return in_turn(np.concatenate([arrivals[:1], np.maximum(arrivals[1:], taken[:-1] + parts)]), parts)
 

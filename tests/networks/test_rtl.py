@@ -80,3 +80,12 @@ def test_chains(block: int) -> None:
 @pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 120))])
 def test_branches(block: int) -> None:
     assert sum(prove(seed, TINY) for seed in range(block * BLOCK, (block + 1) * BLOCK)) > BLOCK
+
+
+@pytest.mark.parametrize("seed", [40, 412])
+def test_wide_beats_in_bursts_from_narrow_sources(seed: int) -> None:
+    """A stage without a cycle to spare takes wide beats faster, for a while, than a gearbox collects them: they wait
+    after the gearbox, as deep as the plan says."""
+    plan = plan_of(network(seed, TINY), seed)
+    assert any(link.depth_after for link in plan.links)
+    prove(seed, TINY)
