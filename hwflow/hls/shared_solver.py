@@ -24,7 +24,7 @@ from .links import links_cost, links_of, spram_around
 from .outside import OutsideMemory, outside_cost, paced, streams_of
 from .plan import Plan, make_plan
 from .shared.support import shared_problems
-from .shared_stage import COLUMNS, SharedStage, beats_of
+from .shared_stage import COLUMNS, SharedStage
 from .support import tensor_problems
 
 __all__ = ["shared_refusal", "solve_shared"]
@@ -186,7 +186,7 @@ class Search:
         shape = stage.shape(folding)
         steps = [step for step, _ in stage.made_for(folding.cols).program.computed()]
         blocks = [step.blocks * (step.outer if step.in_parts else 1) * shape.period(step) for step in steps]
-        weights = [int(beats_of(shape, step) * folding.weight_interval) for step in steps]
+        weights = [int(shape.beats_of(step) * folding.weight_interval) for step in steps]
         yield Candidate(stage, folding, max(sum(blocks), sum(weights)), sum(map(max, blocks, weights)))
 
     def cost(self, each: Candidate, memory: OutsideMemory | None) -> Resources:

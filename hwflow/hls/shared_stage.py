@@ -35,7 +35,7 @@ from .shared.constants import held_less
 from .shared.frame_map import Place
 from .stages import Stage, StepPlan, WrittenTensor
 
-__all__ = ["COLUMNS", "KIND", "SharedStage", "beats_of"]
+__all__ = ["COLUMNS", "KIND", "SharedStage"]
 
 #: Kind of a shared stage in tables.
 KIND = "shared"
@@ -151,7 +151,7 @@ class SharedStage(Stage):
         if not folding.weight_rows:
             return None
         shape = self.shape(folding)
-        beats = sum(beats_of(shape, step) for step, _ in self.made_for(folding.cols).program.computed())
+        beats = sum(shape.beats_of(step) for step, _ in self.made_for(folding.cols).program.computed())
         return WeightStream(unsigned(ELEMENT_BITS), shape.stream_lanes, beats)
 
     def weight_beats(self, folding: Folding) -> IntArray:
@@ -239,11 +239,6 @@ def rescaler_style(folding: Folding, technology: Technology) -> RequantizerStyle
     """What multiplies where sums are rescaled."""
     in_logic = folding.rescale is MultiplierStyle.LOGIC or technology.prefers_fabric_requantizer
     return RequantizerStyle.FABRIC if in_logic else RequantizerStyle.DSP
-
-
-def beats_of(shape: SharedShape, step: Compute) -> int:
-    """Beats of the stream of weights for a step."""
-    return step.tiles * shape.header_beats() + step.weight_words * (shape.columns // shape.stream_rows)
 
 
 def written(made: SharedProgram, tensor: str) -> WrittenTensor:

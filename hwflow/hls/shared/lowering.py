@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -91,7 +91,7 @@ class Lowering:
         step = self.compute(constants, tiles, words=tiles.length)
         words = weights.reshape(tiles.count, -1, self.columns, self.columns)
         if step.beats > 1 and (words == words[:, :1]).all():
-            return replace_step(step, repeated=True), self.constants(tiles, constants, words[:, :1])
+            return replace(step, repeated=True), self.constants(tiles, constants, words[:, :1])
         if step.part > self.buffer:
             step, order = self.in_parts(step, tiles)
             weights = weights.reshape(tiles.count, -1, self.columns, self.columns)
@@ -117,7 +117,7 @@ class Lowering:
         sweep, (height, width) = self.sweep, self.sweep.kernel
         frame, whole = sweep.inputs[0].frame, step.beats
         if sweep.single and width * tiles.length <= self.buffer:
-            return replace_step(step, in_parts=True), np.arange(whole)
+            return replace(step, in_parts=True), np.arange(whole)
         pixel = self.inputs[0].layout.words
         in_a_row = (tiles.length == pixel and (width == 1 or sweep.dilations[1] == 1)
                     and (height == 1 or (width == frame.width and sweep.dilations[0] == 1)))
@@ -130,7 +130,7 @@ class Lowering:
         length = whole - (parts - 1) * stride
         order = np.arange(parts)[:, None] * stride + np.arange(length)
         order[:-1, stride:] = -1
-        step = replace_step(step, in_parts=True, outer=parts, inner=1, words=length, read_outer=stride, read_inner=0,
+        step = replace(step, in_parts=True, outer=parts, inner=1, words=length, read_outer=stride, read_inner=0,
                             outer_rows=0, inner_columns=0)
         return step, order.reshape(-1)
 
@@ -155,7 +155,7 @@ class Lowering:
         weights = table.reshape(-1, 1, 1) * np.eye(self.columns, dtype=np.int64)
         if self.word_by_word:
             count = step.tiles * step.pixels
-            step = replace_step(step, tiles=1, height=1, width=count, read_tile=0, read_row=0, read_column=1,
+            step = replace(step, tiles=1, height=1, width=count, read_tile=0, read_row=0, read_column=1,
                                 write_tile=0, write_row=0, write_column=1)
             words = 1
         return step, self.constants(Tiles(0, words, 0, 1, 1), constants,
@@ -215,8 +215,3 @@ class Lowering:
             return layout.spread(whole, 0)[words]
 
         return Constants(of_tiles(constants.bias), of_tiles(constants.factor), of_tiles(constants.extra), weights)
-
-
-def replace_step(step: Compute, **changes: object) -> Compute:
-    """A step with other fields."""
-    return Compute(**{**{name: getattr(step, name) for name in step.names()}, **changes})

@@ -72,8 +72,7 @@ class Encoding:
     def row(self, step: Step) -> dict[str, int]:
         shape = self.program.shape
         if isinstance(step, Compute):
-            length = step.part if step.in_parts else step.beats
-            return compute_fields(step, shape.period(step) - length)
+            return compute_fields(step, shape.period(step) - step.run)
         words = step.pixels * -(-step.channels // shape.columns)
         if isinstance(step, Load):
             return {"kind": Kind.LOAD, "port": step.port, "write_base": step.base, "write_width": 1,

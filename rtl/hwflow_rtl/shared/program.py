@@ -12,10 +12,11 @@ So whoever fills the buffers of the stage needs no program.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
+from .constants import constants_word
 from .shape import SharedShape
 from .steps import DIGIT_BITS, ELEMENT_BITS, Compute, IntArray, Load, Operation, Step, Store
 
@@ -63,7 +64,6 @@ class Program:
     shape: SharedShape
     steps: tuple[Step, ...]
     constants: tuple[Constants | None, ...]
-    inputs: int = field(init=False)
 
     def __post_init__(self) -> None:
         for step, constants in zip(self.steps, self.constants, strict=True):
@@ -77,7 +77,11 @@ class Program:
             raise ValueError(f"each input of a Program must be loaded once, not {ports}")
         if sum(isinstance(step, Store) for step in self.steps) != 1 or not isinstance(self.steps[-1], Store):
             raise ValueError("a Program must store one frame, at its end")
-        object.__setattr__(self, "inputs", len(ports))
+
+    @property
+    def inputs(self) -> int:
+        """Ports that frames are loaded from."""
+        return sum(isinstance(step, Load) for step in self.steps)
 
     def beats(self) -> IntArray:
         """The stream of weights of a frame: int64[beats, lanes], elements of `ELEMENT_BITS` bits, unsigned."""
@@ -87,8 +91,7 @@ class Program:
     @property
     def beats_count(self) -> int:
         """Beats of the stream of weights of a frame."""
-        parts = self.shape.columns // self.shape.stream_rows
-        return sum(step.tiles * self.shape.header_beats() + step.weight_words * parts for step, _ in self.computed())
+        return sum(self.shape.beats_of(step) for step, _ in self.computed())
 
     def computed(self) -> Iterator[tuple[Compute, Constants]]:
         for step, constants in zip(self.steps, self.constants, strict=True):
@@ -101,7 +104,7 @@ class Program:
         header = np.zeros((tiles, 1, shape.stream_lanes), np.int64)
         words = step.weight_words // tiles
         header[:, 0, 0], header[:, 0, 1] = words & 0xFF, words >> 8
-        packed = np.array([[shape.constants_word(*map(int, one)) for one in zip(*channels, strict=True)]
+        packed = np.array([[constants_word(shape.room, *map(int, one)) for one in zip(*channels, strict=True)]
                            for channels in zip(constants.bias, constants.factor, constants.extra, strict=True)],
                           dtype=object)
         lanes = shape.constants_beats * shape.stream_lanes

@@ -1,4 +1,4 @@
-"""Behind the array of a shared stage: sums become elements, and elements become words of the frame memory."""
+"""After the array of a shared stage: sums become elements, and elements become words of the frame memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from ..rescale.requantizer import RequantizerStyle
 from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
+from .constants import constants_bits, constants_layout
 from .requantizer import SharedRequantizer
 from .shape import SharedShape
 from .steps import ELEMENT_BITS
@@ -41,7 +42,8 @@ class Results(wiring.Component):
         super().__init__({
             "early": In(1), "ends_tile": In(1), "move": Out(1),
             "sums": In(data.ArrayLayout(signed(shape.accumulator), shape.lanes)),
-            "group": Out(range(self.groups)), "constants": In(shape.lanes * shape.constants_bits), "tile_done": Out(1),
+            "group": Out(range(self.groups)), "constants": In(shape.lanes * constants_bits(shape.room)),
+            "tile_done": Out(1),
             "zero_point": In(signed(9)), "low": In(signed(8)), "high": In(signed(8)),
             "valid": Out(1), "word": Out(shape.columns * ELEMENT_BITS)})
 
@@ -55,8 +57,8 @@ class Results(wiring.Component):
     def latency_of(shape: SharedShape, style: RequantizerStyle, technology: Technology) -> int:
         """Cycles from the sums of a block to `valid`."""
         groups = shape.columns // shape.lanes
-        unit = SharedRequantizer(**Results.arguments(shape, style, technology))
-        return (groups - 1) * shape.interval + unit.latency + (groups > 1)
+        unit = SharedRequantizer.latency_for(**Results.arguments(shape, style, technology))
+        return (groups - 1) * shape.interval + unit + (groups > 1)
 
     @staticmethod
     def cost(shape: SharedShape, style: RequantizerStyle, technology: Technology) -> Resources:
@@ -84,11 +86,11 @@ class Results(wiring.Component):
         made = []
         for lane, unit in enumerate(self.units):
             m.submodules[f"requantizer{lane}"] = unit
-            word = self.constants.word_select(lane, shape.constants_bits)
-            bias, factor = shape.room.bias_bits, shape.room.factor_bits
+            layout = constants_layout(shape.room)
+            constants = data.View(layout, self.constants.word_select(lane, layout.size))
             m.d.comb += [
-                unit.i_valid.eq(move), unit.i_value.eq(self.sums[lane]), unit.bias.eq(word[:bias].as_signed()),
-                unit.factor.eq(word[bias:bias + factor]), unit.extra.eq(word[bias + factor:]),
+                unit.i_valid.eq(move), unit.i_value.eq(self.sums[lane]), unit.bias.eq(constants.bias),
+                unit.factor.eq(constants.factor), unit.extra.eq(constants.extra),
                 unit.zero_point.eq(self.zero_point), unit.low.eq(self.low), unit.high.eq(self.high)]
             made.append(Value.cast(unit.o_value)[:])
         valid = self.units[0].o_valid

@@ -8,7 +8,8 @@ import numpy as np
 from amaranth.hdl import Shape, signed
 
 from ..rescale.ranges import RequantizerRoom, RequantizerRounding
-from .steps import ELEMENT_BITS, Compute, IntArray, Operation
+from .constants import constants_bits
+from .steps import ELEMENT_BITS, Compute, IntArray
 
 __all__ = ["SharedShape"]
 
@@ -87,32 +88,22 @@ class SharedShape:
         return self.stream_rows * self.columns
 
     @property
-    def constants_bits(self) -> int:
-        """Of a channel."""
-        return self.room.bias_bits + self.room.factor_bits + self.room.extra.bit_length()
-
-    @property
     def constants_beats(self) -> int:
         """Beats of the stream for the constants of a channel."""
-        return -(-self.constants_bits // (ELEMENT_BITS * self.stream_lanes))
+        return -(-constants_bits(self.room) // (ELEMENT_BITS * self.stream_lanes))
 
-    def constants_word(self, bias: int, factor: int, extra: int) -> int:
-        """The constants of a channel, bias in the lowest bits."""
-        word, place = 0, 0
-        for value, bits in ((bias, self.room.bias_bits), (factor, self.room.factor_bits),
-                            (extra, self.room.extra.bit_length())):
-            word |= (value & ((1 << bits) - 1)) << place
-            place += bits
-        return word
-
+    @property
     def header_beats(self) -> int:
         """Beats of a tile before its weights."""
         return 1 + self.columns * self.constants_beats
 
+    def beats_of(self, step: Compute) -> int:
+        """Beats of the stream of weights for a step."""
+        return step.tiles * self.header_beats + step.weight_words * (self.columns // self.stream_rows)
+
     def period(self, step: Compute) -> int:
         """Cycles from block to block of a tile, or from part to part."""
-        length = step.beats if not step.in_parts else step.part
-        return max(length + self.conflicts(step), self.columns // self.lanes * self.interval)
+        return max(step.run + self.conflicts(step), self.columns // self.lanes * self.interval)
 
     def conflicts(self, step: Compute) -> bool:
         """Whether a block must leave a cycle for the word that is written: to a bank that it reads."""
@@ -125,15 +116,5 @@ class SharedShape:
     def rescaled(self, sums: IntArray, bias: IntArray, factor: IntArray, extra: IntArray, zero_point: int, low: int,
                  high: int) -> IntArray:
         """The elements that sums become: clamp(round((sum * 2**fraction + bias) * factor / 2**shift) + zero_point)."""
-        shift = self.room.base + extra
-        product = ((sums << self.fraction) + bias) * factor
-        half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
-        whole, rest = product >> shift, product & ((np.int64(1) << shift) - 1)
-        kinds = RequantizerRounding
-        up = {kinds.FLOOR: np.zeros(product.shape, bool), kinds.CEIL: rest > 0, kinds.HALF_DOWN: rest > half,
-              kinds.HALF_UP: (rest >= half) & (shift > 0),
-              kinds.HALF_EVEN: (rest > half) | ((rest == half) & (shift > 0) & (whole & 1 == 1))}[self.rounding]
-        return np.clip(whole + up + zero_point, low, high)
-
-    def uses_weights(self, step: Compute) -> bool:
-        return step.operation is Operation.MULTIPLY
+        quotient = self.rounding.of_quotient(((sums << self.fraction) + bias) * factor, self.room.base + extra)
+        return np.clip(quotient + zero_point, low, high)

@@ -8,7 +8,7 @@ pixel after pixel in raster order; lanes without a channel hold anything.  Eleme
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -157,6 +157,11 @@ class Compute:
             return 0
         if self.repeated:
             return 1
+        return self.run
+
+    @property
+    def run(self) -> int:
+        """Words that are read without a pause: those of a block, or of a part of it."""
         return self.inner * self.words if self.in_parts else self.beats
 
     @cached_property
@@ -198,10 +203,6 @@ class Compute:
         """As `read_jumps`, of the write address."""
         return jumps({"tiles": (self.tiles, self.write_tile), "height": (self.height, self.write_row),
                       "width": (self.width, self.write_column)})
-
-    @classmethod
-    def names(cls) -> tuple[str, ...]:
-        return tuple(field.name for field in fields(cls))
 
 
 def jumps(loops: dict[str, tuple[int, int]]) -> dict[str, int]:

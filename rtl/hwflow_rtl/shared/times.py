@@ -16,7 +16,7 @@ from .encoding import Encoding
 from .program import Program
 from .results import Results
 from .sequencer import GATE_CYCLES
-from .steps import Compute, Load, Store
+from .steps import Compute, Load, Operation, Store
 from .weights import SLOTS
 
 __all__ = ["SharedTimes", "play"]
@@ -73,7 +73,7 @@ class Player:
 
     def tile(self) -> int:
         """Header and constants of a tile; the cycle of the last of these beats."""
-        beats = self.shape.header_beats()
+        beats = self.shape.header_beats
         return int(self.take(np.full(beats, self.done.pop(0) + 1))[-1])
 
     def part(self, words: int) -> int:
@@ -86,12 +86,10 @@ class Player:
 
     def compute(self, step: Compute, begin: int) -> tuple[int, int]:
         """The cycle in which the sequencer starts to read the next step; cycles of waiting for weights."""
-        period, length = self.shape.period(step), step.part if step.in_parts else step.beats
+        period = self.shape.period(step)
         start, waited, last = begin + 1, 0, 0
         parts = step.outer if step.in_parts else 1
-        weighted = self.shape.uses_weights(step)
-        if not weighted:
-            length = step.beats
+        weighted = step.operation is Operation.MULTIPLY
         for _ in range(step.tiles):
             there = self.tile() + 1
             for _ in range(parts):
@@ -101,7 +99,7 @@ class Player:
                 gate = max(earliest, there)
                 waited += gate - earliest
                 blocks = step.pixels
-                last = gate + (blocks - 1) * period + length
+                last = gate + (blocks - 1) * period + step.run
                 start = gate + 1 + blocks * period
                 if weighted:
                     self.freed_words.append(self.freed_words[-1] + step.part)

@@ -14,6 +14,7 @@ from ..stream.queue import Queue
 from ..stream.streams import stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.memory import Holds
+from .constants import constants_bits
 from .shape import SharedShape
 from .steps import ELEMENT_BITS
 
@@ -54,7 +55,7 @@ class Weights(wiring.Component):
             "there": Out(range(shape.buffer + 1)), "freed": In(range(shape.buffer + 1)),
             "addr": In(range(shape.buffer)), "word": Out(shape.columns * shape.columns * ELEMENT_BITS),
             "constants_there": Out(1), "take_constants": In(1),
-            "group": In(range(self.groups)), "constants": Out(shape.lanes * shape.constants_bits),
+            "group": In(range(self.groups)), "constants": Out(shape.lanes * constants_bits(shape.room)),
             "tile_done": In(1)})
 
     @staticmethod
@@ -63,7 +64,7 @@ class Weights(wiring.Component):
         width = shape.stream_lanes * ELEMENT_BITS
         banks = technology.ram_cost(width=width, depth=shape.buffer, name="weights", holds=Holds.WEIGHTS).copies(
             shape.columns // shape.stream_rows)
-        constants = technology.ram_cost(width=shape.constants_bits, depth=SLOTS * shape.columns // shape.lanes,
+        constants = technology.ram_cost(width=constants_bits(shape.room), depth=SLOTS * shape.columns // shape.lanes,
                                         name="constants", holds=Holds.CONSTANTS).copies(shape.lanes)
         counters = 3 * ceil_log2(shape.buffer + 1) + 16
         return banks + constants + Resources(
@@ -111,9 +112,9 @@ class Weights(wiring.Component):
             last_beat = taken & (part == beats - 1)
             with m.If(taken):
                 m.d.sync += [part.eq(Mux(part == beats - 1, 0, part + 1)), earlier.eq(Cat(earlier, beat)[width:])]
-            word = Cat(earlier, beat)[:shape.constants_bits]
+            word = Cat(earlier, beat)[:constants_bits(shape.room)]
         else:
-            last_beat, word = taken, beat[:shape.constants_bits]
+            last_beat, word = taken, beat[:constants_bits(shape.room)]
         channel, write_slot, read_slot = Signal(range(shape.columns)), Signal(range(SLOTS)), Signal(range(SLOTS))
         complete = Signal(name="tile_there")
         m.d.comb += complete.eq(last_beat & (channel == shape.columns - 1))
@@ -127,7 +128,7 @@ class Weights(wiring.Component):
         found = []
         for lane in range(shape.lanes):
             m.submodules[f"constants{lane}"] = ram = self.technology.ram(
-                width=shape.constants_bits, depth=SLOTS * groups, name=f"constants{lane}")
+                width=constants_bits(shape.room), depth=SLOTS * groups, name=f"constants{lane}")
             m.d.comb += [
                 ram.write_en.eq(last_beat & (channel[:lane_bits] == lane)), ram.write_data.eq(word),
                 ram.write_addr.eq(Cat(channel[lane_bits:lane_bits + group_bits], write_slot)),
