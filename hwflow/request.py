@@ -75,6 +75,7 @@ class InfoRequest:
     """`hwflow info`."""
 
     project: Project
+    board: str | None = None
     svg: Path | None = None
 
 

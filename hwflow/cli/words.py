@@ -62,7 +62,8 @@ def cli() -> None:
 @click.option("--strict", is_flag=True, help="Also refuse what the specification forbids but exporters write.")
 @click.option("--hardware", is_flag=True, help="Show for every node whether it maps to hardware, if not why, and what "
                                                "to do.  The exit code is 1 if a node does not map.")
-@click.option("--board", metavar="BOARD", help="With --hardware: check that the weights fit this board.")
+@click.option("--board", metavar="BOARD", help="With --hardware: plan the design for this board (seconds), and "
+                                             "say how it computes the layers.")
 @takes(CheckRequest)
 def check(console: Console, request: CheckRequest) -> Result:
     """Check MODEL against the ONNX rules, and list the operators that hwflow cannot run.
@@ -76,6 +77,8 @@ def check(console: Console, request: CheckRequest) -> Result:
 @cli.command()
 @model_options
 @data_option
+@click.option("--board", metavar="BOARD", help="Plan the design for this board (seconds), and say how it computes the "
+                                             "layers, and in how many cycles.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Write a picture of the graph to this file.")
 @takes(InfoRequest)
 def info(console: Console, request: InfoRequest) -> Result:

@@ -7,16 +7,20 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
-from hwflow_base.errors import HwflowError
+from hwflow_base.errors import AnswerIsNo, HwflowError
 from hwflow_base.files.target import require_folder, require_plain_target, same_file, write_atomically
 
 from .. import onnx
 from ..flow import Flow
+from ..hls import Plan
+from ..layers.base import LayerGraph
 from ..onnx import Finding, Severity
 from ..onnx.container.files import read
 from ..onnx.errors import LimitError, ShapeLimitError
+from ..report.clock import clock_of
 from ..report.console import Console
-from ..report.hardware import hardware_facts, show_execution, show_hardware, show_weights, weights_facts
+from ..report.execution import execution_facts, show_layers
+from ..report.hardware import hardware_facts, show_hardware, show_shared, show_weights, weights_facts
 from ..report.info import describe_model
 from ..report.mapping import mapped
 from ..report.model import show_model
@@ -24,7 +28,9 @@ from ..report.numbers import counted
 from ..report.picture import svg
 from ..report.places import without_hardware
 from ..request import CheckRequest, InfoRequest
-from ..synth import load_board
+from ..steps.folders import board_folder
+from ..steps.planning import plan_for
+from ..synth import Board, load_board
 
 __all__ = ["check", "info"]
 
@@ -112,12 +118,28 @@ def _check_hardware(console: Console, flow: Flow, board_name: str | None, summar
     possible = found.possible and not errors
     if possible:
         _ = flow.dataset
-    if board is not None and found.graph is not None:
-        facts["weights"] = weights_facts(found.graph, board)
-        show_execution(console, found)
+    if board is None and found.possible:
+        show_shared(console, found)
+    elif board is not None and found.possible and found.graph is not None:
+        plan, facts["execution"] = _on_board(console, flow, found.graph, board)
+        facts["weights"] = weights_facts(found.graph, board, plan)
         show_weights(console, facts["weights"])
-        possible = possible and facts["weights"]["fits"]
+        possible = possible and plan is not None
     return {"exit_code": 0 if possible else 1, **facts}
+
+
+def _on_board(console: Console, flow: Flow, graph: LayerGraph, board: Board) -> tuple[Plan | None, Result]:
+    """How `board` computes the layers, with the facts; None and the reason where they do not fit it.
+
+    The plan is made and not kept.
+    """
+    try:
+        plan = plan_for(graph, graph, board)
+    except AnswerIsNo as error:
+        console.say(f"  {error}")
+        return None, {"board": board.name, "problem": str(error)}
+    show_layers(console, plan, board, clock_of(plan, graph, board, board_folder(flow.folder, board) / "synth"))
+    return plan, execution_facts(plan, board)
 
 
 def _unsafe(errors: Sequence[Finding]) -> bool:
@@ -139,6 +161,7 @@ def info(console: Console, request: InfoRequest) -> Result:
         require_folder(request.svg, "--svg")
         if same_file(request.svg, request.project.model):
             raise HwflowError("must not be the model itself", "choose another name with --svg", where=str(request.svg))
+    board = None if request.board is None else load_board(request.board)
     flow = Flow(console, request.project)
     annotations = len(read(request.project.model, limits=request.project.limits).proto.graph.quantization_annotation)
     source, trial = flow.source, cache(flow.trial)
@@ -148,4 +171,6 @@ def info(console: Console, request: InfoRequest) -> Result:
         write_atomically(request.svg, svg(source.graph, types.values, found.nodes, request.project.model.name), "--svg")
         console.say(f"picture: {request.svg}")
     facts["layers_in_hardware"] = None if found.problem else [layer.name for layer in trial().graph.layers]
+    if board is not None and not found.problem:
+        facts["execution"] = _on_board(console, flow, trial().graph, board)[1]
     return {**facts, "svg": None if request.svg is None else str(request.svg)}

@@ -154,7 +154,7 @@ def plan_from_yaml(text: str, graph: LayerGraph, technology: Technology, *, sour
     places = {name: {memory: Place(place) for memory, place in row.get("places", {}).items()}
               for name, row in given.items()}
     try:
-        return make_plan(graph, foldings, technology, places, outside, partition, why="as the plan file has it")
+        return make_plan(graph, foldings, technology, places, outside, partition, why="the plan file has it so")
     except HwflowError as error:
         raise error.at(f"plan {source}") from None
 

@@ -55,10 +55,11 @@ def does_not_fit(solver: Solver, picked: Sequence[Choice], *, even: str = "") ->
             order = sorted(range(len(costs)), key=lambda k: -getattr(costs[k], field))[:MOST]
             most = ", ".join(f"{names[k]} {getattr(costs[k], field)}" for k in order)
             parts.append(f"{need} {name} needed, {have} usable (most in {most})")
-            short.append(f"{need} {name}, {have} usable")
+            short.append(f"{need} {name} of {have}")
     outside, helps = weights_outside(solver, picked, total.ram - budget.limit("ram"))
     lacking = f"'{solver.graph.name}' does not fit {budget.name}, {even}{'; '.join(parts)}"
-    return DoesNotFit.of(f"{lacking}. {outside}", lacking="; ".join(short),
+    said = " and ".join(filter(None, (", ".join(short[:-1]), short[-1])))
+    return DoesNotFit.of(f"{lacking}. {outside}", lacking=said,
                          outside_helps=helps and solver.outside is None)
 
 

@@ -99,6 +99,8 @@ class Solver:
         if self.outside is not None:  # which may take longer than any folding
             intervals.append(self.slowest)
         targets = np.unique(np.concatenate(intervals)).tolist()
+        if self.fitting(targets[-1], queues=False) is None:  # every stage has all its foldings there
+            return None
         found = self.first_fitting(targets, queues=False)
         for first in ([] if found is None else [found, found + 1]):
             best = self.fitting(targets[first]) if first < len(targets) else None

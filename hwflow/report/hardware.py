@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ..hls.plan import Plan
 from ..hls.shared_solver import shared_refusal
 from ..layers.base import LayerGraph
 from ..synth import Board
@@ -14,7 +15,7 @@ from .fates import Fate, Mapped, NodeMapping
 from .numbers import number
 from .texts import clean, shortened
 
-__all__ = ["hardware_facts", "show_execution", "show_hardware", "show_weights", "weights_facts"]
+__all__ = ["hardware_facts", "show_hardware", "show_shared", "show_weights", "weights_facts"]
 
 Facts = dict[str, Any]
 
@@ -73,7 +74,7 @@ def show_hardware(console: Console, path: str, found: Mapped) -> None:
         console.say(f"  and {len(lines) - MOST_LINES} more; --json lists all")
 
 
-def show_execution(console: Console, found: Mapped) -> None:
+def show_shared(console: Console, found: Mapped) -> None:
     """Whether the layers may share a stage where a board is too small for a stage for each."""
     shared = shared_facts(found)
     if shared is not None:
@@ -96,22 +97,23 @@ def _listed(what: str, nodes: Sequence[NodeMapping]) -> str:
     return f"{len(nodes)} {what}: {clean(names)}{more}"
 
 
-def weights_facts(graph: LayerGraph, board: Board) -> Facts:
-    """The bits of all weights, and how they compare with what the board can hold in block RAMs and tables."""
+def weights_facts(graph: LayerGraph, board: Board, plan: Plan | None) -> Facts:
+    """The bits of all weights, what RAM blocks that would be, and the bytes that `plan` reads from a memory beside the
+    FPGA for each frame; None is a design that does not fit."""
     bits = sum(layer.weights.size * layer.weight_format.bits for layer in graph.layers
                if hasattr(layer, "weights") and hasattr(layer, "weight_format"))
     blocks = board.technology().rom_cost(width=PROBE_WIDTH, depth=PROBE_DEPTH).ram
     block_bits = PROBE_WIDTH * PROBE_DEPTH // blocks
-    room = board.resources.ram * block_bits + 16 * board.resources.lut  # a table of four inputs holds 16 bits
+    outside = sum(each.bytes for each in plan.streams) if plan is not None else 0
     return {"board": board.name, "bits": bits, "block_rams": -(-bits // block_bits),
-            "block_rams_available": board.resources.ram, "fits": bits <= room}
+            "block_rams_available": board.resources.ram, "bytes_outside": outside, "fits": plan is not None}
 
 
 def show_weights(console: Console, facts: Facts) -> None:
     text = (f"  weights: {number(facts['bits'])} bits fill {facts['block_rams']} of the "
             f"{facts['block_rams_available']} block RAMs of {facts['board']}")
-    if not facts["fits"]:
-        text += "; they do not fit, not even with the rest in tables: take fewer bits, fewer weights or a larger board"
-    elif facts["block_rams"] > facts["block_rams_available"]:
-        text += "; some would have to be in tables"
+    if facts["bytes_outside"]:
+        text += f"; {number(facts['bytes_outside'])} bytes a frame come from its memory beside the FPGA"
+    elif facts["fits"] and facts["block_rams"] > facts["block_rams_available"]:
+        text += "; some are in tables"
     console.say(text)

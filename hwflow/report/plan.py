@@ -15,6 +15,7 @@ from ..hls.plan_file import memory_facts, outside_facts
 from ..synth import Board
 from .clock import CoreClock
 from .console import Console
+from .execution import execution_facts, execution_line, waiting_line
 from .memories import ring_bytes, show_memories, show_outside
 from .numbers import number, percent
 from .shared import shared_facts, show_steps
@@ -79,7 +80,7 @@ def show_plan(console: Console, plan: Plan, board: Board, clock: CoreClock) -> N
                      number(r.dsp), number(r.ram)))
     console.table(f"plan for {board.name}", ("stage", "layer", "rows x cols", "cycles", "busy", "useful", "padding",
                                              "ring", "LUT", "FF", "DSP", "RAM"), rows, second=8)
-    console.say(f"  execution {plan.execution}{f': {plan.why}' if plan.why else ''}")
+    console.say(f"  {execution_line(plan, board)}")
     show_steps(console, plan)
     show_queues(console, plan, board)
     show_memories(console, plan)
@@ -87,6 +88,8 @@ def show_plan(console: Console, plan: Plan, board: Board, clock: CoreClock) -> N
     for name, need, have in resource_rows(plan, board):
         console.say(f"  {name}: {number(need)} of {number(have)} ({percent(need / have if have else 0.0)})")
     console.say(f"  interval {number(plan.interval)} cycles: {clock.rate(plan)}")
+    if line := waiting_line(plan):
+        console.say(f"  {line}")
     show_use(console, plan)
     show_remedy(console, plan, board)
     for name, cycles in latencies(plan).items():
@@ -147,9 +150,8 @@ def plan_facts(plan: Plan, board: Board, *, clock: CoreClock) -> dict[str, Any]:
     """The same as plain data."""
     slowest, technology, rings = bottleneck(plan), board.technology(), ring_bytes(plan)
     return {
-        "board": board.name, "execution": plan.execution, "why": plan.why, "clock": asdict(clock),
-        "interval": plan.interval, "multipliers": plan.multipliers,
-        "multiplier_use": plan.multiplier_use, "resources": plan.resources.counts(),
+        **execution_facts(plan, board), "clock": asdict(clock), "multipliers": plan.multipliers,
+        "resources": plan.resources.counts(),
         "bottleneck": {"stage": slowest.name, "busy": busy(slowest, plan),
                        "multiplier_use": slowest.multiplier_use(plan.interval)},
         "latency": [{"output": name, "cycles": cycles, "microseconds": cycles / clock.mhz}

@@ -21,7 +21,7 @@ from ..synth.top import ends_before_plan
 __all__ = ["budget_of", "interval_for", "plan_for"]
 
 #: Why a plan has the stages that it has.
-ASKED, FITS = "that was asked for", "it fits the board"
+ASKED, FITS = "that was asked for", "that fits the board"
 
 
 def budget_of(board: Board, graph: LayerGraph | None = None) -> hls.Budget:
@@ -78,7 +78,7 @@ def plan_for(graph: LayerGraph, structure: LayerGraph, board: Board, *, interval
         if execution is Execution.DATAFLOW:
             raise with_boards(refused) from None
     try:
-        return paced(partial(shared, why=f"dataflow needs too much: {refused.lacking}"))
+        return paced(partial(shared, why=f"a stage for each layer takes {refused.lacking}"))
     except AnswerIsNo as error:
         raise with_boards(refused.beside(error.why)) from None
 

@@ -64,5 +64,5 @@ def test_a_model_that_does_not_fit(models_dir: Path, tmp_path: Path) -> None:
     fits = process(build)
     assert fits.code == 0, fits
     assert fits.json["execution"] == "shared"
-    assert fits.json["why"].startswith("dataflow needs too much: ")
+    assert fits.json["why"].startswith("a stage for each layer takes ")
     assert fits.json["weights_outside"]["streams"][0]["stage"] == "shared0"

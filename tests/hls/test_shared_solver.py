@@ -59,7 +59,7 @@ def test_a_network_too_deep_for_dataflow_becomes_one_shared_stage(deep: Quantize
     up5k = board("icebreaker")
     plan = plan_for(deep.graph, deep.graph, up5k)
     assert plan.execution == "shared"
-    assert re.fullmatch(r"dataflow needs too much: \d+ .*, \d+ usable", plan.why)
+    assert re.fullmatch(r"a stage for each layer takes \d+ .* of \d+", plan.why)
     (stage,) = plan.stages
     assert stage.folding.cols == 4, "the largest array for which there are multipliers"
     assert budget_of(up5k, deep.graph).fits(plan.resources)
@@ -75,7 +75,7 @@ def test_a_network_too_deep_for_dataflow_becomes_one_shared_stage(deep: Quantize
 def test_what_fits_is_dataflow(small: LayerGraph) -> None:
     ecp5 = board("ulx3s_25f")
     plan = plan_for(small, small, ecp5)
-    assert (plan.execution, plan.why) == ("dataflow", "it fits the board")
+    assert (plan.execution, plan.why) == ("dataflow", "that fits the board")
     same = plan_for(small, small, ecp5, execution=Execution.DATAFLOW)
     assert (same, same.why) == (plan, "that was asked for")
     shared = plan_for(small, small, ecp5, execution=Execution.SHARED)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from amaranth.hdl import Shape, signed
 
 from ..rescale.ranges import RequantizerRoom, RequantizerRounding
 from .constants import constants_bits
-from .steps import ELEMENT_BITS, Compute, IntArray
+from .steps import ELEMENT_BITS, Compute, IntArray, meet
 
 __all__ = ["SharedShape"]
 
@@ -67,16 +68,16 @@ class SharedShape:
         """ValueError where the stage has no room for a step."""
         if step.part > self.buffer:
             raise ValueError(f"a block of {step.part} words of weights must fit the buffer of {self.buffer} words")
-        reads, _ = step.reads
-        ends = [int(step.writes.min()), int(step.writes.max())]
-        if min(ends) < 0 or max(ends) >= self.words:
-            raise ValueError(f"words that a step writes must be 0 to {self.words - 1}, not {ends[0]} to {ends[1]}")
-        inside = reads[step.reads[1]]
-        if np.isin(step.writes, inside).any():
+        self.require_words("writes", step.write_span)
+        if step.writes_what_it_reads:
             raise ValueError("a step must not write words that it reads")
-        if inside.size and (inside.min() < 0 or inside.max() >= self.words):
-            raise ValueError(f"words that a step reads must be 0 to {self.words - 1}, not {inside.min()} to "
-                             f"{inside.max()}")
+        if step.read_span is not None:
+            self.require_words("reads", step.read_span)
+
+    def require_words(self, does: str, span: tuple[int, int]) -> None:
+        """ValueError where the frame memory has not the words that a step reads or writes."""
+        if span[0] < 0 or span[1] >= self.words:
+            raise ValueError(f"words that a step {does} must be 0 to {self.words - 1}, not {span[0]} to {span[1]}")
 
     @property
     def element(self) -> Shape:
@@ -87,7 +88,7 @@ class SharedShape:
         """Elements of a beat of the stream of weights."""
         return self.stream_rows * self.columns
 
-    @property
+    @cached_property
     def constants_beats(self) -> int:
         """Beats of the stream for the constants of a channel."""
         return -(-constants_bits(self.room) // (ELEMENT_BITS * self.stream_lanes))
@@ -109,9 +110,11 @@ class SharedShape:
         """Whether a block must leave a cycle for the word that is written: to a bank that it reads."""
         if not self.single_port or self.banks == 1:
             return self.single_port
-        addresses, inside = step.reads
+        if step.read_span is None:
+            return False
         half = self.words // 2
-        return bool(np.isin(np.unique(step.writes // half), np.unique(addresses[inside] // half)).any())
+        (first_read, last_read), (first_write, last_write) = step.read_span, step.write_span
+        return meet((first_read // half, last_read // half), (first_write // half, last_write // half))
 
     def rescaled(self, sums: IntArray, bias: IntArray, factor: IntArray, extra: IntArray, zero_point: int, low: int,
                  high: int) -> IntArray:

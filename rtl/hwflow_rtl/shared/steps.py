@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DIGIT_BITS", "ELEMENT_BITS", "Compute", "Load", "Operation", "Step", "Store"]
+__all__ = ["DIGIT_BITS", "ELEMENT_BITS", "Compute", "Load", "Operation", "Step", "Store", "meet"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -185,6 +185,26 @@ class Compute:
         address = self.write_base + tile * self.write_tile + row * self.write_row + column * self.write_column
         return address.reshape(self.tiles, self.pixels)
 
+    @cached_property
+    def read_span(self) -> tuple[int, int] | None:
+        """The lowest and the highest address that is read inside the frame; None where all windows are padding."""
+        addresses, inside = self.reads
+        found = addresses[inside]
+        return (int(found.min()), int(found.max())) if found.size else None
+
+    @cached_property
+    def write_span(self) -> tuple[int, int]:
+        """The lowest and the highest address that is written."""
+        return int(self.writes.min()), int(self.writes.max())
+
+    @cached_property
+    def writes_what_it_reads(self) -> bool:
+        """Whether a word is both read inside the frame and written."""
+        if self.read_span is None or not meet(self.read_span, self.write_span):
+            return False
+        addresses, inside = self.reads
+        return bool(np.isin(self.writes, addresses[inside]).any())
+
     @staticmethod
     def grid(*counts: int) -> tuple[IntArray, ...]:
         """The index of each loop, outermost first, in arrays of all iterations."""
@@ -203,6 +223,11 @@ class Compute:
         """As `read_jumps`, of the write address."""
         return jumps({"tiles": (self.tiles, self.write_tile), "height": (self.height, self.write_row),
                       "width": (self.width, self.write_column)})
+
+
+def meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two ranges, with both ends, have a number in common."""
+    return one[0] <= other[1] and other[0] <= one[1]
 
 
 def jumps(loops: dict[str, tuple[int, int]]) -> dict[str, int]:

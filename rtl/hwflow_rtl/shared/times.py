@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -79,8 +80,10 @@ class Player:
     def part(self, words: int) -> int:
         """The weights of a part; the cycle of the last beat."""
         needed = self.words + 1 + np.arange(words) - self.shape.buffer
-        place = np.searchsorted(np.array(self.freed_words), needed, side="left")
-        room = np.where(needed > 0, np.array([*self.freed_at, 0])[place] + 2, 0)
+        # only the parts that make room for these words become arrays: a program frees many thousands
+        first, last = (bisect_left(self.freed_words, int(each)) for each in (needed[0], needed[-1]))
+        place = np.searchsorted(np.array(self.freed_words[first:last]), needed, side="left")
+        room = np.where(needed > 0, np.array([*self.freed_at[first:last + 1], 0])[place] + 2, 0)
         self.words += words
         return int(self.take(np.repeat(room, self.shape.columns // self.shape.stream_rows))[-1])
 
