@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, product
 
 from amaranth.hdl import Shape
 from hwflow_base.errors import AnswerIsNo, HwflowError
@@ -96,7 +96,7 @@ class Search:
     def __init__(self, graph: LayerGraph, technology: Technology, budget: Budget, outside: OutsideMemory | None):
         self.graph = graph
         self.technology = technology
-        self.budget = budget
+        self.budget = replace(budget, usable_logic=max(budget.usable_logic, technology.usable_logic_shared))
         self.outside = outside
         self.layers = tuple(layer for layer in graph.layers if isinstance(layer, HardwareLayer))
         self.inputs = Group(f"{SHARED}0", tuple(range(len(graph.layers)))).inputs(graph)
@@ -145,9 +145,9 @@ class Search:
             for rows in divisors(columns):
                 for lanes in divisors(columns):  # with time between sums there is one rescaler less
                     for cycles in INTERVALS if lanes == 1 else (1,):
-                        for single_port, banks in self.memories():
+                        for (single_port, banks), sliding in product(self.memories(), self.sliding(columns, buffer)):
                             sizes = SharedLayers(f"{SHARED}0", tuple(range(len(self.layers))), single_port, buffer,
-                                                 cycles, rows, banks)
+                                                 cycles, rows, banks, sliding)
                             stage = SharedStage.of(self.graph, sizes, self.layers, self.inputs)
                             folding = Folding(columns, columns, lanes, weight_rows=0 if memory is None else rows)
                             if rows in stage.weight_rows(folding) and self.can_stream(stage, folding, memory):
@@ -156,6 +156,12 @@ class Search:
     def memories(self) -> Sequence[tuple[bool, int]]:
         """For a frame memory: whether it has a single port, and its banks."""
         return ((True, 2), (True, 1), (False, 1)) if self.technology.single_port_rams else ((False, 1),)
+
+    def sliding(self, columns: int, buffer: int) -> Sequence[bool]:
+        """Whether the array keeps words for windows that slide, where there are such windows."""
+        sizes = SharedLayers(f"{SHARED}0", tuple(range(len(self.layers))), False, buffer, 1, columns, sliding=True)
+        taps = SharedStage.of(self.graph, sizes, self.layers, self.inputs).made_for(columns).program.shape.taps
+        return (False, True) if taps > 1 else (False,)
 
     def buffers(self, columns: int) -> Sequence[int]:
         """The smallest buffer that has room for the weights of a block, and one of twice as many words: then the next

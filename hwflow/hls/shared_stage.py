@@ -44,7 +44,7 @@ COLUMNS = (2, 4, 8, 16)
 #: Frames after which each takes as many cycles as the one before it: the weights of the next are fetched ahead.
 FRAMES = 3
 #: Programs that were made last, with what their steps depend on: one plan asks for the same one many times.
-MADE: deque[tuple[LayerGraph, tuple[HardwareLayer, ...], tuple[int, int, int], SharedProgram]] = deque(maxlen=16)
+MADE: deque[tuple[LayerGraph, tuple[HardwareLayer, ...], tuple[int, ...], SharedProgram]] = deque(maxlen=16)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ class SharedStage(Stage):
 
     def made_for(self, columns: int) -> SharedProgram:
         """A program for an array of this size; nothing else changes its steps."""
-        sizes = columns, self.sizes.buffer, self.sizes.banks
+        sizes = columns, self.sizes.buffer, self.sizes.banks, self.sizes.sliding
         for graph, layers, known, made in MADE:
             if graph is self.graph and len(layers) == len(self.layers) and known == sizes and all(
                     one is other for one, other in zip(layers, self.layers, strict=True)):
@@ -145,7 +145,8 @@ class SharedStage(Stage):
     def compiled(self, columns: int, words: int | None) -> SharedProgram:
         banks = 1 if words is None else self.sizes.banks
         return compile_shared(self.graph, self.layers, columns=columns, lanes=columns, interval=1, words=words,
-                              single_port=banks > 1, buffer=self.sizes.buffer, stream_rows=columns, banks=banks)
+                              single_port=banks > 1, buffer=self.sizes.buffer, stream_rows=columns, banks=banks,
+                              sliding=self.sizes.sliding)
 
     def weight_stream(self, folding: Folding) -> WeightStream | None:
         if not folding.weight_rows:

@@ -65,6 +65,8 @@ class SharedLayers:
         Cycles from sum to sum at its rescaler.
     rom_rows
         Rows of a word of weights that arrive at once, where they come from a ROM.
+    sliding
+        Its array keeps words for depthwise windows that slide along a row.
     """
 
     name: str
@@ -74,6 +76,7 @@ class SharedLayers:
     interval: int
     rom_rows: int
     banks: int = 1
+    sliding: bool = False
 
 
 @dataclass(frozen=True)

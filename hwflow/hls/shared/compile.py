@@ -21,6 +21,7 @@ from .frame_map import FrameMap, Life, placed
 from .layout import LaidOut, Layout
 from .lowering import Lowering, Operand
 from .packed_rows import with_packed_rows
+from .sliding import Sliding, sliding_of
 from .support import shared_problems
 
 __all__ = ["Making", "SharedProgram", "compile_shared", "ends_of"]
@@ -74,11 +75,12 @@ class SharedProgram:
 
 def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, lanes: int, interval: int,
                    words: int | None, single_port: bool, buffer: int, stream_rows: int,
-                   banks: int = 1) -> SharedProgram:
+                   banks: int = 1, sliding: bool = False) -> SharedProgram:
     """The program of a shared stage that computes `layers`, which are in the order of `graph`.
 
-    The keywords are fields of `SharedShape`; without `words` the frame memory is as large as it must be.  HwflowError
-    for layers that a shared stage cannot compute, and for what does not fit it.
+    The keywords are fields of `SharedShape`; without `words` the frame memory is as large as it must be.  With
+    `sliding`, the array keeps words for windows that slide, where there are some.  HwflowError for layers that a shared
+    stage cannot compute, and for what does not fit it.
     """
     problems = shared_problems(graph, layers)
     if problems:
@@ -89,6 +91,7 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
     packed = with_packed_rows(plain, [graph.tensors[name] for name in inputs], columns)
     laid = LaidOut(packed.sweeps, packed.inputs, output, columns)
     needs = needs_of(laid.sweeps)
+    windows = sliding_of(laid.sweeps, laid.layouts, columns) if sliding else Sliding()
     lives = lives_of(laid, output)
     if banks == 1 or words is None:
         frames = placed(lives, words, word_bytes=columns)
@@ -101,15 +104,15 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
     shape = SharedShape(
         columns=columns, lanes=lanes, interval=interval, accumulator=needs.accumulator, room=needs.room,
         fraction=needs.fraction, rounding=needs.rounding, words=words or frames.words, single_port=single_port,
-        buffer=buffer, stream_rows=stream_rows, banks=banks)
-    steps = list(steps_of(laid, frames, needs, buffer, inputs, output, packed.loaded))
+        buffer=buffer, stream_rows=stream_rows, banks=banks, taps=windows.taps, slide=windows.slide)
+    steps = list(steps_of(laid, frames, needs, shape, inputs, output, packed.loaded))
     program = Program(shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps))
     makings = tuple(Making(number, sweep.layer, sweep.output.name)
                     for number, (_, _, sweep) in enumerate(steps) if sweep is not None)
     return SharedProgram(program, inputs, output, makings, frames, laid.tensors, laid.layouts)
 
 
-def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, buffer: int, inputs: tuple[str, ...], output: str,
+def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, shape: SharedShape, inputs: tuple[str, ...], output: str,
              rows: Mapping[str, tuple[int, int]]) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
     """The steps, their constants, and the sweep of each `Compute`; an input is loaded when it is first read.
 
@@ -126,7 +129,8 @@ def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, buffer: int, inputs:
                 pixels, channels, flip = sizes(x)
                 pixels, channels = rows.get(x.name, (pixels, channels))
                 yield Load(inputs.index(x.name), frames[x.name].base, pixels, channels, flip), None, None
-        lowering = Lowering(sweep, tuple(map(place, sweep.inputs)), place(sweep.output), needs, buffer)
+        lowering = Lowering(sweep, tuple(map(place, sweep.inputs)), place(sweep.output), needs, shape.buffer,
+                            Sliding(shape.taps, shape.slide))
         for step, constants in lowering.steps():
             yield step, constants, sweep
     yield Store(frames[output].base, *sizes(laid.tensors[output])), None, None

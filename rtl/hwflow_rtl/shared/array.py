@@ -23,6 +23,9 @@ class SharedArray(wiring.Component):
         The elements; the weights, row after row.
     valid, first, last, next_digit
         With the word: it belongs to a block; it is its first, its last; the sum is multiplied by 2**DIGIT_BITS before.
+    slides
+        Weight c of a row, of the first `shape.taps`, meets the row's lane of the word `c * shape.slide` words earlier,
+        not lane c of the word.  It does not change while blocks are inside.
     maximum
         Blocks are maxima of each lane, not sums; it does not change while blocks are inside.
     results
@@ -39,7 +42,7 @@ class SharedArray(wiring.Component):
         super().__init__({
             "word": In(data.ArrayLayout(shape.element, columns)),
             "weights": In(data.ArrayLayout(shape.element, columns * columns)),
-            "valid": In(1), "first": In(1), "last": In(1), "next_digit": In(1), "maximum": In(1),
+            "valid": In(1), "first": In(1), "last": In(1), "next_digit": In(1), "maximum": In(1), "slides": In(1),
             "early": Out(1), "move": In(1), "results": Out(data.ArrayLayout(signed(shape.accumulator), columns))})
 
     @property
@@ -64,14 +67,18 @@ class SharedArray(wiring.Component):
             registers += count * width
         row = Resources(lut=luts + adder_luts(total, technology) + 2 * total + 2 * shape.element.width,
                         ff=registers + 2 * total + shape.element.width)
-        lanes = columns * shape.element.width * (SharedArray.latency_of(shape, technology) - 1)
-        return products + row.copies(columns) + Resources(lut=4, ff=lanes + 12)
+        word = columns * shape.element.width
+        lanes = word * (SharedArray.latency_of(shape, technology) - 1)
+        earlier = Resources(lut=word * shape.taps - shape.element.width if shape.slide else 0,
+                            ff=word * (shape.taps - 1) * shape.slide)
+        return products + row.copies(columns) + earlier + Resources(lut=4, ff=lanes + 12)
 
     def elaborate(self, platform):
         m = Module()
         shape, columns = self.shape, self.shape.columns
         m.submodules.products = products = self.technology.multipliers(
             count=columns * columns, a=shape.element, b=shape.element)
+        earlier = self.earlier(m)
         wait = self.latency - 1
         word = delay(m, Value.cast(self.word), wait, "word")
         flags = {name: delay(m, getattr(self, name) & self.valid, wait, name, reset_less=False)
@@ -84,7 +91,10 @@ class SharedArray(wiring.Component):
             terms = []
             for column in range(columns):
                 place = row * columns + column
-                m.d.comb += [products.a[place].eq(self.word[column]), products.b[place].eq(self.weights[place])]
+                element = self.word[column]
+                if column < shape.taps and shape.slide:
+                    element = Mux(self.slides, earlier[column][row], element)
+                m.d.comb += [products.a[place].eq(element), products.b[place].eq(self.weights[place])]
                 terms.append(products.p[place])
             total, largest = self.summed(m, terms, row), Signal(shape.element, name=f"largest{row}", reset_less=True)
             sums = Signal(signed(shape.accumulator), name=f"sum{row}", reset_less=True)
@@ -102,6 +112,19 @@ class SharedArray(wiring.Component):
             with m.Elif(self.move):
                 m.d.sync += self.results[row].eq(above)
         return m
+
+    def earlier(self, m: Module) -> list[data.View]:
+        """The word, that of `slide` words before, and so on: one for each of `taps` columns of a window."""
+        shape, found = self.shape, [self.word]
+        word: Value = Value.cast(self.word)
+        for tap in range(1, shape.taps):
+            for k in range(shape.slide):
+                after = Signal(len(word), name=f"earlier{tap}_{k}", reset_less=True)
+                with m.If(self.valid):
+                    m.d.sync += after.eq(word)
+                word = after
+            found.append(data.View(self.word.shape(), word))
+        return found
 
     def summed(self, m: Module, terms: list[Value], row: int) -> Value:
         """The sum of the products of a row, one level of adders a cycle."""

@@ -15,7 +15,7 @@ from amaranth.hdl import Const, Shape, Value
 
 from ..rescale.ranges import signed_width
 from .program import Program
-from .steps import Compute, Load, Operation, Step
+from .steps import Compute, Load, Operation, Step, jumps
 
 __all__ = ["CHUNK", "LOOPS", "WRITE_LOOPS", "Encoding", "Kind"]
 
@@ -39,20 +39,20 @@ def loop_fields(**counts: int) -> dict[str, int]:
 
 def compute_fields(step: Compute, pause: int) -> dict[str, int]:
     reads, writes = step.read_jumps, step.write_jumps
-    outer_back = (step.outer - 1) * step.outer_rows
-    inner_back = (step.inner - 1) * step.inner_columns
+    rows = jumps({"width": (1, 0), "outer": (step.outer, step.outer_rows), "inner": (step.inner, step.inner_rows)})
+    columns = jumps({"width": (1, step.column_stride), "outer": (step.outer, step.outer_columns),
+                     "inner": (step.inner, step.inner_columns)})
     return {
         "kind": Kind.COMPUTE, "maximum": int(step.operation is Operation.MAXIMUM), "digits": int(step.digits),
         "repeated": int(step.repeated), "in_parts": int(step.in_parts), "part": step.part, "pause": pause,
         "read_base": step.read_base, "write_base": step.write_base,
-        **loop_fields(words=step.words, inner=step.inner, outer=step.outer, width=step.width, height=step.height,
-                      tiles=step.tiles),
-        **{f"read_{name}": reads[name] if getattr(step, name) > 1 else 0 for name in LOOPS[1:]},
+        "slides": int(step.slides),
+        **loop_fields(**step.counts), "count_written": step.width - 2,
+        **{f"read_{name}": reads[name] if step.counts[name] > 1 else 0 for name in LOOPS[1:]},
         **{f"write_{name}": writes[name] if getattr(step, name) > 1 else 0 for name in WRITE_LOOPS},
         "first_row": step.first_row, "first_column": step.first_column,
-        "row_outer": step.outer_rows, "row_width": -outer_back, "row_height": step.row_stride - outer_back,
-        "column_inner": step.inner_columns, "column_outer": -inner_back,
-        "column_width": step.column_stride - inner_back,
+        **{f"row_{name}": jump for name, jump in rows.items()}, "row_height": step.row_stride + rows["width"],
+        **{f"column_{name}": jump for name, jump in columns.items()},
         "frame_height": step.frame_height, "frame_width": step.frame_width, "pad": step.pad,
         "zero_point": step.zero_point, "low": step.low, "high": step.high,
     }
@@ -66,8 +66,15 @@ class Encoding:
 
     @cached_property
     def rows(self) -> list[dict[str, int]]:
-        """The fields of each step.  A load has the loops of its writes, a store those of its reads."""
-        return [self.row(step) for step in self.program.steps]
+        """The fields of each step.  A load has the loops of its writes, a store those of its reads.
+
+        The words that are written in a row have a count of their own only where a row has other blocks too.
+        """
+        made = [self.row(step) for step in self.program.steps]
+        if not any(isinstance(step, Compute) and step.lead for step in self.program.steps):
+            for row in made:
+                row.pop("count_written", None)
+        return made
 
     def row(self, step: Step) -> dict[str, int]:
         shape = self.program.shape
@@ -76,7 +83,7 @@ class Encoding:
         words = step.pixels * -(-step.channels // shape.columns)
         if isinstance(step, Load):
             return {"kind": Kind.LOAD, "port": step.port, "write_base": step.base, "write_width": 1,
-                    **loop_fields(width=words)}
+                    **loop_fields(width=words), "count_written": words - 2}
         return {"kind": Kind.STORE, "read_base": step.base, **loop_fields(words=words)}
 
     @cached_property

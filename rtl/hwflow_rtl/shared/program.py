@@ -71,6 +71,8 @@ class Program:
                 raise ValueError(f"constants must be there for every Compute, and for nothing else, not for {step}")
             if isinstance(step, Compute) and constants is not None:
                 constants.check(step, self.shape.columns)
+                if step.slides and constants.weights[..., self.shape.taps:].any():
+                    raise ValueError(f"weights of a window that slides must be 0 from column {self.shape.taps} on")
                 self.shape.check(step)
         ports = [step.port for step in self.steps if isinstance(step, Load)]
         if sorted(ports) != list(range(len(ports))) or not ports:
@@ -146,9 +148,11 @@ class Program:
     def results(self, memory: IntArray, step: Compute, constants: Constants) -> IntArray:
         """The words of a step in the order in which they are written: int64[blocks, columns]."""
         addresses, inside = step.reads
-        found = memory[np.where(inside, addresses, 0)]  # [tiles, pixels, beats, columns]
+        found = memory[np.where(inside, addresses, 0)]  # [tiles, blocks, beats, columns]
         words = np.where(inside[..., None], found, step.pad)
-        if step.operation is Operation.MAXIMUM:
+        if step.slides:
+            sums = self.sliding_sums(step, words, constants.weights)
+        elif step.operation is Operation.MAXIMUM:
             sums = words.max(axis=2)
         else:
             products = np.einsum("tpbc,tbrc->tpbr", words, np.broadcast_to(
@@ -165,3 +169,14 @@ class Program:
         bias, factor, extra = (each[:, None, :] for each in (constants.bias, constants.factor, constants.extra))
         made = self.shape.rescaled(sums, bias, factor, extra, step.zero_point, step.low, step.high)
         return made.reshape(-1, self.shape.columns)
+
+    def sliding_sums(self, step: Compute, words: IntArray, weights: IntArray) -> IntArray:
+        """[tiles, pixels, columns] of words [tiles, blocks, beats, columns]; 0 before the first word of a row."""
+        shape = step.tiles, step.height, step.blocks_in_row, step.beats, self.shape.columns
+        row = words.reshape(step.tiles, step.height, -1, self.shape.columns)
+        sums = np.zeros((*shape[:3], self.shape.columns), np.int64)
+        for tap in range(self.shape.taps):
+            gone = tap * self.shape.slide
+            before = np.pad(row, ((0, 0), (0, 0), (gone, 0), (0, 0)))[:, :, :row.shape[2]]
+            sums += np.einsum("thkbr,tbr->thkr", before.reshape(shape), weights[..., tap])
+        return sums[:, :, step.lead:].reshape(step.tiles, step.pixels, -1)

@@ -29,8 +29,8 @@ class Sequencer(wiring.Component):
         The word of the frame memory that is read in this cycle.  Where `inside` is 0, the window is outside of the
         frame there: its word is the padding.
     first, last, next_digit, ends_tile
-        With `read_en`, of a `Compute`: the word is the first, the last of its block; the sum is multiplied by
-        2**DIGIT_BITS before it; the block is the last of its tile.
+        With `read_en`, of a `Compute`: the word is the first, the last of its block (but for one without results); the
+        sum is multiplied by 2**DIGIT_BITS before it; the block is the last of its tile.
     weight_addr
         The place of the word of weights for it.
     weights_there, constants_there
@@ -43,7 +43,7 @@ class Sequencer(wiring.Component):
         A bit for each input: it is loaded.  The output is stored.  While they are set, the fields of that step apply.
     fetch
         Read the next word of a frame that is stored.
-    maximum, pad, zero_point, low, high
+    maximum, slides, pad, zero_point, low, high
         Fields of the step.
 
     A step begins when all words of the one before it are written.  Cycles: `fetch_cycles` to read a step, then
@@ -64,8 +64,8 @@ class Sequencer(wiring.Component):
             "constants_there": In(1), "take_constants": Out(1), "freed": Out(range(shape.buffer + 1)),
             "write_addr": Out(range(shape.words)), "written": In(1), "step": Out(range(steps)),
             "load": Out(encoding.program.inputs), "store": Out(1), "fetch": In(1),
-            "maximum": Out(1), "pad": Out(shape.element), "zero_point": Out(signed(9)), "low": Out(signed(8)),
-            "high": Out(signed(8)), "computing": Out(1)})
+            "maximum": Out(1), "slides": Out(1), "pad": Out(shape.element), "zero_point": Out(signed(9)),
+            "low": Out(signed(8)), "high": Out(signed(8)), "computing": Out(1)})
 
     @property
     def fetch_cycles(self) -> int:
@@ -87,8 +87,10 @@ class Sequencer(wiring.Component):
         m = Module()
         fields = self.fetched(m)
         begin, state = self.begin, self.state
-        reads = Loops(m, {loop: fields[f"count_{loop}"] for loop in LOOPS}, "read")
-        writes = Loops(m, {loop: fields[f"count_{loop}"] for loop in WRITE_LOOPS}, "write")
+        counts = {loop: fields[f"count_{loop}"] for loop in LOOPS}
+        written = {loop: counts[loop] for loop in WRITE_LOOPS}
+        written["width"] = fields.get("count_written", counts["width"])
+        reads, writes = Loops(m, counts, "read"), Loops(m, written, "write")
         playing, is_store = Signal(), Signal()
         m.d.comb += [playing.eq(state["play"]), is_store.eq(state["store"]),
                      self.read_en.eq(playing | (is_store & self.fetch)), self.computing.eq(playing)]
@@ -101,7 +103,7 @@ class Sequencer(wiring.Component):
         self.control(m, fields, reads, writes)
         m.d.comb += [self.maximum.eq(field(fields, "maximum")), self.pad.eq(field(fields, "pad")),
                      self.zero_point.eq(field(fields, "zero_point")), self.low.eq(field(fields, "low")),
-                     self.high.eq(field(fields, "high"))]
+                     self.high.eq(field(fields, "high")), self.slides.eq(field(fields, "slides"))]
         return m
 
     def fetched(self, m: Module) -> dict[str, Value]:
@@ -144,7 +146,7 @@ class Sequencer(wiring.Component):
 
     def places(self, m: Module, fields: Mapping[str, Value], reads: Loops) -> None:
         """The row and the column of the word that is read, and whether they are inside of the frame."""
-        rows = {loop: field(fields, f"row_{loop}") for loop in ("outer", "width", "height")}
+        rows = {loop: field(fields, f"row_{loop}") for loop in ("inner", "outer", "width", "height")}
         columns = {loop: field(fields, f"column_{loop}") for loop in ("inner", "outer", "width")}
         ends = []
         for name, jumps, size, anew in (
@@ -167,7 +169,10 @@ class Sequencer(wiring.Component):
             m.d.sync += [fresh.eq(1), digit.eq(0)]
         with m.Elif(playing):
             m.d.sync += [fresh.eq(ends), digit.eq(reads.moves["outer"] & field(fields, "digits"))]
-        m.d.comb += [self.first.eq(fresh), self.last.eq(ends & playing), self.next_digit.eq(digit),
+        leads: Value = Const(0, 1)  # more blocks of the row are left than words to write
+        if "count_written" in fields:
+            leads = reads.left["width"] > fields["count_written"]
+        m.d.comb += [self.first.eq(fresh), self.last.eq(ends & playing & ~leads), self.next_digit.eq(digit),
                      self.ends_tile.eq(reads.ending["height"])]
 
     def weights(self, m: Module, fields: Mapping[str, Value], reads: Loops, playing: Value) -> None:

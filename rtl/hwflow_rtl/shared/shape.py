@@ -37,6 +37,9 @@ class SharedShape:
         Words of weights that the stage has room for.
     stream_rows
         Rows of a word of weights that arrive in a beat of the stream; a divisor of `columns`.
+    taps, slide
+        Of windows that slide (`Compute.slides`): the most columns of one, and its rows.  The array keeps the last
+        (`taps` - 1) * `slide` words.  1 and 0 where none does.
     """
 
     columns: int
@@ -51,6 +54,8 @@ class SharedShape:
     buffer: int
     stream_rows: int
     banks: int = 1
+    taps: int = 1
+    slide: int = 0
 
     def __post_init__(self) -> None:
         for name in ("lanes", "stream_rows"):
@@ -60,6 +65,9 @@ class SharedShape:
         if self.banks not in (1, 2) or (self.banks == 2 and self.words & (self.words - 1)):
             raise ValueError(f"banks of a SharedShape must be 1, or 2 that are as large as a power of two, not "
                              f"{self.banks} of {self.words} words together")
+        if not 1 <= self.taps <= self.columns or (self.taps > 1) is (self.slide < 1):
+            raise ValueError(f"taps of a SharedShape must be 1 with a slide of 0, or up to its {self.columns} columns, "
+                             f"not {self.taps} with a slide of {self.slide}")
         if self.stream_lanes < 2:
             raise ValueError(f"columns of a SharedShape must be at least 2, not {self.columns}: a beat of the stream "
                              "has a header of two bytes")
@@ -68,6 +76,9 @@ class SharedShape:
         """ValueError where the stage has no room for a step."""
         if step.part > self.buffer:
             raise ValueError(f"a block of {step.part} words of weights must fit the buffer of {self.buffer} words")
+        if step.slides and (step.lead + 1) * step.beats < self.taps * self.slide:
+            raise ValueError(f"a window that slides must have read {self.taps * self.slide} words before its first "
+                             f"result, not {(step.lead + 1) * step.beats}")
         self.require_words("writes", step.write_span)
         if step.writes_what_it_reads:
             raise ValueError("a step must not write words that it reads")

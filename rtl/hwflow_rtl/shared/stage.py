@@ -150,7 +150,7 @@ class SharedUnit(wiring.Component):
         valid = delay(m, sequencer.computing, wait, "valid", reset_less=False)
         ends_tile = delay(m, sequencer.ends_tile, array.latency, "ends_tile")  # `early` is `wait` after `wait` before
         m.d.comb += [
-            array.valid.eq(valid), array.maximum.eq(sequencer.maximum),
+            array.valid.eq(valid), array.maximum.eq(sequencer.maximum), array.slides.eq(sequencer.slides),
             Value.cast(array.word).eq(Mux(inside, frames.read_data, sequencer.pad[:].replicate(self.shape.columns))),
             Value.cast(array.weights).eq(weights.word),
             results.early.eq(array.early), results.ends_tile.eq(ends_tile), array.move.eq(results.move),

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DIGIT_BITS", "ELEMENT_BITS", "Compute", "Load", "Operation", "Step", "Store", "meet"]
+__all__ = ["DIGIT_BITS", "ELEMENT_BITS", "Compute", "Load", "Operation", "Step", "Store", "jumps", "meet"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -66,15 +66,21 @@ class Compute:
     In the loop `words` it moves by 1.
 
     A window's place in the frame decides about padding.  A word is read in row
-    `first_row + row * row_stride + outer * outer_rows` and column
-    `first_column + column * column_stride + inner * inner_columns`.  If these are not inside `frame_height` and
-    `frame_width`, all lanes are `pad`.
+    `first_row + row * row_stride + outer * outer_rows + inner * inner_rows` and column
+    `first_column + column * column_stride + outer * outer_columns + inner * inner_columns`.  If these are not inside
+    `frame_height` and `frame_width`, all lanes are `pad`.
 
     operation
         MULTIPLY: result r is the sum over all words and columns c of weight[word, r, c] * element[c].  Each tile has
         weights of its own, which its blocks read again and again.  MAXIMUM: result r is the maximum of lane r.
     digits
         The loop `outer` counts digits of weights, highest first: the sum is multiplied by 2**DIGIT_BITS between them.
+    slides
+        The window slides along a row: weight[word, r, c] meets lane r of the word that was read `c * slide` words
+        before, `SharedShape.slide`.  So a block reads only what is new in its window, column by column of the window.
+    lead
+        Blocks at the beginning of each row of pixels that only read what the windows after them share; they make no
+        results.  They come before the `width` blocks that do.
     repeated
         A tile has a single word of weights, which meets every word of its blocks.
     in_parts
@@ -106,10 +112,14 @@ class Compute:
     row_stride: int = 0
     column_stride: int = 0
     outer_rows: int = 0
+    outer_columns: int = 0
+    inner_rows: int = 0
     inner_columns: int = 0
     frame_height: int = 1
     frame_width: int = 1
     pad: int = 0
+    slides: bool = False
+    lead: int = 0
     digits: bool = False
     repeated: bool = False
     in_parts: bool = False
@@ -126,6 +136,10 @@ class Compute:
         if self.in_parts and self.height * self.width > 1:
             raise ValueError(f"height and width of a Compute must be 1 where weights come in parts, not {self.height} "
                              f"and {self.width}")
+        if (self.lead and not self.slides) or self.lead < 0:
+            raise ValueError(f"lead of a Compute must be 0 where its window does not slide, not {self.lead}")
+        if self.slides and (self.in_parts or self.repeated or self.digits or self.operation is Operation.MAXIMUM):
+            raise ValueError("a Compute must not slide with weights in parts, repeated or in digits, nor with maxima")
         if not -128 <= self.low <= self.high <= 127:
             raise ValueError(f"low and high of a Compute must be in order and inside -128 to 127, not {self.low} and "
                              f"{self.high}")
@@ -135,8 +149,17 @@ class Compute:
         return self.height * self.width
 
     @property
+    def blocks_in_row(self) -> int:
+        return self.lead + self.width
+
+    @property
+    def blocks_in_tile(self) -> int:
+        return self.height * self.blocks_in_row
+
+    @property
     def blocks(self) -> int:
-        return self.tiles * self.pixels
+        """Those that make no results included."""
+        return self.tiles * self.blocks_in_tile
 
     @property
     def beats(self) -> int:
@@ -166,15 +189,16 @@ class Compute:
 
     @cached_property
     def reads(self) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-        """The address of each word that is read, and whether it is inside the frame: [tiles, pixels, beats]."""
+        """The address of each word that is read, and whether it is inside the frame: [tiles, blocks, beats]."""
         tile, row, column, outer, inner, word = self.grid(
-            self.tiles, self.height, self.width, self.outer, self.inner, self.words)
+            self.tiles, self.height, self.blocks_in_row, self.outer, self.inner, self.words)
         address = (self.read_base + tile * self.read_tile + row * self.read_row + column * self.read_column
                    + outer * self.read_outer + inner * self.read_inner + word)
-        y = self.first_row + row * self.row_stride + outer * self.outer_rows
-        x = self.first_column + column * self.column_stride + inner * self.inner_columns
+        y = self.first_row + row * self.row_stride + outer * self.outer_rows + inner * self.inner_rows
+        x = (self.first_column + column * self.column_stride + outer * self.outer_columns
+             + inner * self.inner_columns)
         inside = (y >= 0) & (y < self.frame_height) & (x >= 0) & (x < self.frame_width)
-        shape = self.tiles, self.pixels, self.beats
+        shape = self.tiles, self.blocks_in_tile, self.beats
         inside = np.broadcast_to(inside, address.shape)
         return address.reshape(shape), inside.reshape(shape)
 
@@ -211,12 +235,18 @@ class Compute:
         return tuple(np.broadcast_to(index, counts) for index in np.ogrid[tuple(slice(count) for count in counts)])
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Iterations of each loop of the reads."""
+        return {"tiles": self.tiles, "height": self.height, "width": self.blocks_in_row, "outer": self.outer,
+                "inner": self.inner, "words": self.words}
+
+    @property
     def read_jumps(self) -> dict[str, int]:
         """By loop, the change of the read address with which its next iteration begins: inner loops are at their end.
         """
-        return jumps({"tiles": (self.tiles, self.read_tile), "height": (self.height, self.read_row),
-                      "width": (self.width, self.read_column), "outer": (self.outer, self.read_outer),
-                      "inner": (self.inner, self.read_inner), "words": (self.words, 1)})
+        strides = {"tiles": self.read_tile, "height": self.read_row, "width": self.read_column,
+                   "outer": self.read_outer, "inner": self.read_inner, "words": 1}
+        return jumps({name: (count, strides[name]) for name, count in self.counts.items()})
 
     @property
     def write_jumps(self) -> dict[str, int]:

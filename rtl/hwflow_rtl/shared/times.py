@@ -101,7 +101,7 @@ class Player:
                 earliest = start + GATE_CYCLES - 1
                 gate = max(earliest, there)
                 waited += gate - earliest
-                blocks = step.pixels
+                blocks = step.blocks_in_tile
                 last = gate + (blocks - 1) * period + step.run
                 start = gate + 1 + blocks * period
                 if weighted:

@@ -221,6 +221,8 @@ class Technology(ABC):
 
     #: Share of the logic that can be used before place and route has a hard time or fails.
     usable_logic: float = 0.85
+    #: The same of a design that is one shared stage, if that is more: its clock is a slow one.
+    usable_logic_shared: float = 0.0
 
     def placed(self, resources: Resources) -> Resources:
         """What the sum of all units' resources takes once it is packed into the family's cells."""

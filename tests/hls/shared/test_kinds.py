@@ -119,3 +119,26 @@ def test_what_a_shared_stage_cannot_compute(kind: type[Layer]) -> None:
         program_for(case.graph)
     assert str(error.value) == (f"a shared stage must have a way to compute each of its layers:\n  layer "
                                 f"'{case.layer.name}' ({kind.kind}): {REFUSED[kind]}")
+
+
+@pytest.mark.parametrize("columns", [4, 8])
+def test_windows_that_slide(columns: int) -> None:
+    """Depthwise windows of any size, stride and padding, in frames that they may be larger than."""
+    rng, x, slid = np.random.default_rng(columns), IntFormat(8, signed=False), 0
+    for _ in range(LAYERS // 2):
+        source = Tensor("x", Frame(*(int(n) for n in rng.integers((4, 4, 1), (9, 12, 20)))), x, 0.5, 3)
+        channels = source.frame.channels
+        kernel = tuple(int(n) for n in rng.integers((1, 2), (5, 5)))
+        strides, pads = (tuple(int(n) for n in rng.integers(*ends)) for ends in ((1, 3, 2), (0, 3, 4)))
+        dilations = (int(rng.integers(1, 3)) if kernel[0] < 3 else 1, 1)
+        weights = rng.integers(-128, 128, (channels, *kernel, 1))
+        q = Requantize(rng.integers(-999, 999, channels), np.full(channels, 5), np.full(channels, 12), 0, -128, 127)
+        layer = Conv("conv", ("x",), "y", weights, IntFormat(8, signed=True), x, q, strides, dilations, pads, channels)
+        y = Tensor("y", layer.output_frame(source.frame), IntFormat(8, signed=True), 0.5, 0)
+        frame = integers(rng, x, (source.frame.height, source.frame.width, channels))
+        expected = reference.conv(frame, weights, q, strides, dilations, pads, channels, source.zero_point)
+        graph = LayerGraph("depthwise", {"x": source, "y": y}, (layer,), ("x",), ("y",))
+        made = program_for(graph, columns=columns, sliding=True)
+        slid += made.program.shape.taps > 1
+        require_equal(made, {"x": frame, "y": expected})
+    assert slid > LAYERS // 8

@@ -73,6 +73,17 @@ POOLED = (replace(conv(height=4, width=4, words=2, base=0, to=100, tiles=2, kern
                   read_inner=8, write_column=1, digits=True, frame_width=8),
           Compute(read_base=300, write_base=400, tiles=2, outer=2, inner=2, read_tile=1, read_outer=4, read_inner=2,
                   write_tile=1, repeated=True))
+#: 3 x 3 windows of 2 words a pixel that move by one column, with padding; then by two, without.
+SLIDING = (
+    Compute(read_base=-10, write_base=100, tiles=2, height=5, lead=2, width=4, outer=1, inner=3, read_tile=1,
+            read_row=8, read_column=2, read_inner=8, write_tile=1, write_row=8, write_column=2, first_row=-1,
+            first_column=-1, row_stride=1, column_stride=1, inner_rows=1, outer_columns=1, frame_height=5,
+            frame_width=4, pad=-7, slides=True, zero_point=3, low=-100, high=101),
+    Compute(read_base=98, write_base=200, tiles=2, height=2, lead=1, width=1, outer=2, inner=3, read_tile=1,
+            read_row=16, read_column=4, read_outer=2, read_inner=8, write_tile=1, write_row=2, write_column=2,
+            first_row=0, first_column=-1, row_stride=2, column_stride=2, inner_rows=1, outer_columns=1,
+            frame_height=5, frame_width=4, slides=True),
+    conv(height=2, width=1, words=2, base=200, to=300, tiles=2))
 DENSE = (Compute(read_base=0, write_base=300, tiles=5, outer=6, words=20, read_outer=20, write_tile=1, in_parts=True),)
 CASES = {
     "two convolutions": Case(SHAPE, TWO, (20, 8), (200, 6, 12), 4, 4),
@@ -86,12 +97,17 @@ CASES = {
     "eight columns": Case(replace(SHAPE, columns=8, lanes=2, stream_rows=2),
                           (conv(height=4, width=3, words=1, base=0, to=100, tiles=2),), (12, 3), (100, 12, 13), 3, 1),
     "maximum, depthwise, digits": Case(SHAPE, POOLED, (16, 8), (400, 1, 8), 4, 4),
+    "windows that slide": Case(replace(SHAPE, taps=3, slide=3), SLIDING, (20, 8), (300, 2, 8), 4, 4),
+    "windows that slide, eight columns": Case(
+        replace(SHAPE, columns=8, lanes=4, interval=1, stream_rows=2, taps=3, slide=3), SLIDING, (20, 16), (300, 2, 13),
+        1, 1),
     "dense in parts": Case(SHAPE, DENSE, (120, 4), (300, 1, 18), 4, 2),
     "dense in parts, single port": Case(replace(SHAPE, single_port=True, stream_rows=1, buffer=32), DENSE, (120, 4),
                                         (300, 1, 18), 4, 2),
 }
 #: One of each structure.
-OFTEN = ("two banks", "four rescalers, rows one by one", "maximum, depthwise, digits", "dense in parts, single port")
+OFTEN = ("two banks", "windows that slide", "four rescalers, rows one by one", "maximum, depthwise, digits",
+         "dense in parts, single port")
 TIMINGS = (Timing(multiply=2), Timing(multiply=4, rom=3), Timing(multiply=1, rom=1, ram=1))
 
 
@@ -100,6 +116,9 @@ def made(case: Case, timing: Timing, streamed: bool, seed: int) -> tuple[SharedU
     steps = (Load(0, 0, *case.load, case.flip), *case.computes, Store(*case.store, case.flip))
     constants = [constants_for(step, case.shape.columns, random) if isinstance(step, Compute) else None
                  for step in steps]
+    for step, given in zip(steps, constants, strict=True):
+        if isinstance(step, Compute) and step.slides and given is not None:
+            given.weights[..., case.shape.taps:] = 0
     channels, first = case.load[1], constants[1]
     if channels % case.shape.columns and first is not None:  # lanes without a channel hold anything
         words = -(-channels // case.shape.columns)
