@@ -37,7 +37,7 @@ DATA_OPTIONS  = $(MODEL_OPTIONS) $(call option,data,$(or $(DATA),$(if $(MODEL),,
 BOARD_OPTIONS = $(DATA_OPTIONS) $(call option,board,$(BOARD)) $(call option,plan,$(PLAN))
 
 .DEFAULT_GOAL := help
-.PHONY: help sim synth reweight program run check info quantize golden build boards doctor test test-all test-lowest upgrade bench lint docs train wheel clean distclean
+.PHONY: help sim synth reweight program run check info quantize golden build boards doctor test test-all fuzz test-lowest upgrade bench lint docs train wheel clean distclean
 
 help: ## list the targets
 	@echo 'hwflow: an ONNX model in; bit-exact RTL simulation and a bitstream out.'
@@ -114,6 +114,10 @@ test: ## run the tests but the slow ones [MODELS JOBS ARGS]
 test-all: ## run all tests: every board, wheel, whole models; after an interruption, continue [MODELS JOBS ARGS]
 	$(SETUP) --compiler --extras dev,synth
 	$(PYTEST) --resume=build/test-all.txt $(ARGS)
+
+fuzz: ## run the random tests with other seeds, SEEDS of them from SEED on; a failure names its seed [MODELS JOBS ARGS]
+	$(SETUP) --compiler --extras dev,synth
+	$(PYTEST) -m seeds --seeds='$(or $(SEED),1000):$(or $(SEEDS),20)' $(ARGS)
 
 test-lowest: ## run the tests but the slow ones with the lowest versions that pyproject.toml allows [JOBS ARGS]
 	@command -v '$(PYTHON)' >/dev/null || { echo "error: $(PYTHON) must be on PATH; install Python 3.11 or newer" >&2; exit 2; }

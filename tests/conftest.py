@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.resume"]
+pytest_plugins = ["tests.resume", "tests.random_cases"]
 
 MANIFEST = "manifest.yaml"
 

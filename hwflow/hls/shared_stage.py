@@ -212,7 +212,9 @@ class SharedStage(Stage):
             frames=frames, technology=technology, style=rescaler_style(folding, technology),
             interval=folding.weight_interval)
 
-    def times(self, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
+        """A bound where the reader takes beats late: the program goes on behind them as if it did not."""
         played = self.play(folding, technology, *arrivals)
         return StageTimes(played.taken, played.departures)
 

@@ -141,7 +141,8 @@ class Stage(ABC):
         """Its resources with `folding`."""
 
     @abstractmethod
-    def times(self, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
         """The cycles in which it takes and gives beats, as `HardwareLayer.times`."""
 
     @abstractmethod
@@ -197,8 +198,9 @@ class LayerStage(Stage):
     def cost(self, folding: Folding, technology: Technology) -> Resources:
         return self.layer.cost(self.graph, folding, technology)
 
-    def times(self, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
-        return self.layer.times(self.graph, folding, technology, *arrivals)
+    def times(self, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
+        return self.layer.times(self.graph, folding, technology, *arrivals, left=left)
 
     def unit(self, folding: Folding, technology: Technology) -> Component:
         return self.layer.unit(self.graph, folding, technology, f"stage{self.name}")

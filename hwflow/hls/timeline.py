@@ -19,7 +19,7 @@ import numpy as np
 from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.stream.fork import Fork
 from hwflow_rtl.stream.gearbox import Gearbox
-from hwflow_rtl.stream.times import StageTimes, Times, in_turn
+from hwflow_rtl.stream.times import StageTimes, Times, in_turn, with_room
 from hwflow_rtl.vendor import Technology
 
 from ..layers.base import Folding
@@ -36,6 +36,8 @@ FRAMES = 3
 SPARE = 2
 #: Rounds of computing how full queues stall their sources; a round can only move beats to later cycles.
 ROUNDS = 40
+#: As many for the latency of a plan; few networks need more than five.
+LATENCY_ROUNDS = 400
 #: No source is stalled.
 FREE: Mapping[Endpoint, Times] = {}
 
@@ -140,11 +142,12 @@ class Network:
             link.sink.of_stage and self.stages[link.sink.number].takes_frames_at_once
             for link in self.links if link.source == source)
 
-    def play(self, offered: Mapping[Endpoint, Times], held: Mapping[Endpoint, Times] = FREE, *,
-             rounds: int = 1) -> Played:
+    def play(self, offered: Mapping[Endpoint, Times], held: Mapping[Endpoint, Times] = FREE,
+             left: Mapping[Endpoint, Times] = FREE, *, rounds: int = 1) -> Played:
         """The cycle of every beat of every stream, with unlimited queues, if the inputs offer their beats as `offered`.
 
-        `held` has for a source the cycles before which its beats cannot leave.  `rounds`: see `stage_times`.
+        `held` has for a source the cycles before which its beats cannot leave; `left` those in which they did when this
+        was played before, as `Stage.times` wants it.  `rounds`: see `stage_times`.
         """
         departures = {source: later(times, held.get(source)) for source, times in offered.items()}
         arrivals: dict[int, Times] = {}
@@ -156,7 +159,7 @@ class Network:
             stage = Endpoint.stage(position)
             edges = entering[stage]
             arrivals |= {e: self.arriving(e, departures[self.links[e].source]) for e in edges}
-            made = self.stage_times(position, edges, arrivals, rounds=rounds)
+            made = self.stage_times(position, edges, arrivals, left.get(stage), rounds=rounds)
             departures[stage] = later(made.departures, held.get(stage))
             taken |= dict(zip(edges, made.taken, strict=True))
         for e, link in enumerate(self.links):
@@ -164,17 +167,17 @@ class Network:
                 arrivals[e] = taken[e] = self.arriving(e, departures[link.source])
         return Played(departures, arrivals, taken)
 
-    def stage_times(self, position: int, edges: Sequence[int], arrivals: dict[int, Times], *,
-                    rounds: int) -> StageTimes:
+    def stage_times(self, position: int, edges: Sequence[int], arrivals: dict[int, Times], left: Times | None = None,
+                    *, rounds: int) -> StageTimes:
         """The cycles in which a stage takes and gives beats.
 
         The rounds after the first move `arrivals` to later cycles where a gearbox waits for the stage: a gearbox to
         more lanes begins to collect a beat when the stage has taken the beat before it.
         """
         stage, folding = self.stages[position], self.foldings[position]
-        for left in reversed(range(rounds)):
-            made = stage.times(folding, self.technology, *(arrivals[e] for e in edges))
-            if not left:
+        for more in reversed(range(rounds)):
+            made = stage.times(folding, self.technology, *(arrivals[e] for e in edges), left=left)
+            if not more:
                 break
             waited = {e: collected(self.links[e], arrivals[e], taken)
                       for e, taken in zip(edges, made.taken, strict=True)}
@@ -184,32 +187,41 @@ class Network:
         return made
 
     def play_held_back(self, offered: Mapping[Endpoint, Times]) -> Played:
-        """As `play`, but a full queue stalls the source of its fork, and so the other readers of the fork."""
-        held: Mapping[Endpoint, Times] = FREE
-        played = self.play(offered, held, rounds=ROUNDS)
-        for _ in range(ROUNDS):
-            room = self.room(played)
-            if all(np.array_equal(room[source], held.get(source, 0 * room[source])) for source in room):
+        """As `play`, but full queues stall their sources: stages take nothing more, and so on up to the inputs.
+
+        Without a fork this moves no output's first beat.  Each round plays on what stalled in the one before, so no
+        beat moves to an earlier cycle, and the last two rounds are equal.
+        """
+        played = self.play(offered, rounds=LATENCY_ROUNDS)
+        for _ in range(LATENCY_ROUNDS if any(self.forked) else 0):
+            before = played
+            played = self.play(offered, self.room(before), before.departures, rounds=LATENCY_ROUNDS)
+            if all(np.array_equal(times, before.departures[source]) for source, times in played.departures.items()):
                 break
-            held = room
-            played = self.play(offered, held, rounds=ROUNDS)
         return played
 
     def room(self, played: Played) -> dict[Endpoint, Times]:
-        """For each fork the cycles from which the queues of its readers have room for its beats."""
+        """For each source the cycles from which its readers, or their queues and gearboxes, have room for its beats."""
         found: dict[Endpoint, Times] = {}
         for e, link in enumerate(self.links):
-            if self.forked[e] and not link.depth_after:
-                departures = played.departures[link.source]
+            departures = played.departures[link.source]
+            gone = leaving(link, self.taken_after_gearbox(e, played), np.arange(len(departures)), Gearbox.SKID)
+            if self.forked[e] or link.depth:
                 queue = link.queue(self.technology)
-                early = np.arange(max(0, len(departures) - queue.capacity))
-                gone = np.maximum(leaving(link, played.taken[e], early, Gearbox.SKID),
-                                  departures[early] + queue.latency)
+                gone = np.maximum(gone, departures + queue.latency)
                 if link.lanes_out % link.lanes_in == 0:  # a beat is given away before the next one is taken
                     gone = in_turn(gone, link.lanes_out // link.lanes_in)
-                free = np.concatenate([np.zeros(len(departures) - len(gone), np.int64), gone + 1])
-                found[link.source] = np.maximum(found.get(link.source, 0), free)
+                gone = with_room(np.zeros_like(gone), gone, queue.capacity, back=1)
+            found[link.source] = np.maximum(found.get(link.source, 0), gone)
         return found
+
+    def taken_after_gearbox(self, e: int, played: Played) -> Times:
+        """The cycles in which the beats of link e leave its gearbox: into the sink, or into the queue before it."""
+        link, taken = self.links[e], played.taken[e]
+        if not link.depth_after:
+            return taken
+        queue = link.queue_after(self.technology)
+        return with_room(played.arrivals[e] - queue.latency, taken, queue.capacity, back=1)
 
     def arriving(self, e: int, departures: Times) -> Times:
         """The cycles in which the beats of a source reach the sink of link e, after its queues and its gearbox."""

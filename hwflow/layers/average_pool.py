@@ -181,9 +181,10 @@ class AveragePool(HardwareLayer):
         padding = 0 if self.row_classes else pad_value(x)
         return AveragePoolStage(**arguments, pad_value=padding, bipolar=x.format.bipolar, name=name)
 
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
         arguments = self._arguments(graph, folding, technology)
-        return self._stage(graph, folding).times(arrivals[0], **arguments)
+        return self._stage(graph, folding).times(arrivals[0], **arguments, left=left)
 
     def _stage(self, graph: LayerGraph, folding: Folding) -> type[AveragePoolStage] | type[FoldAveragePoolStage]:
         """Windows that do not overlap need no ring, where their sums leave as fast as they come."""

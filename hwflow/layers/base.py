@@ -194,11 +194,13 @@ class HardwareLayer(Layer):
         stream `weights`.
         """
 
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
         """The cycles in which the stage takes and gives beats, if the beats of each input arrive as `arrivals` says.
 
-        `arrivals` has one or more whole frames for each input, with at most one beat a cycle.  The result is exact, to
-        the cycle, if the output never stalls.  With `weight_rows` it is a bound: weights are at the stage when it is
+        `arrivals` has one or more whole frames for each input, with at most one beat a cycle.  `left` has the cycles
+        in which output beats are taken, not before they are given; None: at once.  The result is exact, to the cycle.
+        With `weight_rows` it is a bound: weights are at the stage when it is
         idle, and arrive every `weight_interval` cycles after that.
         """
         raise NotImplementedError(f"{self.kind} has no times")

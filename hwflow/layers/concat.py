@@ -92,10 +92,11 @@ class Concat(HardwareLayer):
 
         return ConcatStage(**self._arguments(graph, folding))
 
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
         from hwflow_rtl.join.concat import ConcatStage
 
-        return ConcatStage.times(*arrivals, words=self._arguments(graph, folding)["words"])
+        return ConcatStage.times(*arrivals, words=self._arguments(graph, folding)["words"], left=left)
 
     def _arguments(self, graph: LayerGraph, folding: Folding) -> dict[str, Any]:
         from hwflow.layers.hardware import shape_of

@@ -152,10 +152,11 @@ class Elementwise(HardwareLayer):
 
         return JoinStage(**self._arguments(graph, folding, technology))
 
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
         from hwflow_rtl.join.join import JoinStage
 
-        return JoinStage.times(*arrivals, **self._arguments(graph, folding, technology))
+        return JoinStage.times(*arrivals, **self._arguments(graph, folding, technology), left=left)
 
     def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
         return {

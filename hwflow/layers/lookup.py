@@ -88,10 +88,11 @@ class Lookup(HardwareLayer):
         table = codes_of(self.table, graph.tensors[self.output].format)
         return LookupStage(**self._arguments(graph, folding, technology), table=table, name=name)
 
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
         from hwflow_rtl.lookup import LookupStage
 
-        return LookupStage.times(arrivals[0], technology)
+        return LookupStage.times(arrivals[0], technology, left)
 
     def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
         from hwflow.layers.hardware import shape_of

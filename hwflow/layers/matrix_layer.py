@@ -102,5 +102,6 @@ class MatrixLayer(HardwareLayer):
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
         return self.hardware_of(graph).unit(folding, technology, name)
 
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
-        return self.hardware_of(graph).times(folding, technology, *arrivals)
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
+        return self.hardware_of(graph).times(folding, technology, arrivals[0], left)

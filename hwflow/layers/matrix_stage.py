@@ -322,13 +322,14 @@ class MatrixHardware:
             return TiledStage.cost(shape=shape, rescaler=rescaler, technology=technology)
         return MatrixStage.cost(shape=shape, rescaler=rescaler, technology=technology)
 
-    def times(self, folding: Folding, technology: Technology, arrivals: Times) -> StageTimes:
+    def times(self, folding: Folding, technology: Technology, arrivals: Times,
+              left: Times | None = None) -> StageTimes:
         """Weights that are outside arrive as the folding's `weight_interval` promises."""
         shape, rescaler = self.unit_shape(folding), self.rescaler(folding, technology)
         if isinstance(shape, TiledShape):
-            made = TiledStage.times(arrivals, shape=shape, rescaler=rescaler, technology=technology)
+            made = TiledStage.times(arrivals, shape=shape, rescaler=rescaler, technology=technology, left=left)
         else:
-            made = MatrixStage.times(arrivals, shape=shape, rescaler=rescaler, technology=technology)
+            made = MatrixStage.times(arrivals, shape=shape, rescaler=rescaler, technology=technology, left=left)
         return StageTimes(made.taken[:1], made.departures)
 
     def unit(self, folding: Folding, technology: Technology, name: str) -> Component:

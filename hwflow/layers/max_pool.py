@@ -90,8 +90,10 @@ class MaxPool(HardwareLayer):
     def unit(self, graph: LayerGraph, folding: Folding, technology: Technology, name: str) -> Component:
         return self._stage(graph)(**self._sizes(graph, folding), technology=technology)
 
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
-        return self._stage(graph).times(arrivals[0], **self._sizes(graph, folding), technology=technology)
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
+        return self._stage(graph).times(arrivals[0], **self._sizes(graph, folding), technology=technology,
+                                        left=left)
 
     def _stage(self, graph: LayerGraph) -> type[MaxPoolStage] | type[FoldMaxPoolStage]:
         """Windows that do not overlap need no ring."""

@@ -258,15 +258,16 @@ class Rearrange(HardwareLayer):
             shape=shape, element=element, lanes=folding.lanes, technology=technology, name=name,
             padding=int(codes_of(np.array(self.padding), self.input_format)))
 
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
         from hwflow_rtl.rearrange.rearrange import RearrangeStage
         from hwflow_rtl.rearrange.selection import SelectionStage
 
         shape = self._shape(graph, folding)
         if shape.in_order:
-            return SelectionStage.times(arrivals[0], shape=shape)
+            return SelectionStage.times(arrivals[0], shape=shape, left=left)
         width = folding.lanes * self.input_format.bits
-        return RearrangeStage.times(arrivals[0], shape=shape, width=width, technology=technology)
+        return RearrangeStage.times(arrivals[0], shape=shape, width=width, technology=technology, left=left)
 
     def _shape(self, graph: LayerGraph, folding: Folding) -> RearrangeShape:
         from hwflow_rtl.rearrange.rearrange import RearrangeShape

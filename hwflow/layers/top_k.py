@@ -96,10 +96,11 @@ class TopK(HardwareLayer):
 
         return TopKStage(**self._arguments(graph, folding, technology))
 
-    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times) -> StageTimes:
+    def times(self, graph: LayerGraph, folding: Folding, technology: Technology, *arrivals: Times,
+              left: Times | None = None) -> StageTimes:
         from hwflow_rtl.top_k import TopKStage
 
-        return TopKStage.times(arrivals[0], **self._arguments(graph, folding, technology))
+        return TopKStage.times(arrivals[0], **self._arguments(graph, folding, technology), left=left)
 
     def _arguments(self, graph: LayerGraph, folding: Folding, technology: Technology) -> dict[str, Any]:
         from hwflow.layers.hardware import shape_of

@@ -12,7 +12,7 @@ from .stream.credit import CreditCounter
 from .stream.pipeline import delay
 from .stream.queue import Queue
 from .stream.streams import link, stream_of
-from .stream.times import StageTimes, Times
+from .stream.times import StageTimes, Times, in_turn, with_room
 from .vendor.base import Resources, Technology
 from .vendor.fitted import fitted
 
@@ -59,10 +59,11 @@ class LookupStage(wiring.Component):
         return self.technology.timing.rom + Queue.latency_of(queue_depth(self.technology))
 
     @staticmethod
-    def times(arrivals: Times, technology: Technology) -> StageTimes:
-        """When beats are taken and given, for those that come as `arrivals` says."""
-        latency = technology.timing.rom + Queue.latency_of(queue_depth(technology))
-        return StageTimes((arrivals,), arrivals + latency)
+    def times(arrivals: Times, technology: Technology, left: Times | None = None) -> StageTimes:
+        """When beats are taken and given, for those that come as `arrivals` says; `left`: see `with_room`."""
+        depth = queue_depth(technology)
+        taken = in_turn(with_room(arrivals, left, depth, back=1))
+        return StageTimes((taken,), taken + technology.timing.rom + Queue.latency_of(depth))
 
     @staticmethod
     def cycles(*, elements: int, lanes: int) -> int:

@@ -84,10 +84,13 @@ class TopKStage(wiring.Component):
         return self.results.latency + Queue.latency_of(self.results.depth)
 
     @staticmethod
-    def times(arrivals: Times, *, channels: int, lanes: int, technology: Technology, **others) -> StageTimes:
-        """When beats are taken and results given, for beats that come as `arrivals` says."""
+    def times(arrivals: Times, *, channels: int, lanes: int, technology: Technology, left: Times | None = None,
+              **others) -> StageTimes:
+        """When beats are taken and results given, for beats that come as `arrivals` says; `left`: see `with_room`."""
         results, beats = results_of(channels, lanes, technology), channels // lanes
-        taken = in_turn(arrivals)
+        earliest = arrivals.copy()
+        earliest[beats - 1::beats] = results.starts(arrivals[beats - 1::beats], left)
+        taken = in_turn(earliest)
         departures = taken[beats - 1::beats] + results.latency + Queue.latency_of(results.depth)
         return StageTimes((taken,), departures)
 

@@ -18,13 +18,15 @@ from hwflow.quantize import Quantized, quantize
 from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.synth import Board, list_boards, load_board
 from tests.e2e.networks import random_network, rows_for
+from tests.random_cases import seeds
 
 #: Decibels between the float outputs and their difference to the integers'; 700 seeds gave at least 27.
 LEAST_SNR = 20
 #: For the default run: convolutions, average pools, tables, a dense layer, groups, strides, pads and dilations, in one
 #: and two dimensions, on boards of both kinds.  Maximum pools are in the small network of the other tests.
 QUICK = (14, 21, 102)
-SLOW = tuple(seed for seed in range(111) if seed not in QUICK)
+#: With these each board is met.
+SLOW = tuple(seed for seed in range(len(list_boards())) if seed not in QUICK)
 
 
 def integers_of(seed: int, count: int) -> tuple[Quantized, dict[str, np.ndarray]]:
@@ -33,7 +35,7 @@ def integers_of(seed: int, count: int) -> tuple[Quantized, dict[str, np.ndarray]
     return quantize(model, rows), rows
 
 
-@pytest.mark.parametrize("seed", range(60))
+@seeds(quick=range(60))
 def test_integers_are_near_the_floats(seed: int) -> None:
     quantized, rows = integers_of(seed, 20)
     apart = signal_to_noise(
@@ -74,7 +76,7 @@ def prove(quantized: Quantized, plan: hls.Plan, rows: dict[str, np.ndarray], see
             assert busy == [len(frames) * stage.schedule.work for stage in plan.stages]
 
 
-@pytest.mark.parametrize("seed", [*QUICK, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW)])
+@seeds(QUICK, SLOW)
 def test_any_folding_computes_the_same(seed: int, tmp_path: Path, cache: Path) -> None:
     quantized, rows = integers_of(seed, 4)
     technology = board_of(seed).technology()
@@ -82,8 +84,7 @@ def test_any_folding_computes_the_same(seed: int, tmp_path: Path, cache: Path) -
     prove(quantized, plan, rows, seed, tmp_path, cache)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@seeds(slow=range(8))
 def test_the_fastest_plan_computes_the_same(seed: int, tmp_path: Path, cache: Path) -> None:
     quantized, rows = integers_of(seed, 4)
     prove(quantized, make_plan(quantized, "ulx3s_85f"), rows, seed, tmp_path, cache)

@@ -17,6 +17,7 @@ from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.synth import list_boards, load_board
+from tests.random_cases import seeds
 
 WEIGHTS = [BIPOLAR, *(IntFormat(bits, signed=True) for bits in (2, 3, 4, 8))]
 ELEMENTS = [BIPOLAR, *(IntFormat(bits, signed) for bits in (1, 2, 3, 4, 8) for signed in (False, True))]
@@ -144,16 +145,14 @@ def test_a_chain_of_every_kind_is_solved_and_equal(board: str, tmp_path: Path) -
     prove(every_kind(), solved(every_kind().graph(), board), tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
+@seeds(slow=range(5))
 def test_random_chains_are_equal(seed: int, tmp_path: Path) -> None:
     chain, boards = random_chain(seed), list_boards()
     plan = solved(chain.graph(), boards[seed % len(boards)])
     prove(chain, plan, tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12, 24))
+@seeds(slow=range(12, 17))
 def test_any_folding_is_equal(seed: int, tmp_path: Path) -> None:
     chain, rng = random_chain(seed), np.random.default_rng(seed)
     boards, graph = list_boards(), chain.graph()

@@ -30,6 +30,7 @@ from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.hardware import codes_of
 from hwflow.layers.rescale import Rescale, Rounding, Thresholds
 from tests.layers.cases import CASES, integers
+from tests.random_cases import seeds
 from tests.rtl.harness import simulate
 from tests.rtl.test_join import ARRIVALS, arrivals_of, play
 
@@ -274,8 +275,7 @@ def staged(kind: type[Layer], seed: int) -> Staged:
 
 
 ANY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
-ANY_SEED = pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 25))])
+ANY_SEED = seeds(quick=[0], slow=range(1, 9))
 
 
 @ANY_KIND
@@ -311,6 +311,23 @@ def test_every_kind_says_when_its_beats_move(kind: type[Layer], seed: int) -> No
     for ours, theirs in zip(said.taken, seen.taken, strict=True):
         assert np.array_equal(ours[:len(theirs)], theirs)
     assert np.array_equal(said.departures, seen.output.cycles)
+
+
+@ANY_KIND
+@ANY_SEED
+def test_every_kind_says_how_a_slow_reader_moves_its_beats(kind: type[Layer], seed: int) -> None:
+    """`times` is what the simulation shows, to the cycle, for a reader that takes beats at random."""
+    each = staged(kind, seed)
+    technology, beats = Generic(), each.beats
+    arrivals = [arrivals_of(ARRIVALS[(seed + k) % len(ARRIVALS)], len(words), k) for k, words in enumerate(beats)]
+    unit = each.layer.unit(each.graph, each.folding, technology, "stage")
+    count = len(each.layer.times(each.graph, each.folding, technology, *arrivals).departures)
+    seen = play(unit, beats, arrivals, count, stall_out=(0.7, 0.95)[seed % 2])
+    left = seen.output.cycles
+    said = each.layer.times(each.graph, each.folding, technology, *arrivals, left=left)
+    for ours, theirs in zip(said.taken, seen.taken, strict=True):
+        assert np.array_equal(ours[:len(theirs)], theirs)
+    assert np.array_equal(np.maximum(said.departures, np.append(0, left[:-1] + 1)), seen.output.offered)
 
 
 @ANY_KIND

@@ -22,6 +22,7 @@ from hwflow.layers.matrix_layer import MatrixLayer
 from tests.layers.cases import CASES, integers
 from tests.layers.test_memories import STAGE, asked_of
 from tests.layers.test_stages import beats_of, graph_of, made_of
+from tests.random_cases import seeds
 from tests.rtl.test_join import ARRIVALS, arrivals_of, play
 
 FRAMES = 3
@@ -87,7 +88,7 @@ KINDS = pytest.mark.parametrize("kind", [Conv, Dense], ids=lambda kind: kind.kin
 
 
 @KINDS
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))])
+@seeds(quick=range(2), slow=range(2, 10))
 def test_values_and_cycles(kind: type[Layer], seed: int) -> None:
     each = streamed(kind, seed)
     assert each.layer.folding_problem(each.graph, each.folding) is None

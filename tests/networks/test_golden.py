@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 
 from hwflow import golden
 from hwflow.layers import KINDS
 from tests.networks.generate import TINY, USUAL, Taste, describe, frames_for, network
 from tests.networks.meaning import MEANINGS, meaning
+from tests.random_cases import seeds
 
 #: Networks of a test, so that a test reports more than one seed.
 BLOCK = 50
@@ -32,13 +32,13 @@ def test_every_kind_has_a_meaning() -> None:
     assert set(MEANINGS) == set(KINDS)
 
 
-@pytest.mark.parametrize("block", range(3))
+@seeds(quick=range(3), name="block")
 def test_tiny_networks(block: int) -> None:
     found = sum((check(seed, TINY) for seed in range(block * BLOCK, (block + 1) * BLOCK)), Counter())
     assert set(found) == {kind.kind for kind in KINDS}
 
 
-@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 60))])
+@seeds(quick=[0], slow=range(1, 20), name="block")
 def test_networks(block: int) -> None:
     found = sum((check(seed, USUAL) for seed in range(block * BLOCK, (block + 1) * BLOCK)), Counter())
     assert set(found) == {kind.kind for kind in KINDS}

@@ -18,6 +18,7 @@ from hwflow.layers import LayerGraph
 from hwflow.synth import list_boards, load_board
 from tests.networks.generate import TINY, Taste, any_foldings, describe, frames_for, network
 from tests.networks.playing import Stalls, play_plan
+from tests.random_cases import seeds
 
 FRAMES = 3
 BLOCK = 4
@@ -72,12 +73,12 @@ def prove(seed: int, taste: Taste) -> int:
     return len(plan.stages)
 
 
-@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 60))])
+@seeds(quick=[0], slow=range(1, 20), name="block")
 def test_chains(block: int) -> None:
     assert sum(prove(seed, CHAINS) for seed in range(block * BLOCK, (block + 1) * BLOCK)) > BLOCK
 
 
-@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 120))])
+@seeds(quick=[0], slow=range(1, 40), name="block")
 def test_branches(block: int) -> None:
     assert sum(prove(seed, TINY) for seed in range(block * BLOCK, (block + 1) * BLOCK)) > BLOCK
 

@@ -21,6 +21,7 @@ from tests.networks.generate import TINY, USUAL, Taste, any_foldings, describe, 
 from tests.networks.test_rtl import check_cycles as compare_cycles
 from tests.networks.test_rtl import frames_of
 from tests.networks.union import Part, union, union_frames
+from tests.random_cases import seeds
 
 SLOWEST = 3000
 
@@ -68,11 +69,11 @@ def prove(seeds: Sequence[int], taste: Taste, folder: Path, cache: Path) -> None
                 check_cycles(part, result, count)
 
 
-@pytest.mark.parametrize("first", [pytest.param(n, marks=pytest.mark.slow) for n in range(0, 60, 6)])
-def test_networks(first: int, tmp_path: Path, cache: Path) -> None:
-    prove(range(1000 + first, 1006 + first), USUAL, tmp_path, cache)
+@seeds(slow=[1, 2], name="block")
+def test_networks(block: int, tmp_path: Path, cache: Path) -> None:
+    prove(range(1000 + 6 * block, 1006 + 6 * block), USUAL, tmp_path, cache)
 
 
-@pytest.mark.slow
-def test_tiny_networks(tmp_path: Path, cache: Path) -> None:
-    prove(range(2000, 2012), TINY, tmp_path, cache)
+@seeds(slow=[0], name="block")
+def test_tiny_networks(block: int, tmp_path: Path, cache: Path) -> None:
+    prove(range(2000 + 12 * block, 2012 + 12 * block), TINY, tmp_path, cache)

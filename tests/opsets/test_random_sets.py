@@ -8,6 +8,7 @@ import pytest
 from tests.opsets.growing import Growing
 from tests.opsets.judge import REFUSED, Tally, agree, judged, noise, of_seed
 from tests.opsets.walk import NEWEST
+from tests.random_cases import seeds
 
 #: How many of a hundred may be refused, all reasons together.
 MOST_REFUSED = 5
@@ -28,8 +29,7 @@ def test_random_networks_of_all_operator_sets() -> None:
     assert {outcome.opset for outcome in tally.outcomes} == set(range(1, NEWEST + 1))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
+@seeds(slow=range(4), name="part")
 def test_many_random_networks_of_all_operator_sets(part: int) -> None:
     report(judged(range(1000 + 100 * part, 1100 + 100 * part)))
 

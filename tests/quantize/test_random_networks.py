@@ -19,6 +19,7 @@ from tests.quantize.models import Qdq, assert_agrees, kinds
 from tests.quantize.random_checks import Agreement, check_all, check_export, check_reals, difference, onnxruntime
 from tests.quantize.random_models import feeds, float_model, qdq_model, qonnx_model, random_settings
 from tests.quantize.standard_quantizers import with_standard_quantizers
+from tests.random_cases import seeds
 
 #: Settings that cannot be, and are refused by name: all that may be refused of the random ones.
 REFUSED = ("must have more than one symmetric bit",)
@@ -88,8 +89,7 @@ def test_random_networks(kind: str, exact: bool) -> None:
     cases(2 if kind == "float" else 4, kind, exact)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(5))
+@seeds(slow=[0], name="part")
 @pytest.mark.parametrize(("kind", "exact"), KINDS)
 def test_many_random_networks(kind: str, exact: bool, part: int) -> None:
     count = 40 if kind == "float" else 100

@@ -29,6 +29,7 @@ from tests.quantize.random_checks import (
 from tests.quantize.random_models import QdqStyle, QonnxStyle, feeds
 from tests.quantize.random_nets import Style
 from tests.quantize.random_small import KINDS, Small, small_network
+from tests.random_cases import seeds
 
 STYLES: Mapping[str, tuple[type[Style], bool]] = {
     "float": (Style, False), "qdq": (QdqStyle, False), "exact": (QdqStyle, True), "qonnx": (QonnxStyle, False),
@@ -132,11 +133,11 @@ def test_small_networks(kind: str) -> None:
     over(kind, "exact", range(2))
 
 
-@pytest.mark.slow
+@seeds(slow=[2], name="block")
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_many_small_networks(kind: str, style: str) -> None:
-    over(kind, style, range(100, 150))
+def test_many_small_networks(kind: str, style: str, block: int) -> None:
+    over(kind, style, range(50 * block, 50 * block + 50))
 
 
 def test_phases_without_taps_have_the_scale_of_their_channel() -> None:
@@ -196,8 +197,8 @@ def test_the_best_of_what_was_moved(style: str) -> None:
     best_of("blocks", style, range(4))
 
 
-@pytest.mark.slow
+@seeds(slow=[0], name="block")
 @pytest.mark.parametrize("style", ["float", "exact"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_best_of_many(kind: str, style: str) -> None:
-    best_of(kind, style, range(10, 40))
+def test_the_best_of_many(kind: str, style: str, block: int) -> None:
+    best_of(kind, style, range(10 + 30 * block, 40 + 30 * block))

@@ -15,6 +15,7 @@ from hwflow_rtl.join.join import JoinFunction, JoinShape, JoinStage
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.vendor import ECP5, FAMILIES, Generic
 
+from tests.random_cases import covering, seeds
 from tests.rtl.harness import simulate
 
 BIPOLAR = Operand(Shape(1), bipolar=True)
@@ -76,12 +77,10 @@ OPERANDS = [
 
 
 def some(*choices: list) -> list:
-    """Every combination; all but those on one diagonal are slow tests."""
-    sizes = [len(each) for each in choices]
-    return [pytest.param(*(each[k] for each, k in zip(choices, place, strict=True)),
-                         marks=[] if all(k == place[0] % size for k, size in zip(place, sizes, strict=True))
-                         else [pytest.mark.slow])
-            for place in product(*(range(size) for size in sizes))]
+    """Every pair of choices; all but those on one diagonal are slow tests."""
+    diagonal = [tuple(each[n % len(each)] for each in choices) for n in range(max(map(len, choices)))]
+    others = [case for case in covering(*choices) if case not in diagonal]
+    return [*diagonal, *(pytest.param(*case, marks=pytest.mark.slow) for case in others)]
 
 
 @pytest.mark.parametrize("constants, result, operands", some(CONSTANTS, RESULTS, OPERANDS), ids=str)
@@ -127,7 +126,7 @@ def random_function(seed: int, most_bits: int) -> AddFunction:
         zero_point=int(source.integers(low, high + 1)), low=low, high=high, output=output)
 
 
-@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(n, marks=pytest.mark.slow) for n in range(5, 150))])
+@seeds(quick=range(5), slow=range(5, 30))
 def test_random_sums(seed: int) -> None:
     function = random_function(seed, 32 if seed % 3 == 0 else 9)
     source = np.random.default_rng(seed)

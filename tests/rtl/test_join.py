@@ -36,10 +36,10 @@ class Played:
 
 
 def play(unit: wiring.Component, beats: Sequence[np.ndarray], arrivals: Sequence[np.ndarray], count: int,
-         ports: Sequence[str] = ()) -> Played:
-    """Beats that are valid from `arrivals` on, or from when the one before is taken; the output is always taken.
+         ports: Sequence[str] = (), stall_out: float = 0.0) -> Played:
+    """Beats that are valid from `arrivals` on, or from when the one before is taken.
 
-    They are those of the inputs, or of `ports`.
+    They are those of the inputs, or of `ports`.  `stall_out`: how probable it is that the output is not taken.
     """
     inputs = [getattr(unit, name) for name in ports] or inputs_of(unit)
     taken: list[list[int]] = [[] for _ in beats]
@@ -67,7 +67,7 @@ def play(unit: wiring.Component, beats: Sequence[np.ndarray], arrivals: Sequence
     sim = simulator(unit)
     for each in zip(inputs, beats, arrivals, taken, strict=True):
         sim.add_testbench(sender(*each))
-    sim.add_testbench(receiver(unit.o, count, 0.0, 0, 5000, 20, found.append))
+    sim.add_testbench(receiver(unit.o, count, stall_out, 0, 5000, 20, found.append))
     sim.run()
     return Played([np.array(each) for each in taken], found[0])
 

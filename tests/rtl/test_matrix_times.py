@@ -12,6 +12,7 @@ from hwflow_rtl.stream.word_join import WordJoin
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.generic import Generic
 
+from tests.random_cases import seeds
 from tests.rtl.harness import simulate
 from tests.rtl.test_join import ARRIVALS, arrivals_of, play
 from tests.rtl.test_matrix import LAYERS, Case, Layer
@@ -86,8 +87,7 @@ def random_layer(source: random.Random) -> Layer:
             return layer
 
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[] if seed < 3 else [pytest.mark.slow])
-                                  for seed in range(100)])
+@seeds(quick=range(3), slow=range(3, 30))
 def test_random_layers(seed: int) -> None:
     source = random.Random(seed)
     layer, timing, kind = random_layer(source), source.choice(TIMINGS), source.choice((*ARRIVALS, "evenly"))
@@ -95,8 +95,7 @@ def test_random_layers(seed: int) -> None:
         evenly(count, interval) if kind == "evenly" else arrivals_of(kind, count, seed)), seed)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 160))
+@seeds(slow=range(100, 120))
 def test_random_layers_at_full_pace_and_under_stalls(seed: int) -> None:
     layer = random_layer(random.Random(seed))
     case = Case(layer, FRAMES + 1, seed=seed)

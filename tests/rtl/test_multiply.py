@@ -16,6 +16,7 @@ from hwflow_rtl.join.multiply import BlockProduct, MultiplyFunction, RowProduct,
 from hwflow_rtl.multiply.products import Operand
 from hwflow_rtl.vendor import ECP5, FAMILIES, ICE40, Generic, Gowin, Technology, Timing
 
+from tests.random_cases import seeds
 from tests.rtl.harness import simulate
 from tests.rtl.test_add import BIPOLAR, INT4, INT8, UINT4, all_pairs, ends_of, some, through
 
@@ -73,7 +74,7 @@ def random_function(seed: int, most_bits: int) -> MultiplyFunction:
         high)
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(n, marks=pytest.mark.slow) for n in range(4, 150))])
+@seeds(quick=range(4), slow=range(4, 30))
 def test_random_products(seed: int) -> None:
     """Formats of up to 24 bits; parts of the product in blocks, in rows, or both."""
     function = random_function(seed, 24 if seed % 2 else 9)

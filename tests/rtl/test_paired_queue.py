@@ -17,6 +17,7 @@ from hwflow_rtl.stream.queue_choice import QueueChoice, chosen_for_spram, make_q
 from hwflow_rtl.vendor import ECP5, ICE40, Generic, Gowin
 from hwflow_rtl.vendor.memory import Place
 
+from tests.random_cases import seeds
 from tests.rtl.harness import STALLS, simulate, simulator
 
 UP5K = ICE40(single_port_rams=4)
@@ -79,7 +80,7 @@ def every_pattern(length: int) -> list[int]:
 
 
 @pytest.mark.parametrize("depth", [16, 17, 40])
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
+@seeds(quick=[0], slow=range(1, 4))
 def test_every_cycle_is_foreseen(seed: int, depth: int) -> None:
     queue = PairedQueue(shape=unsigned(8), depth=depth, technology=Generic())
     play(queue, bursts(1000 if seed == 0 else 8000, seed), seed)

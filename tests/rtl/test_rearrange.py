@@ -18,6 +18,7 @@ from hwflow.layers.base import Folding
 from hwflow.layers.formats import BIPOLAR
 from hwflow.layers.hardware import codes_of
 from hwflow.layers.rearrange import Offsets, depth_to_space, picked, space_to_depth, transposed
+from tests.random_cases import seeds
 from tests.rtl.harness import layout_of, pack, simulate
 
 LANES = 2
@@ -207,7 +208,7 @@ def addresses_of(shape: RearrangeShape) -> list[int | None]:
             for r in shape.rows for c in shape.columns for g in shape.groups]
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))])
+@seeds(quick=[0], slow=range(1, 6))
 def test_steps_lead_to_the_words_and_free_no_word_that_is_wanted(seed):
     source, found = np.random.default_rng(seed), 0
     while found < 150:
@@ -226,7 +227,7 @@ def test_steps_lead_to_the_words_and_free_no_word_that_is_wanted(seed):
         assert shape.steps.sum() == shape.freed.sum() == shape.input_words
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 200))])
+@seeds(quick=[0], slow=range(1, 36))
 def test_any_tables(seed, monkeypatch):
     if seed % 3:
         monkeypatch.setattr(rearrange, "ring_parts", (just_the_words, in_two)[seed % 3 - 1])

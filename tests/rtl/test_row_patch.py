@@ -6,6 +6,7 @@ from hwflow_rtl.vendor import ECP5, Generic, Gowin, Technology, Timing
 from hwflow_rtl.vendor.memory import Place
 from hwflow_rtl.window.shape import WindowShape
 
+from tests.random_cases import seeds
 from tests.rtl.harness import simulate
 
 
@@ -98,8 +99,7 @@ def any_row(random: np.random.Generator) -> WindowShape:
             return row(width, kernel, stride, dilation, pads, int(random.integers(1, 8)))
 
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[] if seed < 4 else [pytest.mark.slow])
-                                  for seed in range(40)])
+@seeds(quick=range(4), slow=range(4, 16))
 def test_gathers_any_rows(seed):
     random = np.random.default_rng(seed)
     shape = any_row(random)

@@ -12,6 +12,7 @@ from hwflow_rtl.window.line_buffer import LineBuffer
 from hwflow_rtl.window.ring import ring_depth
 from hwflow_rtl.window.shape import WindowShape
 
+from tests.random_cases import seeds
 from tests.rtl.harness import simulate, staller
 
 SHAPES = {
@@ -211,7 +212,7 @@ def random_shapes(seed: int):
             yield shape, interval
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 60))])
+@seeds(quick=range(6), slow=range(6, 24))
 def test_ring_of_any_depth(seed):
     shape, interval = next(random_shapes(seed))
     frames = frames_of(shape, 4, seed)

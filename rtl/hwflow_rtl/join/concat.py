@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from ..core import port_names
 from ..stream.pair import Pair
 from ..stream.streams import link, payload_of, stream_of
-from ..stream.times import StageTimes, Times, in_turn
+from ..stream.times import StageTimes, Times, in_turn, with_room
 from ..vendor.base import Resources
 from ..vendor.fitted import fitted
 
@@ -57,11 +57,12 @@ class ConcatStage(wiring.Component):
         super().__init__({**{name: In(beats) for name in self.names}, "o": Out(beats), "busy": Out(1)})
 
     @staticmethod
-    def times(*arrivals: Times, words: Sequence[int]) -> StageTimes:
-        """When beats are taken and given, for those that come as `arrivals` say."""
+    def times(*arrivals: Times, words: Sequence[int], left: Times | None = None) -> StageTimes:
+        """When beats are taken and given, for those that come as `arrivals` say; `left`: see `with_room`."""
         pixels = len(arrivals[0]) // words[0]
         rows = [each.reshape(pixels, count) for each, count in zip(arrivals, words, strict=True)]
-        taken = in_turn(np.concatenate(rows, axis=1).reshape(-1)).reshape(pixels, -1)
+        earliest = np.concatenate(rows, axis=1).reshape(-1)
+        taken = in_turn(with_room(earliest, left, Pair.DEPTH, back=1)).reshape(pixels, -1)
         parts = np.split(taken, np.cumsum(words)[:-1], axis=1)
         return StageTimes(tuple(part.reshape(-1) for part in parts), taken.reshape(-1) + ConcatStage.LATENCY)
 

@@ -17,7 +17,7 @@ from ..stream.credit import CreditCounter
 from ..stream.pipeline import delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
-from ..stream.times import StageTimes, Times, in_turn
+from ..stream.times import StageTimes, Times, in_turn, with_room
 from ..vendor.base import Resources, Technology
 from .feed import Feed
 
@@ -175,10 +175,12 @@ class JoinStage(wiring.Component):
         return 1 + inner + Queue.latency_of(queue_depth(inner))
 
     @staticmethod
-    def times(*arrivals: Times, shape: JoinShape, function: JoinFunction, technology: Technology) -> StageTimes:
-        """When beats are taken and given, for those that come as `arrivals` say."""
-        feeds = shape.feeds(technology)
-        starts = in_turn(np.maximum(*(feed.earliest(each) for feed, each in zip(feeds, arrivals, strict=True))))
+    def times(*arrivals: Times, shape: JoinShape, function: JoinFunction, technology: Technology,
+              left: Times | None = None) -> StageTimes:
+        """When beats are taken and given, for those that come as `arrivals` say; `left`: see `with_room`."""
+        feeds, depth = shape.feeds(technology), queue_depth(lane_latency(function, technology))
+        earliest = np.maximum(*(feed.earliest(each) for feed, each in zip(feeds, arrivals, strict=True)))
+        starts = in_turn(with_room(earliest, left, depth, back=2))
         taken = tuple(feed.taken(each, starts) for feed, each in zip(feeds, arrivals, strict=True))
         return StageTimes(taken, starts + JoinStage.latency_of(function, technology) - 1)
 

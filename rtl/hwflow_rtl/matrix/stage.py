@@ -18,7 +18,7 @@ from ..stream.credit import CreditCounter
 from ..stream.pipeline import delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
-from ..stream.times import StageTimes, Times, in_turn
+from ..stream.times import StageTimes, Times, in_turn, with_room
 from ..stream.word_join import WordJoin, spaced
 from ..vendor.base import Resources, Technology
 from ..vendor.known import once_known
@@ -88,25 +88,40 @@ class MatrixStage(wiring.Component):
 
     @staticmethod
     def times(arrivals: Times, *, shape: MatrixShape, rescaler: RescalerConstants, technology: Technology,
-              weights: Times | None = None) -> StageTimes:
+              weights: Times | None = None, left: Times | None = None) -> StageTimes:
         """The cycles in which words are taken and results given, if words arrive as `arrivals` says.
 
-        `weights` are the arrivals of the stream `weights`, where there is one; `taken` has it after `i`.
+        `weights` are the arrivals of the stream `weights`, where there is one; `taken` has it after `i`.  `left`: see
+        `with_room`.
         """
         words = shape.bank_words(shape.bank_rows(technology))
+        latency = MatrixStage.rescaler_latency(shape, rescaler, technology)
+        depth = max(2, shape.queue_depth(technology, latency))
+        queued, ahead = latency + Queue.latency_of(depth), shape.played.lookahead(shape.block_interval)
+        first = (1 + technology.timing.ram + 1 + shape.played.beats - 1 + shape.word_delay(technology)
+                 + shape.bank_latency(technology) + shape.rows // shape.bank_rows(technology) + queued)
+
+        def results_of(starts: Times) -> Times:
+            """The sums of each period: those of output channels, then those that are dropped."""
+            sums = starts[:, None] + first + np.arange(shape.drain) * shape.drain_interval
+            return sums.reshape(-1, shape.period * shape.drain)
 
         def played(earliest: Times, pace: int) -> tuple[Times, ...]:
-            return shape.source.starts(earliest, pace, words, weights)
+            if left is None:
+                return shape.source.starts(earliest, pace, words, weights)
+            found, places = earliest, Queue.capacity_of(depth)
+            while True:  # sums that are dropped free their places, too, some before earlier ones do
+                gone = results_of(found) - queued - 1
+                gone[:, :shape.span // shape.out_lanes] = left.reshape(len(gone), -1)
+                free = with_room(earliest, np.sort(gone, axis=None), places, back=2 + ahead, block=shape.drain)
+                starts, *others = shape.source.starts(free, pace, words, weights)
+                if np.array_equal(starts, found):
+                    return starts, *others
+                found = starts
 
         starts, taken = front_times(arrivals, shape, technology, lambda earliest, pace: played(earliest, pace)[0])
         _, *taken_weights = played(starts, 1)
-        latency = MatrixStage.rescaler_latency(shape, rescaler, technology)
-        depth = max(2, shape.queue_depth(technology, latency))
-        first = (1 + technology.timing.ram + 1 + shape.played.beats - 1 + shape.word_delay(technology)
-                 + shape.bank_latency(technology) + shape.rows // shape.bank_rows(technology) + latency
-                 + Queue.latency_of(depth))
-        results = starts[:, None] + first + np.arange(shape.drain) * shape.drain_interval
-        spans = results.reshape(-1, shape.period * shape.drain)[:, :shape.span // shape.out_lanes]
+        spans = results_of(starts)[:, :shape.span // shape.out_lanes]
         return StageTimes((taken, *taken_weights), spans.reshape(-1))
 
     @staticmethod

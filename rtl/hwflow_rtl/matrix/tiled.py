@@ -79,25 +79,27 @@ class TiledStage(wiring.Component):
 
     @staticmethod
     def times(arrivals: Times, *, shape: TiledShape, rescaler: RescalerConstants, technology: Technology,
-              weights: Times | None = None) -> StageTimes:
+              weights: Times | None = None, left: Times | None = None) -> StageTimes:
         """The cycles in which words are taken and results given, if words arrive as `arrivals` says.
 
         `weights` are the arrivals of the stream `weights`; `taken` has it after `i`.  None: they arrive as the source
-        promises, and `taken` may have `i` alone.
+        promises, and `taken` may have `i` alone.  `left`: see `with_room`; the passes go on meanwhile, into the ring of
+        the results.
         """
         if weights is None and shape.passes > len(played_passes(shape)):
-            return promised_times(arrivals, shape=shape, rescaler=rescaler, technology=technology)
-        constants, left, (wide, narrow) = shape.constants(rescaler), None, shape.widths
+            return promised_times(arrivals, shape=shape, rescaler=rescaler, technology=technology, left=left)
+        constants, begun, (wide, narrow) = shape.constants(rescaler), None, shape.widths
         while True:  # each round lets words wait longer for those before them; most need two
-            replayed = RearrangeStage.times(arrivals, shape=shape.replay, width=wide, technology=technology, left=left)
+            replayed = RearrangeStage.times(arrivals, shape=shape.replay, width=wide, technology=technology,
+                                           left=begun)
             computed = MatrixStage.times(replayed.departures, shape=shape.of_pass, rescaler=constants,
                                          technology=technology, weights=weights)
-            if left is not None and np.array_equal(left, computed.taken[0]):
+            if begun is not None and np.array_equal(begun, computed.taken[0]):
                 break
-            left = computed.taken[0]
+            begun = computed.taken[0]
         # The ring of the results has room for all that come.
         gathered = RearrangeStage.times(computed.departures, shape=shape.gather, width=narrow,
-                                        technology=technology)
+                                        technology=technology, left=left)
         return StageTimes((replayed.taken[0], *computed.taken[1:]), gathered.departures)
 
     @staticmethod

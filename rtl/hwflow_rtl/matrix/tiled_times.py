@@ -47,9 +47,9 @@ def played_passes(shape: TiledShape) -> npt.NDArray[np.int64]:
 
 
 def promised_times(arrivals: Times, *, shape: TiledShape, rescaler: RescalerConstants,
-                   technology: Technology) -> StageTimes:
+                   technology: Technology, left: Times | None = None) -> StageTimes:
     """As `TiledStage.times` without arrivals of weights, for frames of more than two passes; `taken` has only `i`."""
-    passes, left, (wide, narrow) = played_passes(shape), None, shape.widths
+    passes, begun, (wide, narrow) = played_passes(shape), None, shape.widths
     of_pass, replay, constants = shape.of_pass, shape.replay, shape.constants(rescaler)
     steps = np.diff(passes, prepend=passes[-1] - shape.passes)
     # After passes that are left out the next one starts when these have ended.
@@ -59,19 +59,20 @@ def promised_times(arrivals: Times, *, shape: TiledShape, rescaler: RescalerCons
     played = replace(of_pass, passes=len(passes), source=source)
     depth, replay = ring_depth(replay, wide, technology), replace(replay, rows=replay.rows[passes])
     while True:  # each round lets words wait longer for those before them; most need two
-        replayed = RearrangeStage.times(arrivals, shape=replay, width=wide, technology=technology, left=left,
+        replayed = RearrangeStage.times(arrivals, shape=replay, width=wide, technology=technology, left=begun,
                                         depth=depth)
         computed = MatrixStage.times(replayed.departures, shape=played, rescaler=constants, technology=technology)
         taken = computed.taken[0].reshape(-1, len(passes), replay.output_words // len(passes)).copy()
         for n in np.flatnonzero(left_out):  # no words ahead of those that are left out
             taken[:, n] = np.maximum(taken[:, n], taken[:, n - 1] + left_out[n])
-        if left is not None and np.array_equal(left, taken.reshape(-1)):
+        if begun is not None and np.array_equal(begun, taken.reshape(-1)):
             break
-        left = taken.reshape(-1)
+        begun = taken.reshape(-1)
     results = computed.departures.reshape(-1, len(passes), of_pass.pixels * of_pass.drain)
     every = np.arange(shape.passes)
     before = np.searchsorted(passes, every, side="right") - 1
     whole = results[:, before] + ((every - passes[before]) * of_pass.cycles())[:, None]
     # The ring of the results has room for all that come.
-    gathered = RearrangeStage.times(whole.reshape(-1), shape=shape.gather, width=narrow, technology=technology)
+    gathered = RearrangeStage.times(whole.reshape(-1), shape=shape.gather, width=narrow, technology=technology,
+                                   left=left)
     return StageTimes((replayed.taken[0],), gathered.departures)

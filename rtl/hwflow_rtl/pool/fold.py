@@ -18,7 +18,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..rescale.ranges import shape_range
 from ..stream.pipeline import Nest, adder_luts, delay, flip_flops
-from ..stream.times import Times
+from ..stream.times import Times, in_turn
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
@@ -93,6 +93,12 @@ class FoldShape:
     def complete(self, taken: Times) -> Times:
         """When the words are taken that complete words of the output; `taken` are those of whole frames."""
         return taken.reshape(-1, self.window.input_words)[:, self.last_words()].reshape(-1)
+
+    def taken(self, arrivals: Times, completing: Times) -> Times:
+        """When the words are taken that come as `arrivals` says, those that complete a word not before `completing`."""
+        earliest = arrivals.reshape(-1, self.window.input_words).copy()
+        earliest[:, self.last_words()] = completing.reshape(len(earliest), -1)
+        return in_turn(earliest.reshape(-1))
 
 
 class Fold(wiring.Component):

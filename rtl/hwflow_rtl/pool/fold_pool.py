@@ -21,7 +21,7 @@ from ..rescale.rescaler import RescalerConstants
 from ..stream.credit import CreditCounter
 from ..stream.queue import Queue
 from ..stream.streams import stream_of
-from ..stream.times import StageTimes, Times, in_turn
+from ..stream.times import StageTimes, Times, in_turn, with_room
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..window.shape import WindowShape
@@ -74,12 +74,12 @@ class FoldMaxPoolStage(wiring.Component):
         return self.results.latency + Queue.latency_of(self.results.depth)
 
     @staticmethod
-    def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape,
-              technology: Technology) -> StageTimes:
-        """When words are taken and results given, for words that come as `arrivals` says."""
-        results = FoldMaxPoolStage.results_of(window, lanes, Shape.cast(element), technology)
-        taken = in_turn(arrivals)
-        departures = FoldShape(window).complete(taken) + results.latency + Queue.latency_of(results.depth)
+    def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape, technology: Technology,
+              left: Times | None = None) -> StageTimes:
+        """When words are taken and results given, for words that come as `arrivals` says; `left`: see `with_room`."""
+        shape, results = FoldShape(window), FoldMaxPoolStage.results_of(window, lanes, Shape.cast(element), technology)
+        taken = shape.taken(arrivals, results.starts(shape.complete(arrivals), left))
+        departures = shape.complete(taken) + results.latency + Queue.latency_of(results.depth)
         return StageTimes((taken,), departures)
 
     @staticmethod
@@ -182,6 +182,20 @@ class AverageSchedule:
         gone = np.searchsorted(starts + 2, complete)  # the credit is back two cycles after the start
         return max(2, int((np.arange(1, len(complete) + 1) - gone).max()) + SPARE)
 
+    def waited(self, arrivals: Times, completing: Times, results: Results, left: Times | None) -> tuple[Times, Times]:
+        """When words are taken, and when sums that waited start to leave; `completing`: `arrivals` of the last words.
+
+        A word that completes a sum waits for a place in the queue, which the start of an earlier sum frees.
+        """
+        started = None
+        while True:  # each round is right for longer than the one before; most need two
+            taken = self.shape.taken(arrivals, with_room(completing, started, self.waiting, back=1))
+            waiting = self.shape.complete(taken) + self.fold_latency + Queue.latency_of(self.waiting)
+            starts = in_turn(results.starts(waiting, left), self.parts)
+            if started is not None and np.array_equal(starts, started):
+                return taken, starts
+            started = starts
+
     def results(self, rescale: int) -> Results:
         """The queue after the rescalers, whose latency is `rescale`.
 
@@ -229,14 +243,16 @@ class FoldAveragePoolStage(wiring.Component):
 
     @staticmethod
     def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape, accumulator: Shape,
-              rescaler: RescalerConstants, output: Shape, out_lanes: int, technology: Technology) -> StageTimes:
-        """When words are taken and results given, for words that come as `arrivals` says."""
+              rescaler: RescalerConstants, output: Shape, out_lanes: int, technology: Technology,
+              left: Times | None = None) -> StageTimes:
+        """When words are taken and results given, for words that come as `arrivals` says; `left`: see `with_room`."""
         schedule, results = planned(window, lanes, accumulator, rescaler, output, out_lanes, technology)
-        taken = in_turn(arrivals)
-        starts = schedule.shape.complete(taken)
-        if not schedule.steady:
-            waited = starts + schedule.fold_latency + Queue.latency_of(schedule.waiting)
-            starts = in_turn(waited, schedule.parts)
+        completing = schedule.shape.complete(arrivals)
+        if schedule.steady:
+            taken = schedule.shape.taken(arrivals, results.starts(completing, left))
+            starts = schedule.shape.complete(taken)
+        else:
+            taken, starts = schedule.waited(arrivals, completing, results, left)
         last = starts + results.latency + Queue.latency_of(results.depth)
         before = np.arange(1 - schedule.parts, 1) * schedule.step
         return StageTimes((taken,), (last[:, None] + before).reshape(-1))

@@ -16,7 +16,7 @@ from ..rescale.rescaler import RescalerConstants
 from ..stream.pipeline import adder_luts, delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
-from ..stream.times import StageTimes, Times
+from ..stream.times import StageTimes, Times, in_turn
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..window.line_buffer import LineBuffer
@@ -72,12 +72,14 @@ class MaxPoolStage(wiring.Component):
         return self.results.latency + Queue.latency_of(self.results.depth)
 
     @staticmethod
-    def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape,
-              technology: Technology) -> StageTimes:
-        """When words are taken and results given, for words that come as `arrivals` says."""
+    def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape, technology: Technology,
+              left: Times | None = None) -> StageTimes:
+        """When words are taken and results given, for words that come as `arrivals` says; `left`: see `with_room`."""
         depth = ring_depth(shape=window, width=lanes * Shape.cast(element).width, technology=technology)
-        starts, taken = window.times(arrivals, depth)
         results = MaxPoolStage.results_of(window, technology)
+        ahead = window.lookahead()
+        starts, taken = window.times(
+            arrivals, depth, begin=lambda earliest, pace: in_turn(results.starts(earliest, left, ahead), pace))
         return StageTimes((taken,), starts + results.latency + Queue.latency_of(results.depth))
 
     @staticmethod
@@ -172,16 +174,20 @@ class AveragePoolStage(wiring.Component):
 
     @staticmethod
     def times(arrivals: Times, *, window: WindowShape, lanes: int, element: Shape, accumulator: Shape,
-              rescaler: RescalerConstants, output: Shape, out_lanes: int, technology: Technology) -> StageTimes:
-        """When words are taken and results given, for words that come as `arrivals` says."""
+              rescaler: RescalerConstants, output: Shape, out_lanes: int, technology: Technology,
+              left: Times | None = None) -> StageTimes:
+        """When words are taken and results given, for words that come as `arrivals` says; `left`: see `with_room`."""
         schedule = _Schedule(window, lanes, out_lanes)
         depth = ring_depth(shape=window, width=lanes * Shape.cast(element).width, technology=technology,
                            interval=schedule.parts)
-        starts, taken = window.times(arrivals, depth, schedule.parts)
         slowest = max(part.latency(accumulator=Shape.cast(accumulator), output=Shape.cast(output),
                                    interval=schedule.step, technology=technology)
                       for part in parts_of(rescaler, window, lanes, out_lanes))
         results = results_of(schedule, technology, slowest)
+        ahead = window.lookahead(schedule.parts)
+        starts, taken = window.times(
+            arrivals, depth, schedule.parts,
+            lambda earliest, pace: in_turn(results.starts(earliest, left, ahead), pace))
         last = starts + results.latency + Queue.latency_of(results.depth)
         before = np.arange(1 - schedule.parts, 1) * schedule.step
         return StageTimes((taken,), (last[:, None] + before).reshape(-1))

@@ -13,6 +13,7 @@ from ..stream.credit import CreditCounter
 from ..stream.pipeline import delay
 from ..stream.queue import Queue
 from ..stream.streams import link
+from ..stream.times import Times, with_room
 from ..vendor.base import Resources, Technology
 from ..window.shape import WindowShape
 
@@ -39,6 +40,13 @@ class Results:
         counter; until then further blocks start.
         """
         return max(2, self.words * (-(-(self.latency + 4) // self.interval) + 1))
+
+    def starts(self, earliest: Times, left: Times | None, decided: int = 0) -> Times:
+        """`earliest`, but no block before there is room for its words; `left`: see `with_room`.
+
+        `decided`: cycles from the decision that there is room to the start.
+        """
+        return with_room(earliest, left, self.depth, back=2 + decided, block=self.words)
 
     def cost(self, width: int) -> Resources:
         queue = Queue.cost(width=width, depth=self.depth, technology=self.technology)

@@ -14,7 +14,7 @@ from ..stream.deep_queue import pointer
 from ..stream.pipeline import adder_luts, delay
 from ..stream.queue import Queue
 from ..stream.streams import link, stream_of
-from ..stream.times import StageTimes, Times
+from ..stream.times import StageTimes, Times, with_room
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from ..vendor.memory import Holds
@@ -84,11 +84,10 @@ class RearrangeStage(wiring.Component):
               left: Times | None = None, depth: int | None = None) -> StageTimes:
         """When words of `width` bits are taken and given, for those that come as `arrivals` says.
 
-        `left`: when the reader takes the words that are given, which is not before they are given; None: at once.
+        `left`: see `with_room`.
         `depth`: words of the ring; None: `ring_depth`.
         """
-        places = queue_depth(technology)
-        room = None if left is None else np.append(np.zeros(places, dtype=np.int64), left + 1)[:len(left)]
+        room = None if left is None else with_room(np.zeros_like(left), left, queue_depth(technology), back=1)
         played, taken = shape.times(arrivals, depth or ring_depth(shape, width, technology), room)
         return StageTimes((taken,), played + RearrangeStage.latency_of(technology))
 

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from ..stream.pipeline import adder_luts
 from ..stream.queue import Queue
 from ..stream.streams import link, payload_of, stream_of
-from ..stream.times import StageTimes, Times
+from ..stream.times import StageTimes, Times, in_turn
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
 from .shape import RearrangeShape
@@ -56,10 +56,17 @@ class SelectionStage(wiring.Component):
         return Queue.latency_of(DEPTH)
 
     @staticmethod
-    def times(arrivals: Times, *, shape: RearrangeShape) -> StageTimes:
-        """When words are taken and given, for those that come as `arrivals` says."""
-        frames = arrivals.reshape(-1, shape.input_words)
-        return StageTimes((arrivals,), frames[:, shape.addresses].reshape(-1) + Queue.latency_of(DEPTH))
+    def times(arrivals: Times, *, shape: RearrangeShape, left: Times | None = None) -> StageTimes:
+        """When words are taken and given, for those that come as `arrivals` says; `left`: see `with_room`."""
+        taken = arrivals
+        if left is not None:  # what is dropped waits for a place as well
+            places = np.cumsum(np.isin(np.arange(shape.input_words), shape.addresses))
+            before = (np.arange(len(arrivals) // shape.input_words)[:, None] * places[-1] + places).reshape(-1)
+            kept = np.diff(before, prepend=0)
+            last = before - kept - DEPTH
+            taken = in_turn(np.where(last < 0, arrivals, np.maximum(arrivals, left[np.maximum(last, 0)] + 1)))
+        frames = taken.reshape(-1, shape.input_words)
+        return StageTimes((taken,), frames[:, shape.addresses].reshape(-1) + Queue.latency_of(DEPTH))
 
     @staticmethod
     def cost(*, shape: RearrangeShape, width: int, technology: Technology) -> Resources:

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from .queue import Queue
 from .queue_choice import QueueChoice, make_queue
 from .streams import link
 from .times import Times
@@ -71,7 +72,13 @@ class Fork(wiring.Component):
         """Of words of `width` bits: LUT and FF estimated, RAM exact."""
         return sum((Fork.choice(width=width, depth=depth, technology=technology, spram=each).cost
                     for depth, each in zip(depths, spram or [False] * len(depths), strict=True)),
-                   fitted("Fork", readers=len(depths)))
+                   fitted("Fork", others=len(depths) - 1, more_words=Fork.more_words(depths)))
+
+    @staticmethod
+    def more_words(depths: Sequence[int]) -> int:
+        """Words of shift registers beyond the first two of each: where a word enters depends on the other queues."""
+        registers = [Fork.depth_of(depth) for depth in depths if len(depths) > 1 and depth <= Queue.SHIFT_DEPTH]
+        return sum(registers) - Fork.LEAST_DEPTH * len(registers)
 
     def elaborate(self, platform):
         m = Module()

@@ -21,6 +21,8 @@ class Pair(wiring.Component):
     and no word.
     """
 
+    DEPTH = 2
+
     def __init__(self, *, shape: ShapeLike):
         self.shape = shape
         super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
@@ -32,8 +34,8 @@ class Pair(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        words = [Signal(self.shape, name=f"word{k}", reset_less=True) for k in range(2)]
-        used, written, read = Signal(2, name="used"), Signal(name="written"), Signal(name="read")
+        words = [Signal(self.shape, name=f"word{k}", reset_less=True) for k in range(self.DEPTH)]
+        used, written, read = Signal(self.DEPTH, name="used"), Signal(name="written"), Signal(name="read")
         push = Signal()
         m.d.comb += [
             self.i.ready.eq(~used[1]), self.o.valid.eq(used[0]), push.eq(self.i.valid & self.i.ready),

@@ -1,8 +1,8 @@
 """The cycles in which beats move, as every unit computes them without simulation.
 
 Times are int64 arrays of cycle numbers, one entry for each beat, in the order of the stream, over one or more frames.
-They are exact for a unit whose output never stalls.  All functions are monotonic: an earlier arrival never makes
-another beat later.
+They are exact for given arrivals, and for given times at which the beats of the output leave.  All functions are
+monotonic: an earlier arrival never makes another beat later.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["StageTimes", "Times", "in_turn"]
+__all__ = ["StageTimes", "Times", "in_turn", "with_room"]
 
 Times = npt.NDArray[np.int64]
 
@@ -33,3 +33,14 @@ def in_turn(earliest: Times, interval: int = 1) -> Times:
     even = np.arange(len(earliest), dtype=np.int64) * interval
     result: Times = np.maximum.accumulate(earliest - even) + even
     return result
+
+
+def with_room(earliest: Times, left: Times | None, places: int, *, back: int, block: int = 1) -> Times:
+    """`earliest`, but no block of `block` beats before a queue of `places` beats at the output has room for it.
+
+    `left`: when the beats leave the queue; None: at once.  A place is counted `back` cycles after its beat left.
+    """
+    if left is None:
+        return earliest
+    last = np.arange(1, len(earliest) + 1) * block - places - 1  # the beat whose place the last one of a block takes
+    return np.where(last < 0, earliest, np.maximum(earliest, left[np.maximum(last, 0)] + back))

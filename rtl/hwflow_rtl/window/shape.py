@@ -140,20 +140,25 @@ class WindowShape:
         """Base of each output pixel's window in each group, [out_height * out_width * groups]."""
         return (self.bases()[:, None] + np.arange(self.groups) * self.group_words).reshape(-1)
 
+    def lookahead(self, interval: int = 1) -> int:
+        """Cycles from the decision that a block starts to its start."""
+        return 0 if max(interval, self.beats) == 1 else 1
+
     def decided(self, interval: int = 1) -> int:
         """Cycles from the write of a word to the start of the block that waits for it."""
-        return 2 if max(interval, self.beats) == 1 else 3
+        return 2 + self.lookahead(interval)
 
-    def times(self, arrivals: Times, depth: int, interval: int = 1) -> tuple[Times, Times]:
+    def times(self, arrivals: Times, depth: int, interval: int = 1,
+              begin: Callable[[Times, int], Times] = in_turn) -> tuple[Times, Times]:
         """The cycles in which a `LineBuffer` with a ring of `depth` words starts blocks and takes words.
 
-        `arrivals` has those of the words of whole frames.
+        `arrivals` has those of the words of whole frames.  `begin`: see `play`.
         """
         def source(room: Times | None) -> tuple[Times, ...]:
             taken = in_turn(arrivals if room is None else np.maximum(arrivals, room))
             return np.maximum(arrivals, np.append(arrivals[:1], taken[:-1] + 1)), taken
 
-        starts, (_, taken) = self.play(source, len(arrivals) // self.input_words, depth, interval)
+        starts, (_, taken) = self.play(source, len(arrivals) // self.input_words, depth, interval, begin)
         return starts, taken
 
     def play(self, source: Callable[[Times | None], tuple[Times, ...]], frames: int, depth: int,

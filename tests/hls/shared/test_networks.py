@@ -11,6 +11,7 @@ from hwflow.hls.shared.support import shared_problems
 from tests.hls.shared.machine import program_for, require_equal
 from tests.hls.shared.networks import shared_network
 from tests.networks.generate import TINY, USUAL, Taste, describe, frames_for
+from tests.random_cases import seeds
 
 #: Networks of a test.
 BLOCK = 40
@@ -37,7 +38,7 @@ def check(seed: int, taste: Taste) -> Counter[str]:
     return Counter(layer.kind for layer in graph.layers)
 
 
-@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 10))])
+@seeds(quick=[0], slow=range(1, 5), name="block")
 @pytest.mark.parametrize("taste", [TINY, USUAL], ids=["tiny", "usual"])
 def test_networks(taste: Taste, block: int) -> None:
     found = sum((check(seed, taste) for seed in range(block * BLOCK, (block + 1) * BLOCK)), Counter())
