@@ -68,10 +68,10 @@ class Choices:
         self.shapes = np.array([(f.rows, f.cols) for f in foldings], dtype=np.int64).reshape(-1, 2)
         self.sizes = self.shapes.prod(axis=1)
         tensors = stage.graph.tensors
-        produced = tensors[stage.output].frame.elements
-        leaving = np.array([stage.lanes_out(folding) for folding in foldings], np.int64)
+        produced = np.array([tensors[name].frame.elements for name in stage.outputs], np.int64)
+        leaving = np.array([stage.lanes_out(folding) for folding in foldings], np.int64).reshape(-1, len(produced))
         self.stage_intervals = np.array([choice.schedule.interval for choice in self.choices], dtype=np.int64)
-        self.intervals = np.maximum(self.stage_intervals, produced // leaving)
+        self.intervals = np.maximum(self.stage_intervals, (produced // leaving).max(axis=1))
         self.entering = np.array([choice.schedule.lanes_in for choice in self.choices], dtype=np.int64)
         self.entering = self.entering.reshape(len(foldings), len(stage.inputs))
         self.elements = [tensors[name].frame.elements for name in stage.inputs]

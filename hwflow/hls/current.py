@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields
 
 from hwflow_base.errors import HwflowError
-from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.vendor import Technology
 
 from ..layers.base import LayerGraph
@@ -61,14 +60,15 @@ def difference(plan: Plan, current: Plan) -> str:
         for each in fields(StagePlan):
             if getattr(stage, each.name) != getattr(made, each.name):
                 return other_value(f"stage '{stage.name}'", stage, made, each.name)
+    names = [stage.name for stage in current.stages]
     if len(plan.links) != len(current.links):
         return f"the stages have {len(current.links)} links, not {len(plan.links)} as the plan has them"
-    names = {Endpoint.stage(k): stage.name for k, stage in enumerate(current.stages)}
     for link, wanted in zip(plan.links, current.links, strict=True):
         for each in fields(LinkPlan):
             if getattr(link, each.name) != getattr(wanted, each.name):
-                ends = f"'{names.get(wanted.source, 'input')}' to '{names.get(wanted.sink, 'output')}'"
-                return other_value(f"the link from {ends}", link, wanted, each.name)
+                source = names[wanted.source.number] if wanted.source.of_stage else "input"
+                sink = names[wanted.sink.number] if wanted.sink.of_stage else "output"
+                return other_value(f"the link from '{source}' to '{sink}'", link, wanted, each.name)
     for name in ("model", "technology", "timing", "latency", "resources", "streams"):
         if getattr(plan, name) != getattr(current, name):
             return other_value("the whole design", plan, current, name)

@@ -89,7 +89,7 @@ def joints(stages: Sequence[Stage], inputs: Sequence[str], outputs: Sequence[str
            ) -> list[tuple[str, Endpoint, Endpoint, int]]:
     """Tensor, source, sink and port of every input of every stage, in order, then of every output of the graph."""
     made = {name: Endpoint.core(k) for k, name in enumerate(inputs)}
-    made |= {stage.output: Endpoint.stage(k) for k, stage in enumerate(stages)}
+    made |= {name: Endpoint.stage(k, port) for k, stage in enumerate(stages) for port, name in enumerate(stage.outputs)}
     inner = [(name, made[name], Endpoint.stage(k), port)
              for k, stage in enumerate(stages) for port, name in enumerate(stage.inputs)]
     return [*inner, *((name, made[name], Endpoint.core(k), 0) for k, name in enumerate(outputs))]
@@ -107,7 +107,7 @@ def links_of(graph: LayerGraph, stages: Sequence[Stage], flows: Sequence[tuple[F
     taken = [flows[sink.number][1][port] if sink.of_stage else 0 for _, _, sink, port in found]
     given: dict[Endpoint, int] = {}
     for (_, source, _, _), lanes in zip(found, taken, strict=True):
-        given[source] = (stages[source.number].lanes_out(flows[source.number][0]) if source.of_stage
+        given[source] = (stages[source.number].lanes_out(flows[source.number][0])[source.output] if source.of_stage
                          else max(lanes, given.get(source, 1)))
     return tuple(
         LinkPlan(name, source, sink, port, given[source], lanes or given[source], graph.tensors[name].format.bits,

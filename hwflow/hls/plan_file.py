@@ -15,7 +15,6 @@ import yaml
 from hwflow_base.errors import HwflowError
 from hwflow_base.files.plain_yaml import NotPlainYaml, plain_yaml, short
 from hwflow_rtl.multiply.style import MultiplierStyle
-from hwflow_rtl.stream.endpoint import Endpoint
 from hwflow_rtl.vendor import Resources, Technology
 from hwflow_rtl.vendor.memory import Place
 
@@ -44,9 +43,10 @@ def plan_to_yaml(plan: Plan) -> str:
         **(shared_row(plan, stage, own) if stage.name in shared else {}),
         "resources": resources_dict(stage.resources),
     } for stage in plan.stages]
-    names = {Endpoint.stage(k): stage.name for k, stage in enumerate(plan.stages)}
+    names = [stage.name for stage in plan.stages]
     links = [{
-        "from": names.get(link.source, "input"), "to": names.get(link.sink, "output"), "tensor": link.tensor,
+        "from": names[link.source.number] if link.source.of_stage else "input",
+        "to": names[link.sink.number] if link.sink.of_stage else "output", "tensor": link.tensor,
         "lanes": [link.lanes_out, link.lanes_in], "queue": link.beats, "bytes": link.buffer_bytes,
         **({"memory": "spram"} if link.spram else {}),
     } for link in plan.links]

@@ -20,7 +20,7 @@ from hwflow_rtl.multiply.style import MultiplierStyle
 from hwflow_rtl.rescale.requantizer import RequantizerStyle
 from hwflow_rtl.shared.shape import SharedShape
 from hwflow_rtl.shared.stage import SharedUnit
-from hwflow_rtl.shared.steps import ELEMENT_BITS, Compute, Load, Store
+from hwflow_rtl.shared.steps import ELEMENT_BITS, Compute, Load
 from hwflow_rtl.shared.times import SharedTimes, play
 from hwflow_rtl.stream.times import StageTimes, Times
 from hwflow_rtl.vendor import Resources, Technology
@@ -30,7 +30,7 @@ from ..layers.formats import IntArray
 from ..layers.hardware import shape_of
 from ..layers.partition import SharedLayers
 from .names import layer_names
-from .shared.compile import SharedProgram, compile_shared
+from .shared.compile import SharedProgram, compile_shared, leaving_of
 from .shared.constants import held_less
 from .shared.frame_map import Place
 from .stages import Stage, StepPlan, WrittenTensor
@@ -59,9 +59,10 @@ class SharedStage(Stage):
     @classmethod
     def of(cls, graph: LayerGraph, sizes: SharedLayers, layers: tuple[HardwareLayer, ...],
            inputs: tuple[str, ...]) -> SharedStage:
-        """The last of `layers` makes what leaves the stage."""
-        boundaries = tuple(layer.output for layer in layers)
-        return cls(graph, sizes.name, KIND, layers, inputs, boundaries[-1], boundaries, sizes)
+        """`inputs` enter the stage."""
+        leaving = leaving_of(graph, layers)
+        inner = tuple(layer.output for layer in layers if layer.output not in leaving)
+        return cls(graph, sizes.name, KIND, layers, inputs, leaving, (*inner, *leaving), sizes)
 
     @property
     def multiplications(self) -> int:
@@ -76,9 +77,8 @@ class SharedStage(Stage):
     def takes_frames_at_once(self) -> bool:
         return True
 
-    def lanes_out(self, folding: Folding) -> int:
-        return next(widest(step.channels, folding.cols) for step in self.made_for(folding.cols).program.steps
-                    if isinstance(step, Store))
+    def lanes_out(self, folding: Folding) -> tuple[int, ...]:
+        return tuple(widest(self.graph.tensors[name].frame.channels, folding.cols) for name in self.outputs)
 
     def foldings(self) -> Iterator[Folding]:
         return (Folding(columns, columns, lanes) for columns in COLUMNS for lanes in divisors(columns))
@@ -160,7 +160,7 @@ class SharedStage(Stage):
 
     def written(self, folding: Folding) -> tuple[WrittenTensor, ...]:
         made = self.made(folding)
-        return tuple(written(made, tensor) for tensor in self.boundaries[:-1])
+        return tuple(written(made, tensor) for tensor in self.boundaries if tensor not in self.outputs)
 
     def schedule(self, folding: Folding, technology: Technology) -> Schedule:
         work = sum(step.blocks * step.beats for step, _ in self.made(folding).program.computed())
@@ -184,7 +184,7 @@ class SharedStage(Stage):
             elif isinstance(step, Load):
                 name, tensor = "load", made.inputs[step.port]
             else:
-                name, tensor = "store", made.output
+                name, tensor = "store", made.outputs[step.port]
             if found and found[-1].name == name and name in useful:
                 last = found.pop()
                 found.append(replace(last, tensor=tensor, cycles=last.cycles + end - begin, waits=last.waits + waits))
@@ -216,7 +216,7 @@ class SharedStage(Stage):
               left: Times | None = None) -> StageTimes:
         """A bound where the reader takes beats late: the program goes on behind them as if it did not."""
         played = self.play(folding, technology, *arrivals)
-        return StageTimes(played.taken, played.departures)
+        return StageTimes(played.taken, played.departures[0], played.departures[1:])
 
     def cost(self, folding: Folding, technology: Technology) -> Resources:
         return SharedUnit.cost(**self.arguments(folding, technology))
@@ -226,8 +226,9 @@ class SharedStage(Stage):
 
     def arguments(self, folding: Folding, technology: Technology) -> dict[str, Any]:
         """Of the unit, but for its name."""
-        shapes = [shape_of(self.graph.tensors[name].format) for name in (*self.inputs, self.output)]
-        return {"program": self.made(folding).program, "elements": tuple(shapes[:-1]), "output": shapes[-1],
+        elements, outputs = (tuple(shape_of(self.graph.tensors[name].format) for name in names)
+                             for names in (self.inputs, self.outputs))
+        return {"program": self.made(folding).program, "elements": elements, "outputs": outputs,
                 "lanes_in": self.lanes_in(folding), "lanes_out": self.lanes_out(folding),
                 "streamed": folding.weight_rows > 0, "style": rescaler_style(folding, technology),
                 "technology": technology}

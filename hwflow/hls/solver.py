@@ -199,15 +199,17 @@ class Solver:
 
         The weights of the stages whose numbers are in `outside` come from there.
         """
-        picked: dict[str, Choice] = {}
+        picked: list[Choice] = []
+        lanes: dict[str, int] = {}
         for position, stage in enumerate(self.stages):
-            coming = [picked[name].folding.lanes if name in picked else None for name in stage.inputs]
+            coming = [lanes.get(name) for name in stage.inputs]
             choices = (self.streamed if position in outside else self.choices)[position]
             fast = choices.fast_enough(target, coming)
             if not fast:
                 return None
-            picked[stage.output] = self.cheapest(position, fast, coming, weights)
-        return list(picked.values())
+            picked.append(self.cheapest(position, fast, coming, weights))
+            lanes |= dict(zip(stage.outputs, stage.lanes_out(picked[-1].folding), strict=True))
+        return picked
 
     def cheapest(self, position: int, choices: Sequence[Choice], coming: Sequence[int | None],
                  weights: Mapping[str, float] | None) -> Choice:

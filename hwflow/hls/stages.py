@@ -60,8 +60,8 @@ class Stage(ABC):
     """The hardware of some layers of `graph`, before it has a folding.
 
     `name` is its name in the Verilog, `kind` its kind in tables.  `layers` are in the graph's order.  `inputs` are the
-    tensors at its input ports, in order; `output` is the tensor at its output.  `boundaries` are the tensors that a
-    simulation sees and compares, in the order in which they are computed; `output` is the last.
+    tensors at its input ports, in order, `outputs` those at its output ports.  `boundaries` are the tensors that a
+    simulation sees and compares, in the order in which they are computed; `outputs` are the last.
     """
 
     graph: LayerGraph
@@ -69,7 +69,7 @@ class Stage(ABC):
     kind: str
     layers: tuple[HardwareLayer, ...]
     inputs: tuple[str, ...]
-    output: str
+    outputs: tuple[str, ...]
     boundaries: tuple[str, ...]
 
     @property
@@ -87,12 +87,12 @@ class Stage(ABC):
         """It takes a frame as fast as it comes, and nothing while it computes."""
         return False
 
-    def lanes_out(self, folding: Folding) -> int:
-        """Elements of a beat at its output."""
-        return folding.lanes
+    def lanes_out(self, folding: Folding) -> tuple[int, ...]:
+        """For each output the elements of a beat."""
+        return (folding.lanes,) * len(self.outputs)
 
     def written(self, folding: Folding) -> tuple[WrittenTensor, ...]:
-        """How its memory gets each of the boundaries before the last one."""
+        """How its memory gets each of the boundaries that are not at an output."""
         return ()
 
     @abstractmethod
@@ -155,7 +155,7 @@ class LayerStage(Stage):
 
     @classmethod
     def of(cls, graph: LayerGraph, name: str, layer: HardwareLayer) -> LayerStage:
-        return cls(graph, name, layer.kind, (layer,), layer.inputs, layer.output, (layer.output,))
+        return cls(graph, name, layer.kind, (layer,), layer.inputs, (layer.output,), (layer.output,))
 
     @property
     def layer(self) -> HardwareLayer:

@@ -160,7 +160,9 @@ class Network:
             edges = entering[stage]
             arrivals |= {e: self.arriving(e, departures[self.links[e].source]) for e in edges}
             made = self.stage_times(position, edges, arrivals, left.get(stage), rounds=rounds)
-            departures[stage] = later(made.departures, held.get(stage))
+            for port, times in enumerate((made.departures, *made.further)):
+                source = Endpoint.stage(position, port)
+                departures[source] = later(times, held.get(source))
             taken |= dict(zip(edges, made.taken, strict=True))
         for e, link in enumerate(self.links):
             if not link.sink.of_stage:

@@ -88,7 +88,7 @@ class Partition:
     def groups(self, graph: LayerGraph, names: Sequence[str] | None = None) -> tuple[Group, ...]:
         """The stages, each after those that it reads.  `names` are what messages call the layers, if not their names.
 
-        HwflowError where a layer is in two stages, or more than one tensor leaves a shared stage.
+        HwflowError where a layer is in two stages, or stages would wait for each other.
         """
         names = names or [layer.name for layer in graph.layers]
         stage_of: dict[int, str] = {}
@@ -98,30 +98,40 @@ class Partition:
                     raise HwflowError(f"layer '{names[k]}' must be in one stage, not in {stage_of[k]} and {each.name}")
         groups = [Group(each.name, each.layers) for each in self.shared]
         groups += [Group(None, (k,)) for k in range(len(graph.layers)) if k not in stage_of]
-        for group in groups:
-            leaving = group.outputs(graph)
-            if group.name is not None and len(leaving) != 1:
-                raise HwflowError(
-                    f"one tensor must leave {group.name}, not {len(leaving)} ({', '.join(leaving)})",
-                    "put the layers that read the others into it too, or fewer layers; outputs of the model always "
-                    "leave")
-        return in_order(groups, graph)
+        return in_order(groups, graph, names)
 
 
 #: Every layer has a stage of its own.
 DATAFLOW = Partition()
 
 
-def in_order(groups: Sequence[Group], graph: LayerGraph) -> tuple[Group, ...]:
+def in_order(groups: Sequence[Group], graph: LayerGraph, names: Sequence[str]) -> tuple[Group, ...]:
     """Each after those that it reads, else in the order of their first layers.
 
-    There is such an order: all that a stage computes ends in the one tensor that leaves it, so nothing that depends on
-    this tensor enters the stage again.
+    HwflowError where there is no such order: what leaves a shared stage would enter it again through other stages.
     """
     made, left, found = set(graph.inputs), sorted(groups, key=lambda group: group.layers), []
     while left:
-        ready = next(group for group in left if made.issuperset(group.inputs(graph)))
+        ready = next((group for group in left if made.issuperset(group.inputs(graph))), None)
+        if ready is None:
+            circle = [group.name or names[group.layers[0]] for group in circle_of(left, graph)]
+            raise HwflowError(f"stages must not wait for each other in a circle, as {', '.join(circle)} would",
+                              "put all of their layers into one shared stage, or fewer layers into it")
         left.remove(ready)
         found.append(ready)
         made.update(ready.outputs(graph))
     return tuple(found)
+
+
+def circle_of(groups: Sequence[Group], graph: LayerGraph) -> list[Group]:
+    """Groups each of which reads what the next one makes, and the last what the first makes.
+
+    Each of `groups` reads what another of them makes.
+    """
+    seen: list[Group] = []
+    group = groups[0]
+    while group not in seen:
+        seen.append(group)
+        read = set(group.inputs(graph))
+        group = next(other for other in groups if other != group and read.intersection(other.outputs(graph)))
+    return seen[seen.index(group):]

@@ -40,9 +40,10 @@ def boundaries(graph: LayerGraph, plan: hls.Plan) -> tuple[Boundary, ...]:
             tensor, order = graph.tensors[each.tensor], MemoryOrder(each.places, WORD_ELEMENT, each.less)
             found.append(Boundary(each.tensor, f"{stage.name}: {each.tensor}", planned.folding.cols,
                                   element_of(tensor), tensor.frame.elements, order))
-        tensor = graph.tensors[stage.output]
-        found.append(Boundary(stage.output, stage.name, stage.lanes_out(planned.folding), element_of(tensor),
-                              tensor.frame.elements))
+        for name, lanes in zip(stage.outputs, stage.lanes_out(planned.folding), strict=True):
+            title = stage.name if len(stage.outputs) == 1 else f"{stage.name}: {name}"
+            found.append(Boundary(name, title, lanes, element_of(graph.tensors[name]),
+                                  graph.tensors[name].frame.elements))
     return tuple(found)
 
 

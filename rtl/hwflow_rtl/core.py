@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Cat, Module, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -18,7 +18,7 @@ from .stream.queue_choice import make_queue
 from .stream.streams import lanes_of, link, payload_of
 from .vendor.base import Technology
 
-__all__ = ["Core", "Link", "inputs_of", "port_names", "submodule_names"]
+__all__ = ["Core", "Link", "inputs_of", "outputs_of", "port_names", "submodule_names"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class Link:
 
 
 class Core(wiring.Component):
-    """A graph of stages.  Each stage is a component with one or more input streams, the stream `o` and the port `busy`.
+    """A graph of stages.  Each stage is a component with one or more input streams, one or more output streams (`o`, or
+    `o0`, `o1`, ...) and the port `busy`.
 
     A stage that writes tensors into a memory of its own shows it at `wrote`: a struct of `valid`, `step` and `word`.
 
@@ -79,9 +80,10 @@ class Core(wiring.Component):
         The stream `weights` of each stage that has one, in the order of the stages (`weighted`).
     probe{k}_valid, probe{k}_data
         A beat leaves stage `probes[k]` in this cycle; its payload as bits, lane 0 lowest.  The probe is before forks
-        and gearboxes.  Of several probes of a stage the others show what it writes into its memory, word by word.
+        and gearboxes.  The last probes of a stage are those of its outputs, in order; those before them show what it
+        writes into its memory, word by word.
     stall{k}
-        Stage k offers a beat that is not taken (backpressure).
+        Stage k offers a beat at some output that is not taken (backpressure).
     busy{k}
         Stage k computes.
     full{e}, empty{e}, level{e}
@@ -95,7 +97,8 @@ class Core(wiring.Component):
             raise ValueError("stages of a Core must be at least one, not none")
         self.stages = tuple(stages)
         self.written = {k: tuple(written.get(k, ())) for k in range(len(self.stages))}
-        self.probes = tuple(k for k, tensors in self.written.items() for _ in range(len(tensors) + 1))
+        self.probes = tuple(k for k, (_, stage) in enumerate(self.stages)
+                            for _ in range(len(self.written[k]) + len(outputs_of(stage))))
         self.links = tuple(links)
         self.technology = technology
         self.input_names = port_names("i", len(inputs))
@@ -112,18 +115,18 @@ class Core(wiring.Component):
         members |= {f"weights{n}": In(stream.Signature(payload_of(self.stages[k][1].weights)))
                     for n, k in enumerate(self.weighted)}
         for k, (_, stage) in enumerate(self.stages):
-            for probe in self.probes_of(k):
-                shown = stage.o.payload if probe == self.probes_of(k)[-1] else stage.wrote.word
-                members |= {f"probe{probe}_valid": Out(1), f"probe{probe}_data": Out(len(Value.cast(shown)))}
+            shown = [*(stage.wrote.word for _ in self.written[k]), *(each.payload for each in outputs_of(stage))]
+            for probe, word in zip(self.probes_of(k), shown, strict=True):
+                members |= {f"probe{probe}_valid": Out(1), f"probe{probe}_data": Out(len(Value.cast(word)))}
             members |= {f"stall{k}": Out(1), f"busy{k}": Out(1)}
         for e in range(len(self.links)):
             members |= {f"full{e}": Out(1), f"empty{e}": Out(1), f"level{e}": Out(range(self.capacity(e) + 1))}
         super().__init__(members)
 
     def probes_of(self, k: int) -> range:
-        """The numbers of the probes of stage k; the last one is at `o`."""
+        """The numbers of the probes of stage k; the last ones are at its outputs."""
         first = self.probes.index(k)
-        return range(first, first + len(self.written[k]) + 1)
+        return range(first, first + self.probes.count(k))
 
     def has_queue(self, e: int) -> bool:
         """Whether link e has a queue before its gearbox: it has a depth, or its source has other readers."""
@@ -145,18 +148,24 @@ class Core(wiring.Component):
         for each in self.links:
             source, sink = each.source, each.sink
             later = sink.number if sink.of_stage else len(self.stages)
-            if not 0 <= source.number < (later if source.of_stage else len(self.input_names)):
+            if not 0 <= source.number < (later if source.of_stage else len(self.input_names)) or (
+                    source.of_stage and source not in self.made()):
                 raise ValueError(f"source of {each} must be an input of the Core or an earlier stage")
-        sources = [*map(Endpoint.core, range(len(self.input_names))), *map(Endpoint.stage, range(len(self.stages)))]
+        sources = [*map(Endpoint.core, range(len(self.input_names))), *self.made()]
         read = {each.source for each in self.links}
         unread = [self.name_of(source) for source in sources if source not in read]
         if unread:
             raise ValueError(f"sources of a Core must each have a reader; {', '.join(unread)} has none")
 
+    def made(self) -> dict[Endpoint, Any]:
+        """The output streams of all stages."""
+        return {Endpoint.stage(k, port): each for k, (_, stage) in enumerate(self.stages)
+                for port, each in enumerate(outputs_of(stage))}
+
     def payload_of_source(self, each: Link, inputs: Sequence[stream.Signature]) -> Any:
         if not each.source.of_stage:
             return inputs[each.source.number].members["payload"].shape
-        return payload_of(self.stages[each.source.number][1].o)
+        return payload_of(self.made()[each.source])
 
     def check_elements(self, each: Link, inputs: Sequence[stream.Signature]) -> None:
         sink, stage = self.stages[each.sink.number]
@@ -177,23 +186,24 @@ class Core(wiring.Component):
         names = submodule_names([name for name, _ in self.stages])
         for k, (name, (_, stage)) in enumerate(zip(names, self.stages, strict=True)):
             m.submodules[name] = stage
-            *inner, last = self.probes_of(k)
-            for probe, steps in zip(inner, self.written[k], strict=True):
+            probes, outputs, written = self.probes_of(k), outputs_of(stage), self.written[k]
+            for probe, steps in zip(probes[:len(written)], written, strict=True):
                 m.d.comb += [
                     getattr(self, f"probe{probe}_valid").eq(stage.wrote.valid & stage.wrote.step.matches(*steps)),
                     getattr(self, f"probe{probe}_data").eq(Value.cast(stage.wrote.word)),
                 ]
-            m.d.comb += [
-                getattr(self, f"probe{last}_valid").eq(stage.o.valid & stage.o.ready),
-                getattr(self, f"probe{last}_data").eq(Value.cast(stage.o.payload)),
-                getattr(self, f"stall{k}").eq(stage.o.valid & ~stage.o.ready),
-                getattr(self, f"busy{k}").eq(stage.busy),
-            ]
+            for probe, each in zip(probes[len(written):], outputs, strict=True):
+                m.d.comb += [getattr(self, f"probe{probe}_valid").eq(each.valid & each.ready),
+                             getattr(self, f"probe{probe}_data").eq(Value.cast(each.payload))]
+            m.d.comb += [getattr(self, f"stall{k}").eq(Cat(each.valid & ~each.ready for each in outputs).any()),
+                         getattr(self, f"busy{k}").eq(stage.busy)]
         for n, k in enumerate(self.weighted):
             link(m, wiring.flipped(getattr(self, f"weights{n}")), self.stages[k][1].weights)
         sources = {Endpoint.core(k): (wiring.flipped(getattr(self, name)), name)
                    for k, name in enumerate(self.input_names)}
-        sources |= {Endpoint.stage(k): (stage.o, f"{names[k]}.o") for k, (_, stage) in enumerate(self.stages)}
+        for endpoint, source in self.made().items():
+            ports = port_names("o", len(outputs_of(self.stages[endpoint.number][1])))
+            sources[endpoint] = source, f"{names[endpoint.number]}.{ports[endpoint.output]}"
         for endpoint, (source, source_name) in sources.items():
             readers = [(e, each) for e, each in enumerate(self.links) if each.source == endpoint]
             self.spread(m, source, source_name, readers, names)
@@ -206,7 +216,7 @@ class Core(wiring.Component):
         if not self.has_queue(readers[0][0]):
             streams = [(source, source_name)]
         else:
-            fork_name = f"fork_{source_name.removesuffix('.o')}"
+            fork_name = f"fork_{source_name.removesuffix('.o').replace('.', '_')}"
             m.submodules[fork_name] = fork = Fork(
                 shape=payload_of(source), depths=[each.depth for _, each in readers], technology=self.technology,
                 spram=[each.spram for _, each in readers])
@@ -241,10 +251,19 @@ class Core(wiring.Component):
 
 def inputs_of(stage: Any) -> list[Any]:
     """The input streams of a stage: `i`, or `i0`, `i1`, ..."""
-    if "i" in stage.signature.members:
-        return [stage.i]
-    count = sum(name.startswith("i") and name[1:].isdigit() for name in stage.signature.members)
-    return [getattr(stage, f"i{k}") for k in range(count)]
+    return ports_of(stage, "i")
+
+
+def outputs_of(stage: Any) -> list[Any]:
+    """The output streams of a stage: `o`, or `o0`, `o1`, ..."""
+    return ports_of(stage, "o")
+
+
+def ports_of(stage: Any, letter: str) -> list[Any]:
+    if letter in stage.signature.members:
+        return [getattr(stage, letter)]
+    count = sum(name.startswith(letter) and name[1:].isdigit() for name in stage.signature.members)
+    return [getattr(stage, f"{letter}{k}") for k in range(count)]
 
 
 def port_names(letter: str, count: int) -> list[str]:

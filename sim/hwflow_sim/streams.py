@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,10 +69,10 @@ def streams_of(core: Any, boundaries: Sequence[Boundary], inputs: Sequence[str] 
         raise ValueError(f"tensors of boundaries must differ, not {[boundary.tensor for boundary in boundaries]}")
     links = core.links
     sources = {link.sink.number: link.source for link in links if not link.sink.of_stage}
+    made = {Endpoint.stage(k, port): boundary.tensor for k, port, boundary in leaving(core, boundaries)}
     ins = names_of("input", inputs, len(core.input_names))
     outs = names_of("output", outputs, len(core.output_names))
-    leaving = dict(zip(core.probes, boundaries, strict=True))  # of several of a stage the last
-    stages = {number: boundary.name for number, boundary in leaving.items()}
+    stages = {k: boundary.name for k, port, boundary in leaving(core, boundaries)}
     found = []
     for tensor, name, port in zip(inputs or core.input_names, ins, core.input_names, strict=True):
         layout = getattr(core, port).payload.shape()
@@ -80,11 +81,21 @@ def streams_of(core: Any, boundaries: Sequence[Boundary], inputs: Sequence[str] 
     edges = tuple(Edge((stages if link.source.of_stage else ins)[link.source.number],
                        (stages if link.sink.of_stage else outs)[link.sink.number], core.capacity(e))
                   for e, link in enumerate(links))
-    made = {Endpoint.stage(k): boundary.tensor for k, boundary in leaving.items()}
     made |= {Endpoint.core(k): each.tensor for k, each in enumerate(found)}
     return Streams(tuple(found), tuple(boundaries), tuple(core.probes),
                    tuple(Output(name, made[sources[k]]) for k, name in enumerate(outs)), edges,
                    len(getattr(core, "weight_stalls", ())))
+
+
+def leaving(core: Any, boundaries: Sequence[Boundary]) -> list[tuple[int, int, Boundary]]:
+    """Of each output of each stage: the stage's number, that of the output, and the boundary there."""
+    counts = Counter(link.source.number for link in {link.source: link for link in core.links}.values()
+                     if link.source.of_stage)
+    found = []
+    for k, count in sorted(counts.items()):
+        own = [boundary for number, boundary in zip(core.probes, boundaries, strict=True) if number == k]
+        found += [(k, port, boundary) for port, boundary in enumerate(own[-count:])]
+    return found
 
 
 def names_of(end: str, names: Sequence[str] | None, count: int) -> list[str]:

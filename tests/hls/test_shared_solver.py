@@ -21,7 +21,7 @@ from hwflow.quantize import Quantized, quantize
 from hwflow.steps.planning import budget_of, plan_for
 from hwflow.synth import Board, load_board
 from hwflow.synth.outside import outside_of
-from tests.e2e.networks import gated, residual, rows_for, two_by_two
+from tests.e2e.networks import gated, residual, rows_for
 
 PLENTY = Resources(lut=10**6, ff=10**6, dsp=10**4, ram=10**4)
 
@@ -129,12 +129,8 @@ def test_frames_too_large_for_blocks_are_in_spram() -> None:
 
 
 def test_why_a_graph_cannot_be_shared() -> None:
-    several = quantize(model := two_by_two(), rows_for(model, 4)).graph
     tables = quantize(model := gated(), rows_for(model, 4)).graph
     technology, limits = board("ulx3s_85f").technology(), hls.Budget("test", PLENTY, Resources(), usable_logic=1.0)
-    with pytest.raises(AnswerIsNo, match=re.escape("'two_by_two' cannot be one shared stage: one tensor must leave a "
-                                                   "shared stage, not 2 (")):
-        hls.solve_shared(several, technology, limits)
     with pytest.raises(AnswerIsNo, match=re.escape(
             "'gated' cannot be one shared stage: layer 'gate' (lookup): a shared stage multiplies, adds and compares; "
             "it has no table")):

@@ -24,7 +24,7 @@ from .packed_rows import with_packed_rows
 from .sliding import Sliding, sliding_of
 from .support import shared_problems
 
-__all__ = ["Making", "SharedProgram", "compile_shared", "ends_of"]
+__all__ = ["Making", "SharedProgram", "compile_shared", "leaving_of"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Making:
 
 @dataclass(frozen=True, eq=False)
 class SharedProgram:
-    """A program and what it means: `inputs` and `output` are the tensors at its ports, `makings` what each `Compute`
+    """A program and what it means: `inputs` and `outputs` are the tensors at its ports, `makings` what each `Compute`
     writes, in order, `frames` where tensors are, `layouts` where their channels are in the words of a pixel.
 
     `tensors` has all tensors in the frame memory by name, those that no layer of the graph makes included.
@@ -46,7 +46,7 @@ class SharedProgram:
 
     program: Program
     inputs: tuple[str, ...]
-    output: str
+    outputs: tuple[str, ...]
     makings: tuple[Making, ...]
     frames: FrameMap
     tensors: Mapping[str, Tensor]
@@ -86,13 +86,13 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
     if problems:
         raise HwflowError("a shared stage must have a way to compute each of its layers:"
                           + "".join(f"\n  {problem}" for problem in problems))
-    inputs, output = ends_of(graph, layers)
+    inputs, outputs = entering_of(layers), leaving_of(graph, layers)
     plain = [sweep for layer in layers if isinstance(layer, HardwareLayer) for sweep in layer.sweeps(graph)]
     packed = with_packed_rows(plain, [graph.tensors[name] for name in inputs], columns)
-    laid = LaidOut(packed.sweeps, packed.inputs, output, columns)
+    laid = LaidOut(packed.sweeps, packed.inputs, outputs, columns)
     needs = needs_of(laid.sweeps)
     windows = sliding_of(laid.sweeps, laid.layouts, columns) if sliding else Sliding()
-    lives = lives_of(laid, output)
+    lives = lives_of(laid, outputs)
     if banks == 1 or words is None:
         frames = placed(lives, words, word_bytes=columns)
     else:
@@ -105,16 +105,18 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
         columns=columns, lanes=lanes, interval=interval, accumulator=needs.accumulator, room=needs.room,
         fraction=needs.fraction, rounding=needs.rounding, words=words or frames.words, single_port=single_port,
         buffer=buffer, stream_rows=stream_rows, banks=banks, taps=windows.taps, slide=windows.slide)
-    steps = list(steps_of(laid, frames, needs, shape, inputs, output, packed.loaded))
+    steps = list(steps_of(laid, frames, needs, shape, inputs, outputs, packed.loaded))
     program = Program(shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps))
     makings = tuple(Making(number, sweep.layer, sweep.output.name)
                     for number, (_, _, sweep) in enumerate(steps) if sweep is not None)
-    return SharedProgram(program, inputs, output, makings, frames, laid.tensors, laid.layouts)
+    return SharedProgram(program, inputs, outputs, makings, frames, laid.tensors, laid.layouts)
 
 
-def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, shape: SharedShape, inputs: tuple[str, ...], output: str,
-             rows: Mapping[str, tuple[int, int]]) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
-    """The steps, their constants, and the sweep of each `Compute`; an input is loaded when it is first read.
+def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, shape: SharedShape, inputs: tuple[str, ...],
+             outputs: tuple[str, ...], rows: Mapping[str, tuple[int, int]]
+             ) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
+    """The steps, their constants, and the sweep of each `Compute`; an input is loaded when it is first read, the
+    outputs are stored at the end.
 
     `rows` are `Packed.loaded`.
     """
@@ -133,7 +135,8 @@ def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, shape: SharedShape, 
                             Sliding(shape.taps, shape.slide))
         for step, constants in lowering.steps():
             yield step, constants, sweep
-    yield Store(frames[output].base, *sizes(laid.tensors[output])), None, None
+    for port, name in enumerate(outputs):
+        yield Store(port, frames[name].base, *sizes(laid.tensors[name])), None, None
 
 
 def sizes(tensor: Tensor) -> tuple[int, int, bool]:
@@ -142,25 +145,24 @@ def sizes(tensor: Tensor) -> tuple[int, int, bool]:
     return frame.height * frame.width, frame.channels, held_less(tensor.format) > 0
 
 
-def ends_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[tuple[str, ...], str]:
-    """The tensors that enter a stage of `layers`, in the order in which they are read, and the one that leaves it.
-
-    HwflowError where not exactly one leaves it.
-    """
+def entering_of(layers: Sequence[Layer]) -> tuple[str, ...]:
+    """The tensors that enter a stage of `layers`, in the order in which they are read."""
     made = [layer.output for layer in layers]
-    inputs = tuple(dict.fromkeys(name for layer in layers for name in layer.inputs if name not in made))
-    others = [layer for layer in graph.layers if layer.output not in made]
-    leaving = [name for name in made if name in graph.outputs or any(name in layer.inputs for layer in others)]
-    if len(leaving) != 1:
-        raise HwflowError(f"one tensor must leave a shared stage, not {len(leaving)} ({', '.join(leaving)})",
-                          "give the model one output")
-    return inputs, leaving[0]
+    return tuple(dict.fromkeys(name for layer in layers for name in layer.inputs if name not in made))
 
 
-def lives_of(laid: LaidOut, output: str) -> list[Life]:
-    """From the sweep that writes a tensor first to the one that reads it last; the output is read after all."""
+def leaving_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[str, ...]:
+    """The tensors that leave it: outputs of the graph in their order, then those that other layers read."""
+    made = [layer.output for layer in layers]
+    others = {name for layer in graph.layers if layer.output not in made for name in layer.inputs}
+    return tuple(dict.fromkeys([*(name for name in graph.outputs if name in made),
+                                *(name for name in made if name in others)]))
+
+
+def lives_of(laid: LaidOut, outputs: tuple[str, ...]) -> list[Life]:
+    """From the sweep that writes a tensor first to the one that reads it last; the outputs are read after all."""
     first: dict[str, int] = {}
-    last: dict[str, int] = {output: len(laid.sweeps)}
+    last: dict[str, int] = dict.fromkeys(outputs, len(laid.sweeps))
     made_by: dict[str, str] = {}
     for number, sweep in enumerate(laid.sweeps):
         for x in sweep.inputs:

@@ -51,9 +51,9 @@ class LaidOut:
     channel has the layout of its operands.  Tensors that leave the stage have no gaps.
     """
 
-    def __init__(self, sweeps: Sequence[Sweep], inputs: Sequence[Tensor], output: str, columns: int) -> None:
-        """`inputs` enter the stage, `output` leaves it."""
-        self.columns, self.output = columns, output
+    def __init__(self, sweeps: Sequence[Sweep], inputs: Sequence[Tensor], outputs: Sequence[str], columns: int) -> None:
+        """`inputs` enter the stage, `outputs` leave it."""
+        self.columns, self.outputs = columns, outputs
         self.tensors = {x.name: x for x in inputs}
         self.layouts = {x.name: self.plain(x) for x in inputs}
         self.sweeps: list[Sweep] = []
@@ -77,7 +77,7 @@ class LaidOut:
     def add(self, sweep: Sweep, layout: Layout, last: bool) -> None:
         """A sweep that gives its results any layout; `last` of those that make its output."""
         y = sweep.output
-        if y.name != self.output or layout == self.plain(y):
+        if y.name not in self.outputs or layout == self.plain(y):
             self.layouts[y.name] = layout
             self.sweeps.append(sweep)
             return
@@ -90,7 +90,7 @@ class LaidOut:
     def add_lane_wise(self, sweep: Sweep) -> None:
         """A sweep that gives its results the layout of its operands, which must have one."""
         kinds = [self.layouts[x.name] for x in sweep.inputs]
-        leaves = sweep.output.name == self.output
+        leaves = sweep.output.name in self.outputs
         if any(kind != kinds[0] for kind in kinds) or (leaves and kinds[0] != self.plain(sweep.output)):
             sweep = replace(sweep, inputs=tuple(self.in_order(sweep.layer, x) for x in sweep.inputs))
         self.layouts[sweep.output.name] = self.layouts[sweep.inputs[0].name]

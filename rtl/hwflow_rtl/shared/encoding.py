@@ -84,7 +84,7 @@ class Encoding:
         if isinstance(step, Load):
             return {"kind": Kind.LOAD, "port": step.port, "write_base": step.base, "write_width": 1,
                     **loop_fields(width=words), "count_written": words - 2}
-        return {"kind": Kind.STORE, "read_base": step.base, **loop_fields(words=words)}
+        return {"kind": Kind.STORE, "port": step.port, "read_base": step.base, **loop_fields(words=words)}
 
     @cached_property
     def fields(self) -> dict[str, tuple[Shape, list[int]]]:

@@ -77,13 +77,19 @@ class Program:
         ports = [step.port for step in self.steps if isinstance(step, Load)]
         if sorted(ports) != list(range(len(ports))) or not ports:
             raise ValueError(f"each input of a Program must be loaded once, not {ports}")
-        if sum(isinstance(step, Store) for step in self.steps) != 1 or not isinstance(self.steps[-1], Store):
-            raise ValueError("a Program must store one frame, at its end")
+        ports = [step.port for step in self.steps if isinstance(step, Store)]
+        if sorted(ports) != list(range(len(ports))) or not ports:
+            raise ValueError(f"each output of a Program must be stored once, not {ports}")
 
     @property
     def inputs(self) -> int:
         """Ports that frames are loaded from."""
         return sum(isinstance(step, Load) for step in self.steps)
+
+    @property
+    def outputs(self) -> int:
+        """Ports that frames are stored to."""
+        return sum(isinstance(step, Store) for step in self.steps)
 
     def beats(self) -> IntArray:
         """The stream of weights of a frame: int64[beats, lanes], elements of `ELEMENT_BITS` bits, unsigned."""
@@ -115,23 +121,23 @@ class Program:
         weights = (constants.weights & 0xFF).reshape(tiles, -1, shape.stream_lanes)
         return np.concatenate([header, words_of_constants, weights], axis=1).reshape(-1, shape.stream_lanes)
 
-    def model(self, frames: Sequence[IntArray]) -> tuple[IntArray, list[Written]]:
-        """What the stage makes of one frame at each input, [pixels, channels] as on the streams: the output, as on
-        the stream, and what each `Compute` writes."""
+    def model(self, frames: Sequence[IntArray]) -> tuple[list[IntArray], list[Written]]:
+        """What the stage makes of one frame at each input, [pixels, channels] as on the streams: the frame at each
+        output, as on the stream, and what each `Compute` writes."""
         memory = np.zeros((self.shape.words, self.shape.columns), np.int64)
-        written, output = [], None
+        written: list[Written] = []
+        outputs: dict[int, IntArray] = {}
         for number, (step, constants) in enumerate(zip(self.steps, self.constants, strict=True)):
             if isinstance(step, Load):
                 self.load(memory, step, frames[step.port])
             elif isinstance(step, Store):
-                output = self.store(memory, step)
+                outputs[step.port] = self.store(memory, step)
             elif constants is not None:
                 elements = self.results(memory, step, constants)
                 addresses = step.writes.reshape(-1)
                 memory[addresses] = elements
                 written.append(Written(number, addresses, elements))
-        assert output is not None
-        return output, written
+        return [outputs[port] for port in range(len(outputs))], written
 
     def load(self, memory: IntArray, step: Load, frame: IntArray) -> None:
         columns = self.shape.columns

@@ -40,7 +40,8 @@ class Sequencer(wiring.Component):
     write_addr, written, step
         The address of the next word that is written; it is written in this cycle; the number of the step.
     load, store
-        A bit for each input: it is loaded.  The output is stored.  While they are set, the fields of that step apply.
+        A bit for each input: it is loaded; a bit for each output: it is stored.  While one is set, the fields of that
+        step apply.
     fetch
         Read the next word of a frame that is stored.
     maximum, slides, pad, zero_point, low, high
@@ -63,7 +64,7 @@ class Sequencer(wiring.Component):
             "weight_addr": Out(range(shape.buffer)), "weights_there": In(range(shape.buffer + 1)),
             "constants_there": In(1), "take_constants": Out(1), "freed": Out(range(shape.buffer + 1)),
             "write_addr": Out(range(shape.words)), "written": In(1), "step": Out(range(steps)),
-            "load": Out(encoding.program.inputs), "store": Out(1), "fetch": In(1),
+            "load": Out(encoding.program.inputs), "store": Out(encoding.program.outputs), "fetch": In(1),
             "maximum": Out(1), "slides": Out(1), "pad": Out(shape.element), "zero_point": Out(signed(9)),
             "low": Out(signed(8)), "high": Out(signed(8)), "computing": Out(1)})
 
@@ -209,7 +210,7 @@ class Sequencer(wiring.Component):
             m.d.comb += self.start_fetch.eq(1)
             self.go(m, "fetch")
         m.d.comb += [self.load[k].eq(state["load"] & (port == k)) for k in range(len(self.load))]
-        m.d.comb += self.store.eq(state["store"])
+        m.d.comb += [self.store[k].eq(state["store"] & (port == k)) for k in range(len(self.store))]
 
     def go(self, m: Module, name: str) -> None:
         m.d.sync += [value.eq(each == name) for each, value in self.state.items()]

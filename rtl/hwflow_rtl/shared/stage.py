@@ -1,4 +1,4 @@
-"""The shared stage as a component: frames come in, a program runs over them, a frame goes out.
+"""The shared stage as a component: frames come in, a program runs over them, frames go out.
 
     i ─▶ Loader ─▶ ┌─────────────┐ ─▶ Storer ─▶ o
                    │ FrameMemory │ ─▶ SharedArray ─▶ Results ─┐
@@ -11,10 +11,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Shape, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..core import port_names
 from ..rescale.requantizer import RequantizerStyle
 from ..stream.pipeline import delay
 from ..stream.streams import stream_of
@@ -41,10 +42,10 @@ class SharedUnit(wiring.Component):
     ----------
     program
         Steps, constants and weights.
-    elements, output
-        The shapes of an element of each input stream, and of the output stream.
+    elements, outputs
+        The shapes of an element of each input stream, and of each output stream.
     lanes_in, lanes_out
-        Elements of a beat of each input, and of the output: a divisor of the channels and of the columns, or all
+        Elements of a beat of each input, and of each output: a divisor of the channels and of the columns, or all
         channels of a pixel that is no wider than a word.
     streamed
         The weights arrive on the stream `weights`, `Program.beats` once for each frame.  Else they are in a ROM.
@@ -53,12 +54,13 @@ class SharedUnit(wiring.Component):
     technology, name
         `name` begins the names of the ROMs and is unique in the design.
 
-    Ports: `i`, or `i0`, `i1`, ... and `o`; `busy`, high while the multipliers compute; `weights` where they are
-    streamed; `wrote`: the word that a `Compute` writes in this cycle, and the number of its step.
+    Ports: `i`, or `i0`, `i1`, ... and `o`, or `o0`, `o1`, ...; `busy`, high while the multipliers compute; `weights`
+    where they are streamed; `wrote`: the word that a `Compute` writes in this cycle, and the number of its step.
     """
 
-    def __init__(self, *, program: Program, elements: tuple[Shape, ...], output: Shape, lanes_in: tuple[int, ...],
-                 lanes_out: int, streamed: bool, style: RequantizerStyle, technology: Technology, name: str):
+    def __init__(self, *, program: Program, elements: tuple[Shape, ...], outputs: tuple[Shape, ...],
+                 lanes_in: tuple[int, ...], lanes_out: tuple[int, ...], streamed: bool, style: RequantizerStyle,
+                 technology: Technology, name: str):
         self.program = program
         self.streamed = streamed
         self.style = style
@@ -66,25 +68,29 @@ class SharedUnit(wiring.Component):
         self.name = name
         shape = self.shape = program.shape
         loads = {step.port: step for step in program.steps if isinstance(step, Load)}
-        store = next(step for step in program.steps if isinstance(step, Store))
+        stores = {step.port: step for step in program.steps if isinstance(step, Store)}
         self.loaders = [
             Loader(element=element, lanes=lanes, pixels=loads[k].pixels, channels=loads[k].channels,
                    columns=shape.columns, flip=loads[k].flip)
             for k, (element, lanes) in enumerate(zip(elements, lanes_in, strict=True))]
-        self.storer = Storer(element=output, lanes=lanes_out, pixels=store.pixels, channels=store.channels,
-                             columns=shape.columns, flip=store.flip, latency=technology.timing.ram)
-        self.inputs = ["i"] if len(elements) == 1 else [f"i{k}" for k in range(len(elements))]
+        self.storers = [
+            Storer(element=element, lanes=lanes, pixels=stores[k].pixels, channels=stores[k].channels,
+                   columns=shape.columns, flip=stores[k].flip, latency=technology.timing.ram)
+            for k, (element, lanes) in enumerate(zip(outputs, lanes_out, strict=True))]
+        self.inputs, self.outputs = port_names("i", len(elements)), port_names("o", len(outputs))
         super().__init__({
             **{name: In(stream_of(element, lanes))
                for name, element, lanes in zip(self.inputs, elements, lanes_in, strict=True)},
-            "o": Out(stream_of(output, lanes_out)), "busy": Out(1),
+            **{name: Out(stream_of(element, lanes))
+               for name, element, lanes in zip(self.outputs, outputs, lanes_out, strict=True)},
+            "busy": Out(1),
             **({"weights": In(stream_of(unsigned(ELEMENT_BITS), shape.stream_lanes))} if streamed else {}),
             "wrote": Out(data.StructLayout({"valid": 1, "step": range(len(program.steps)),
                                             "word": shape.columns * ELEMENT_BITS}))})
 
     @staticmethod
-    def cost(*, program: Program, elements: tuple[Shape, ...], output: Shape, lanes_in: tuple[int, ...],
-             lanes_out: int, streamed: bool, style: RequantizerStyle, technology: Technology) -> Resources:
+    def cost(*, program: Program, elements: tuple[Shape, ...], outputs: tuple[Shape, ...], lanes_in: tuple[int, ...],
+             lanes_out: tuple[int, ...], streamed: bool, style: RequantizerStyle, technology: Technology) -> Resources:
         """DSP and RAM exact, LUT and FF estimated; arguments as those of the stage."""
         shape = program.shape
         total = (
@@ -92,19 +98,20 @@ class SharedUnit(wiring.Component):
             + FrameMemory.cost(width=shape.columns * ELEMENT_BITS, words=shape.words, single_port=shape.single_port,
                                banks=shape.banks, technology=technology)
             + SharedArray.cost(shape, technology) + Results.cost(shape, style, technology)
-            + Storer.cost(lanes=lanes_out, columns=shape.columns)
             + Resources(lut=shape.columns * ELEMENT_BITS, ff=shape.columns * ELEMENT_BITS + 2))
         for step in program.steps:
             if isinstance(step, Load):
                 total += Loader.cost(lanes=lanes_in[step.port], pixels=step.pixels, channels=step.channels,
                                      columns=shape.columns)
+            elif isinstance(step, Store):
+                total += Storer.cost(lanes=lanes_out[step.port], columns=shape.columns)
         if not streamed:
             total += RomBeats.cost(beats=program.beats_count, lanes=shape.stream_lanes, technology=technology)
         return total
 
     @staticmethod
-    def times(*arrivals: Times, program: Program, lanes_in: tuple[int, ...], lanes_out: int, style: RequantizerStyle,
-              technology: Technology, interval: Fraction | None = None) -> StageTimes:
+    def times(*arrivals: Times, program: Program, lanes_in: tuple[int, ...], lanes_out: tuple[int, ...],
+              style: RequantizerStyle, technology: Technology, interval: Fraction | None = None) -> StageTimes:
         """The cycles in which beats are taken and given, of whole frames that arrive as `arrivals` says.
 
         `interval` is that of the weights' beats where they are streamed; the times are a bound then.
@@ -113,7 +120,7 @@ class SharedUnit(wiring.Component):
         frames = len(arrivals[first.port]) * lanes_in[first.port] // (first.pixels * first.channels)
         times = play(program, arrivals=arrivals, lanes_in=lanes_in, lanes_out=lanes_out, frames=frames,
                      technology=technology, style=style, interval=interval)
-        return StageTimes(times.taken, times.departures)
+        return StageTimes(times.taken, times.departures[0], times.departures[1:])
 
     def elaborate(self, platform):
         m = Module()
@@ -161,7 +168,6 @@ class SharedUnit(wiring.Component):
 
     def ends(self, m: Module, sequencer: Sequencer, frames: FrameMemory, results: Results) -> None:
         """What is written into the frame memory, and what leaves it."""
-        m.submodules.storer = storer = self.storer
         waiting, computed = Signal(), Signal()
         word = Signal(frames.width, name="waiting_word", reset_less=True)
         with m.If(frames.write_ready):
@@ -176,8 +182,11 @@ class SharedUnit(wiring.Component):
                 m.d.sync += [waiting.eq(1), word.eq(source.word), computed.eq(not name)]
         m.d.comb += [
             frames.write_en.eq(waiting), frames.write_data.eq(word), frames.write_addr.eq(sequencer.write_addr),
-            sequencer.written.eq(waiting & frames.write_ready), storer.store.eq(sequencer.store),
-            storer.word.eq(frames.read_data), sequencer.fetch.eq(storer.fetch),
+            sequencer.written.eq(waiting & frames.write_ready),
+            sequencer.fetch.eq(Cat(storer.fetch for storer in self.storers).any()),
             self.wrote.valid.eq(sequencer.written & computed), self.wrote.step.eq(sequencer.step),
             self.wrote.word.eq(word)]
-        wiring.connect(m, storer.o, wiring.flipped(self.o))
+        for k, (name, storer) in enumerate(zip(self.outputs, self.storers, strict=True)):
+            m.submodules[f"storer{k}"] = storer
+            m.d.comb += [storer.store.eq(sequencer.store[k]), storer.word.eq(frames.read_data)]
+            wiring.connect(m, storer.o, wiring.flipped(getattr(self, name)))

@@ -48,8 +48,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Store:
-    """Give a frame that is in the words from `base` on to the output; the fields are as those of `Load`."""
+    """Give a frame that is in the words from `base` on to output `port`; the fields are as those of `Load`."""
 
+    port: int
     base: int
     pixels: int
     channels: int

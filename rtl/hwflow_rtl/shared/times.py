@@ -25,11 +25,11 @@ __all__ = ["SharedTimes", "play"]
 
 @dataclass(frozen=True)
 class SharedTimes:
-    """Cycles: `taken[k]`, of the beats of input k; `departures`, of the beats of the output; `begins` [frames, steps],
-    in which the steps begin; `waits` [frames, steps], of them those in which the array waits for weights."""
+    """Cycles: `taken[k]`, of the beats of input k; `departures[k]`, of those of output k; `begins` [frames, steps], in
+    which the steps begin; `waits` [frames, steps], of them those in which the array waits for weights."""
 
     taken: tuple[Times, ...]
-    departures: Times
+    departures: tuple[Times, ...]
     begins: Times
     waits: Times
 
@@ -113,8 +113,8 @@ class Player:
         return max(written + 1, start), waited
 
 
-def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int], lanes_out: int, frames: int,
-         technology: Technology, style: RequantizerStyle, interval: Fraction | None = None) -> SharedTimes:
+def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int], lanes_out: Sequence[int],
+         frames: int, technology: Technology, style: RequantizerStyle, interval: Fraction | None = None) -> SharedTimes:
     """The cycles of `frames` frames whose beats arrive as `arrivals` says.
 
     `interval` is that of the beats of weights that arrive on a stream, from cycle 0 on; None: they are in a ROM.
@@ -127,7 +127,7 @@ def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int]
                     technology.timing.rom + 1 if in_rom else 0)
     ram, shape = player.ram, program.shape
     taken: list[list[Times]] = [[] for _ in arrivals]
-    departures: list[Times] = []
+    departures: list[list[Times]] = [[] for _ in lanes_out]
     begins, waits = np.zeros((2, frames, len(program.steps)), np.int64)
     begin = player.fetch - 1
     for frame in range(frames):
@@ -142,10 +142,10 @@ def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int]
                 taken[step.port].append(times)
                 next_fetch = int(times[-1]) + 2
             else:
-                next_fetch, given = stored(step, begin, shape.columns, lanes_out, ram)
-                departures.append(given)
+                next_fetch, given = stored(step, begin, shape.columns, lanes_out[step.port], ram)
+                departures[step.port].append(given)
             begin = next_fetch + player.fetch
-    return SharedTimes(tuple(np.concatenate(each) for each in taken), np.concatenate(departures), begins, waits)
+    return SharedTimes(tuple(map(np.concatenate, taken)), tuple(map(np.concatenate, departures)), begins, waits)
 
 
 def stored(step: Store, begin: int, columns: int, lanes: int, ram: int) -> tuple[int, Times]:

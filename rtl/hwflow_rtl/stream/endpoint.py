@@ -9,17 +9,19 @@ __all__ = ["Endpoint"]
 
 @dataclass(frozen=True, order=True)
 class Endpoint:
-    """The output of a stage or one of its inputs; or, of the core itself, an input (as a source) or an output.
+    """An output of a stage or one of its inputs; or, of the core itself, an input (as a source) or an output.
 
-    `Endpoint.stage(2)` is stage 2, `Endpoint.core(0)` the first input or output of the core.
+    `Endpoint.stage(2)` is stage 2, as a source its first output, `Endpoint.stage(2, 1)` its second one;
+    `Endpoint.core(0)` is the first input or output of the core.
     """
 
     of_stage: bool
     number: int
+    output: int = 0
 
     @classmethod
-    def stage(cls, number: int) -> Endpoint:
-        return cls(True, number)
+    def stage(cls, number: int, output: int = 0) -> Endpoint:
+        return cls(True, number, output)
 
     @classmethod
     def core(cls, number: int) -> Endpoint:

@@ -19,13 +19,15 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class StageTimes:
-    """Cycles: `taken[k]`, in which the beats of input k are taken; `departures`, in which output beats are first valid.
+    """Cycles: `taken[k]`, in which the beats of input k are taken; `departures`, in which output beats are first valid;
+    `further[k]`, the same of output k + 1, where a unit has several.
 
     A beat that arrives (is valid at the input) in cycle t and finds room is taken in cycle t.
     """
 
     taken: tuple[Times, ...]
     departures: Times
+    further: tuple[Times, ...] = ()
 
 
 def in_turn(earliest: Times, interval: int = 1) -> Times:

@@ -22,8 +22,8 @@ def program_for(graph: LayerGraph, **sizes: Any) -> SharedProgram:
 
 
 def require_equal(made: SharedProgram, values: Mapping[str, IntArray]) -> None:
-    """The program's model writes every tensor of `values`, [h, w, c] by name, and gives its output."""
-    output, written = made.program.model([values[name].reshape(-1, values[name].shape[-1]) for name in made.inputs])
+    """The program's model writes every tensor of `values`, [h, w, c] by name, and gives its outputs."""
+    outputs, written = made.program.model([values[name].reshape(-1, values[name].shape[-1]) for name in made.inputs])
     found = {writing.step: writing for writing in written}
     seen = set()
     for making, expected in made.writings(values):
@@ -31,4 +31,5 @@ def require_equal(made: SharedProgram, values: Mapping[str, IntArray]) -> None:
         np.testing.assert_array_equal(found[making.step].elements, expected.elements, err_msg=str(making))
         seen.add(making.tensor)
     assert seen == set(values) - set(made.inputs)
-    np.testing.assert_array_equal(output, values[made.output].reshape(output.shape))
+    for name, output in zip(made.outputs, outputs, strict=True):
+        np.testing.assert_array_equal(output, values[name].reshape(output.shape))

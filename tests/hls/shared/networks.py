@@ -16,12 +16,12 @@ __all__ = ["shared_network"]
 
 
 def shared_network(seed: int, taste: Taste = USUAL) -> LayerGraph:
-    """The network of this seed, with one output."""
+    """The network of this seed."""
     return network(seed, replace(taste, without=("lookup", "top_k")), Computed)
 
 
 class Computed(Blocks):
-    """No bipolar tensors, no products of tensors, no tables; one output; all layers round half to even.
+    """No bipolar tensors, no products of tensors, no tables; all layers round half to even.
 
     Thresholds are those of a multiplication.
     """
@@ -44,16 +44,3 @@ class Computed(Blocks):
 
     def lookup(self, x: str, like: Elements | None = None) -> str:
         return self.conv(x, self.frame(x), like)
-
-    def finished(self) -> LayerGraph:
-        """What the last layer needs."""
-        graph = super().finished()
-        needed, output = set(), graph.layers[-1].output
-        for layer in reversed(graph.layers):
-            if layer.output == output or layer.output in needed:
-                needed.update(layer.inputs)
-        layers = tuple(layer for layer in graph.layers if layer.output == output or layer.output in needed)
-        inputs = tuple(name for name in graph.inputs if name in needed)
-        names = {*inputs, *(layer.output for layer in layers)}
-        return replace(graph, layers=layers, inputs=inputs, outputs=(output,),
-                       tensors={name: tensor for name, tensor in graph.tensors.items() if name in names})

@@ -62,6 +62,20 @@ class Case:
     lanes_in: int
     lanes_out: int
     flip: bool = False
+    second: tuple[int, int, int] | None = None  # a second output, with one lane
+
+    @property
+    def stores(self) -> list[tuple[int, int, int]]:
+        return [self.store] if self.second is None else [self.store, self.second]
+
+    @property
+    def lanes(self) -> list[int]:
+        """Of each output."""
+        return [self.lanes_out, 1][:len(self.stores)]
+
+    @property
+    def outputs(self) -> list[str]:
+        return ["o"] if self.second is None else ["o0", "o1"]
 
 
 TWO = (conv(height=5, width=4, words=2, base=0, to=100, tiles=2),
@@ -88,6 +102,7 @@ DENSE = (Compute(read_base=0, write_base=300, tiles=5, outer=6, words=20, read_o
 CASES = {
     "two convolutions": Case(SHAPE, TWO, (20, 8), (200, 6, 12), 4, 4),
     "one lane, odd channels": Case(SHAPE, TWO, (20, 5), (200, 6, 9), 1, 1, flip=True),
+    "two outputs": Case(SHAPE, TWO, (20, 8), (200, 6, 12), 4, 4, second=(100, 20, 7)),
     "single port": Case(replace(SHAPE, single_port=True), TWO, (20, 6), (200, 6, 10), 2, 2),
     "two banks": Case(replace(SHAPE, single_port=True, banks=2, words=256),
                       (TWO[0], replace(TWO[1], write_base=150)), (20, 6), (150, 6, 10), 2, 2),
@@ -106,14 +121,15 @@ CASES = {
                                         (300, 1, 18), 4, 2),
 }
 #: One of each structure.
-OFTEN = ("two banks", "windows that slide", "four rescalers, rows one by one", "maximum, depthwise, digits",
-         "dense in parts, single port")
+OFTEN = ("two outputs", "two banks", "windows that slide", "four rescalers, rows one by one",
+         "maximum, depthwise, digits", "dense in parts, single port")
 TIMINGS = (Timing(multiply=2), Timing(multiply=4, rom=3), Timing(multiply=1, rom=1, ram=1))
 
 
 def made(case: Case, timing: Timing, streamed: bool, seed: int) -> tuple[SharedUnit, Program]:
     random = np.random.default_rng(seed)
-    steps = (Load(0, 0, *case.load, case.flip), *case.computes, Store(*case.store, case.flip))
+    steps = (Load(0, 0, *case.load, case.flip), *case.computes,
+             *(Store(port, *store, case.flip) for port, store in enumerate(case.stores)))
     constants = [constants_for(step, case.shape.columns, random) if isinstance(step, Compute) else None
                  for step in steps]
     for step, given in zip(steps, constants, strict=True):
@@ -126,7 +142,8 @@ def made(case: Case, timing: Timing, streamed: bool, seed: int) -> tuple[SharedU
     program = Program(case.shape, steps, tuple(constants))
     element = unsigned(8) if case.flip else signed(8)
     return SharedUnit(
-        program=program, elements=(element,), output=element, lanes_in=(case.lanes_in,), lanes_out=case.lanes_out,
+        program=program, elements=(element,), outputs=(element,) * len(case.stores), lanes_in=(case.lanes_in,),
+        lanes_out=tuple(case.lanes),
         streamed=streamed, style=RequantizerStyle.FABRIC, technology=Generic(timing=timing), name="shared0"), program
 
 
@@ -138,8 +155,8 @@ def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, floa
     frames = [random.integers(low, low + 256, case.load) for _ in range(FRAMES)]
     outputs, expected = [], []
     for frame in frames:
-        output, written = program.model([frame])
-        outputs.append(output)
+        made_of, written = program.model([frame])
+        outputs.append(made_of)
         expected += [(each.step, word) for each in written for word in each.elements.tolist()]
     found = []
 
@@ -152,19 +169,22 @@ def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, floa
     sends = {"i": np.concatenate(frames).reshape(-1, case.lanes_in)}
     if streamed:
         sends["weights"] = np.concatenate([program.beats()] * FRAMES)
-    count = FRAMES * outputs[0].size // case.lanes_out
-    traces = simulate(unit, sends=sends, receives={"o": count}, stall_in=stalls[0], stall_out=stalls[1], seed=seed,
-                      watchers=[watch], patience=20000)
+    beats = {name: np.concatenate(each).reshape(-1, lanes)
+             for name, lanes, each in zip(case.outputs, case.lanes, zip(*outputs, strict=True), strict=True)}
+    traces = simulate(unit, sends=sends, receives={name: len(each) for name, each in beats.items()},
+                      stall_in=stalls[0], stall_out=stalls[1], seed=seed, watchers=[watch], patience=20000)
     assert len(found) == len(expected)
     for number, (got, wanted) in enumerate(zip(found, expected, strict=True)):
         assert got == wanted, f"word {number}"
-    assert np.array_equal(traces["o"].beats, np.concatenate(outputs).reshape(-1, case.lanes_out))
+    for name, expected_beats in beats.items():
+        assert np.array_equal(traces[name].beats, expected_beats)
     if stalls == (0.0, 0.0):
-        times = play(program, arrivals=[traces["i"].offered], lanes_in=[case.lanes_in], lanes_out=case.lanes_out,
+        times = play(program, arrivals=[traces["i"].offered], lanes_in=[case.lanes_in], lanes_out=case.lanes,
                      frames=FRAMES, technology=unit.technology, style=unit.style,
                      interval=Fraction(1) if streamed else None)
         assert np.array_equal(traces["i"].cycles, times.taken[0])
-        assert np.array_equal(traces["o"].offered, times.departures)
+        for name, departures in zip(case.outputs, times.departures, strict=True):
+            assert np.array_equal(traces[name].offered, departures)
     return traces
 
 
