@@ -16,7 +16,7 @@ from hwflow_rtl.shared.constants import common_fraction, room_for
 from hwflow_rtl.shared.steps import DIGIT_BITS, ELEMENT_BITS
 
 from ...layers.formats import IntArray, IntFormat
-from ...layers.rescale import Requantize, Rounding
+from ...layers.rescale import Requantize, RoomyRequantize, Rounding
 from ...layers.sweep import Sweep
 
 __all__ = ["Needs", "SweepConstants", "digits_of", "held_less", "needs_of", "sweep_constants"]
@@ -66,15 +66,21 @@ def digits_of(multiplier: int) -> list[int]:
 
 
 def needs_of(sweeps: Sequence[Sweep]) -> Needs:
-    """The least that all `sweeps` need.  HwflowError where they cannot share a rescaler."""
+    """The least that all `sweeps` need, or that there is to be room for.
+
+    HwflowError where they cannot share a rescaler.
+    """
     rounding = rounding_of(sweeps)
-    bits = max(IntFormat.covering(min(low, -1), high).bits for low, high in map(sum_ends, sweeps))
+    bits = max(map(sum_bits, sweeps))
     rescales = [held(sweep) for sweep in sweeps]
+    fraction = common_fraction(rescales)
     try:
         room = room_for([NO_CHANNEL, *rescales])
     except ValueError as error:
         raise HwflowError(str(error), "quantize to fewer bits") from None
-    fraction = common_fraction(rescales)
+    for each in rescales:
+        if isinstance(each, RoomyRequantize):
+            room = together(room, shared_room(each, fraction))
     if max(bits + fraction, room.bias_bits) + 1 + room.factor_bits > PRODUCT_BITS:
         raise HwflowError(f"sums of {bits} bits with fractions of {fraction} bits times multipliers of "
                           f"{room.factor_bits} bits must fit {PRODUCT_BITS} bits in a shared stage",
@@ -105,13 +111,43 @@ def rounding_of(sweeps: Sequence[Sweep]) -> RequantizerRounding:
     found: dict[Rounding, list[str]] = {}
     for sweep in sweeps:
         rescale = sweep.rescale
-        if (rescale.multiplier & ((np.int64(1) << rescale.shift) - 1)).any():
+        if isinstance(rescale, RoomyRequantize) or (rescale.multiplier & ((np.int64(1) << rescale.shift) - 1)).any():
             found.setdefault(sweep.rescale.rounding, []).append(sweep.layer)
     if len(found) > 1:
         named = "; ".join(f"{rounding.value}: {', '.join(dict.fromkeys(layers))}" for rounding, layers in found.items())
         raise HwflowError(f"layers of a shared stage must round in one way, not in {len(found)} ({named})",
                           "quantize the float model with hwflow, which rounds half to even everywhere")
     return RequantizerRounding(next(iter(found), Rounding.HALF_EVEN).value)
+
+
+def shared_room(rescale: RoomyRequantize, fraction: int) -> RequantizerRoom:
+    """The room for other constants, in a rescaler with that fraction.
+
+    Biases have two bits more than the layer's sums: what `held` and the padding of packed rows add to a bias is a sum
+    of weights times 128 and 255 at most, and a sum of weights times 255 is one of the layer's sums.
+    """
+    more = fraction - rescale.fraction
+    return RequantizerRoom(rescale.room.bits + fraction + 2, rescale.factor_bits, rescale.base + more, rescale.extra)
+
+
+def together(one: RequantizerRoom, other: RequantizerRoom) -> RequantizerRoom:
+    """The smallest room for what either has room for."""
+    base = min(one.base, other.base)
+    last = max(one.base + one.extra, other.base + other.extra)
+    return RequantizerRoom(max(one.bias_bits, other.bias_bits), max(one.factor_bits, other.factor_bits), base,
+                           last - base)
+
+
+def sum_bits(sweep: Sweep) -> int:
+    """Bits of the sums of a sweep, or of those that there is to be room for."""
+    low, high = sum_ends(sweep)
+    needed = IntFormat.covering(min(low, -1), high).bits
+    if not isinstance(sweep.rescale, RoomyRequantize):
+        return needed
+    # Elements less 128 give sums of the same size as the layer's, of either sign.
+    roomy = sweep.rescale.room.bits + any(held_less(x.format) for x in sweep.inputs)
+    assert needed <= roomy, "a sum of the layer is inside its room"
+    return roomy
 
 
 def sum_ends(sweep: Sweep) -> tuple[int, int]:
