@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hwflow_base.errors import HwflowError
-from hwflow_base.files.target import create_folder, require_plain_target, same_file
+from hwflow_base.files.target import require_folder, require_plain_target, same_file
 
 from .. import onnx
 from ..flow import Flow
@@ -56,7 +56,7 @@ def quantize(console: Console, request: QuantizeRequest) -> Result:
 def _require_export(target: Path, request: QuantizeRequest) -> None:
     """Refuse at once what can never be written, or would destroy what is read."""
     require_plain_target(target)
-    create_folder(target.parent, "--export")  # first: new/../model.onnx is the model only where there is such a folder
+    require_folder(target, "--export")
     project = request.project
     sources = {"the model": project.model, "the data": project.data, "the settings": request.quantization.settings,
                "the board": Path(request.board)}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hwflow_base.errors import HwflowError
-from hwflow_base.files.target import same_file
+from hwflow_base.files.target import require_folder, same_file
 
 from .. import onnx
 from ..onnx.container.files import read
@@ -93,6 +93,7 @@ def convert(
 
     `opsets` are the versions of operator sets, by domain, that it shall have.
     """
+    require_folder(target)
     model = onnx.load(source, limits=limits)
     if opsets:
         model = _in_sets(console, source, model, opsets, limits)
@@ -129,6 +130,7 @@ def extract(
         raise HwflowError(
             "the part must not replace the model that it is cut from", "choose another name", where=str(target)
         )
+    require_folder(target)
     model = onnx.load(source, limits=limits)
     part = onnx.extract(model, inputs or None, outputs or None, limits)
     if target.exists():

@@ -27,39 +27,46 @@ class Cause(enum.Enum):
 
 @dataclass(frozen=True)
 class Problem:
-    """One node (or tensor) that cannot become hardware: which, why, and what the user can do."""
+    """One node (or tensor) that cannot become hardware: which, why, and what the user can do.
+
+    `cut` is None where it does not help to cut the model in front of the node; else what the advice to do so ends with,
+    " and run the rest on the host" or nothing.
+    """
 
     where: str
     why: str
     remedy: str
     cause: Cause = Cause.NODE
+    cut: str | None = None
 
     @staticmethod
-    def of(node: Node, why: str, remedy: str, cause: Cause = Cause.NODE) -> Problem:
-        return Problem(node.label, why, remedy, cause)
+    def of(node: Node, why: str, remedy: str, cause: Cause = Cause.NODE, cut: str | None = None) -> Problem:
+        return Problem(node.label, why, remedy, cause, cut)
 
     @staticmethod
     def of_tensor(name: str, why: str, remedy: str) -> Problem:
         return Problem(f"tensor '{name}'", why, remedy, Cause.TENSOR)
 
 
-#: The advice that gets the command which does it.
-CUT = "cut the model in front of it"
+    def advised(self, command: str = "") -> Problem:
+        """The same with all of the advice in `remedy`; `command` cuts the model."""
+        if self.cut is None:
+            return self
+        how = "cut the model in front of it" if "--to" in command or not command else "cut it off"
+        done = f" with {command}" if command else ""
+        return replace(self, remedy=f"{self.remedy}, or {how}{done}{self.cut}", cut=None)
 
 
 def with_cuts(problems: Iterable[Problem], graph: Graph) -> tuple[Problem, ...]:
     """The problems, where the advice to cut the model has the command with the tensors of `graph`, the file's graph."""
     nodes = {node.label: node for node in reversed(graph.nodes)}
-    cuts, made = Cuts(graph), []
-    for problem in problems:
+    cuts = Cuts(graph)
+
+    def command(problem: Problem) -> str:
         node = nodes.get(problem.where)
-        if node is not None and CUT in problem.remedy:
-            command = cuts.command(node)
-            how = CUT if "--to" in command else "cut it off"
-            text = problem.remedy.replace(CUT, f"{how} with {command}" if command else CUT)
-            problem = replace(problem, remedy=text)
-        made.append(problem)
-    return tuple(made)
+        return cuts.command(node) if node is not None and problem.cut is not None else ""
+
+    return tuple(problem.advised(command(problem)) for problem in problems)
 
 
 class NoHardware(HwflowError):
@@ -67,7 +74,7 @@ class NoHardware(HwflowError):
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         count = "1 part" if len(problems) == 1 else f"{len(problems)} parts"
-        lines = [f"  {p.where}: {p.why}\n    {p.remedy}" for p in problems]
+        lines = [f"  {p.where}: {p.why}\n    {p.remedy}" for p in (problem.advised() for problem in problems)]
         super().__init__("\n".join([f"{count} of the model cannot become hardware:", *lines]))
         self.problems = problems
 

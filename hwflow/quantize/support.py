@@ -33,7 +33,8 @@ __all__ = ["operators_without_hardware", "require_small_frames", "unsupported"]
 #: hours and more memory than there is, and so does playing its frames.
 MAX_ELEMENTS = 1 << 24
 
-NO_HARDWARE = "replace it in the model before the export, or cut the model in front of it and run the rest on the host"
+#: The remedy for an operator without hardware, and how the other one, to cut the model in front of it, ends.
+REPLACE, CUT = "replace it in the model before the export", " and run the rest on the host"
 
 FOR_INFERENCE = "export the model for inference"
 
@@ -53,7 +54,7 @@ def operators_without_hardware(model: Model) -> list[Problem]:
         elif host.intersection(node.outputs) or node.op_type in KNOWN or node.op_type == "ConvTranspose":
             continue
         elif find_operator(node.domain, node.op_type, model.opsets.get(node.domain, 0)):
-            found.append(Problem.of(node, f"operator {node.op_type} has no hardware", NO_HARDWARE))
+            found.append(Problem.of(node, f"operator {node.op_type} has no hardware", REPLACE, cut=CUT))
     return found
 
 
@@ -113,7 +114,7 @@ def _of_node(node: Node, model: Model, host: set[str], weights: set[str]) -> Ite
         return
     if node.domain or node.op_type not in KNOWN:
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-        yield Problem.of(node, f"operator {operator} has no hardware", NO_HARDWARE)
+        yield Problem.of(node, f"operator {operator} has no hardware", REPLACE, cut=CUT)
         return
     if node.op_type in MOVES and not moves(node, graph) and not host.intersection(node.outputs):
         yield _of_move(node, graph)

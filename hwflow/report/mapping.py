@@ -119,13 +119,13 @@ class _Look:
 
     def __init__(self, model: Model, source: Model) -> None:
         self.model, self.source = model, source
-        self.found: dict[int, tuple[str, str]] = {}
+        self.found: dict[int, Problem] = {}
         self.general: list[Problem] = []
         self.complete = True
         self._places = _NodeNames(model.graph)
 
-    def node(self, index: int, why: str, remedy: str) -> None:
-        self.found.setdefault(index, (why, remedy))
+    def node(self, index: int, why: str, remedy: str, cut: str | None = None) -> None:
+        self.found.setdefault(index, Problem.of(self.model.graph.nodes[index], why, remedy, cut=cut))
 
     def whole(self, error: HwflowError) -> None:
         """Something about the model as a whole."""
@@ -135,9 +135,9 @@ class _Look:
     def add(self, problem: Problem) -> None:
         index = self._places.index(problem.where)
         if index is None:
-            self.general.append(problem)
+            self.general.append(problem.advised())
         else:
-            self.node(index, problem.why, problem.remedy)
+            self.node(index, problem.why, problem.remedy, problem.cut)
 
     def parts(self, static: Model) -> Quantized | None:
         """Look at the model, and at what remains of it without the nodes that cannot be; None where some cannot."""
@@ -185,7 +185,7 @@ class _Look:
     ) -> Mapped:
         """`forms` has the operators of `static` by their results, before a Cast gave outputs the type of the file."""
         nodes = self.model.graph.nodes
-        problems = with_cuts((Problem(nodes[k].label, *words) for k, words in self.found.items()), self.source.graph)
+        problems = with_cuts(self.found.values(), self.source.graph)
         told = {k: (problem.why, problem.remedy) for k, problem in zip(self.found, problems, strict=True)}
         kept, host = _kept(static), made_on_host(static, quantized) if static else set()
         found = []

@@ -64,7 +64,7 @@ class Design:
         weights = self.weights()
         if weights is None:
             return None
-        words, width = weight_image(self.graph, self.plan), weights.memory.part.width
+        words, width = weight_image(self.structure or self.graph, self.plan), weights.memory.part.width
         return (words[:, None] >> np.arange(0, width, 8) & 0xFF).astype(np.uint8).tobytes()
 
 

@@ -168,6 +168,7 @@ def test_settings_in_their_own_place_stay_as_they_are(cli: Cli) -> None:
 @pytest.mark.parametrize("words", [(), ("--bits", "4")], ids=["8 bits", "4 bits"])
 def test_export(cli: Cli, words: tuple[str, ...]) -> None:
     """Another runtime takes the file, and hwflow makes the same integers of it."""
+    Path("new").mkdir(exist_ok=True)
     done = cli("quantize", *SMALL, *words, "--export", "new/q.onnx")
     assert done.code == 0
     assert done.out.splitlines()[-1].startswith("exported to new/q.onnx: standard ONNX with QuantizeLinear")

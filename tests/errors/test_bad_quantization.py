@@ -179,6 +179,7 @@ def test_the_export_does_not_take_the_place_of_the_weights(cli: Cli) -> None:
 def test_the_export_does_not_take_the_place_of_what_was_read(cli: Cli, model: Path, data: Path) -> None:
     Path("s.yaml").write_text("default: {weights: {bits: 4}}\n")
     Path("link").symlink_to("small.npz")
+    Path("new").mkdir()
     before = {path: path.read_bytes() for path in (model, data, Path("s.yaml"))}
     targets = {"new/../small.onnx": "the model", "small.npz": "the data", "link": "the data", "s.yaml": "the settings"}
     for target, what in targets.items():
@@ -202,7 +203,8 @@ def test_a_place_where_nothing_can_be_written(cli: Cli, model: Path) -> None:
     os.mkfifo("pipe")
     Path("folder").mkdir()
     messages = {
-        "small.onnx/q.onnx": "the folder 'small.onnx' must be writable: File exists; choose another one with --export",
+        "small.onnx/q.onnx": "small.onnx/q.onnx: the folder 'small.onnx' must exist and be writable; make it, or "
+                             "choose another place with --export",
         "pipe": "pipe: must be the name of a file to write, not a pipe or a device; choose another name",
         "folder": "folder: must be the name of a file to write, not a folder; add the file's name",
     }
@@ -211,11 +213,23 @@ def test_a_place_where_nothing_can_be_written(cli: Cli, model: Path) -> None:
     assert sorted(os.listdir()) == ["folder", "pipe", "small.onnx"], "refused before anything was computed"
 
 
+@pytest.mark.parametrize(("words", "option"), [
+    (("quantize", "small.onnx", "--export", "new/x"), " with --export"),
+    (("info", "small.onnx", "--svg", "new/x"), " with --svg"),
+    (("onnx", "convert", "small.onnx", "new/x"), ""), (("onnx", "extract", "small.onnx", "new/x"), "")])
+def test_no_command_makes_the_folder_of_a_file(cli: Cli, model: Path, words: tuple[str, ...], option: str) -> None:
+    """What a command names itself is below --build; a file that the user names is in a folder that is there."""
+    assert model.name == "small.onnx"
+    assert cli.refuses(*words) == (
+        f"new/x: the folder 'new' must exist and be writable; make it, or choose another place{option}")
+    assert os.listdir() == ["small.onnx"]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_without_permission(cli: Cli, model: Path) -> None:
     Path("locked").mkdir(mode=0o555)
     assert cli.refuses(*exports(model, "locked/q.onnx")) == (
-        "the folder 'locked' must be writable; choose another one with --export")
+        "locked/q.onnx: the folder 'locked' must exist and be writable; make it, or choose another place with --export")
 
 
 def test_an_export_that_fails_leaves_the_old_file(cli: Cli, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

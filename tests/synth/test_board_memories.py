@@ -114,6 +114,9 @@ def test_every_memory_is_complete(name: str) -> None:
     ("timing", {"power_up": float("inf")}, "key 'memories.0.timing.power_up' must be a number of ns above 0, not inf"),
     ("timing", {"t_rc": 60}, "key 'memories.0.timing.t_rc' must be at least t_ras + t_rp = 66 ns, not 60: a row is "
                              "open for t_ras and closes in t_rp"),
+    ("timing", {"power_up": 1e12}, "key 'memories.0.timing.power_up' must be at most 10000000 ns, not 1e+12"),
+    ("timing", {"power_up_refreshes": 10**6}, "key 'memories.0.timing.power_up_refreshes' must be at most 64, not "
+                                              "1000000"),
     ("timing", {"t_refi": 500}, "key 'memories.0.timing.t_refi' must be at least four times t_ras + t_rp + t_rfc + "
                                 "t_rcd = 153 ns, not 500: refreshes would take most of the time"),
     ("timing", {"t_ras_max": 7000}, "key 'memories.0.timing.t_ras_max' must be at least t_refi + t_ras = 7857.5 ns, "
@@ -154,6 +157,7 @@ def test_one_fault(tmp_path: Path, section: str, values: dict[str, Any], expecte
     ("timing", {"t_res1": None}, "key 'memories.0.timing.t_res1' must be given"),
     ("timing", {"t_res2": 1}, "key 'memories.0.timing.t_res2' must be one of t_c, t_slch, t_chsh, t_shsl, t_clqv, "
                               "t_res1; did you mean 't_res1'?"),
+    ("timing", {"t_res1": 1e9}, "key 'memories.0.timing.t_res1' must be at most 10000000 ns, not 1e+09"),
     ("timing", {"t_shsl": 0}, "key 'memories.0.timing.t_shsl' must be a number of ns above 0, not 0.0"),
     ("pins", {"io": "14"}, "key 'memories.0.pins.io' must be a list, not '14'"),
     ("pins", {"sck": "6"}, "pin 6 must be used once, not 2 times")])

@@ -25,12 +25,14 @@ def require_plain_target(path: Path) -> None:
         )
 
 
-def require_folder(path: Path, option: str) -> None:
-    """Raise HwflowError where the folder of `path` is not there: a slip of the pen must not make folders."""
-    if not path.parent.is_dir():
+def require_folder(path: Path, option: str = "") -> None:
+    """Raise HwflowError where there is no folder for the file `path`, which the user named with `option`: a slip of the
+    pen must not make folders.  Only --build makes them.
+    """
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
         raise HwflowError(
             f"the folder '{path.parent}' must exist and be writable",
-            f"make it, or choose another place with {option}",
+            f"make it, or choose another place{f' with {option}' if option else ''}",
             where=str(path),
         )
 

@@ -54,6 +54,10 @@ def opsets_given(document: Document) -> Iterator[Finding]:
         if proto.opset_import:
             text = f"a model of IR version {ir} must import no operator set, not {len(proto.opset_import)}"
             yield lenient("IR-07", "W-ir1-opset", "model", text, "state IR version 3 or later")
+        else:
+            text = f"IR version {ir} names no operator set; the operators are read as those of version 1 of ai.onnx"
+            yield warning("IR-07", "W-implied-opset", "model", text,
+                          "where they are newer, state IR version 3 or later and the version")
     elif not proto.opset_import:
         newest = NEWEST[""]
         text = "the model must import an operator set, not none"

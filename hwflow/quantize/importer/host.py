@@ -122,7 +122,7 @@ class _Epilogue:
                 return []
         except Unsupported as problem:
             self.importer.problems.append(Problem.of_tensor(name, problem.why, problem.remedy) if node is None else
-                                          Problem.of(node, problem.why, problem.remedy, problem.cause))
+                                          problem.of(node))
             return []
         # It is made on the host, or it is a constant after a DequantizeLinear or a change of layout.
         assert node is not None

@@ -93,7 +93,7 @@ class Importer:
                 if node.outputs[0] in self.suffix and not self._reads_host(dynamic):
                     state = OnHost(in_epilogue=True)
                 else:
-                    self.problems.append(Problem.of(node, problem.why, problem.remedy, problem.cause))
+                    self.problems.append(problem.of(node))
                     state = Broken()
             for name in filter(None, node.outputs):
                 self.states[name] = state[name] if isinstance(state, dict) else state
@@ -285,8 +285,9 @@ class Importer:
             return self._padded(node, average(node, held, frame))
         except ValueError as error:
             why, remedy = reason_of(error)
-            remedy = remedy or "change this layer in the model, or cut the model in front of it"
-            raise Unsupported(why, remedy) from None
+            if remedy:
+                raise Unsupported(why, remedy) from None
+            raise Unsupported(why, "change this layer in the model", cut="") from None
 
     def _padded(self, node: Node, made: Pending) -> Pending:
         """A Conv or mean of `node` whose input has the zero that its window pads with."""

@@ -12,7 +12,7 @@ from hwflow.layers.formats import Frame, IntArray, IntFormat, Tensor
 from hwflow.layers.window import Window
 from hwflow.onnx.model import Node
 from hwflow.quantize.constants import Quantity
-from hwflow.quantize.problems import Cause
+from hwflow.quantize.problems import Cause, Problem
 
 __all__ = [
     "QUANTIZE_ALL",
@@ -46,9 +46,13 @@ QUANTIZE_ALL = "quantize the whole model: a QuantizeLinear and DequantizeLinear 
 class Unsupported(Exception):
     """Raised inside the importer for one node; the walk collects it as a Problem and goes on."""
 
-    def __init__(self, why: str, remedy: str, cause: Cause = Cause.NODE) -> None:
+    def __init__(self, why: str, remedy: str, cause: Cause = Cause.NODE, cut: str | None = None) -> None:
         super().__init__(why)
-        self.why, self.remedy, self.cause = why, remedy, cause
+        self.why, self.remedy, self.cause, self.cut = why, remedy, cause, cut
+
+    def of(self, node: Node) -> Problem:
+        """The problem of that node."""
+        return Problem.of(node, self.why, self.remedy, self.cause, self.cut)
 
 
 class Misplaced(Unsupported):

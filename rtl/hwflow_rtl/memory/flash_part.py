@@ -26,6 +26,9 @@ ADDRESS_BITS = 24
 ERASE_BLOCK = 1 << 16
 #: By the number of lines, the fast read with an address of 24 bits on all of them.
 COMMANDS = {2: 0xBB, 4: 0xEB}
+#: ns to wake up: data sheets ask for 3 000 to 50 000.  A larger number is a slip of the pen, with which a board would
+#: seem to be dead.
+LONGEST_WAKE_UP = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,8 @@ class FlashTiming:
             value = getattr(self, field.name)
             if not (math.isfinite(value) and value > 0):
                 raise PartNumberError(field.name, f"must be a number of ns above 0, not {value!r}")
+        if self.t_res1 > LONGEST_WAKE_UP:
+            raise PartNumberError("t_res1", f"must be at most {LONGEST_WAKE_UP} ns, not {self.t_res1:g}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,9 @@ __all__ = ["SdramClocks", "SdramPart", "SdramTiming"]
 
 #: A10 says in a column command whether the row closes by itself, so columns have ten address lines.
 MOST_COLUMNS = 1024
+#: ns before the first command, and refreshes then: data sheets ask for 100 000 to 200 000 and 2 to 8.  A larger number
+#: is a slip of the pen, with which a board would seem to be dead.
+LONGEST_POWER_UP, MOST_POWER_UP_REFRESHES = 10_000_000, 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +85,11 @@ class SdramTiming:
                     raise PartNumberError(field.name, f"must be a whole number of at least 1, not {value!r}")
             elif not (math.isfinite(value) and value > 0):
                 raise PartNumberError(field.name, f"must be a number of ns above 0, not {value!r}")
+        if self.power_up > LONGEST_POWER_UP:
+            raise PartNumberError("power_up", f"must be at most {LONGEST_POWER_UP} ns, not {self.power_up:g}")
+        if self.power_up_refreshes > MOST_POWER_UP_REFRESHES:
+            raise PartNumberError("power_up_refreshes",
+                                  f"must be at most {MOST_POWER_UP_REFRESHES}, not {self.power_up_refreshes}")
         if self.cas_latency not in (2, 3):
             raise PartNumberError("cas_latency", f"must be 2 or 3, not {self.cas_latency}")
         if self.t_rc < self.t_ras + self.t_rp:
