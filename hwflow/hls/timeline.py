@@ -192,14 +192,16 @@ class Network:
         """As `play`, but full queues stall their sources: stages take nothing more, and so on up to the inputs.
 
         Without a fork this moves no output's first beat.  Each round plays on what stalled in the one before, so no
-        beat moves to an earlier cycle, and the last two rounds are equal.
+        beat moves to an earlier cycle; it is played until nothing stalls that did not stall before.
         """
         played = self.play(offered, rounds=LATENCY_ROUNDS)
+        state: list[Times] = []
         for _ in range(LATENCY_ROUNDS if any(self.forked) else 0):
-            before = played
-            played = self.play(offered, self.room(before), before.departures, rounds=LATENCY_ROUNDS)
-            if all(np.array_equal(times, before.departures[source]) for source, times in played.departures.items()):
+            room = self.room(played)
+            before, state = state, [*room.values(), *played.departures.values()]
+            if before and all(map(np.array_equal, before, state)):
                 break
+            played = self.play(offered, room, played.departures, rounds=LATENCY_ROUNDS)
         return played
 
     def room(self, played: Played) -> dict[Endpoint, Times]:
@@ -220,10 +222,10 @@ class Network:
     def taken_after_gearbox(self, e: int, played: Played) -> Times:
         """The cycles in which the beats of link e leave its gearbox: into the sink, or into the queue before it."""
         link, taken = self.links[e], played.taken[e]
-        if not link.depth_after:
-            return taken
-        queue = link.queue_after(self.technology)
-        return with_room(played.arrivals[e] - queue.latency, taken, queue.capacity, back=1)
+        if link.depth_after:
+            queue = link.queue_after(self.technology)
+            taken = with_room(played.arrivals[e] - queue.latency, taken, queue.capacity, back=1)
+        return taken
 
     def arriving(self, e: int, departures: Times) -> Times:
         """The cycles in which the beats of a source reach the sink of link e, after its queues and its gearbox."""
