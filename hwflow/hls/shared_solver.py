@@ -35,6 +35,8 @@ BUFFERS = (256, 512, 1024, 2048, 4096)
 INTERVALS = (1, 2, 4)
 #: Weights are outside of the FPGA, though ROMs fit, where frames are so many times as fast.
 WORTH = 1.25
+#: Beats of weights that a memory with a single port has room for.
+AHEAD = 1 << 14
 #: Candidates of each size that are played: the most promising ones.
 PLAYED = 4
 
@@ -142,17 +144,21 @@ class Search:
             for rows in divisors(columns):
                 for lanes in divisors(columns):  # with time between sums there is one rescaler less
                     for cycles in INTERVALS if lanes == 1 else (1,):
-                        for (single_port, banks), sliding in product(self.memories(), self.sliding(columns, buffer)):
+                        for (single_port, banks, ahead), sliding in product(
+                                self.memories(memory), self.sliding(columns, buffer)):
                             sizes = SharedLayers(f"{SHARED}0", tuple(range(len(self.layers))), single_port, buffer,
-                                                 cycles, rows, banks, sliding)
+                                                 cycles, rows, banks, sliding, ahead)
                             stage = SharedStage.of(self.graph, sizes, self.layers, self.inputs)
                             folding = Folding(columns, columns, lanes, weight_rows=0 if memory is None else rows)
                             if rows in stage.weight_rows(folding) and self.can_stream(stage, folding, memory):
                                 yield from self.candidate(stage, folding, memory)
 
-    def memories(self) -> Sequence[tuple[bool, int]]:
-        """For a frame memory: whether it has a single port, and its banks."""
-        return ((True, 2), (True, 1), (False, 1)) if self.technology.single_port_rams else ((False, 1),)
+    def memories(self, memory: OutsideMemory | None) -> Sequence[tuple[bool, int, int]]:
+        """For a frame memory: whether it has a single port, and its banks; and beats of weights that may come ahead."""
+        if not self.technology.single_port_rams:
+            return ((False, 1, 0),)
+        ahead = () if memory is None else ((True, 1, AHEAD), (False, 1, AHEAD))
+        return ((True, 2, 0), (True, 1, 0), (False, 1, 0), *ahead)
 
     def sliding(self, columns: int, buffer: int) -> Sequence[bool]:
         """Whether the array keeps words for windows that slide, where there are such windows."""
@@ -190,7 +196,8 @@ class Search:
         steps = [step for step, _ in stage.made_for(folding.cols).program.computed()]
         blocks = [step.blocks * (step.outer if step.in_parts else 1) * shape.period(step) for step in steps]
         weights = [int(shape.beats_of(step) * folding.weight_interval) for step in steps]
-        yield Candidate(stage, folding, max(sum(blocks), sum(weights)), sum(map(max, blocks, weights)))
+        least = max(sum(blocks), sum(weights))
+        yield Candidate(stage, folding, least, least if shape.ahead else sum(map(max, blocks, weights)))
 
     def cost(self, each: Candidate, memory: OutsideMemory | None) -> Resources:
         """Of the whole design; `spram` with that of the queues around the core."""

@@ -107,6 +107,10 @@ class SharedStage(Stage):
             return f"weight_buffer must be a power of two, not {self.sizes.buffer}"
         if self.sizes.single_port and not technology.single_port_rams:
             return f"frames must be in blocks on {technology.name}, which has no spram"
+        if self.sizes.ahead and not (folding.weight_rows and technology.single_port_rams):
+            return "weights_ahead must be 0 for weights in ROMs, and on a device without spram"
+        if self.sizes.ahead & (self.sizes.ahead - 1):
+            return f"weights_ahead must be 0 or a power of two, not {self.sizes.ahead}"
         if self.sizes.banks > 1 and not self.sizes.single_port:
             return "frame_banks must be 1 for frames in blocks, which have two ports"
         try:
@@ -127,7 +131,8 @@ class SharedStage(Stage):
     def shape(self, folding: Folding) -> SharedShape:
         """The sizes of the hardware.  HwflowError as of `made`."""
         return replace(self.made_for(folding.cols).program.shape, lanes=folding.lanes, interval=self.sizes.interval,
-                       single_port=self.sizes.single_port, stream_rows=folding.weight_rows or self.sizes.rom_rows)
+                       single_port=self.sizes.single_port, stream_rows=folding.weight_rows or self.sizes.rom_rows,
+                       ahead=self.sizes.ahead)
 
     def made_for(self, columns: int) -> SharedProgram:
         """A program for an array of this size; nothing else changes its steps."""

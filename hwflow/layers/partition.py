@@ -67,6 +67,8 @@ class SharedLayers:
         Rows of a word of weights that arrive at once, where they come from a ROM.
     sliding
         Its array keeps words for depthwise windows that slide along a row.
+    ahead
+        Beats of weights from outside of the FPGA that may wait in a memory with a single port; 0 for none.
     """
 
     name: str
@@ -77,6 +79,7 @@ class SharedLayers:
     rom_rows: int
     banks: int = 1
     sliding: bool = False
+    ahead: int = 0
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ class SharedShape:
     taps, slide
         Of windows that slide (`Compute.slides`): the most columns of one, and its rows.  The array keeps the last
         (`taps` - 1) * `slide` words.  1 and 0 where none does.
+    ahead
+        Beats of the stream of weights that may wait in a `BeatsAhead` before the buffer, a power of two; 0 for none.
     """
 
     columns: int
@@ -56,6 +58,7 @@ class SharedShape:
     banks: int = 1
     taps: int = 1
     slide: int = 0
+    ahead: int = 0
 
     def __post_init__(self) -> None:
         for name in ("lanes", "stream_rows"):
@@ -68,6 +71,9 @@ class SharedShape:
         if not 1 <= self.taps <= self.columns or (self.taps > 1) is (self.slide < 1):
             raise ValueError(f"taps of a SharedShape must be 1 with a slide of 0, or up to its {self.columns} columns, "
                              f"not {self.taps} with a slide of {self.slide}")
+        if self.ahead and self.ahead < self.buffer * self.columns // self.stream_rows:
+            raise ValueError(f"ahead of a SharedShape must be 0 or the beats of its buffer of {self.buffer} words at "
+                             f"least, not {self.ahead}")
         if self.stream_lanes < 2:
             raise ValueError(f"columns of a SharedShape must be at least 2, not {self.columns}: a beat of the stream "
                              "has a header of two bytes")

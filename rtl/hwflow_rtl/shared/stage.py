@@ -21,6 +21,7 @@ from ..stream.pipeline import delay
 from ..stream.streams import stream_of
 from ..stream.times import StageTimes, Times
 from ..vendor.base import Resources, Technology
+from .ahead import BeatsAhead
 from .array import SharedArray
 from .encoding import Encoding
 from .ends import Loader, Storer
@@ -105,6 +106,8 @@ class SharedUnit(wiring.Component):
                                      columns=shape.columns)
             elif isinstance(step, Store):
                 total += Storer.cost(lanes=lanes_out[step.port], columns=shape.columns)
+        if shape.ahead:
+            total += BeatsAhead.cost(lanes=shape.stream_lanes, depth=shape.ahead, technology=technology)
         if not streamed:
             total += RomBeats.cost(beats=program.beats_count, lanes=shape.stream_lanes, technology=technology)
         return total
@@ -133,7 +136,11 @@ class SharedUnit(wiring.Component):
             banks=shape.banks, technology=technology)
         m.submodules.array = array = SharedArray(shape=shape, technology=technology)
         m.submodules.results = results = Results(shape=shape, style=self.style, technology=technology)
-        if self.streamed:
+        if self.streamed and shape.ahead:
+            m.submodules.ahead = ahead = BeatsAhead(lanes=shape.stream_lanes, depth=shape.ahead, technology=technology)
+            wiring.connect(m, wiring.flipped(self.weights), ahead.i)
+            wiring.connect(m, ahead.o, weights.i)
+        elif self.streamed:
             wiring.connect(m, wiring.flipped(self.weights), weights.i)
         else:
             m.submodules.image = image = RomBeats(beats=self.program.beats(), technology=technology, name=self.name)

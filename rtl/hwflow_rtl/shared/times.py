@@ -12,6 +12,7 @@ import numpy as np
 from ..rescale.requantizer import RequantizerStyle
 from ..stream.times import Times, in_turn
 from ..vendor.base import Technology
+from .ahead import LATENCY, PERIOD
 from .array import SharedArray
 from .encoding import Encoding
 from .program import Program
@@ -55,11 +56,26 @@ class Player:
         self.next_beat = Fraction(first_beat)  # when the stream of weights has its next beat
         self.done = [-1] * SLOTS  # cycles in which slots of constants became free, the oldest first
         self.words = 0
+        #: When the last beats left the queue of those that came ahead: as many as it has room for.
+        self.gone = np.full(self.shape.ahead, -PERIOD, np.int64)
         #: Words of weights that are freed with a part, and when.
         self.freed_words, self.freed_at = [0], [-2]
 
     def take(self, earliest: Times) -> Times:
         """The beats of weights from the next one on, not before `earliest`."""
+        if not self.shape.ahead:
+            return self.come(earliest)
+        count = len(earliest)
+        least = np.maximum(earliest, self.come(self.gone[:count] + 1) + LATENCY)
+        even = np.arange(count, dtype=np.int64) * PERIOD
+        least[0] = max(int(least[0]), int(self.gone[-1]) + PERIOD)
+        turns = -(-least // PERIOD) * PERIOD  # it gives them in its own cycles
+        taken = np.maximum.accumulate(turns - even) + even
+        self.gone = np.concatenate([self.gone[count:], taken])
+        return taken
+
+    def come(self, earliest: Times) -> Times:
+        """Beats that the stream gives, not before `earliest`."""
         if self.interval == 1:
             taken = in_turn(np.maximum(earliest, int(self.next_beat)))
             self.next_beat = Fraction(int(taken[-1]) + 1)

@@ -25,6 +25,8 @@ SHAPE = SharedShape(
     columns=4, lanes=1, interval=2, accumulator=28, room=ROOM, fraction=0, rounding=RequantizerRounding.HALF_EVEN,
     words=512, single_port=False, buffer=64, stream_rows=4)
 FRAMES = 2
+#: Cycles by which a bound of two frames may be late.
+EARLY = 20
 
 
 def conv(*, height: int, width: int, words: int, base: int, to: int, tiles: int, kernel: tuple[int, int] = (3, 3),
@@ -182,9 +184,11 @@ def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, floa
         times = play(program, arrivals=[traces["i"].offered], lanes_in=[case.lanes_in], lanes_out=case.lanes,
                      frames=FRAMES, technology=unit.technology, style=unit.style,
                      interval=Fraction(1) if streamed else None)
-        assert np.array_equal(traces["i"].cycles, times.taken[0])
+        exact = not program.shape.ahead  # else a bound: even and odd cycles of the queue are not known
+        assert not exact or np.array_equal(traces["i"].cycles, times.taken[0])
         for name, departures in zip(case.outputs, times.departures, strict=True):
-            assert np.array_equal(traces[name].offered, departures)
+            early = departures - traces[name].offered
+            assert not early.any() if exact else (early.min() >= 0 and early[-1] < EARLY)
     return traces
 
 
@@ -194,6 +198,12 @@ def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, floa
 def test_values_order_of_writes_and_cycles(name, streamed):
     played(CASES[name], TIMINGS[0], streamed, (0.0, 0.0))
     played(CASES[name], TIMINGS[0], streamed, (0.5, 0.6), seed=3)
+
+
+@pytest.mark.parametrize("stalls", [(0.0, 0.0), pytest.param((0.5, 0.6), marks=pytest.mark.slow)])
+def test_weights_that_come_ahead(stalls):
+    case = Case(replace(SHAPE, ahead=64, stream_rows=4, single_port=True, interval=1), TWO, (20, 8), (200, 6, 12), 4, 4)
+    played(case, TIMINGS[0], True, stalls)
 
 
 @pytest.mark.slow
