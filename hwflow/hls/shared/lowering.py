@@ -15,7 +15,7 @@ from ...layers.formats import IntArray
 from ...layers.sweep import Sweep
 from .constants import Needs, SweepConstants, digits_of, held_less, sweep_constants
 from .layout import Layout
-from .sliding import Sliding
+from .sliding import Sliding, Way
 
 __all__ = ["Lowering", "Operand"]
 
@@ -53,8 +53,9 @@ class Lowering:
     def steps(self) -> Iterator[tuple[Compute, Constants]]:
         """HwflowError where the weights of a window do not fit the buffer."""
         constants = sweep_constants(self.sweep, self.needs)
-        if not self.sweep.lane_wise and self.sliding.takes(self.sweep, self.inputs[0].layout, self.output.layout):
-            yield from (self.slide(tiles, constants) for tiles in self.tiles())
+        way = self.sliding.way(self.sweep, self.inputs[0].layout, self.output.layout)
+        if way is not None:
+            yield from (self.slide(way, tiles, constants) for tiles in self.tiles())
         elif not self.sweep.lane_wise:
             yield from (self.product(tiles, constants) for tiles in self.tiles())
         elif self.sweep.multipliers:
@@ -116,23 +117,30 @@ class Lowering:
         made[tile, :, :, word - tiles.low - tile * tiles.step, row, column] = sweep.weights[used].transpose(0, 3, 1, 2)
         return made
 
-    def slide(self, tiles: Tiles, constants: SweepConstants) -> tuple[Compute, Constants]:
-        """Sums of products of windows that slide along a row: a tile reads one word of each pixel."""
-        sweep, x = self.sweep, self.inputs[0]
-        (height, width), right, lead = sweep.kernel, sweep.column_step[1], self.sliding.lead(sweep)
-        along, first = x.layout.words, width - right - lead * right  # the first column that is read
+    def slide(self, way: Way, tiles: Tiles, constants: SweepConstants) -> tuple[Compute, Constants]:
+        """Sums of products of windows that slide: a tile reads one word of each pixel."""
+        sweep, x, y, along, across = self.sweep, self.inputs[0], self.output, way.axis, 1 - way.axis
+        frame = sweep.inputs[0].frame
+        reads = frame.width * x.layout.words, x.layout.words
+        writes = sweep.output.frame.width * y.layout.words, y.layout.words
+        steps, lines = (sweep.row_step[0], sweep.column_step[1]), (sweep.rows, sweep.columns)
+        first = sweep.origin[along] + way.first
         step = self.compute(
-            constants, tiles, words=1, slides=True, lead=lead, outer=right, inner=height,
-            read_base=(x.base + sweep.origin[0] * sweep.inputs[0].frame.width * along
-                       + (sweep.origin[1] + first) * along + tiles.low),
-            read_outer=along, read_inner=sweep.dilations[0] * sweep.inputs[0].frame.width * along,
-            **self.places(sweep.origin[1] + first), outer_rows=0, inner_columns=0, outer_columns=1,
-            inner_rows=sweep.dilations[0])
+            constants, tiles, words=1, slides=True, lead=way.lead, outer=way.step, inner=way.height,
+            height=way.lines, width=way.count,
+            read_base=x.base + sweep.origin[across] * reads[across] + first * reads[along] + tiles.low,
+            read_row=steps[across] * reads[across], read_column=way.step * reads[along], read_outer=reads[along],
+            read_inner=sweep.dilations[across] * reads[across], write_row=lines[across].step * writes[across],
+            write_column=lines[along].step * writes[along], first_row=sweep.origin[across], first_column=first,
+            row_stride=steps[across], column_stride=way.step, outer_rows=0, inner_columns=0, outer_columns=1,
+            inner_rows=sweep.dilations[across], frame_height=(frame.height, frame.width)[across],
+            frame_width=(frame.height, frame.width)[along], pad=sweep.pad - held_less(sweep.inputs[0].format))
         if step.part > self.buffer:
-            raise self.too_many(step.part, f"{height} x {right} pixels of one word")
+            raise self.too_many(step.part, f"{way.height} x {way.step} pixels of one word")
         lanes = np.diagonal(self.tile_weights(tiles)[:, :, :, 0], axis1=3, axis2=4)  # [tiles, height, width, lanes]
-        weights = np.zeros((tiles.count, right, height, self.columns, self.columns), np.int64)
-        weights[:, -1, :, :, :width] = lanes[:, :, ::-1].transpose(0, 1, 3, 2)
+        lanes = lanes if along else lanes.swapaxes(1, 2)
+        weights = np.zeros((tiles.count, way.step, way.height, self.columns, self.columns), np.int64)
+        weights[:, -1, :, :, :way.width] = lanes[:, :, ::-1].swapaxes(2, 3)
         return step, self.constants(tiles, constants, weights.reshape(tiles.count, -1, *weights.shape[3:]))
 
     def in_parts(self, step: Compute, tiles: Tiles) -> tuple[Compute, IntArray]:
@@ -217,19 +225,15 @@ class Lowering:
             "write_base": (self.output.base + sweep.rows.first * y_across + sweep.columns.first * y_along
                            + tiles.first),
             "write_tile": 1, "write_row": sweep.rows.step * y_across, "write_column": sweep.columns.step * y_along,
+            "first_row": sweep.origin[0], "first_column": sweep.origin[1], "row_stride": sweep.row_step[0],
+            "column_stride": sweep.column_step[1], "outer_rows": sweep.dilations[0],
+            "inner_columns": sweep.dilations[1], "frame_height": frame.height, "frame_width": frame.width,
+            "pad": sweep.pad - held_less(sweep.inputs[0].format),
             "zero_point": constants.zero_point, "low": constants.low, "high": constants.high}
-        if sweep.padded:
-            fields |= {**self.places(sweep.origin[1]), "outer_rows": sweep.dilations[0],
-                       "inner_columns": sweep.dilations[1]}
+        if not sweep.padded:
+            fields |= {"first_row": 0, "first_column": 0, "row_stride": 0, "column_stride": 0, "outer_rows": 0,
+                       "inner_columns": 0, "frame_height": 1, "frame_width": 1, "pad": 0}
         return Compute(**{**fields, **changes})  # type: ignore[arg-type]
-
-    def places(self, first_column: int) -> dict[str, int]:
-        """The fields of a step whose window reaches over the edge of the frame."""
-        sweep = self.sweep
-        frame, less = sweep.inputs[0].frame, held_less(sweep.inputs[0].format)
-        return {"row_stride": sweep.row_step[0], "column_stride": sweep.column_step[1], "first_row": sweep.origin[0],
-                "first_column": first_column, "frame_height": frame.height, "frame_width": frame.width,
-                "pad": sweep.pad - less}
 
     def constants(self, tiles: Tiles, constants: SweepConstants, weights: IntArray) -> Constants:
         """Those of the channels of some tiles; 0 for lanes without a channel."""

@@ -15,7 +15,8 @@ DEPTH, LANES = 16, 2
 def run(beats: int, stall_in: float, stall_out: float, seed: int = 0):
     queue = BeatsAhead(lanes=LANES, depth=DEPTH, technology=Generic())
     sent = np.random.default_rng(seed).integers(0, 256, (beats, LANES))
-    traces = simulate(queue, sends={"i": sent}, receives={"o": beats}, stall_in=stall_in, stall_out=stall_out, seed=seed)
+    traces = simulate(queue, sends={"i": sent}, receives={"o": beats}, stall_in=stall_in, stall_out=stall_out,
+                      seed=seed)
     assert np.array_equal(traces["o"].beats, sent)
     return traces
 
