@@ -107,16 +107,26 @@ class SharedStage(Stage):
             return f"weight_buffer must be a power of two, not {self.sizes.buffer}"
         if self.sizes.single_port and not technology.single_port_rams:
             return f"frames must be in blocks on {technology.name}, which has no spram"
-        if self.sizes.ahead and not (folding.weight_rows and technology.single_port_rams):
-            return "weights_ahead must be 0 for weights in ROMs, and on a device without spram"
-        if self.sizes.ahead & (self.sizes.ahead - 1):
-            return f"weights_ahead must be 0 or a power of two, not {self.sizes.ahead}"
+        if problem := self.ahead_problem(folding, technology):
+            return problem
         if self.sizes.banks > 1 and not self.sizes.single_port:
             return "frame_banks must be 1 for frames in blocks, which have two ports"
         try:
             self.made(folding)
         except HwflowError as error:
             return str(error)
+        return None
+
+    def ahead_problem(self, folding: Folding, technology: Technology) -> str | None:
+        """Why beats of weights cannot come ahead as `sizes` says."""
+        ahead = self.sizes.ahead
+        if not ahead:
+            return None
+        if not folding.weight_rows or not technology.single_port_rams:
+            return f"weights_ahead must be 0 for weights in ROMs and on a device without spram, not {ahead}"
+        least = self.sizes.buffer * folding.cols // folding.weight_rows
+        if ahead < least or ahead & (ahead - 1):
+            return f"weights_ahead must be 0, or a power of two from {least} on, not {ahead}"
         return None
 
     def weight_rows(self, folding: Folding) -> tuple[int, ...]:

@@ -152,6 +152,8 @@ def without(key: str) -> Callable[[Row], object]:
      "plan p, stage 'shared0': frames must be in blocks on ecp5, which has no spram"),
     (lambda row: row.update(frame_banks=2),
      "plan p, stage 'shared0': frame_banks must be 1 for frames in blocks, which have two ports"),
+    (lambda row: row.update(weights_ahead=4096),
+     "plan p, stage 'shared0': weights_ahead must be 0 for weights in ROMs and on a device without spram, not 4096"),
     (lambda row: row.update(rom_rows=3), "plan p, stage 'shared0': rom_rows must be one of 1, 2, 4, not 3"),
     (lambda row: row.update(weight_buffer=100),
      "plan p, stage 'shared0': weight_buffer must be a power of two, not 100"),
