@@ -20,6 +20,7 @@ from hwflow import hls
 from hwflow.hls.plan import Plan
 from hwflow.host.identity import IDENTITY_BYTES, DesignFacts, identity
 from hwflow.layers.base import LayerGraph
+from hwflow.layers.partition import Partition, SharedLayers
 from hwflow.layers.store import load_graph, save_graph
 from hwflow.quantize import Quantized
 from hwflow.synth.boards import load_board
@@ -106,6 +107,16 @@ def test_foldings_are_read_as_they_were_written(design, change, tmp_path):
     graph, plan = design
     facts = DesignFacts.of(graph, plan, board=BOARD, baud=9600, clock_mhz=25.0)
     facts = replace(facts, foldings=tuple(replace(folding, **change) for folding in facts.foldings))
+    facts.write(tmp_path)
+    assert DesignFacts.read(tmp_path) == facts
+
+
+def test_shared_stages_are_read_as_they_were_written(design, tmp_path):
+    graph, plan = design
+    facts = DesignFacts.of(graph, plan, board=BOARD, baud=9600, clock_mhz=25.0)
+    stage = SharedLayers("shared0", (0, 2), single_port=True, buffer=256, interval=2, rom_rows=1, banks=2, sliding=True,
+                         ahead=1024)
+    facts = replace(facts, partition=Partition((stage,)))
     facts.write(tmp_path)
     assert DesignFacts.read(tmp_path) == facts
 
