@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hwflow_sim import StallPattern
+from hwflow_sim import RunResult, StallPattern
 
 from hwflow import hls
 from hwflow.hls.shared_stage import SharedStage
@@ -82,6 +82,11 @@ def planned(case: Case, graph: LayerGraph) -> hls.Plan:
     return hls.make_plan(graph, foldings, board.technology(), outside=outside_of(board), partition=partition)
 
 
+def waits(result: RunResult) -> int:
+    """Cycles in which a beat between two stages, or to an output, was there and was not taken."""
+    return sum(each.stall_cycles for each in result.boundaries.values())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_tensor_is_that_of_the_golden_model(case: Case, cache: Path, tmp_path: Path) -> None:
@@ -105,7 +110,7 @@ def test_every_tensor_is_that_of_the_golden_model(case: Case, cache: Path, tmp_p
     for stalls in STALLS:
         stalled = run_plan(simulation, graph, frames, stalls=stalls)
         assert stalled.equal, (stalls, stalled.failures())
-        assert stalled.cycles > result.cycles
+        assert (stalled.cycles, waits(stalled)) > (result.cycles, waits(result)), "the last beat may come in time"
         for name, values in result.values.items():
             assert np.array_equal(values, stalled.values[name])
 
