@@ -54,6 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--models (or HWFLOW_MODELS) must name a folder of models; {sentence}")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Quick tests come first: a long run soon shows what `make test` would."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     return _models(config)[1]
 
