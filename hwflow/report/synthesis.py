@@ -123,11 +123,10 @@ def show_clocks(console: Console, report: SynthesisReport) -> None:
                         f"{report.source_mhz(clock):g} MHz of its source)")
         if clock.path is not None:
             console.say(f"  its longest path: {clock.path}")
-    if report.pin_ways is not None:
-        against = "enough for" if report.meets_pins else "TOO LONG for"
-        out, back = report.pin_ways
-        console.say(f"  ways to the pins of the memory: {out:.1f} ns out, {back:.1f} ns back ({against} the "
-                    f"{report.half_period_ns:.1f} ns of half a period)")
+    if report.data_margins is not None:
+        setup, hold = report.data_margins
+        console.say(f"  the memory has the same clock; its data are at the pads {setup:.1f} ns before they must be, and "
+                    f"{hold:.1f} ns longer than they must, at the slowest and the fastest of chip and pads")
     if report.part_delays:
         console.table("longest path into each part", ("part", "ns", "MHz", "into", "from"), [
             (delay.part, f"{delay.ns:.2f}", f"{1e3 / delay.ns:.0f}", delay.end, delay.before)
@@ -138,10 +137,6 @@ def too_slow(report: SynthesisReport, wanted: float | str | None) -> str:
     """Why the design must not run at its clock, and the remedy; "" if it can.  `wanted` is --clock."""
     if report.meets_clock:
         return ""
-    if report.core_meets_clock and not report.slow_clocks and report.pin_ways is not None:
-        return (f"the ways to the pins of the memory and back must take no more than the {report.half_period_ns:.1f} "
-                f"ns of half a period, not {sum(report.pin_ways):.1f} ns: weights may be wrong; take another --seed, "
-                "or several with --seeds, or a slower --clock")
     if report.core_meets_clock:
         slow = report.slow_clocks[0]
         whose = "memory" if slow.is_memory else "board's oscillator"

@@ -248,12 +248,11 @@ def collect(job: Job, attempts: Sequence[Attempt], plan: Plan | None) -> Synthes
     parts, clock = parts_of(job), clock_facts(job.folder / "layout")
     fields = read_nextpnr_report(job.folder / "layout" / "report.json", job.board,
                                  flip_flops=sum(part.ff for part in parts.values()), plan=plan)
-    if job.weights is None or job.weights.core_limit_mhz is None:
-        fields["pin_ways"] = None
     return SynthesisReport(
         **fields, board=job.board.name, device=job.board.device, board_mhz=job.board.clock_mhz,
         clock_mhz=clock["mhz"], pll=clock["pll"],
         memory_mhz=job.weights.own_mhz(job.board) if job.weights else None,
+        data_margins=job.weights.data_margins(clock["mhz"]) if job.weights else None,
         bitstream=bitstream_path(job), seed=best_of(attempts).seed, seeds=tuple(attempts),
         tools=versions(job.tools), options=options_of(job), parts=parts,
         logs={"synthesis": job.log("synthesis"), PLACE: job.folder / "layout" / "nextpnr.log",

@@ -12,6 +12,7 @@ from typing import Any
 
 from amaranth.hdl import Shape
 from hwflow_rtl.memory import FlashPart, FlashTiming, PartNumberError, SdramPart, SdramTiming
+from hwflow_rtl.vendor.pads import PadTiming
 
 __all__ = ["BoardMemory", "memories_of", "memory_pins", "memory_violations"]
 
@@ -50,15 +51,21 @@ class BoardMemory:
         return f"{self.part.bytes // 2**20} MiB of {NAMES[self.kind]}"
 
 
-def memories_of(entries: Sequence[Mapping[str, Any]], io_standard: str) -> tuple[BoardMemory, ...]:
+def memories_of(entries: Sequence[Mapping[str, Any]], io_standard: str, pads: PadTiming | None
+                ) -> tuple[BoardMemory, ...]:
     """The memories of a board file in which `memory_violations` finds nothing."""
-    return tuple(BoardMemory(entry["kind"], part_of(entry), pins_of(entry["pins"]),
+    return tuple(BoardMemory(entry["kind"], part_of(entry, pads), pins_of(entry["pins"]),
                              entry.get("io_standard", io_standard), entry["source"]) for entry in entries)
 
 
-def part_of(entry: Mapping[str, Any]) -> SdramPart | FlashPart:
+def part_of(entry: Mapping[str, Any], pads: PadTiming | None) -> SdramPart | FlashPart:
     """Raises PartNumberError."""
-    return sdram_of(entry) if entry["kind"] == "sdr_sdram" else flash_of(entry)
+    if entry["kind"] == "sdr_sdram":
+        return sdram_of(entry)
+    if pads is None:
+        raise PartNumberError("kind", "must be sdr_sdram: a flash needs registers in the pads of the FPGA, and their "
+                                      "times are not known for this family")
+    return flash_of(entry, pads)
 
 
 def sdram_of(entry: Mapping[str, Any]) -> SdramPart:
@@ -68,10 +75,10 @@ def sdram_of(entry: Mapping[str, Any]) -> SdramPart:
     return SdramPart(name=entry["part"], clock_mhz=float(entry["clock_mhz"]), timing=SdramTiming(**numbers), **geometry)
 
 
-def flash_of(entry: Mapping[str, Any]) -> FlashPart:
+def flash_of(entry: Mapping[str, Any], pads: PadTiming) -> FlashPart:
     timing = FlashTiming(**{name: float(value) for name, value in entry["timing"].items()})
     numbers = {name: int(entry[name]) for name in ("bytes", "offset", "lines", "command", "mode", "dummy_clocks")}
-    return FlashPart(name=entry["part"], clock_mhz=float(entry["clock_mhz"]), timing=timing,
+    return FlashPart(name=entry["part"], clock_mhz=float(entry["clock_mhz"]), timing=timing, pads=pads,
                      jedec_ids=tuple(int(number) for number in entry["jedec_ids"]), **numbers)
 
 
@@ -84,12 +91,15 @@ def memory_pins(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     return [pin for entry in entries for pins in pins_of(entry["pins"]).values() for pin in pins]
 
 
-def memory_violations(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A sentence for each number that cannot be, and for pins that are too many or too few."""
+def memory_violations(entries: Sequence[Mapping[str, Any]], pads: PadTiming | None) -> Iterator[str]:
+    """A sentence for each number that cannot be, and for pins that are too many or too few.
+
+    `pads` are those of the family, None where they have no registers.
+    """
     for index, entry in enumerate(entries):
         where = f"memories.{index}"
         try:
-            part = part_of(entry)
+            part = part_of(entry, pads)
         except PartNumberError as error:
             inside = "timing." if error.key in entry["timing"] else ""
             yield f"key '{where}.{inside}{error.key}' {error.rule}"

@@ -60,6 +60,11 @@ class BoardWeights:
         """The clock that the core must not exceed because the memory has it, too; None where that has its own."""
         return self.memory.part.clock_mhz if self.domain == CORE_DOMAIN else None
 
+    def data_margins(self, core_mhz: float) -> tuple[float, float] | None:
+        """`FlashPart.setup_margin` and `hold_margin` beside a core of `core_mhz`, ns; None for another memory."""
+        part = self.memory.part
+        return (round(part.setup_margin(core_mhz), 3), part.hold_margin) if isinstance(part, FlashPart) else None
+
     def own_mhz(self, board: Board) -> float | None:
         """The clock of the memory, None where it has the core's."""
         return self.part(board).clock_mhz if self.domain == DOMAIN else None

@@ -198,7 +198,7 @@ def device_violations(content: dict[str, Any]) -> Iterator[str]:
     if is_known:
         yield from spram_violations(family, device, content["resources"].get("spram", 0))
     yield from foreign_keys(family, content)
-    yield from memory_violations(content.get("memories", []))
+    yield from memory_violations(content.get("memories", []), family.pad_timing)
     pins = [content["clock"]["pin"], content["uart"]["rx"], content["uart"]["tx"], *content["leds"]["pins"]]
     pins += [content["reset"]["pin"]] if "reset" in content else []
     pins += memory_pins(content.get("memories", []))
@@ -247,5 +247,6 @@ def assemble(path: Path, content: dict[str, Any]) -> Board:
         resources=Resources.of_counts({name: int(count) for name, count in content["resources"].items()}),  # 4.0 is 4
         programmer=Programmer(programmer["tool"], tuple(programmer.get("arguments", ())),
                               tuple(programmer.get("memory", ("sram", "flash")))) if programmer else None,
-        source=content["source"], path=path, memories=memories_of(content.get("memories", []), standard),
+        source=content["source"], path=path, memories=memories_of(
+            content.get("memories", []), standard, FAMILIES[content["family"]].pad_timing),
     )

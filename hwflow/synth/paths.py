@@ -22,7 +22,7 @@ from .parts import LINKS, part_of, place_of, title_of
 from .toolchain import REMEDY
 
 __all__ = ["Clock", "PartDelay", "Step", "TimingPath", "clocks_of", "core_clock", "delays_of", "of_report", "path_of",
-           "pin_ways", "read_report", "shortened"]
+           "read_report", "shortened"]
 
 #: What nextpnr calls the other end of a way to or from a pin.
 OUTSIDE = "<async>"
@@ -178,15 +178,6 @@ def clocks_of(content: Mapping[str, Any], plan: Plan | None = None) -> tuple[Clo
     name = net_of(core) if core else min(found, key=lambda net: float(found[net]["achieved"]), default="")
     clocks = [Clock(net, float(value["achieved"]), net == name, paths.get(net)) for net, value in found.items()]
     return tuple(sorted(clocks, key=lambda clock: (not clock.is_core, clock.net)))
-
-
-def pin_ways(content: Mapping[str, Any], net: str) -> tuple[float, float]:
-    """The longest way from a register of the clock `net` to a pin, and from a pin to one, ns; without the pads."""
-    def longest_way(near: str, far: str) -> float:
-        return max((total(path["path"]) for path in content.get("critical_paths", ())
-                    if net_of(path[near]) == net and path[far] == OUTSIDE), default=0.0)
-
-    return longest_way("from", "to"), longest_way("to", "from")
 
 
 def net_of(event: str) -> str:

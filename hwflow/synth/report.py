@@ -14,7 +14,7 @@ from ..hls.plan import Plan
 from .boards import Board
 from .families import FAMILIES, Limit
 from .parts import readable
-from .paths import Clock, PartDelay, Step, TimingPath, clocks_of, delays_of, of_report, pin_ways, read_report
+from .paths import Clock, PartDelay, Step, TimingPath, clocks_of, delays_of, of_report, read_report
 from .seeds import Attempt
 
 __all__ = ["SynthesisReport", "Usage", "read_nextpnr_report"]
@@ -39,8 +39,9 @@ class SynthesisReport:
     (`limit` says which one is the lowest, and its source). Both are None for a design without a path from register to
     register.  `clock_mhz` is what drives the stages on the board, made by `pll`, or the oscillator where that is None:
     the figure to compute frame rates from.  `memory_mhz` is the clock of a memory beside the FPGA, None where none has
-    a clock of its own.  `pin_ways` are the longest ways to the pins of a memory that has the core's clock, and back,
-    ns, without the pads; None without such a memory.  `board_mhz`, the oscillator, drives all other clocks.  `seed` is
+    a clock of its own.  `data_margins`, ns: how long before they must be, and how much longer after it than they must,
+    data of a memory with the core's clock are at the pads that take them, at the slowest and at the fastest of its chip
+    and of the pads; None without such a memory.  `board_mhz`, the oscillator, drives all other clocks.  `seed` is
     the one of `seeds` that was taken.  `clocks` are all clocks with their longest paths, that of the stages first;
     `part_delays` the longest path into each part of the design, the slowest first; `parts` what each part takes.
     `options` are the words that yosys and nextpnr were run with.
@@ -71,7 +72,7 @@ class SynthesisReport:
     options: Mapping[str, str] = field(default_factory=dict)
     spram: Usage = Usage(0, 0)
     memory_mhz: float | None = None
-    pin_ways: tuple[float, float] | None = None
+    data_margins: tuple[float, float] | None = None
 
     def __repr__(self) -> str:
         need = ", ".join(f"{name} {getattr(self, name)}" for name in ("lut", "ff", "dsp", "ram", "spram"))
@@ -86,21 +87,11 @@ class SynthesisReport:
     @property
     def meets_clock(self) -> bool:
         """Whether every clock that drives it is slow enough for this design."""
-        return self.core_meets_clock and not self.slow_clocks and self.meets_pins
+        return self.core_meets_clock and not self.slow_clocks
 
     @property
     def core_meets_clock(self) -> bool:
         return self.usable_mhz is None or self.usable_mhz >= self.clock_mhz
-
-    @property
-    def half_period_ns(self) -> float:
-        """Of the core's clock; the other half is for the chip at the other end of its pins."""
-        return 500 / self.clock_mhz
-
-    @property
-    def meets_pins(self) -> bool:
-        """Whether a memory with the core's clock gets its signals, and the core what it answers, in time."""
-        return self.pin_ways is None or sum(self.pin_ways) <= self.half_period_ns
 
     @property
     def slow_clocks(self) -> tuple[Clock, ...]:
@@ -153,7 +144,7 @@ def fields_of(content: Mapping[str, Any], board: Board, flip_flops: int, plan: P
     return fields | {
         "routed_mhz": routed, "usable_mhz": None if routed is None else min(routed, limit.mhz), "limit": limit,
         "clocks": clocks, "critical_path": path_text(core.path) if core and core.path else "",
-        "part_delays": delays_of(content, plan), "pin_ways": pin_ways(content, core.net) if core else None,
+        "part_delays": delays_of(content, plan),
     }
 
 

@@ -140,5 +140,5 @@ def test_other_weights_leave_the_bitstream_as_it_is(name: str, router: str, quan
         assert facts.weights.read(place) == image
     made = json.loads((base / "report.json").read_text())
     assert made["memory_mhz"] == (50.0 if flash is None else None)
-    assert (made["pin_ways"] is None) == (flash is None)
+    assert (made["data_margins"] is None) == (flash is None)
     assert flash is None or 23 < made["clock_mhz"] <= 24

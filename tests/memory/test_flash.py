@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hwflow_rtl.memory import FlashController, FlashError, FlashPart, MemoryPart, PartNumberError, flash_pins
+from hwflow_rtl.memory import FlashController, FlashError, FlashPads, FlashPart, MemoryPart, PartNumberError, flash_pins
 from hwflow_sim.flash import FlashLimits, ReadResult, Reads, compile_reads
 
 from tests.memory.flash_parts import DUAL, DUAL_CONTINUOUS, PARTS, PLAIN, QUAD, TIMING
@@ -101,11 +101,23 @@ def test_each_number_of_the_timing_matters(reads: Programs, limit: str, value: i
     assert list(result.violations) == [violation]
 
 
-def test_data_that_come_late_are_not_the_right_ones(reads: Programs) -> None:
-    """The chip has a whole period: what is there at the rising clock is taken at the falling one after it."""
-    assert FlashLimits.of(QUAD).values["T_CLQV"] == 7000
-    require_right(reads(QUAD).run(ONE_READ, CELLS, numbers={"t_clqv": 10_000}), WORDS[:10])
-    assert reads(QUAD).run(ONE_READ, CELLS, numbers={"t_clqv": 10_001}).error == FlashError.WRONG_PART
+def test_data_that_come_late_or_go_early_are_not_the_right_ones(reads: Programs) -> None:
+    """Chip and pads have a whole period: 20 ns, 8 of them in the pads.  Data may go when the clock falls again."""
+    values = FlashLimits.of(QUAD).values
+    assert (values["T_CLQV"], values["T_PADS"], values["T_KEPT"]) == (7000, 8000, 1000)
+    for right in ({"t_clqv": 12_000}, {"t_pads": 13_000}, {"t_kept": 0}):
+        require_right(reads(QUAD).run(ONE_READ, CELLS, numbers=right), WORDS[:10])
+    for wrong in ({"t_clqv": 12_001}, {"t_pads": 13_001}, {"t_kept": -1}):
+        assert reads(QUAD).run(ONE_READ, CELLS, numbers=wrong).error == FlashError.WRONG_PART
+
+
+@pytest.mark.parametrize("takes", [("fall",), ("fall", "sync")], ids=["late", "early"])
+def test_another_moment_to_take_data_is_wrong(cache: Path, tmp_path: Path, takes: tuple[str, ...],
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a period after the right one the chip has moved on, half a period before it the data are not there."""
+    monkeypatch.setattr(FlashPads, "TAKES", takes)
+    result = compile_reads(QUAD, folder=tmp_path, cache=cache).run(ONE_READ, CELLS)
+    assert (result.violations, result.error) == ({}, FlashError.WRONG_PART)
 
 
 # Numbers
@@ -116,12 +128,13 @@ def test_clocks_of_a_part() -> None:
     assert (clocks.word, clocks.lead, clocks.first_lead, clocks.deselect, clocks.release) == (8, 12, 20, 4, 150)
     assert (PLAIN.clocks.lead, PLAIN.clocks.first_lead) == (21, 21)
     assert (DUAL.clocks.word, DUAL.clocks.octet, DUAL.clocks.lead) == (16, 4, 24)
-    assert replace(QUAD, clock_mhz=10).clocks.deselect == 3  # what was asked for must arrive
+    assert replace(QUAD, clock_mhz=10).clocks.deselect == 4  # what was asked for must arrive
     part: MemoryPart = QUAD
     assert (part.width, part.piece, part.words, part.writable) == (32, 8, 49152, False)
     assert part.clocks.sustained_share == 1 / 8
     assert (QUAD.peak_bytes_per_second, DUAL.peak_bytes_per_second) == (25e6, 12.5e6)
     assert isinstance(part.controller(), FlashController)
+    assert (QUAD.setup_margin(50), QUAD.setup_margin(40), QUAD.hold_margin) == (5, 10, 1)
     assert len(flash_pins(DUAL).create().io_o) == 2
 
 
@@ -134,7 +147,8 @@ def test_clocks_of_a_part() -> None:
     ({"dummy_clocks": 17}, "dummy_clocks", "must be from 0 to 16, not 17"),
     ({"jedec_ids": ()}, "jedec_ids", "must be numbers of 24 bits that are neither all zeros nor all ones, at least "
                                      "one, not []"),
-    ({"clock_mhz": 80}, "clock_mhz", "must be at most 71.4286, which t_clqv = 7 ns allows, not 80"),
+    ({"clock_mhz": 80}, "clock_mhz", "must be at most 66.6667, which t_clqv = 7 ns and 8 ns in the FPGA's pads allow, not "
+                                    "80"),
     ({"timing": replace(TIMING, t_chsh=12.5)}, "clock_mhz", "must be at most 40, which t_chsh = 12.5 ns allows, not "
                                                             "50")])
 def test_parts_that_cannot_be(values: dict[str, object], key: str, rule: str) -> None:

@@ -195,3 +195,38 @@ def test_cells_are_those_of_yosys(family: str, cells, tmp_path: Path, cache: Pat
         board.wait(b"", CYCLES)
         assert board.facts.cycles == CYCLES
         assert board.facts.leds == 0, (tmp_path / "run" / "board.log").read_text()[:2000]
+
+
+def pads(types: list[str]) -> str:
+    """For each PIN_TYPE a pad of ours, whose pin is apart, beside one of yosys with a driver at its pin; a difference
+    between the edges of their clock lights the LED for ever."""
+    lines = ["module top(input clk, rx, output tx, output reg [0:0] led);", "assign tx = 1;", "initial led = 0;",
+             "reg slow = 0; always @(posedge clk) slow <= !slow;",
+             "reg [3:0] since = 0; always @(posedge clk) since <= since + !since[3];"]
+    for n, kind in enumerate(types):
+        common = (f".PIN_TYPE(6'b{kind})) {{}}{n} (.INPUT_CLK(slow), .OUTPUT_CLK(slow), .CLOCK_ENABLE(1'b1), "
+                  f".LATCH_INPUT_VALUE(1'b0), .D_OUT_0(r{n}[0]), .D_OUT_1(r{n}[1]), .OUTPUT_ENABLE(r{n}[2]), ")
+        lines += [
+            f"reg [4:0] r{n} = 0; always @(posedge slow) r{n} <= $urandom;",
+            f"wire o{n}, drives{n}, shared{n}, ours{n}, theirs{n}, in{n} = drives{n} ? o{n} : r{n}[3];",
+            f"SB_IO #({common.format('a')}.PIN_I(in{n}), .PIN_O(o{n}), .PIN_OE(drives{n}), .D_IN_0(ours{n}));",
+            f"assign shared{n} = drives{n} ? 1'bz : r{n}[3];",
+            f"yosys_SB_IO #({common.format('b')}.PACKAGE_PIN(shared{n}), .D_IN_0(theirs{n}));",
+            f"always @(negedge clk) if (since[3] && (shared{n} !== in{n} || ours{n} !== theirs{n})) "
+            f"begin led <= 1; $fdisplay(32'h80000002, \"{kind} %b %b, yosys %b %b\", in{n}, ours{n}, shared{n}, "
+            f"theirs{n}); end"]
+    return "\n".join([*lines, "endmodule\n"])
+
+
+@pytest.mark.slow
+def test_pads_are_those_of_yosys(tmp_path: Path, cache: Path) -> None:
+    """Double rate, registered inverted, registered both ways, and without registers."""
+    models = models_of_yosys("ice40", tmp_path)
+    # Verilator knows no levels of an input but 0 and 1.
+    models.write_text(models.read_text().replace(" || CLOCK_ENABLE === 1'bz", ""))
+    design = BoardDesign(pads(["010001", "011101", "110100", "101001"]), {"clk": 1, "rx": 1, "tx": 1, "led": 1}, {},
+                         (MODELS["ice40"].verilog, models))
+    compiled = compile_board(design, folder=tmp_path / "run", cache=cache, jobs=2)
+    with SimulatedBoard(compiled, bit_cycles=100) as board:
+        board.wait(b"", 2000)
+        assert board.facts.leds == 0, (tmp_path / "run" / "board.log").read_text()[:2000]

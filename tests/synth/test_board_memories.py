@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.memory import FlashPart, FlashTiming, SdramPart, SdramTiming
+from hwflow_rtl.vendor import ICE40
 
 from hwflow.synth.board_memories import BoardMemory
 from hwflow.synth.boards import boards_folder, list_boards, load_board
@@ -70,13 +71,15 @@ def test_what_a_flash_says() -> None:
     memory, = load_board("icebreaker").memories
     timing = FlashTiming(t_c=9.6, t_slch=5, t_chsh=5, t_shsl=50, t_clqv=7, t_res1=3000)
     part = FlashPart(name="W25Q128JV-DTR", bytes=2**24, offset=2**20, lines=4, command=0xEB, mode=0xA0, dummy_clocks=4,
-                     jedec_ids=(0xEF7018,), clock_mhz=24, timing=timing)
+                     jedec_ids=(0xEF7018,), clock_mhz=48, timing=timing, pads=ICE40.pads.timing)
     assert memory == BoardMemory("qspi_flash", part, memory.pins, "SB_LVCMOS", memory.source)
     assert memory.pins == {"sck": ("15",), "cs_n": ("16",), "io": ("14", "17", "12", "13")}
     assert memory.facts() == {
-        "kind": "qspi_flash", "part": "W25Q128JV-DTR", "bytes": 2**24, "width": 32, "clock_mhz": 24,
-        "peak_bytes_per_second": 12e6, "sustained_bytes_per_second": 12e6}
-    assert load_board("upduino3").memories[0].part.peak_bytes_per_second == 6e6  # two lines
+        "kind": "qspi_flash", "part": "W25Q128JV-DTR", "bytes": 2**24, "width": 32, "clock_mhz": 48,
+        "peak_bytes_per_second": 24e6, "sustained_bytes_per_second": 24e6}
+    assert load_board("upduino3").memories[0].part.peak_bytes_per_second == 12e6  # two lines
+    assert part.setup_margin(48) == pytest.approx(1000 / 48 - 7 - 4.9 - 6.0)
+    assert part.hold_margin == 1.7
 
 
 @pytest.mark.parametrize("name", [name for name in list_boards() if load_board(name).memories])
@@ -153,7 +156,12 @@ def test_one_fault(tmp_path: Path, section: str, values: dict[str, Any], expecte
     ("", {"mode": 0x1A0}, "key 'memories.0.mode' must be a byte, not 416"),
     ("", {"jedec_ids": [0]}, "key 'memories.0.jedec_ids' must be numbers of 24 bits that are neither all zeros nor all "
                              "ones, at least one, not [0]"),
-    ("", {"clock_mhz": 80}, "key 'memories.0.clock_mhz' must be at most 71.4286, which t_clqv = 7 ns allows, not 80"),
+    ("", {"clock_mhz": 80}, "key 'memories.0.clock_mhz' must be at most 55.8659, which t_clqv = 7 ns and 10.9 ns "
+                            "in the FPGA's pads allow, not 80"),
+    ("timing", {"t_clqv": 10}, "key 'memories.0.clock_mhz' must be at most 47.8469, which t_clqv = 10 ns and 10.9 ns "
+                               "in the FPGA's pads allow, not 48"),
+    ("timing", {"t_slch": 11}, "key 'memories.0.clock_mhz' must be at most 45.4545, which t_slch = 11 ns allows, not "
+                               "48"),
     ("timing", {"t_res1": None}, "key 'memories.0.timing.t_res1' must be given"),
     ("timing", {"t_res2": 1}, "key 'memories.0.timing.t_res2' must be one of t_c, t_slch, t_chsh, t_shsl, t_clqv, "
                               "t_res1; did you mean 't_res1'?"),
@@ -163,6 +171,13 @@ def test_one_fault(tmp_path: Path, section: str, values: dict[str, Any], expecte
     ("pins", {"sck": "6"}, "pin 6 must be used once, not 2 times")])
 def test_one_fault_of_a_flash(tmp_path: Path, section: str, values: dict[str, Any], expected: str) -> None:
     assert complaints(tmp_path, changed(section, "icebreaker", **values)) == [expected]
+
+
+def test_a_flash_needs_registers_in_the_pads(tmp_path: Path) -> None:
+    data = content() | {"memories": content("icebreaker")["memories"]}
+    assert complaints(tmp_path, data)[0] == (
+        "key 'memories.0.kind' must be sdr_sdram: a flash needs registers in the pads of the FPGA, and their times are "
+        "not known for this family")
 
 
 def test_memories_must_be_a_list(tmp_path: Path) -> None:

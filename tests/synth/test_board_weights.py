@@ -77,7 +77,9 @@ def test_weights_of_a_plan() -> None:
 def test_a_flash_has_the_cores_clock() -> None:
     board, weights = load_board("icebreaker"), weights_of("icebreaker")
     assert (weights.domain, weights.pll(board), weights.own_mhz(board)) == ("sync", None, None)
-    assert weights.core_limit_mhz == 24 == weights.part(board).clock_mhz
+    assert weights.core_limit_mhz == 48 == weights.part(board).clock_mhz
+    assert weights.data_margins(40) == (7.1, 1.7)
+    assert weights_of("ulx3s_12f").data_margins(40) is None
     assert weights_of("ulx3s_12f").core_limit_mhz is None
     text = design_text(board_top(Weighted(), board, identity=bytes(8), weights=weights,
                                  pll=pll_of(board, None, weights=weights)))

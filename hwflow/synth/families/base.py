@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwflow_base.errors import HwflowError
 from hwflow_rtl.vendor import Technology
+from hwflow_rtl.vendor.pads import PadTiming
 from hwflow_rtl.vendor.pll import PllSettings
 
 from ..contents import Contents
@@ -109,6 +110,8 @@ class Family(ABC):
     chips: tuple[str, ...] = ()
     #: Large memories with a single port, by the device that has them.
     single_port_rams: Mapping[str, int] = {}
+    #: Times of the registers in its pads; None where no design has them.
+    pad_timing: PadTiming | None = None
     #: Clocks that its devices must not exceed; one of them is of "clock".
     limits: tuple[Limit, ...]
     #: The clock that place and route aims at, MHz.  nextpnr stops to improve a design that meets its goal, so this is

@@ -61,6 +61,7 @@ class BoardTop(wiring.Component):
         The names of those of its pins that the board has; `dq` stands for `dq_i`, `dq_o` and `dq_oe`, and so does `io`.
     pads
         Whether data lines of the memory are one port in both directions; else each is three ports, as for a simulation.
+        Those of a flash have the registers of `technology.pads` then.
 
     Attributes
     ----------
@@ -82,7 +83,8 @@ class BoardTop(wiring.Component):
         self.leds = leds
         self.leds_active_low = leds_active_low
         self.memory = memory
-        self.chip = MemoryPads(memory.part, memory_pins, pads=pads) if memory is not None else None
+        self.chip = None if memory is None else MemoryPads(
+            memory.part, memory_pins, pads=pads, technology=technology)
         self.beside = Beside.NOTHING if memory is None else Beside.FILLED if memory.part.writable else Beside.SEALED
         if self.beside is Beside.SEALED and "state" not in memory.signature.members:
             raise ValueError(f"memory must have an image with a seal, or be one that can be written, not be a plain "

@@ -1,6 +1,7 @@
 """Memories outside of the FPGA: SDR SDRAM, QSPI flash, their controllers, and streams of weights from them."""
 
 from .flash import FlashController, FlashError
+from .flash_pads import FlashPads
 from .flash_part import FlashClocks, FlashPart, FlashTiming
 from .flash_pins import flash_pins
 from .part import MemoryClocks, MemoryPart, PartNumberError, request_of
@@ -15,7 +16,7 @@ from .weight_sharing import WeightSharing
 from .weight_stream import WeightStream
 
 __all__ = [
-    "FlashClocks", "FlashController", "FlashError", "FlashPart", "FlashTiming", "MemoryClocks", "MemoryPart",
+    "FlashClocks", "FlashController", "FlashError", "FlashPads", "FlashPart", "FlashTiming", "MemoryClocks", "MemoryPart",
     "PartNumberError", "SdramClocks", "SdramController", "SdramPart", "SdramTiming", "SealCheck", "SealedController",
     "SealedFlash", "WeightImage", "WeightMemory", "WeightReader", "WeightSharing", "WeightStream", "flash_pins",
     "request_of", "sdram_pins"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, C, Cat, ClockDomain, ClockSignal, Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Array, C, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2, exact_log2
@@ -34,6 +34,7 @@ class FlashController(wiring.Component):
     ends in `error`, and no request is ever taken.
 
     A request is one read command.  The clock of the chip is that of `sync`; it stands still while `read` stalls.
+    Registers are on both sides of the pins: those of `FlashPads`, and those here.
 
     Parameters
     ----------
@@ -56,6 +57,7 @@ class FlashController(wiring.Component):
     error : Out(FlashError)
         What was wrong, else `NONE`.  It stays until a reset.
     pins : Out(flash_pins(part))
+        To `FlashPads`.
 
     Latency from a request to its first byte: at most `part.clocks.worst_latency`.  Between two bytes of a request:
     `part.clocks.worst_gap`.
@@ -81,7 +83,7 @@ class FlashController(wiring.Component):
         m = Module()
         part, clocks, lines = self.part, self.part.clocks, self.part.lines
         self.steps = start_steps(part)
-        # What is decided in a cycle reaches the pins one and a half cycles later.
+        # What is decided in a cycle reaches the pins two cycles later, and the chip takes it half a cycle after that.
         self.clock, self.sample, self.last = Signal(), Signal(), Signal()
         self.select, self.out, self.drive = Signal(), Signal(lines), Signal(lines)
         self.shift, self.count, self.came = Signal(32), Signal(5), Signal(ANSWER)
@@ -213,18 +215,17 @@ class FlashController(wiring.Component):
                 m.next = "PAUSE"
 
     def arrivals(self, m: Module) -> Signal:
-        """Takes what was asked for from the pins, into the queue where it is a byte of a request; gives the credit.
+        """Takes what was asked for from the pads, into the queue where it is a byte of a request; gives the credit.
 
-        The chip changes its data at its falling edge, which is that of `sync`; they are taken at the next one.
+        A clock brings what the falling edge of the clock before it made the chip drive: the pads have taken it at the
+        falling edge of this clock.
         """
-        m.domains += ClockDomain("fall", clk_edge="neg", reset_less=True, local=True)
-        m.d.comb += ClockSignal("fall").eq(ClockSignal())
-        lines = self.part.lines
-        captured = Signal(lines, reset_less=True)
-        m.d.fall += captured.eq(self.pins.io_i)
-        coming, ending, whole = Signal(2), Signal(2), Signal()
-        m.d.sync += [coming.eq(Cat(self.sample, coming[0])), ending.eq(Cat(self.last, ending[0])), whole.eq(ending[1])]
-        with m.If(coming[1]):
+        lines, captured = self.part.lines, self.pins.io_i
+        on_the_way = self.part.clocks.PIPELINE - 1
+        coming, ending, whole = Signal(on_the_way), Signal(on_the_way), Signal()
+        m.d.sync += [coming.eq(Cat(self.sample, coming[:-1])), ending.eq(Cat(self.last, ending[:-1])),
+                     whole.eq(ending[-1])]
+        with m.If(coming[-1]):
             m.d.sync += self.came.eq(Mux(
                 self.initialized, Cat(captured, self.came[:-lines]), Cat(captured[1], self.came[:-1])))
         queue = Queue(shape=self.part.piece, depth=QUEUE_DEPTH, technology=self.technology)
@@ -241,9 +242,8 @@ class FlashController(wiring.Component):
         return counter.credit
 
     def drive_pins(self, m: Module) -> None:
-        """Registers at both edges: the pins get a whole period from the logic, and the chip half of one."""
-        pins, decided = self.pins, Signal(1 + 2 * self.part.lines)
-        gate, gated = Signal(), Signal()
-        m.d.sync += [decided.eq(Cat(self.select, self.out, self.drive)), gate.eq(self.clock)]
-        m.d.fall += [Cat(pins.cs_n, pins.io_o, pins.io_oe).eq(Cat(~decided[0], decided[1:])), gated.eq(gate)]
-        m.d.comb += pins.sck.eq(gated & ClockSignal())
+        """From registers, so that the pads get a whole period; the clock, whose pad takes it at the falling edge, from
+        one of its own, which can be placed beside the pad."""
+        pins, gate = self.pins, Signal()
+        m.d.sync += [gate.eq(self.clock), pins.sck.eq(gate), pins.cs_n.eq(~self.select), pins.io_o.eq(self.out),
+                     pins.io_oe.eq(self.drive)]

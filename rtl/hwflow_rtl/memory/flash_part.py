@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from amaranth.lib import wiring
 
 from ..vendor.base import Resources, Technology
+from ..vendor.pads import Pads, PadTiming
 from .part import PartNumberError
 
 if TYPE_CHECKING:
     from .flash import FlashController
+    from .flash_pads import FlashPads
 
 __all__ = ["FlashClocks", "FlashPart", "FlashTiming"]
 
@@ -44,7 +46,7 @@ class FlashTiming:
     t_shsl
         Chip select high between two commands, the longest that the data sheet has for reads and status writes.
     t_clqv
-        Falling clock to valid data.
+        Falling clock to valid data.  How long the data before stay after it is not asked: no time is enough.
     t_res1
         Release from power-down to the next command.
     """
@@ -87,6 +89,8 @@ class FlashPart:
         What the chip may answer to 9Fh, 24 bits: manufacturer, type, capacity.
     clock_mhz
         The fastest clock of chip and controller; at a slower one every time is longer.
+    pads
+        The FPGA's, whose registers drive the chip and take its data.
     """
 
     name: str
@@ -99,6 +103,7 @@ class FlashPart:
     jedec_ids: tuple[int, ...]
     clock_mhz: float
     timing: FlashTiming
+    pads: PadTiming
 
     def __post_init__(self):
         if self.lines not in (2, 4):
@@ -124,13 +129,26 @@ class FlashPart:
         self.check_clock()
 
     def check_clock(self) -> None:
-        """Pins move half a period before the rising clock; of the period that data have, the pads get one half."""
+        """Pins move half a period before the rising clock; data have a whole period from the falling one, and the ways
+        through the pads are a part of it."""
         timing = self.timing
-        needs = {"t_c": timing.t_c, **{name: 2 * getattr(timing, name) for name in ("t_clqv", "t_slch", "t_chsh")}}
+        needs = {"t_c": timing.t_c, "t_slch": 2 * timing.t_slch, "t_chsh": 2 * timing.t_chsh,
+                 "t_clqv": round(timing.t_clqv + self.pads.round_trip, 6)}
         name = max(needs, key=lambda key: needs[key])
         if self.period < Fraction(str(needs[name])):
+            there = f" and {self.pads.round_trip:g} ns in the FPGA's pads allow" if name == "t_clqv" else " allows"
             raise PartNumberError("clock_mhz", f"must be at most {1000 / needs[name]:.6g}, which {name} = "
-                                                f"{getattr(timing, name):g} ns allows, not {self.clock_mhz:g}")
+                                                f"{getattr(timing, name):g} ns{there}, not {self.clock_mhz:g}")
+
+    def setup_margin(self, clock_mhz: float) -> float:
+        """How long data have been at the pads before they must be, in ns, at the slowest of chip and pads."""
+        return 1000 / clock_mhz - self.timing.t_clqv - self.pads.round_trip
+
+    @property
+    def hold_margin(self) -> float:
+        """How much longer than they must be data are at the pads, in ns, at the fastest pads and a chip that changes
+        them at once: they are taken at the edge that makes the clock fall for the next ones."""
+        return self.pads.out_min - self.pads.hold
 
     @property
     def period(self) -> Fraction:
@@ -200,6 +218,11 @@ class FlashPart:
 
         return flash_pins(self)
 
+    def pad_registers(self, pads: Pads | None) -> FlashPads:
+        from .flash_pads import FlashPads
+
+        return FlashPads(self, pads=pads)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FlashClocks:
@@ -223,8 +246,9 @@ class FlashClocks:
     deselect: int
     release: int
 
-    #: From the decision to give a clock to the data in a register: two registers on the way out, one on the way back.
-    PIPELINE = 3
+    #: From the decision to give a clock to its data in a register: two registers before the pad, those of the pads on
+    #: both ways, one after it.
+    PIPELINE = 4
     #: Chip select is high for so long, that what was asked for has arrived before the next command.
     DRAIN = PIPELINE
 

@@ -13,8 +13,8 @@ __all__ = ["flash_pins"]
 def flash_pins(part: FlashPart) -> wiring.Signature:
     """The pins of `part`: IO0 (its DI) is bit 0 of `io_i`, `io_o` and `io_oe`, IO1 (its DO) bit 1.
 
-    `sck` is the clock of `sync` where the chip gets one, low otherwise.  All others change at the falling edge of
-    `sync`, half a period before the chip looks.  Where a bit of `io_oe` is low, the chip may drive that line.
+    Where a bit of `io_oe` is low, the chip may drive that line.  Between a controller and its `FlashPads` they are what
+    the registers of the pads take and give, and `sck` is set for a cycle where the chip gets a clock.
     """
     lines = part.lines
     return wiring.Signature({

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from amaranth.lib import data, wiring
 from amaranth.utils import ceil_log2
 
 from ..vendor.base import Resources, Technology
+from ..vendor.pads import Pads
+
+if TYPE_CHECKING:
+    from .flash_pads import FlashPads
 
 __all__ = ["MemoryClocks", "MemoryPart", "PartNumberError", "request_of"]
 
@@ -56,7 +60,8 @@ class MemoryPart(Protocol):
 
     A controller has the streams `request` (`request_of(part)`) and `read`, which has words, or where words come slowly
     their pieces of `piece` bits, the low ones first; a stream `write` if the part is `writable`,
-    and `restart`, `initialized` and `pins` as `SdramController` describes them.
+    and `restart`, `initialized` and `pins` as `SdramController` describes them.  `pad_registers` are between its `pins`
+    and those of the chip, in `pads` if given; None where the controller's are the chip's.
     """
 
     @property
@@ -85,6 +90,8 @@ class MemoryPart(Protocol):
     def controller_cost(self, technology: Technology | None = None) -> Resources: ...
 
     def pins(self) -> wiring.Signature: ...
+
+    def pad_registers(self, pads: Pads | None) -> FlashPads | None: ...
 
 
 def request_of(part: MemoryPart) -> data.StructLayout:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from amaranth.lib import wiring
 
 from ..vendor.base import Resources, Technology
+from ..vendor.pads import Pads
 from .part import PartNumberError
 
 if TYPE_CHECKING:
@@ -215,6 +216,9 @@ class SdramPart:
         from .sdram_pins import sdram_pins
 
         return sdram_pins(self)
+
+    def pad_registers(self, pads: Pads | None) -> None:
+        """The controller has its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

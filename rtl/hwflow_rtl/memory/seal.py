@@ -22,7 +22,9 @@ from ..io.link_image import DIGEST_BYTES, MemoryState
 from ..stream.streams import stream_of
 from ..vendor.base import Resources, Technology
 from ..vendor.fitted import fitted
+from ..vendor.pads import Pads
 from .flash import FlashController, FlashError
+from .flash_pads import FlashPads
 from .flash_part import FlashClocks, FlashPart
 from .part import request_of
 
@@ -86,6 +88,9 @@ class SealedFlash:
 
     def pins(self) -> wiring.Signature:
         return self.flash.pins()
+
+    def pad_registers(self, pads: Pads | None) -> FlashPads:
+        return self.flash.pad_registers(pads)
 
     def controller(self, technology: Technology | None = None) -> SealedController:
         return SealedController(part=self, technology=technology)

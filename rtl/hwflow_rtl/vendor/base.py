@@ -23,6 +23,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..multiply.style import MultiplierStyle
 from .memory import Holds, Memory, MemoryKind, Place
+from .pads import Pads
 from .pll import Pll, PllSettings
 
 __all__ = [
@@ -214,6 +215,8 @@ class Technology(ABC):
 
     #: Bits of a RAM block.
     ram_block_bits: int = 18432
+    #: The registers in its pads; None where no design has them.
+    pads: Pads | None = None
     #: Large memories with a single port that the device has, each of which `Resources.spram` counts as 1.
     single_port_rams: int = 0
     #: Logic cells that a RAM block is worth when a queue may use those memories instead.

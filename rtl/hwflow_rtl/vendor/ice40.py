@@ -29,6 +29,7 @@ from .blocks import (
 )
 from .fitted import fitted
 from .memory import Memory, MemoryKind, Place
+from .pads_ice40 import ICE40Pads
 from .pll import Pll, PllSettings
 from .pll_ice40 import ICE40Pll, ice40_pll_settings
 from .tables import ICE40LutRom
@@ -225,6 +226,7 @@ class ICE40(Technology):
     usable_logic_shared = 0.9
 
     cells_for_a_ram_block = LUTS_FOR_A_BLOCK
+    pads = ICE40Pads()
 
     def __init__(self, *, clock_at_pll_pad: bool = False, has_multipliers: bool = True, single_port_rams: int = 0):
         """`clock_at_pll_pad`: the board's oscillator is at the pad that only the PLL can use while it runs.  Without

@@ -100,43 +100,70 @@ def contents_of(cell: Mapping[str, Any], models: CellModels) -> str | None:
 
 @dataclass(frozen=True)
 class Pad:
-    """The pins of a cell that drives a port in both directions; `low`: it drives while `enable` is 0."""
+    """The pins of a cell that drives a port in both directions; `low`: it drives while `enable` is 0.
+
+    `stays`: the cell has registers, so it stays, and its pin `port` becomes `out`, `enable` and `into`.
+    """
 
     port: str
     out: str
     enable: str
     into: str
     low: bool = False
+    stays: bool = False
 
 
-#: yosys' own cell, which nextpnr-ecp5 packs into pads, and Gowin's.
-PADS = {"$_TBUF_": Pad("Y", "A", "E", "Y"), "IOBUF": Pad("IO", "I", "OEN", "O", low=True)}
+#: yosys' own cell, which nextpnr-ecp5 packs into pads, and those of Gowin and iCE40.
+PADS = {"$_TBUF_": Pad("Y", "A", "E", "Y"), "IOBUF": Pad("IO", "I", "OEN", "O", low=True),
+        "SB_IO": Pad("PACKAGE_PIN", "PIN_O", "PIN_OE", "PIN_I", stays=True)}
+#: The pin of a pad with registers that is connected if it takes anything in.
+TAKEN = "D_IN_0"
 
 
 def without_pads(module: Mapping[str, Any]) -> dict[str, Any]:
-    """The module with three ports, `_i`, `_o` and `_oe`, for each in both directions, and without the cells of these
-    pads: a simulator has no wires that two sides drive."""
+    """The module with three ports, `_i`, `_o` and `_oe`, for each in both directions: a simulator has no wires that two
+    sides drive.  The cells of these pads are taken out, or split where they have registers; a port whose pads take
+    nothing in is an output."""
+    cells = split_pads(module)
     pads = {cell["connections"][PADS[cell["type"]].port][0]: (name, cell, PADS[cell["type"]])
-            for name, cell in module["cells"].items() if cell["type"] in PADS}
-    ports, cells = {}, dict(module["cells"])
+            for name, cell in cells.items() if cell["type"] in PADS}
+    ports = {}
     for name, port in module["ports"].items():
         if port["direction"] != "inout":
             ports[name] = port
             continue
         found = [pads[bit] for bit in port["bits"]]
-        for cell, _, _ in found:
-            del cells[cell]
 
         def nets(pin: str, found: list[tuple[str, Any, Pad]] = found) -> list[Any]:
             return [cell["connections"][getattr(pad, pin)][0] for _, cell, pad in found]
 
+        if all(pad.stays and TAKEN not in cell["connections"] for _, cell, pad in found):
+            ports[name] = {"direction": "output", "bits": nets("out")}
+            continue
         drives = list(dict.fromkeys(nets("enable")))
         ports |= {
             f"{name}_i": {"direction": "input", "bits": nets("into")},
             f"{name}_o": {"direction": "output", "bits": nets("out")},
             f"{name}_oe": {"direction": "output", "bits": drives if len(drives) == 1 else nets("enable"),
                            "low": found[0][2].low}}
-    return {**module, "ports": ports, "cells": cells}
+    kept = {name: {**cell, "connections": {pin: bits for pin, bits in cell["connections"].items()
+                                           if pin != PADS[cell["type"]].port}} if cell["type"] in PADS else cell
+            for name, cell in cells.items() if cell["type"] not in PADS or PADS[cell["type"]].stays}
+    return {**module, "ports": ports, "cells": kept}
+
+
+def split_pads(module: Mapping[str, Any]) -> dict[str, Any]:
+    """The cells, of which pads with registers have nets of their own for both directions of their ports."""
+    cells, unused = dict(module["cells"]), 1 + max(
+        (bit for cell in module["cells"].values() for bits in cell["connections"].values() for bit in bits
+         if isinstance(bit, int)), default=0)
+    for name, cell in module["cells"].items():
+        pad = PADS.get(cell["type"])
+        if pad is not None and pad.stays:
+            ends = {pin: [unused + k] for k, pin in enumerate((pad.out, pad.enable, pad.into))}
+            cells[name] = {**cell, "connections": {**cell["connections"], **ends}}
+            unused += len(ends)
+    return cells
 
 
 def header(ports: Mapping[str, Any]) -> str:

@@ -234,3 +234,27 @@ endmodule
 `TWO_OUTPUTS(SB_PLL40_2F_CORE, REFERENCECLK)
 `TWO_OUTPUTS(SB_PLL40_2_PAD, PACKAGEPIN)
 `TWO_OUTPUTS(SB_PLL40_2F_PAD, PACKAGEPIN)
+
+// A pad with the two directions of its pin apart: PIN_I, and PIN_O where PIN_OE.
+module SB_IO (
+  input PIN_I, output PIN_O, PIN_OE, input LATCH_INPUT_VALUE, CLOCK_ENABLE, INPUT_CLK, OUTPUT_CLK, OUTPUT_ENABLE,
+  input D_OUT_0, D_OUT_1, output D_IN_0, D_IN_1
+);
+  parameter [5:0] PIN_TYPE = 6'b000000;
+  parameter PULLUP = 0, NEG_TRIGGER = 0;
+  parameter IO_STANDARD = "SB_LVCMOS";
+  generate
+    if (NEG_TRIGGER != 0 || PIN_TYPE[1]) begin : unknown
+      initial $fatal(1, "a pad of type %b with latches or negative edges has no model", PIN_TYPE);
+    end
+  endgenerate
+  reg took = 0, took_low = 0, drives = 0, high = 0, level = 0;
+  always @(posedge INPUT_CLK) took <= PIN_I;
+  always @(negedge INPUT_CLK) took_low <= PIN_I;
+  always @(posedge OUTPUT_CLK) begin high <= D_OUT_0; drives <= OUTPUT_ENABLE; end
+  // One register at both edges: a choice by the clock would show a level that is not there.
+  always @(posedge OUTPUT_CLK, negedge OUTPUT_CLK) level <= OUTPUT_CLK ? D_OUT_0 : D_OUT_1;
+  assign D_IN_0 = PIN_TYPE[0] ? PIN_I : took, D_IN_1 = took_low;
+  assign PIN_O = PIN_TYPE[3:2] == 0 ? level : PIN_TYPE[3:2] == 1 ? high : PIN_TYPE[3:2] == 2 ? D_OUT_0 : !high;
+  assign PIN_OE = PIN_TYPE[5:4] == 0 ? 1'b0 : PIN_TYPE[5:4] == 1 ? 1'b1 : PIN_TYPE[5:4] == 2 ? OUTPUT_ENABLE : drives;
+endmodule

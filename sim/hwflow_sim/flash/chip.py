@@ -75,7 +75,7 @@ def write_cells(path: Path, contents: npt.NDArray[np.uint8], first: int) -> None
 def compile_chip(part: FlashPart, *, folder: Path, cache: Path, say: Callable[[str], None] = print) -> Chip:
     """The program for the chip of `part`; made, or found in `cache`."""
     m = Module()
-    m.submodules.chip = chip = Flash(part=part)
+    m.submodules.chip = chip = Flash(part=part, alone=True)
     ports: list[Signal] = []
     for name in ("sck", "cs_n", "io_o", "io_oe"):
         ports.append(Signal(len(getattr(chip.pins, name)), name=name))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 
 from amaranth.hdl import C, Cat, Instance, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from hwflow_rtl.memory import FlashPart, flash_pins
+from hwflow_rtl.memory import FlashPads, FlashPart, flash_pins
 
 __all__ = ["MODEL", "VIOLATIONS", "Flash", "FlashLimits"]
 
@@ -37,19 +38,22 @@ class FlashLimits:
 
         return FlashLimits({
             "T_C": ps(timing.t_c), "T_SLCH": ps(timing.t_slch), "T_CHSH": ps(timing.t_chsh),
-            "T_SHSL": ps(timing.t_shsl), "T_CLQV": ps(timing.t_clqv), "T_RES1": ps(timing.t_res1)})
-
+            "T_SHSL": ps(timing.t_shsl), "T_CLQV": ps(timing.t_clqv), "T_RES1": ps(timing.t_res1),
+            "T_PADS": ps(part.pads.round_trip), "T_KEPT": ps(part.hold_margin)})
 
     @staticmethod
     def parameters(part: FlashPart) -> dict[str, int]:
-        """The model's parameters for a part, but for its contents."""
+        """The model's parameters for a part, but for its contents.  `FlashPads` take data half a period after the
+        rising clock."""
         return {
             "ADDRESS_BITS": (part.bytes - 1).bit_length(), "CONTINUOUS": int(part.continuous), "ID": part.jedec_ids[0],
-            "QUAD_DUMMY" if part.lines == 4 else "DUAL_DUMMY": part.dummy_clocks, **FlashLimits.of(part).values}
+            "QUAD_DUMMY" if part.lines == 4 else "DUAL_DUMMY": part.dummy_clocks,
+            "LOOKS": ceil(500 * part.period), **FlashLimits.of(part).values}
 
 
 class Flash(wiring.Component):
-    """The chip at the other end of `flash_pins(part)`; simulators need `MODEL` beside the design.
+    """The chip at the other end of the pins of a controller of `part`, with `FlashPads` in `sync` between them; simulators
+    need `MODEL` beside the design.
 
     Lines that the FPGA does not have are pulled up.
 
@@ -61,20 +65,23 @@ class Flash(wiring.Component):
         A file of so many words that the chip has from the part's offset on.  Without, runs name their contents.
     tick
         Picoseconds of a step of simulated time.
+    alone
+        Without the pads: who drives the pins looks at the rising clock.
 
     Attributes
     ----------
     pins
-        Flipped: connects to those of a controller.
+        Flipped: connects to those of a controller; with `alone` to those of the chip.
     counts : Out
         A number of 32 bits for each of `VIOLATIONS`.
     total, first_kind, first_time : Out
         All violations; the index and the time in ps of the first.
     """
 
-    def __init__(self, *, part: FlashPart, image: str = "", words: int = 0, tick: int = 1):
+    def __init__(self, *, part: FlashPart, image: str = "", words: int = 0, tick: int = 1,
+                 alone: bool = False):
         self.part = part
-        self.image, self.words, self.tick = image, words, tick
+        self.image, self.words, self.tick, self.alone = image, words, tick, alone
         super().__init__({
             "pins": In(flash_pins(part)), "counts": Out(32 * len(VIOLATIONS)), "total": Out(32), "first_kind": Out(32),
             "first_time": Out(64)})
@@ -82,9 +89,14 @@ class Flash(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         pins, part = self.pins, self.part
+        given = {**FlashLimits.parameters(part), **({"LOOKS": 0, "T_PADS": 0} if self.alone else {})}
+        if not self.alone:
+            m.submodules.pads = pads = FlashPads(part)
+            wiring.connect(m, wiring.flipped(self.pins), pads.pins)
+            pins = pads.chip
         missing = C((1 << 4 - part.lines) - 1, 4 - part.lines)
         out = Signal(4)
-        parameters = {**FlashLimits.parameters(part), "TICK": self.tick, "OFFSET": part.offset, "WORDS": self.words,
+        parameters = {**given, "TICK": self.tick, "OFFSET": part.offset, "WORDS": self.words,
                       "IMAGE": self.image}
         m.d.comb += pins.io_i.eq(out)
         m.submodules.chip = Instance(

@@ -14,6 +14,9 @@ module hwflow_qspi_flash #(
   parameter int ID = 24'hEF7018,
   parameter int T_C = 7519, T_SLCH = 3000, T_CHSH = 3000, T_SHSL = 50000, T_DVCH = 1000, T_CHDX = 2000,
   parameter int T_CLQV = 6000, T_RES1 = 3000000,
+  // The pads of the other side: the way out and back at its longest; how much longer than they must be data are there
+  // when it takes them at a falling clock; and how long after the rising clock it looks.
+  parameter int T_PADS = 0, T_KEPT = 0, LOOKS = 0,
   parameter int TICK = 1, OFFSET = 0, WORDS = 0,
   parameter IMAGE = ""
 ) (
@@ -36,7 +39,7 @@ module hwflow_qspi_flash #(
   endfunction
 
   int id = ID, t_c = T_C, t_slch = T_SLCH, t_chsh = T_CHSH, t_shsl = T_SHSL, t_dvch = T_DVCH, t_chdx = T_CHDX;
-  int t_clqv = T_CLQV, t_res1 = T_RES1;
+  int t_clqv = T_CLQV, t_res1 = T_RES1, t_pads = T_PADS, t_kept = T_KEPT, looks = LOOKS;
   int asleep_first = 1;    // as an iCE40 leaves it
   int continuous_first = 0;  // lines of a read that was left in continuous mode, 0 for none
   int qe_first = 0;        // the non-volatile bit QE
@@ -65,7 +68,9 @@ module hwflow_qspi_flash #(
     found = $value$plusargs("id=%d", id);             found = $value$plusargs("t_c=%d", t_c);
     found = $value$plusargs("t_slch=%d", t_slch);     found = $value$plusargs("t_chsh=%d", t_chsh);
     found = $value$plusargs("t_shsl=%d", t_shsl);     found = $value$plusargs("t_dvch=%d", t_dvch);
-    found = $value$plusargs("t_chdx=%d", t_chdx);     found = $value$plusargs("t_clqv=%d", t_clqv);
+    found = $value$plusargs("t_chdx=%d", t_chdx);     found = $value$plusargs("t_pads=%d", t_pads);     found = $value$plusargs("t_kept=%d", t_kept);
+    found = $value$plusargs("looks=%d", looks);
+    found = $value$plusargs("t_clqv=%d", t_clqv);
     found = $value$plusargs("t_res1=%d", t_res1);     found = $value$plusargs("asleep=%d", asleep_first);
     found = $value$plusargs("continuous=%d", continuous_first);
     found = $value$plusargs("qe=%d", qe_first);       found = $value$plusargs("qe_writable=%d", qe_writable);
@@ -94,7 +99,8 @@ module hwflow_qspi_flash #(
   endtask
 
   // The lines that the chip drives, and noise where nobody does and until the data are valid.  A simulation knows no
-  // moment between two edges, so data that come t_clqv after the falling clock are there from the rising one on.
+  // moment between two edges: at the rising clock the lines get what the other side sees `looks` after it.  At the next
+  // falling clock they are noise again.
   reg [31:0] noise = 32'h2545F491;
   reg [3:0] levels, driven;
   reg valid;
@@ -102,7 +108,8 @@ module hwflow_qspi_flash #(
   wire [3:0] shown = valid ? levels : levels ^ (noise[7:4] | 4'b0001 << noise[9:8]);
   assign io_out = mute == 1 ? 4'b1111 : mute == 2 ? 4'b0000 : (shown & driven) | (noise[3:0] & ~driven);
 
-  always @(posedge sck) valid <= driving && now() - fell >= longint'(t_clqv);
+  always @(posedge sck)
+    valid <= driving && now() + longint'(looks) - fell >= longint'(t_clqv) + longint'(t_pads) && t_kept >= 0;
 
   always @(io_in or io_driven) begin
     if (!cs_n && now() - rose < longint'(t_chdx) && rose > selected) fail(V_CHDX);

@@ -37,6 +37,7 @@ class ICE40Family(Family):
     devices = ("up5k", "hx8k")
     #: Lattice FPGA-DS-02008: memories of 256 kbit with a single port.
     single_port_rams: Mapping[str, int] = {"up5k": 4}
+    pad_timing = ICE40.pads.timing
     limits = (Limit("clock", 185.0, f"Lattice FPGA-DS-02008, global buffer; {UNCHECKED}"),
               Limit("ram", 150.0, f"Lattice FPGA-DS-02008, 256 x 16 pseudo dual port RAM; {UNCHECKED}"),
               Limit("dsp", 80.0, MAC16),
