@@ -13,19 +13,22 @@ from ..host.identity import DesignFacts, hardware_identity_of
 from ..layers.base import LayerGraph
 from ..synth.boards import Board
 from ..synth.families import FAMILIES
+from ..synth.outside import expected_mhz
 
 __all__ = ["CoreClock", "clock_of"]
 
 
 @dataclass(frozen=True)
 class CoreClock:
-    """`mhz` drives the stages; `what` says which clock that is.  `routed` is False for one that is only an upper limit.
+    """`mhz` drives the stages; `what` says which clock that is.  `routed` is False for one that is only an upper limit:
+    then designs on the board reach `expected_mhz` at least, by experience.
     """
 
     mhz: float
     what: str
     routed: bool
     board_mhz: float
+    expected_mhz: float
 
     def rate(self, plan: Plan, interval: int | None = None) -> str:
         """Frames a second, as a text, of frames that are `interval` cycles apart; None: those of the plan."""
@@ -33,7 +36,9 @@ class CoreClock:
             return f"{mhz * 1e6 / max(interval or plan.interval, plan.memory_cycles(mhz)):,.0f}"
 
         most = "" if self.routed else "at most "
-        other = "" if self.routed else f"; {rate(self.board_mhz)} with the oscillator's {self.board_mhz:g} MHz"
+        other = "" if self.routed else (
+            f"; {rate(self.expected_mhz)} at the {self.expected_mhz:g} MHz that designs on the board reach at least, "
+            f"{rate(self.board_mhz)} with the oscillator's {self.board_mhz:g} MHz")
         return f"{most}{rate(self.mhz)} frames/s at {self}{other}"
 
     def time(self, cycles: int) -> str:
@@ -50,13 +55,15 @@ def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreC
     The target is within the limits of the device's data sheet, rounded to a clock that the PLL can make.  A design that
     reads weights from a flash has the flash's clock.
     """
+    expected = expected_mhz(board)
     try:
         facts = DesignFacts.read(folder)
     except HwflowError:  # nothing is routed, or the file is damaged
         facts = None
     made = hardware_identity_of(graph, [stage.folding for stage in plan.stages], plan.partition)
     if facts is not None and facts.identity == made and facts.board == board.name:
-        return CoreClock(facts.clock_mhz, f"the clock of the routed design in '{folder}'", True, board.clock_mhz)
+        return CoreClock(facts.clock_mhz, f"the clock of the routed design in '{folder}'", True, board.clock_mhz,
+                         expected)
     used = plan.resources
     sums = sum(stage.folding.style is MultiplierStyle.MACS for stage in plan.stages)
     family = FAMILIES[board.family]
@@ -65,6 +72,7 @@ def clock_of(plan: Plan, graph: LayerGraph, board: Board, folder: Path) -> CoreC
         limit = min(limit, plan.outside.part.clock_mhz)
     settings = board.technology().pll_settings(board.clock_mhz, min(family.goal_mhz, limit))
     if settings is None:
-        return CoreClock(board.clock_mhz, f"the oscillator of {board.name}", True, board.clock_mhz)
+        return CoreClock(board.clock_mhz, f"the oscillator of {board.name}", True, board.clock_mhz, expected)
     what = "the target of place and route; `hwflow synth` gives the clock that it reaches"
-    return CoreClock(float(settings.output_mhz), what, False, board.clock_mhz)
+    mhz = float(settings.output_mhz)
+    return CoreClock(mhz, what, False, board.clock_mhz, min(mhz, expected))

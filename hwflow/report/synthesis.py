@@ -125,8 +125,8 @@ def show_clocks(console: Console, report: SynthesisReport) -> None:
             console.say(f"  its longest path: {clock.path}")
     if report.data_margins is not None:
         setup, hold = report.data_margins
-        console.say(f"  the memory has the same clock; its data are at the pads {setup:.1f} ns before they must be, and "
-                    f"{hold:.1f} ns longer than they must, at the slowest and the fastest of chip and pads")
+        console.say(f"  the memory has the same clock; its data are at the pads {setup:.1f} ns before they must be, "
+                    f"and {hold:.1f} ns longer than they must, at the slowest and the fastest of chip and pads")
     if report.part_delays:
         console.table("longest path into each part", ("part", "ns", "MHz", "into", "from"), [
             (delay.part, f"{delay.ns:.2f}", f"{1e3 / delay.ns:.0f}", delay.end, delay.before)

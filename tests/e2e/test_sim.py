@@ -40,9 +40,10 @@ def test_every_stage_is_equal_in_both_runs(simulated: tuple[Path, Outcome]) -> N
     assert all(0 <= float(share) <= 100 for share in accuracy)
     predicted, found = re.findall(r"interval between frames: predicted (\d+), simulated (\d+) cycles", done.out)[0]
     assert predicted == found
-    most, slow = (mhz * 1e6 / int(found) for mhz in (250, 25))
+    most, least, slow = (mhz * 1e6 / int(found) for mhz in (250, 120, 25))
     assert (f"  at most {most:,.0f} frames/s at 250 MHz, the target of place and route; `hwflow synth` gives the "
-            f"clock that it reaches; {slow:,.0f} with the oscillator's 25 MHz") in done.out
+            f"clock that it reaches; {least:,.0f} at the 120 MHz that designs on the board reach at least, {slow:,.0f} "
+            f"with the oscillator's 25 MHz") in done.out
 
 
 def test_the_same_as_json(cli: Cli) -> None:

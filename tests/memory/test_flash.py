@@ -147,8 +147,8 @@ def test_clocks_of_a_part() -> None:
     ({"dummy_clocks": 17}, "dummy_clocks", "must be from 0 to 16, not 17"),
     ({"jedec_ids": ()}, "jedec_ids", "must be numbers of 24 bits that are neither all zeros nor all ones, at least "
                                      "one, not []"),
-    ({"clock_mhz": 80}, "clock_mhz", "must be at most 66.6667, which t_clqv = 7 ns and 8 ns in the FPGA's pads allow, not "
-                                    "80"),
+    ({"clock_mhz": 80}, "clock_mhz", "must be at most 66.6667, which t_clqv = 7 ns and 8 ns in the FPGA's pads allow, "
+                                     "not 80"),
     ({"timing": replace(TIMING, t_chsh=12.5)}, "clock_mhz", "must be at most 40, which t_chsh = 12.5 ns allows, not "
                                                             "50")])
 def test_parts_that_cannot_be(values: dict[str, object], key: str, rule: str) -> None:

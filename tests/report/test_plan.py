@@ -53,9 +53,10 @@ def test_padding_is_a_loss(plan: Plan) -> None:
 
 def test_facts(quantized: Quantized, plan: Plan) -> None:
     rings = ring_bytes(plan)
-    clock = CoreClock(125.0, "of a test", routed=True, board_mhz=25.0)
+    clock = CoreClock(125.0, "of a test", routed=True, board_mhz=25.0, expected_mhz=87.0)
     facts = plan_facts(plan, BOARD, clock=clock)
-    assert facts["clock"] == {"mhz": 125.0, "what": "of a test", "routed": True, "board_mhz": 25.0}
+    assert facts["clock"] == {"mhz": 125.0, "what": "of a test", "routed": True, "board_mhz": 25.0,
+                              "expected_mhz": 87.0}
     assert facts["bottleneck"]["stage"] == bottleneck(plan).name
     assert max(stage.schedule.interval for stage in plan.stages) == bottleneck(plan).schedule.interval
     assert facts["latency"] == [{"output": quantized.graph.outputs[0], "cycles": plan.latency[0],
@@ -75,7 +76,8 @@ def test_what_waits_behind_a_change_of_lanes_is_a_queue(plan: Plan, capsys: pyte
     assert rows == [["7", "21", "blocks"]]
     written = yaml.safe_load(hls.plan_to_yaml(few))["links"]
     assert [(link["queue"], link["bytes"]) for link in written] == [(7, 21), (0, 0)]
-    facts = plan_facts(few, board, clock=CoreClock(125.0, "of a test", routed=True, board_mhz=25.0))["links"]
+    clock = CoreClock(125.0, "of a test", routed=True, board_mhz=25.0, expected_mhz=87.0)
+    facts = plan_facts(few, board, clock=clock)["links"]
     assert [(link["queue"], link["queue_bytes"], link["memory"]) for link in facts] == [(7, 21, "blocks"), (0, 0, None)]
 
 
@@ -91,7 +93,8 @@ def test_the_clock_is_that_of_the_routed_design_or_a_limit(quantized: Quantized,
     goal = clock_of(plan, quantized.graph, BOARD, tmp_path)
     assert (goal.mhz, goal.routed) == (250.0, False)
     assert goal.rate(plan, 1000) == ("at most 250,000 frames/s at 250 MHz, the target of place and route; `hwflow "
-                                     "synth` gives the clock that it reaches; 25,000 with the oscillator's 25 MHz")
+                                     "synth` gives the clock that it reaches; 120,000 at the 120 MHz that designs on "
+                                     "the board reach at least, 25,000 with the oscillator's 25 MHz")
     assert goal.time(500) == "at least 2.00 µs at 250 MHz"
     DesignFacts.of(quantized.graph, plan, board=BOARD.name, baud=BOARD.baud, clock_mhz=140.0).write(tmp_path)
     routed = clock_of(plan, quantized.graph, BOARD, tmp_path)

@@ -16,7 +16,7 @@ from .weight_sharing import WeightSharing
 from .weight_stream import WeightStream
 
 __all__ = [
-    "FlashClocks", "FlashController", "FlashError", "FlashPads", "FlashPart", "FlashTiming", "MemoryClocks", "MemoryPart",
-    "PartNumberError", "SdramClocks", "SdramController", "SdramPart", "SdramTiming", "SealCheck", "SealedController",
-    "SealedFlash", "WeightImage", "WeightMemory", "WeightReader", "WeightSharing", "WeightStream", "flash_pins",
-    "request_of", "sdram_pins"]
+    "FlashClocks", "FlashController", "FlashError", "FlashPads", "FlashPart", "FlashTiming", "MemoryClocks",
+    "MemoryPart", "PartNumberError", "SdramClocks", "SdramController", "SdramPart", "SdramTiming", "SealCheck",
+    "SealedController", "SealedFlash", "WeightImage", "WeightMemory", "WeightReader", "WeightSharing", "WeightStream",
+    "flash_pins", "request_of", "sdram_pins"]

@@ -52,8 +52,9 @@ class FlashLimits:
 
 
 class Flash(wiring.Component):
-    """The chip at the other end of the pins of a controller of `part`, with `FlashPads` in `sync` between them; simulators
-    need `MODEL` beside the design.
+    """The chip at the other end of the pins of a controller of `part`, with `FlashPads` in `sync` between them.
+
+    Simulators need `MODEL` beside the design.
 
     Lines that the FPGA does not have are pulled up.
 
