@@ -17,7 +17,6 @@ from hwflow.synth.boards import Pin
 from hwflow.synth.families import FAMILIES
 from hwflow.synth.toolchain import find_tool, run_tool
 
-
 #: MHz of the fastest core that was routed beside a flash: whoever reads must not be what limits it.
 FASTEST_CORE = 42.6
 
@@ -72,7 +71,8 @@ def test_a_controller_is_routed(tmp_path: Path, name: str) -> None:
                  progress=print)
         run_tool(find_tool(next(iter(family.programs))), [
             "--json", "netlist.json", *family.nextpnr_arguments(board, constraints), "--freq", str(mhz), "--report",
-            "report.json", "--seed", "1", "--timing-allow-fail"], folder=tmp_path, log=tmp_path / "log", step="test", progress=print)
+            "report.json", "--seed", "1", "--timing-allow-fail"],
+            folder=tmp_path, log=tmp_path / "log", step="test", progress=print)
     except MissingTool as error:
         pytest.skip(str(error))
     report = json.loads((tmp_path / "report.json").read_text())
