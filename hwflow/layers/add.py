@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from hwflow.layers.elementwise import Elementwise
 from hwflow.layers.formats import Tensor
 from hwflow.layers.planes import Planes
 from hwflow.layers.rescale import Requantize
-from hwflow.layers.sweep import Line, Sweep, copied, zero_point_problem
+from hwflow.layers.sweep import Line, Sweep, zero_point_problem
 
 if TYPE_CHECKING:
     from hwflow_rtl.join.join import JoinFunction
@@ -68,16 +68,8 @@ class Add(Elementwise):
         return zero_point_problem(self.zero_point)
 
     def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
-        """An operand that counts for more than one element is repeated first."""
-        y, found, operands = graph.tensors[self.output], [], []
-        for name in self.inputs:
-            x = graph.tensors[name]
-            if x.frame != y.frame:
-                stretched = replace(x, name=f"{self.name}/{x.name}", frame=y.frame)
-                found.append(copied(self.name, x, stretched, stretch=True))
-                x = stretched
-            operands.append(x)
-        return (*found, self._sum(operands[0], operands[1], y))
+        copies, (a, b) = self.whole_operands(graph)
+        return (*copies, self._sum(a, b, graph.tensors[self.output]))
 
     def _sum(self, a: Tensor, b: Tensor, y: Tensor) -> Sweep:
         """What divides both multipliers multiplies their sum."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from hwflow.layers.formats import Frame, IntFormat, Tensor
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, compact
 from hwflow.layers.rescale import MAX_SHIFT, MULTIPLIER_BITS, shift_right
+from hwflow.layers.sweep import Sweep, copied
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -171,6 +173,17 @@ class Elementwise(HardwareLayer):
         lanes_in = (1 if a == 1 else lanes, 1 if b == 1 else lanes)
         return JoinShape(beats=max(a, b) // lanes, lanes=lanes, words=(a // lanes_in[0], b // lanes_in[1]),
                          lanes_in=lanes_in)
+
+    def whole_operands(self, graph: LayerGraph) -> tuple[list[Sweep], tuple[Tensor, Tensor]]:
+        """For a shared stage, operands of the output's frame, and the sweeps that repeat one that has a smaller one."""
+        y, copies, found = graph.tensors[self.output], [], []
+        for x in (graph.tensors[name] for name in self.inputs):
+            if x.frame != y.frame:
+                whole = replace(x, name=f"{self.name}/{x.name}", frame=y.frame)
+                copies.append(copied(self.name, x, whole, stretch=True))
+                x = whole
+            found.append(x)
+        return copies, (found[0], found[1])
 
     def operands(self, graph: LayerGraph) -> tuple[Operand, Operand]:
         """What the bits of the inputs' elements mean."""

@@ -13,6 +13,7 @@ from hwflow.layers.base import Folding, HardwareLayer, LayerGraph, Schedule, div
 from hwflow.layers.formats import Frame, IntArray, IntFormat
 from hwflow.layers.matrix import require
 from hwflow.layers.planes import Planes, compact
+from hwflow.layers.sweep import Line, Sweep, identity
 
 if TYPE_CHECKING:
     from amaranth.lib.wiring import Component
@@ -65,7 +66,12 @@ class Lookup(HardwareLayer):
         return 0
 
     def shared_problem(self, graph: LayerGraph) -> str | None:
-        return "a shared stage multiplies, adds and compares; it has no table to look elements up in"
+        return None
+
+    def sweeps(self, graph: LayerGraph) -> tuple[Sweep, ...]:
+        x, y = graph.tensors[self.inputs[0]], graph.tensors[self.output]
+        return (Sweep(layer=self.name, inputs=(x,), output=y, rescale=identity(x.format, x.frame.channels),
+                      table=self.table, rows=Line(0, y.frame.height), columns=Line(0, y.frame.width)),)
 
     def foldings(self, graph: LayerGraph) -> Iterator[Folding]:
         """Any divisor of the channels goes through at once."""

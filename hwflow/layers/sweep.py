@@ -36,7 +36,7 @@ class Sweep:
     All numbers are the integers of the tensors' formats.
 
     inputs
-        One tensor, or the two operands of a sum element by element.
+        One tensor, or the two operands of a sum or a product element by element.
     rows, columns
         The part of the output that is computed.
     weights
@@ -45,6 +45,11 @@ class Sweep:
         int64[channels, depth]: the input channel that each weight multiplies.
     multipliers
         Of a sum of two operands: y = rescale(multipliers[0] * a + multipliers[1] * b); then there are no weights.
+    product
+        y = rescale((a - zero point of a) * (b - zero point of b)); then there are no weights.
+    table
+        What `rescale` gives, an element of the input's format, is looked up: int64[2**bits], that of the lowest integer
+        first.  None: it stays as it is.
     origin
         Row and column of the input where the window of the first pixel begins; outside of the frame there is padding.
     row_step, column_step
@@ -63,6 +68,8 @@ class Sweep:
     weights: IntArray | None = None
     channels: IntArray | None = None
     multipliers: tuple[int, ...] = ()
+    product: bool = False
+    table: IntArray | None = None
     kernel: tuple[int, int] = (1, 1)
     dilations: tuple[int, int] = (1, 1)
     origin: tuple[int, int] = (0, 0)
@@ -94,7 +101,8 @@ class Sweep:
         return False
 
     def weight_sums(self) -> tuple[IntArray | int, ...]:
-        """For each input, by how much a sum grows where all its elements grow by one: [channels], or for all."""
+        """For each input, but of a product, by how much a sum grows where all its elements grow by one: [channels], or
+        for all."""
         if self.weights is not None:
             return (self.weights.sum(axis=(1, 2, 3)),)
         return self.multipliers or (1,)

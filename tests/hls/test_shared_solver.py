@@ -14,6 +14,7 @@ import hwflow
 from hwflow import hls, onnx
 from hwflow.hls.names import layer_names
 from hwflow.hls.shared_stage import COLUMNS
+from hwflow.layers import TopK
 from hwflow.layers.base import LayerGraph
 from hwflow.layers.partition import Execution
 from hwflow.onnx.build import Builder
@@ -21,7 +22,8 @@ from hwflow.quantize import Quantized, quantize
 from hwflow.steps.planning import budget_of, plan_for
 from hwflow.synth import Board, load_board
 from hwflow.synth.outside import outside_of
-from tests.e2e.networks import gated, residual, rows_for
+from tests.e2e.networks import residual, rows_for
+from tests.layers.cases import CASES
 
 PLENTY = Resources(lut=10**6, ff=10**6, dsp=10**4, ram=10**4)
 
@@ -129,12 +131,12 @@ def test_frames_too_large_for_blocks_are_in_spram() -> None:
 
 
 def test_why_a_graph_cannot_be_shared() -> None:
-    tables = quantize(model := gated(), rows_for(model, 4)).graph
+    chosen = CASES[TopK](np.random.default_rng(0)).graph
     technology, limits = board("ulx3s_85f").technology(), hls.Budget("test", PLENTY, Resources(), usable_logic=1.0)
     with pytest.raises(AnswerIsNo, match=re.escape(
-            "'gated' cannot be one shared stage: layer 'gate' (lookup): a shared stage multiplies, adds and compares; "
-            "it has no table")):
-        hls.solve_shared(tables, technology, limits)
+            f"'{chosen.name}' cannot be one shared stage: layer '{chosen.layers[0].name}' (top_k): a shared stage "
+            "compares elements of one channel")):
+        hls.solve_shared(chosen, technology, limits)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.steps.stimuli import noise
 from hwflow.synth import load_board
 from hwflow.synth.outside import outside_of
-from tests.e2e.networks import residual, rows_for, small_network, two_by_two
+from tests.e2e.networks import gated, residual, rows_for, small_network, two_by_two
 
 FRAMES = 4
 STALLS = (StallPattern(0.4, 0.4, 1), StallPattern(0.0, 0.9, 2), StallPattern(0.9, 0.0, 3))
@@ -51,6 +51,7 @@ CASES = (
     Case("ulx3s_85f", (((1, 2), 2, 0, False),)),
     Case("ulx3s_85f", (((0, 1), 4, 0, False),)),
     Case("icebreaker", ((WHOLE, 4, 0, True),), "two by two"),
+    Case("icebreaker", (((0, 1, 2, 3, 4), 4, 1, True),), "gated"),
     Case("ulx3s_85f", (((0,), 4, 0, False), ((2, 3), 2, 1, False))),
 )
 
@@ -61,7 +62,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def graph_of(name: str) -> LayerGraph:
-    model = {"residual": residual, "small": small_network, "two by two": two_by_two}[name]()
+    model = {"residual": residual, "small": small_network, "two by two": two_by_two, "gated": gated}[name]()
     return quantize(model, rows_for(model, 8)).graph
 
 

@@ -16,7 +16,7 @@ from ...layers.base import HardwareLayer, Layer, LayerGraph
 from ...layers.formats import IntArray, Tensor
 from ...layers.sweep import Sweep
 from .banks import placed_in_banks
-from .constants import Needs, held_less, needs_of
+from .constants import Needs, held_less, held_table, needs_of
 from .frame_map import FrameMap, Life, placed
 from .layout import LaidOut, Layout
 from .lowering import Lowering, Operand
@@ -66,7 +66,7 @@ class SharedProgram:
         """What one step writes of a frame."""
         step = self.program.steps[making.step]
         assert isinstance(step, Compute)
-        rest = int(np.clip(step.zero_point, step.low, step.high))
+        rest = int(self.program.looked_up(step, np.clip(step.zero_point, step.low, step.high)))
         held = frame.reshape(-1, frame.shape[-1]) - held_less(self.tensors[making.tensor].format)
         words = self.layouts[making.tensor].spread(held, rest).reshape(-1, self.program.shape.columns)
         addresses = step.writes.reshape(-1)
@@ -92,6 +92,7 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
     laid = LaidOut(packed.sweeps, packed.inputs, outputs, columns)
     needs = needs_of(laid.sweeps)
     windows = sliding_of(laid.sweeps, laid.layouts, columns) if sliding else Sliding()
+    tables = list(dict.fromkeys(table for table in map(table_of, laid.sweeps) if table))
     lives = lives_of(laid, outputs)
     if banks == 1 or words is None:
         frames = placed(lives, words, word_bytes=columns)
@@ -104,21 +105,23 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
     shape = SharedShape(
         columns=columns, lanes=lanes, interval=interval, accumulator=needs.accumulator, room=needs.room,
         fraction=needs.fraction, rounding=needs.rounding, words=words or frames.words, single_port=single_port,
-        buffer=buffer, stream_rows=stream_rows, banks=banks, taps=windows.taps, slide=windows.slide)
-    steps = list(steps_of(laid, frames, needs, shape, inputs, outputs, packed.loaded))
-    program = Program(shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps))
+        buffer=buffer, stream_rows=stream_rows, banks=banks, taps=windows.taps, slide=windows.slide,
+        products=any(sweep.product for sweep in laid.sweeps), tables=len(tables))
+    steps = list(steps_of(laid, frames, needs, shape, inputs, outputs, packed.loaded, tables))
+    program = Program(shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps),
+                      tuple(np.array(table, np.int64) for table in tables))
     makings = tuple(Making(number, sweep.layer, sweep.output.name)
                     for number, (_, _, sweep) in enumerate(steps) if sweep is not None)
     return SharedProgram(program, inputs, outputs, makings, frames, laid.tensors, laid.layouts)
 
 
 def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, shape: SharedShape, inputs: tuple[str, ...],
-             outputs: tuple[str, ...], rows: Mapping[str, tuple[int, int]]
-             ) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
+             outputs: tuple[str, ...], rows: Mapping[str, tuple[int, int]],
+             tables: Sequence[tuple[int, ...]]) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
     """The steps, their constants, and the sweep of each `Compute`; an input is loaded when it is first read, the
     outputs are stored at the end.
 
-    `rows` are `Packed.loaded`.
+    `rows` are `Packed.loaded`, `tables` those of the sweeps, each once.
     """
     def place(tensor: Tensor) -> Operand:
         return Operand(frames[tensor.name].base, laid.layouts[tensor.name])
@@ -131,12 +134,19 @@ def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, shape: SharedShape, 
                 pixels, channels, flip = sizes(x)
                 pixels, channels = rows.get(x.name, (pixels, channels))
                 yield Load(inputs.index(x.name), frames[x.name].base, pixels, channels, flip), None, None
+        table = table_of(sweep)
         lowering = Lowering(sweep, tuple(map(place, sweep.inputs)), place(sweep.output), needs, shape.buffer,
-                            Sliding(shape.taps, shape.slide))
+                            Sliding(shape.taps, shape.slide), tables.index(table) if table else None)
         for step, constants in lowering.steps():
             yield step, constants, sweep
     for port, name in enumerate(outputs):
         yield Store(port, frames[name].base, *sizes(laid.tensors[name])), None, None
+
+
+def table_of(sweep: Sweep) -> tuple[int, ...]:
+    """The table of a sweep in the program; () where it has none."""
+    table = held_table(sweep)
+    return () if table is None else tuple(table.tolist())
 
 
 def sizes(tensor: Tensor) -> tuple[int, int, bool]:

@@ -15,11 +15,12 @@ from hwflow_rtl.rescale.ranges import RequantizerRoom, RequantizerRounding
 from hwflow_rtl.shared.constants import common_fraction, room_for
 from hwflow_rtl.shared.steps import DIGIT_BITS, ELEMENT_BITS
 
-from ...layers.formats import IntArray, IntFormat
+from ...layers.formats import IntArray, IntFormat, Tensor
 from ...layers.rescale import Requantize, RoomyRequantize, Rounding
 from ...layers.sweep import Sweep
 
-__all__ = ["Needs", "SweepConstants", "digits_of", "held_less", "needs_of", "sweep_constants"]
+__all__ = ["Needs", "SweepConstants", "digits_of", "held_less", "held_table", "held_zero_point", "needs_of",
+           "sweep_constants"]
 
 #: Products of the rescaler stay below two to this power: exact in int64.
 PRODUCT_BITS = 62
@@ -52,6 +53,22 @@ class SweepConstants:
 def held_less(format: IntFormat) -> int:
     """The frame memory holds an element of `format` less this."""
     return 0 if format.signed or format.bits < ELEMENT_BITS else 1 << (ELEMENT_BITS - 1)
+
+
+def held_zero_point(tensor: Tensor) -> int:
+    """The zero point of a tensor as the frame memory holds its elements."""
+    return tensor.zero_point - held_less(tensor.format)
+
+
+def held_table(sweep: Sweep) -> IntArray | None:
+    """The table of a sweep between elements as the frame memory holds them, as one of `Program.tables`."""
+    if sweep.table is None:
+        return None
+    x, y = sweep.inputs[0].format, sweep.output.format
+    made = np.zeros(1 << ELEMENT_BITS, np.int64)
+    bits = np.arange(x.low, x.high + 1) - held_less(x) & ((1 << ELEMENT_BITS) - 1)
+    made[bits] = sweep.table - held_less(y)
+    return made
 
 
 def digits_of(multiplier: int) -> list[int]:
@@ -100,8 +117,12 @@ def sweep_constants(sweep: Sweep, needs: Needs) -> SweepConstants:
 
 def held(sweep: Sweep) -> Requantize:
     """The rescaling of a sweep between elements as the frame memory holds them."""
-    rescale, less = sweep.rescale, held_less(sweep.output.format)
-    lack = sum(held_less(x.format) * sums for x, sums in zip(sweep.inputs, sweep.weight_sums(), strict=True))
+    rescale, less = sweep.rescale, held_less((sweep.output if sweep.table is None else sweep.inputs[0]).format)
+    if sweep.product:  # as `Operation.PRODUCT` computes it
+        a, b = map(held_zero_point, sweep.inputs)
+        lack: IntArray | int = a * b - 1
+    else:
+        lack = sum(held_less(x.format) * sums for x, sums in zip(sweep.inputs, sweep.weight_sums(), strict=True))
     return replace(rescale, bias=rescale.bias + (np.asarray(lack, np.int64) << rescale.fraction),
                    zero_point=rescale.zero_point - less, low=rescale.low - less, high=rescale.high - less)
 
@@ -158,6 +179,11 @@ def sum_ends(sweep: Sweep) -> tuple[int, int]:
         flat = sweep.weights.reshape(len(sweep.weights), -1)
         products = np.minimum(flat * low, flat * high), np.maximum(flat * low, flat * high)
         return (int(np.minimum(products[0], 0).sum(axis=1).min()), int(np.maximum(products[1], 0).sum(axis=1).max()))
+    if sweep.product:
+        a, b = (max(-low, high) for low, high in ends)
+        zero_a, zero_b = (abs(-1 - held_zero_point(x)) for x in sweep.inputs)
+        reach = a * zero_b + b * zero_a + (a + 1) * (b + 1)
+        return -reach, reach
     if not sweep.multipliers:
         return ends[0]
     reach = sum(max(-low, high) * largest_prefix(m) for (low, high), m in zip(ends, sweep.multipliers, strict=True))

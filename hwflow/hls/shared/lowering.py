@@ -13,7 +13,7 @@ from hwflow_rtl.shared.steps import Compute, Operation
 
 from ...layers.formats import IntArray
 from ...layers.sweep import Sweep
-from .constants import Needs, SweepConstants, digits_of, held_less, sweep_constants
+from .constants import Needs, SweepConstants, digits_of, held_less, held_zero_point, sweep_constants
 from .layout import Layout
 from .sliding import Sliding, Way
 
@@ -41,7 +41,8 @@ class Tiles:
 
 @dataclass(frozen=True, eq=False)
 class Lowering:
-    """The steps of one sweep; the stage has room for `buffer` words of weights and for windows as `sliding` says."""
+    """The steps of one sweep; the stage has room for `buffer` words of weights and for windows as `sliding` says;
+    `table` is the number of the sweep's table."""
 
     sweep: Sweep
     inputs: tuple[Operand, ...]
@@ -49,6 +50,7 @@ class Lowering:
     needs: Needs
     buffer: int
     sliding: Sliding
+    table: int | None = None
 
     def steps(self) -> Iterator[tuple[Compute, Constants]]:
         """HwflowError where the weights of a window do not fit the buffer."""
@@ -60,6 +62,8 @@ class Lowering:
             yield from (self.product(tiles, constants) for tiles in self.tiles())
         elif self.sweep.multipliers:
             yield self.sum(constants)
+        elif self.sweep.product:
+            yield self.product_of_two(constants)
         else:
             yield self.maximum(constants)
 
@@ -174,15 +178,23 @@ class Lowering:
 
     def sum(self, constants: SweepConstants) -> tuple[Compute, Constants]:
         """Two operands times their multipliers, a digit after the other."""
-        words = self.output.layout.words
         digits = [digits_of(m) for m in self.sweep.multipliers]
         count = max(map(len, digits))
         table = np.array([[row[k] if k < len(row) else 0 for row in digits] for k in reversed(range(count))], np.int64)
-        (a, _), (b, _) = self.inputs
-        step = self.compute(constants, Tiles(0, words, 0, 1, 1), words=1, outer=count, inner=2, digits=count > 1,
-                            read_outer=0, read_inner=b - a, outer_rows=0, inner_columns=0)
+        return self.of_two(constants, table, digits=count > 1)
+
+    def product_of_two(self, constants: SweepConstants) -> tuple[Compute, Constants]:
+        """Two operands times each other, see `Operation.PRODUCT`."""
+        a, b = (-1 - held_zero_point(x) for x in self.sweep.inputs)
+        return self.of_two(constants, np.array([[b, a], [0, 0]], np.int64), operation=Operation.PRODUCT)
+
+    def of_two(self, constants: SweepConstants, table: IntArray, **changes: object) -> tuple[Compute, Constants]:
+        """Words of both operands again and again, times the numbers of a row of `table` [times, 2]."""
+        words, ((a, _), (b, _)) = self.output.layout.words, self.inputs
+        step = self.compute(constants, Tiles(0, words, 0, 1, 1), words=1, outer=len(table), inner=2, read_outer=0,
+                            read_inner=b - a, outer_rows=0, inner_columns=0, **changes)
         if step.part > self.buffer:
-            raise self.too_many(step.part, f"{count} digits of two multipliers")
+            raise self.too_many(step.part, f"{len(table)} times two words")
         weights = table.reshape(-1, 1, 1) * np.eye(self.columns, dtype=np.int64)
         if self.word_by_word:
             count = step.tiles * step.pixels
@@ -229,7 +241,7 @@ class Lowering:
             "column_stride": sweep.column_step[1], "outer_rows": sweep.dilations[0],
             "inner_columns": sweep.dilations[1], "frame_height": frame.height, "frame_width": frame.width,
             "pad": sweep.pad - held_less(sweep.inputs[0].format),
-            "zero_point": constants.zero_point, "low": constants.low, "high": constants.high}
+            "zero_point": constants.zero_point, "low": constants.low, "high": constants.high, "table": self.table}
         if not sweep.padded:
             fields |= {"first_row": 0, "first_column": 0, "row_stride": 0, "column_stride": 0, "outer_rows": 0,
                        "inner_columns": 0, "frame_height": 1, "frame_width": 1, "pad": 0}

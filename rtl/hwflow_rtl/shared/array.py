@@ -26,6 +26,9 @@ class SharedArray(wiring.Component):
     slides
         Weight c of a row, of the first `shape.taps`, meets the row's lane of the word `c * shape.slide` words earlier,
         not lane c of the word.  It does not change while blocks are inside.
+    product
+        Blocks are products of two words: lane by lane, -1 less the last word meets -1 less the word before it instead
+        of a weight.  It does not change while blocks are inside.
     maximum
         Blocks are maxima of each lane, not sums; it does not change while blocks are inside.
     results
@@ -43,6 +46,7 @@ class SharedArray(wiring.Component):
             "word": In(data.ArrayLayout(shape.element, columns)),
             "weights": In(data.ArrayLayout(shape.element, columns * columns)),
             "valid": In(1), "first": In(1), "last": In(1), "next_digit": In(1), "maximum": In(1), "slides": In(1),
+            "product": In(1),
             "early": Out(1), "move": In(1), "results": Out(data.ArrayLayout(signed(shape.accumulator), columns))})
 
     @property
@@ -71,14 +75,16 @@ class SharedArray(wiring.Component):
         lanes = word * (SharedArray.latency_of(shape, technology) - 1)
         earlier = Resources(lut=word * shape.taps - shape.element.width if shape.slide else 0,
                             ff=word * (shape.taps - 1) * shape.slide)
-        return products + row.copies(columns) + earlier + Resources(lut=4, ff=lanes + 12)
+        by_words = Resources(lut=2 * word, ff=word) if shape.products else Resources()
+        return products + row.copies(columns) + earlier + by_words + Resources(lut=4, ff=lanes + 12)
 
     def elaborate(self, platform):
         m = Module()
         shape, columns = self.shape, self.shape.columns
         m.submodules.products = products = self.technology.multipliers(
             count=columns * columns, a=shape.element, b=shape.element)
-        earlier = self.earlier(m)
+        earlier, before = self.earlier(m), self.word_before(m)
+        multiplies = self.last & self.product
         wait = self.latency - 1
         word = delay(m, Value.cast(self.word), wait, "word")
         flags = {name: delay(m, getattr(self, name) & self.valid, wait, name, reset_less=False)
@@ -91,10 +97,13 @@ class SharedArray(wiring.Component):
             terms = []
             for column in range(columns):
                 place = row * columns + column
-                element = self.word[column]
+                element, weight = self.word[column], self.weights[place]
                 if column < shape.taps and shape.slide:
                     element = Mux(self.slides, earlier[column][row], element)
-                m.d.comb += [products.a[place].eq(element), products.b[place].eq(self.weights[place])]
+                if before is not None and column == row:
+                    element = (Value.cast(element) ^ multiplies.replicate(len(element))).as_signed()
+                    weight = Mux(multiplies, ~before[column], weight)
+                m.d.comb += [products.a[place].eq(element), products.b[place].eq(weight)]
                 terms.append(products.p[place])
             total, largest = self.summed(m, terms, row), Signal(shape.element, name=f"largest{row}", reset_less=True)
             sums = Signal(signed(shape.accumulator), name=f"sum{row}", reset_less=True)
@@ -112,6 +121,15 @@ class SharedArray(wiring.Component):
             with m.Elif(self.move):
                 m.d.sync += self.results[row].eq(above)
         return m
+
+    def word_before(self, m: Module) -> data.View | None:
+        """The word before the current one; None where no step multiplies words by each other."""
+        if not self.shape.products:
+            return None
+        before = Signal(self.word.shape(), name="word_before", reset_less=True)
+        with m.If(self.valid):
+            m.d.sync += before.eq(self.word)
+        return before
 
     def earlier(self, m: Module) -> list[data.View]:
         """The word, that of `slide` words before, and so on: one for each of `taps` columns of a window."""

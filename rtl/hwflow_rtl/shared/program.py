@@ -59,11 +59,15 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """`constants[k]` are those of `steps[k]`, None for a `Load` or `Store`."""
+    """`constants[k]` are those of `steps[k]`, None for a `Load` or `Store`.
+
+    `tables` are int64[2**ELEMENT_BITS] each: what a result becomes, by its bits as an unsigned number.
+    """
 
     shape: SharedShape
     steps: tuple[Step, ...]
     constants: tuple[Constants | None, ...]
+    tables: tuple[IntArray, ...] = ()
 
     def __post_init__(self) -> None:
         for step, constants in zip(self.steps, self.constants, strict=True):
@@ -71,9 +75,15 @@ class Program:
                 raise ValueError(f"constants must be there for every Compute, and for nothing else, not for {step}")
             if isinstance(step, Compute) and constants is not None:
                 constants.check(step, self.shape.columns)
+                if step.operation is Operation.PRODUCT and constants.weights[:, -1].any():
+                    raise ValueError("weights of the last word must be 0 where it meets another word")
+                if step.table is not None and step.table >= len(self.tables):
+                    raise ValueError(f"tables of a Program must be there for every step, not {len(self.tables)}")
                 if step.slides and constants.weights[..., self.shape.taps:].any():
                     raise ValueError(f"weights of a window that slides must be 0 from column {self.shape.taps} on")
                 self.shape.check(step)
+        if len(self.tables) != self.shape.tables:
+            raise ValueError(f"tables of a Program must be {self.shape.tables} as in its shape, not {len(self.tables)}")
         ports = [step.port for step in self.steps if isinstance(step, Load)]
         if sorted(ports) != list(range(len(ports))) or not ports:
             raise ValueError(f"each input of a Program must be loaded once, not {ports}")
@@ -139,6 +149,13 @@ class Program:
                 written.append(Written(number, addresses, elements))
         return [outputs[port] for port in range(len(outputs))], written
 
+    def looked_up(self, step: Compute, elements: IntArray) -> IntArray:
+        """What results become in the table of their step."""
+        if step.table is None:
+            return elements
+        found: IntArray = self.tables[step.table][elements & ((1 << ELEMENT_BITS) - 1)]
+        return found
+
     def load(self, memory: IntArray, step: Load, frame: IntArray) -> None:
         columns = self.shape.columns
         words = -(-step.channels // columns)
@@ -169,12 +186,14 @@ class Program:
                 sums = np.einsum("tpor,o->tpr", digits, scale)
             else:
                 sums = products.sum(axis=2)
+            if step.operation is Operation.PRODUCT:
+                sums = sums + (-1 - words[:, :, -2]) * (-1 - words[:, :, -1])
         reach = 1 << (self.shape.accumulator - 1)
         if sums.min() < -reach or sums.max() >= reach:
             raise ValueError(f"sums of a step must fit {self.shape.accumulator} bits, not {sums.min()} to {sums.max()}")
         bias, factor, extra = (each[:, None, :] for each in (constants.bias, constants.factor, constants.extra))
         made = self.shape.rescaled(sums, bias, factor, extra, step.zero_point, step.low, step.high)
-        return made.reshape(-1, self.shape.columns)
+        return self.looked_up(step, made.reshape(-1, self.shape.columns))
 
     def sliding_sums(self, step: Compute, words: IntArray, weights: IntArray) -> IntArray:
         """[tiles, pixels, columns] of words [tiles, blocks, beats, columns]; 0 before the first word of a row."""

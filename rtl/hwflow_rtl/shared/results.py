@@ -1,7 +1,11 @@
-"""After the array of a shared stage: sums become elements, and elements become words of the frame memory."""
+"""After the array of a shared stage: sums become elements, perhaps others in a table, and these words of the frame
+memory."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -9,10 +13,11 @@ from amaranth.lib.wiring import In, Out
 from ..rescale.requantizer import RequantizerStyle
 from ..stream.pipeline import delay
 from ..vendor.base import Resources, Technology
+from ..vendor.memory import Holds
 from .constants import constants_bits, constants_layout
 from .requantizer import SharedRequantizer
 from .shape import SharedShape
-from .steps import ELEMENT_BITS
+from .steps import ELEMENT_BITS, IntArray
 
 __all__ = ["Results"]
 
@@ -28,15 +33,18 @@ class Results(wiring.Component):
         The lowest `lanes` sums are taken; the others follow.
     group, constants, tile_done
         As of `Weights`.
-    zero_point, low, high
-        Of the step.
+    zero_point, low, high, looks_up, table
+        Of the step; `table` is the number of the table in which elements are looked up where `looks_up` is set.
     valid, word
         A word is complete, `latency` cycles after its sums.
     """
 
-    def __init__(self, *, shape: SharedShape, style: RequantizerStyle, technology: Technology):
+    def __init__(self, *, shape: SharedShape, tables: Sequence[IntArray], style: RequantizerStyle,
+                 technology: Technology, name: str):
         self.shape = shape
+        self.tables = tables
         self.technology = technology
+        self.name = name
         self.groups = shape.columns // shape.lanes
         self.units = [SharedRequantizer(**self.arguments(shape, style, technology)) for _ in range(shape.lanes)]
         super().__init__({
@@ -45,6 +53,7 @@ class Results(wiring.Component):
             "group": Out(range(self.groups)), "constants": In(shape.lanes * constants_bits(shape.room)),
             "tile_done": Out(1),
             "zero_point": In(signed(9)), "low": In(signed(8)), "high": In(signed(8)),
+            "looks_up": In(1), "table": In(range(shape.tables)),
             "valid": Out(1), "word": Out(shape.columns * ELEMENT_BITS)})
 
     @staticmethod
@@ -58,12 +67,17 @@ class Results(wiring.Component):
         """Cycles from the sums of a block to `valid`."""
         groups = shape.columns // shape.lanes
         unit = SharedRequantizer.latency_for(**Results.arguments(shape, style, technology))
-        return (groups - 1) * shape.interval + unit + (groups > 1)
+        return (groups - 1) * shape.interval + unit + (groups > 1) + (technology.timing.rom if shape.tables else 0)
 
     @staticmethod
     def cost(shape: SharedShape, style: RequantizerStyle, technology: Technology) -> Resources:
         """LUT and FF estimated."""
         units = SharedRequantizer.cost(**Results.arguments(shape, style, technology)).copies(shape.lanes)
+        if shape.tables:
+            table = technology.rom_cost(width=ELEMENT_BITS, depth=shape.tables << ELEMENT_BITS, name="table",
+                                        holds=Holds.TABLE)
+            beside = Resources(lut=ELEMENT_BITS, ff=ELEMENT_BITS * technology.timing.rom + 1)
+            units += (table + beside).copies(shape.lanes)
         return units + Resources(lut=8, ff=shape.columns * ELEMENT_BITS + 16)
 
     def elaborate(self, platform):
@@ -92,8 +106,10 @@ class Results(wiring.Component):
                 unit.i_valid.eq(move), unit.i_value.eq(self.sums[lane]), unit.bias.eq(constants.bias),
                 unit.factor.eq(constants.factor), unit.extra.eq(constants.extra),
                 unit.zero_point.eq(self.zero_point), unit.low.eq(self.low), unit.high.eq(self.high)]
-            made.append(Value.cast(unit.o_value)[:])
+            made.append(self.looked_up(m, unit, lane))
         valid = self.units[0].o_valid
+        if self.tables:
+            valid = delay(m, valid, self.technology.timing.rom, "found", reset_less=False)
         if groups == 1:
             m.d.comb += [self.valid.eq(valid), self.word.eq(Cat(*made))]
             return m
@@ -103,3 +119,14 @@ class Results(wiring.Component):
                          count.eq(Mux(count == groups - 1, 0, count + 1))]
         m.d.sync += self.valid.eq(valid & (count == groups - 1))
         return m
+
+    def looked_up(self, m: Module, unit: SharedRequantizer, lane: int) -> Value:
+        """The bits of what the element of a rescaler becomes; with tables `timing.rom` cycles later."""
+        element = Value.cast(unit.o_value)[:]
+        if not self.tables:
+            return element
+        contents = np.concatenate(self.tables) & ((1 << ELEMENT_BITS) - 1)
+        m.submodules[f"table{lane}"] = rom = self.technology.rom(
+            width=ELEMENT_BITS, contents=contents.astype(np.uint8).reshape(-1, 1), name=f"{self.name}_table{lane}")
+        m.d.comb += rom.addr.eq(Cat(element, self.table))
+        return Mux(self.looks_up, rom.data, delay(m, element, self.technology.timing.rom, f"element{lane}"))

@@ -44,7 +44,7 @@ class Sequencer(wiring.Component):
         step apply.
     fetch
         Read the next word of a frame that is stored.
-    maximum, slides, pad, zero_point, low, high
+    maximum, slides, product, pad, zero_point, low, high, looks_up, table
         Fields of the step.
 
     A step begins when all words of the one before it are written.  Cycles: `fetch_cycles` to read a step, then
@@ -66,7 +66,8 @@ class Sequencer(wiring.Component):
             "write_addr": Out(range(shape.words)), "written": In(1), "step": Out(range(steps)),
             "load": Out(encoding.program.inputs), "store": Out(encoding.program.outputs), "fetch": In(1),
             "maximum": Out(1), "slides": Out(1), "pad": Out(shape.element), "zero_point": Out(signed(9)),
-            "low": Out(signed(8)), "high": Out(signed(8)), "computing": Out(1)})
+            "low": Out(signed(8)), "high": Out(signed(8)), "product": Out(1), "looks_up": Out(1),
+            "table": Out(range(shape.tables)), "computing": Out(1)})
 
     @property
     def fetch_cycles(self) -> int:
@@ -102,9 +103,8 @@ class Sequencer(wiring.Component):
         self.flags(m, fields, reads, playing)
         self.weights(m, fields, reads, playing)
         self.control(m, fields, reads, writes)
-        m.d.comb += [self.maximum.eq(field(fields, "maximum")), self.pad.eq(field(fields, "pad")),
-                     self.zero_point.eq(field(fields, "zero_point")), self.low.eq(field(fields, "low")),
-                     self.high.eq(field(fields, "high")), self.slides.eq(field(fields, "slides"))]
+        for name in ("maximum", "slides", "product", "pad", "zero_point", "low", "high", "looks_up", "table"):
+            m.d.comb += getattr(self, name).eq(field(fields, name))
         return m
 
     def fetched(self, m: Module) -> dict[str, Value]:

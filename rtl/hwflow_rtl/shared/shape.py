@@ -10,7 +10,7 @@ from amaranth.hdl import Shape, signed
 
 from ..rescale.ranges import RequantizerRoom, RequantizerRounding
 from .constants import constants_bits
-from .steps import ELEMENT_BITS, Compute, IntArray, meet
+from .steps import ELEMENT_BITS, Compute, IntArray, Operation, meet
 
 __all__ = ["SharedShape"]
 
@@ -42,6 +42,10 @@ class SharedShape:
         (`taps` - 1) * `slide` words.  1 and 0 where none does.
     ahead
         Beats of the stream of weights that may wait in a `BeatsAhead` before the buffer, a power of two; 0 for none.
+    products
+        The array multiplies words by each other (`Operation.PRODUCT`).
+    tables
+        Tables in which elements are looked up (`Compute.table`).
     """
 
     columns: int
@@ -59,6 +63,8 @@ class SharedShape:
     taps: int = 1
     slide: int = 0
     ahead: int = 0
+    products: bool = False
+    tables: int = 0
 
     def __post_init__(self) -> None:
         for name in ("lanes", "stream_rows"):
@@ -82,6 +88,8 @@ class SharedShape:
         """ValueError where the stage has no room for a step."""
         if step.part > self.buffer:
             raise ValueError(f"a block of {step.part} words of weights must fit the buffer of {self.buffer} words")
+        if step.operation is Operation.PRODUCT and not self.products:
+            raise ValueError("products of a SharedShape must be True for a step that multiplies two words")
         if step.slides and (step.lead + 1) * step.beats < self.taps * self.slide:
             raise ValueError(f"a window that slides must have read {self.taps * self.slide} words before its first "
                              f"result, not {(step.lead + 1) * step.beats}")

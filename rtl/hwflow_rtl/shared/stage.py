@@ -135,7 +135,8 @@ class SharedUnit(wiring.Component):
             width=shape.columns * ELEMENT_BITS, words=shape.words, single_port=shape.single_port,
             banks=shape.banks, technology=technology)
         m.submodules.array = array = SharedArray(shape=shape, technology=technology)
-        m.submodules.results = results = Results(shape=shape, style=self.style, technology=technology)
+        m.submodules.results = results = Results(
+            shape=shape, tables=self.program.tables, style=self.style, technology=technology, name=self.name)
         if self.streamed and shape.ahead:
             m.submodules.ahead = ahead = BeatsAhead(lanes=shape.stream_lanes, depth=shape.ahead, technology=technology)
             wiring.connect(m, wiring.flipped(self.weights), ahead.i)
@@ -165,6 +166,8 @@ class SharedUnit(wiring.Component):
         ends_tile = delay(m, sequencer.ends_tile, array.latency, "ends_tile")  # `early` is `wait` after `wait` before
         m.d.comb += [
             array.valid.eq(valid), array.maximum.eq(sequencer.maximum), array.slides.eq(sequencer.slides),
+            array.product.eq(sequencer.product), results.looks_up.eq(sequencer.looks_up),
+            results.table.eq(sequencer.table),
             Value.cast(array.word).eq(Mux(inside, frames.read_data, sequencer.pad[:].replicate(self.shape.columns))),
             Value.cast(array.weights).eq(weights.word),
             results.early.eq(array.early), results.ends_tile.eq(ends_tile), array.move.eq(results.move),

@@ -25,10 +25,12 @@ DIGIT_BITS = 8
 
 
 class Operation(enum.Enum):
-    """What a step makes of the words of a window: sums of products with weights, or the maximum of each lane."""
+    """What a step makes of the words of a window: sums of products with weights, the maximum of each lane, or the
+    product of two words with sums of products added."""
 
     MULTIPLY = "multiply"
     MAXIMUM = "maximum"
+    PRODUCT = "product"
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,9 @@ class Compute:
     operation
         MULTIPLY: result r is the sum over all words and columns c of weight[word, r, c] * element[c].  Each tile has
         weights of its own, which its blocks read again and again.  MAXIMUM: result r is the maximum of lane r.
+        PRODUCT: a block reads the words a, b, a, b.  The first three meet weights; the last one's are 0, and instead
+        -1 - b meets -1 - a, lane by lane.  So with weights -1 - z for the zero points z of the operands, results are
+        (a - z_a) * (b - z_b) + 1 - z_a * z_b, and all weights are elements.
     digits
         The loop `outer` counts digits of weights, highest first: the sum is multiplied by 2**DIGIT_BITS between them.
     slides
@@ -89,6 +94,8 @@ class Compute:
         `outer`: a window may have more weights than their buffer has places.
     zero_point, low, high
         The results are clamp(round(...) + zero_point, low, high), as the constants of their channel say.
+    table
+        The number of a table of the program in which the results are looked up; None: they stay as they are.
     """
 
     operation: Operation = Operation.MULTIPLY
@@ -127,6 +134,7 @@ class Compute:
     zero_point: int = 0
     low: int = -128
     high: int = 127
+    table: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("tiles", "height", "width", "outer", "inner", "words", "frame_height", "frame_width"):
@@ -137,10 +145,15 @@ class Compute:
         if self.in_parts and self.height * self.width > 1:
             raise ValueError(f"height and width of a Compute must be 1 where weights come in parts, not {self.height} "
                              f"and {self.width}")
+        if self.operation is Operation.PRODUCT and (
+                (self.outer, self.inner, self.words) != (2, 2, 1) or self.repeated or self.in_parts or self.digits):
+            raise ValueError("a Compute that multiplies two words must have blocks of 2 x 2 words, each with a weight")
         if (self.lead and not self.slides) or self.lead < 0:
             raise ValueError(f"lead of a Compute must be 0 where its window does not slide, not {self.lead}")
-        if self.slides and (self.in_parts or self.repeated or self.digits or self.operation is Operation.MAXIMUM):
-            raise ValueError("a Compute must not slide with weights in parts, repeated or in digits, nor with maxima")
+        if self.slides and (self.in_parts or self.repeated or self.digits
+                            or self.operation is not Operation.MULTIPLY):
+            raise ValueError("a Compute must not slide with weights in parts, repeated or in digits, nor with maxima "
+                             "or products of two words")
         if not -128 <= self.low <= self.high <= 127:
             raise ValueError(f"low and high of a Compute must be in order and inside -128 to 127, not {self.low} and "
                              f"{self.high}")

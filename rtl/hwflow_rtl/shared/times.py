@@ -108,7 +108,7 @@ class Player:
         period = self.shape.period(step)
         start, waited, last = begin + 1, 0, 0
         parts = step.outer if step.in_parts else 1
-        weighted = step.operation is Operation.MULTIPLY
+        weighted = step.operation is not Operation.MAXIMUM
         for _ in range(step.tiles):
             there = self.tile() + 1
             for _ in range(parts):

@@ -17,11 +17,11 @@ __all__ = ["shared_network"]
 
 def shared_network(seed: int, taste: Taste = USUAL) -> LayerGraph:
     """The network of this seed."""
-    return network(seed, replace(taste, without=("lookup", "top_k")), Computed)
+    return network(seed, replace(taste, without=("top_k",)), Computed)
 
 
 class Computed(Blocks):
-    """No bipolar tensors, no products of tensors, no tables; all layers round half to even.
+    """No bipolar tensors; all layers round half to even.
 
     Thresholds are those of a multiplication.
     """
@@ -38,9 +38,3 @@ class Computed(Blocks):
     def weight_format(self) -> IntFormat:
         found = any_format(self.rng, most_bits=self.taste.bits)
         return found if found.bipolar or found.bits < 8 else replace(found, signed=True)
-
-    def multiply(self, a: str, b: str) -> str:
-        return self.add(a, b)
-
-    def lookup(self, x: str, like: Elements | None = None) -> str:
-        return self.conv(x, self.frame(x), like)

@@ -31,11 +31,9 @@ from tests.layers import reference
 from tests.layers.cases import CASES, Case, integers
 
 #: The kinds that a shared stage computes, and how many random layers of each are compared.
-COMPUTED = (Conv, Dense, MaxPool, AveragePool, Add, Concat, Rearrange)
+COMPUTED = (Conv, Dense, MaxPool, AveragePool, Add, Multiply, Lookup, Concat, Rearrange)
 #: The others, and what a shared stage lacks for them.
 REFUSED = {
-    Lookup: "a shared stage multiplies, adds and compares; it has no table to look elements up in",
-    Multiply: "a shared stage multiplies by constant weights, not one tensor by another",
     TopK: "a shared stage compares elements of one channel, not channels with each other"}
 LAYERS = 60
 

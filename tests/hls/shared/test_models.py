@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from hwflow_base.errors import HwflowError
 
+from bench.synthetic import squeeze_excite
 from hwflow import api, golden
 from hwflow.layers import LayerGraph
+from hwflow.quantize import quantize
+from tests.e2e.networks import rows_for
 from tests.hls.shared.machine import program_for, require_equal
 from tests.networks.generate import frames_for
 
@@ -34,6 +37,15 @@ def graph_of(name: str, folder: Path) -> LayerGraph:
 @pytest.mark.parametrize("name", COMPUTED)
 def test_every_tensor(name: str, models_dir: Path) -> None:
     graph = graph_of(name, models_dir)
+    values = golden.run(graph, frames_for(graph, 1))
+    for columns in (4, 8):
+        require_equal(program_for(graph, columns=columns), {key: frames[0] for key, frames in values.items()})
+
+
+def test_squeeze_and_excitation() -> None:
+    """A network as MobileNetV3: tables, and products of two tensors of which one has a single pixel."""
+    graph = quantize(model := squeeze_excite(), rows_for(model, 4)).graph
+    assert {"lookup", "multiply"} <= {layer.kind for layer in graph.layers}
     values = golden.run(graph, frames_for(graph, 1))
     for columns in (4, 8):
         require_equal(program_for(graph, columns=columns), {key: frames[0] for key, frames in values.items()})

@@ -15,7 +15,7 @@ from tests.random_cases import seeds
 
 #: Networks of a test.
 BLOCK = 40
-KINDS = {"conv", "dense", "max_pool", "average_pool", "add", "concat", "rearrange"}
+KINDS = {"conv", "dense", "max_pool", "average_pool", "add", "multiply", "lookup", "concat", "rearrange"}
 #: Shares of networks that may be refused: elements move in too many ways, or a window has too many weights.
 REFUSED = 0.1
 

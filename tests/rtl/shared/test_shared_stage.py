@@ -100,6 +100,12 @@ SLIDING = (
             first_row=0, first_column=-1, row_stride=2, column_stride=2, inner_rows=1, outer_columns=1,
             frame_height=5, frame_width=4, slides=True),
     conv(height=2, width=1, words=2, base=200, to=300, tiles=2))
+GATED = (conv(height=4, width=3, words=2, base=0, to=100, tiles=2),
+         Compute(operation=Operation.PRODUCT, read_base=0, write_base=200, width=24, outer=2, inner=2, read_column=1,
+                 read_inner=100, write_column=1, frame_width=24, zero_point=-5, table=1),
+         Compute(operation=Operation.MAXIMUM, read_base=200, write_base=300, width=24, read_column=1, write_column=1,
+                 frame_width=24, table=0),
+         conv(height=4, width=3, words=2, base=300, to=400, tiles=2, kernel=(1, 1), pads=(0, 0)))
 DENSE = (Compute(read_base=0, write_base=300, tiles=5, outer=6, words=20, read_outer=20, write_tile=1, in_parts=True),)
 CASES = {
     "two convolutions": Case(SHAPE, TWO, (20, 8), (200, 6, 12), 4, 4),
@@ -118,12 +124,16 @@ CASES = {
     "windows that slide, eight columns": Case(
         replace(SHAPE, columns=8, lanes=4, interval=1, stream_rows=2, taps=3, slide=3), SLIDING, (20, 16), (300, 2, 13),
         1, 1),
+    "words by words, tables": Case(replace(SHAPE, products=True, tables=2), GATED, (12, 8), (400, 12, 8), 4, 4),
+    "words by words, tables, single port": Case(
+        replace(SHAPE, products=True, tables=2, single_port=True, lanes=2, interval=1, stream_rows=2), GATED, (12, 8),
+        (400, 12, 7), 4, 1),
     "dense in parts": Case(SHAPE, DENSE, (120, 4), (300, 1, 18), 4, 2),
     "dense in parts, single port": Case(replace(SHAPE, single_port=True, stream_rows=1, buffer=32), DENSE, (120, 4),
                                         (300, 1, 18), 4, 2),
 }
 #: One of each structure.
-OFTEN = ("two outputs", "two banks", "windows that slide", "four rescalers, rows one by one",
+OFTEN = ("two outputs", "two banks", "windows that slide", "words by words, tables", "four rescalers, rows one by one",
          "maximum, depthwise, digits", "dense in parts, single port")
 TIMINGS = (Timing(multiply=2), Timing(multiply=4, rom=3), Timing(multiply=1, rom=1, ram=1))
 
@@ -137,11 +147,14 @@ def made(case: Case, timing: Timing, streamed: bool, seed: int) -> tuple[SharedU
     for step, given in zip(steps, constants, strict=True):
         if isinstance(step, Compute) and step.slides and given is not None:
             given.weights[..., case.shape.taps:] = 0
+        elif isinstance(step, Compute) and step.operation is Operation.PRODUCT and given is not None:
+            given.weights[:, -1] = 0
     channels, first = case.load[1], constants[1]
     if channels % case.shape.columns and first is not None:  # lanes without a channel hold anything
         words = -(-channels // case.shape.columns)
         first.weights[:, words - 1::words, :, channels % case.shape.columns:] = 0
-    program = Program(case.shape, steps, tuple(constants))
+    tables = tuple(random.integers(-128, 128, 256) for _ in range(case.shape.tables))
+    program = Program(case.shape, steps, tuple(constants), tables)
     element = unsigned(8) if case.flip else signed(8)
     return SharedUnit(
         program=program, elements=(element,), outputs=(element,) * len(case.stores), lanes_in=(case.lanes_in,),
@@ -211,3 +224,4 @@ def test_weights_that_come_ahead(stalls):
 def test_other_latencies(timing):
     played(CASES["maximum, depthwise, digits"], timing, True, (0.0, 0.0))
     played(CASES["two rescalers"], timing, False, (0.3, 0.3))
+    played(CASES["words by words, tables"], timing, False, (0.0, 0.0))
