@@ -155,14 +155,12 @@ class Network:
         entering: dict[Endpoint, list[int]] = {}
         for e, link in enumerate(self.links):
             entering.setdefault(link.sink, []).append(e)
-        for position in range(len(self.stages)):
-            stage = Endpoint.stage(position)
+        for position, stage in enumerate(map(Endpoint.stage, range(len(self.stages)))):
             edges = entering[stage]
             arrivals |= {e: self.arriving(e, departures[self.links[e].source]) for e in edges}
             made = self.stage_times(position, edges, arrivals, left.get(stage), rounds=rounds)
             for port, times in enumerate((made.departures, *made.further)):
-                source = Endpoint.stage(position, port)
-                departures[source] = later(times, held.get(source))
+                departures[replace(stage, output=port)] = later(times, held.get(replace(stage, output=port)))
             taken |= dict(zip(edges, made.taken, strict=True))
         for e, link in enumerate(self.links):
             if not link.sink.of_stage:

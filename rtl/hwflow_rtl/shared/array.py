@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -84,7 +87,6 @@ class SharedArray(wiring.Component):
         m.submodules.products = products = self.technology.multipliers(
             count=columns * columns, a=shape.element, b=shape.element)
         earlier, before = self.earlier(m), self.word_before(m)
-        multiplies = self.last & self.product
         wait = self.latency - 1
         word = delay(m, Value.cast(self.word), wait, "word")
         flags = {name: delay(m, getattr(self, name) & self.valid, wait, name, reset_less=False)
@@ -94,17 +96,8 @@ class SharedArray(wiring.Component):
         m.d.comb += self.early.eq(delay(m, early, self.latency - self.technology.timing.ram, "early",
                                         reset_less=False))
         for row in range(columns):
-            terms = []
-            for column in range(columns):
-                place = row * columns + column
-                element, weight = self.word[column], self.weights[place]
-                if column < shape.taps and shape.slide:
-                    element = Mux(self.slides, earlier[column][row], element)
-                if before is not None and column == row:
-                    element = (Value.cast(element) ^ multiplies.replicate(len(element))).as_signed()
-                    weight = Mux(multiplies, ~before[column], weight)
-                m.d.comb += [products.a[place].eq(element), products.b[place].eq(weight)]
-                terms.append(products.p[place])
+            self.multiply(m, products, row, earlier, before)
+            terms = [products.p[row * columns + column] for column in range(columns)]
             total, largest = self.summed(m, terms, row), Signal(shape.element, name=f"largest{row}", reset_less=True)
             sums = Signal(signed(shape.accumulator), name=f"sum{row}", reset_less=True)
             scaled = Mux(flags["next_digit"], sums << DIGIT_BITS, sums)
@@ -121,6 +114,20 @@ class SharedArray(wiring.Component):
             with m.Elif(self.move):
                 m.d.sync += self.results[row].eq(above)
         return m
+
+    def multiply(self, m: Module, products: Any, row: int, earlier: Sequence[data.View],
+                 before: data.View | None) -> None:
+        """What the multipliers of a row multiply."""
+        shape, by_word = self.shape, self.last & self.product
+        for column in range(shape.columns):
+            place = row * shape.columns + column
+            element, weight = self.word[column], self.weights[place]
+            if column < shape.taps and shape.slide:
+                element = Mux(self.slides, earlier[column][row], element)
+            if before is not None and column == row:
+                element = (Value.cast(element) ^ by_word.replicate(len(element))).as_signed()
+                weight = Mux(by_word, ~before[column], weight)
+            m.d.comb += [products.a[place].eq(element), products.b[place].eq(weight)]
 
     def word_before(self, m: Module) -> data.View | None:
         """The word before the current one; None where no step multiplies words by each other."""
