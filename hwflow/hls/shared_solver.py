@@ -38,7 +38,7 @@ WORTH = 1.25
 #: Beats of weights that a memory with a single port has room for.
 AHEAD = 1 << 14
 #: Candidates of each size that are played: the most promising ones.
-PLAYED = 4
+PLAYED = 6
 
 
 @dataclass(frozen=True)

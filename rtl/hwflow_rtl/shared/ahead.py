@@ -38,25 +38,27 @@ class BeatsAhead(wiring.Component):
         """SPRAM exact, LUT and FF estimated."""
         width, address = lanes * ELEMENT_BITS, (depth - 1).bit_length()
         return technology.single_port_ram_cost(width=width // 2, depth=depth) + Resources(
-            lut=4 * address + 8, ff=width + 3 * address + 6)
+            lut=5 * address + 8, ff=width + 2 * address + 6)
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.ram = ram = self.technology.single_port_ram(
             width=self.lanes * ELEMENT_BITS // 2, depth=self.depth)
-        write_place, read_place = Signal(range(self.depth)), Signal(range(self.depth))
-        level, writes, room = Signal(range(self.depth + 1)), Signal(), Signal(init=1)
-        reads, reading, free = Signal(), Signal(), Signal()
+        # With a bit more than an address has: places that differ in this bit alone are those of a full queue.
+        write_place, read_place = Signal(range(2 * self.depth)), Signal(range(2 * self.depth))
+        same, full = Signal(), Signal()
+        writes, room, reads, reading, free = Signal(), Signal(init=1), Signal(), Signal(), Signal()
         m.d.comb += [
+            same.eq(write_place[:-1] == read_place[:-1]), full.eq(write_place[-1] ^ read_place[-1]),
             self.i.ready.eq(writes & room), free.eq(~self.o.valid | self.o.ready),
-            reads.eq(~writes & (level != 0) & free),
-            ram.addr.eq(Mux(writes, write_place, read_place)), ram.data_in.eq(Value.cast(self.i.payload)),
+            reads.eq(~writes & ~(same & ~full) & free),
+            ram.addr.eq(Mux(writes, write_place[:-1], read_place[:-1])), ram.data_in.eq(Value.cast(self.i.payload)),
             ram.write_en.eq((self.i.valid & self.i.ready).replicate(2))]
-        m.d.sync += [writes.eq(~writes), room.eq(level != self.depth), reading.eq(reads)]
+        m.d.sync += [writes.eq(~writes), room.eq(~(same & full)), reading.eq(reads)]
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [write_place.eq(write_place + 1), level.eq(level + 1)]
+            m.d.sync += write_place.eq(write_place + 1)
         with m.If(reads):
-            m.d.sync += [read_place.eq(read_place + 1), level.eq(level - 1)]
+            m.d.sync += read_place.eq(read_place + 1)
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(reading):
