@@ -149,6 +149,24 @@ def test_pads_in_both_directions_are_three_ports_of_a_simulation(
         assert line in netlist.verilog
 
 
+def test_pads_with_registers_stay_in_a_simulation(tmp_path: Path) -> None:
+    """Of those in both directions the pin becomes three, of those that take nothing in an output."""
+    path = tmp_path / "netlist.json"
+    ports = {"memory_io": {"direction": "inout", "bits": [2]}, "memory_sck": {"direction": "inout", "bits": [3]}}
+    both = {"PACKAGE_PIN": [2], "D_OUT_0": [4], "OUTPUT_ENABLE": [5], "D_IN_0": [6]}
+    cells = {"io": {"type": "SB_IO", "parameters": {"PIN_TYPE": "110100"}, "connections": both},
+             "sck": {"type": "SB_IO", "parameters": {"PIN_TYPE": "010001"},
+                     "connections": {"PACKAGE_PIN": [3], "D_OUT_1": [7]}}}
+    path.write_text(json.dumps({"modules": {"top": {"ports": ports, "cells": cells}}}))
+    netlist = read_netlist(path, "ice40")
+    assert netlist.ports == {"memory_io_i": 1, "memory_io_o": 1, "memory_io_oe": 1, "memory_sck": 1}
+    assert netlist.cells == {"SB_IO": 2}
+    assert "PACKAGE_PIN" not in netlist.verilog
+    for line in ("assign memory_io_o = n8;", "assign memory_io_oe = n9;", "assign n10 = memory_io_i;",
+                 "assign memory_sck = n11;"):
+        assert line in netlist.verilog
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ulx3s_12f", "tangnano20k"])
 def test_a_routed_board_meets_both_clocks(tmp_path: Path, name: str) -> None:

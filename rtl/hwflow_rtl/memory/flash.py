@@ -77,7 +77,7 @@ class FlashController(wiring.Component):
         control = fitted("FlashController", address_bits=address, pause_bits=ceil_log2(part.clocks.release))
         return (Queue.cost(width=part.piece, depth=QUEUE_DEPTH, technology=technology)
                 + CreditCounter.cost(words=QUEUE_DEPTH) + Resources(lut=control.lut + part.width + ANSWER)
-                + flip_flops(control.ff + part.width + ANSWER + 5 * lines, 5 * lines, technology))
+                + flip_flops(control.ff + part.width + ANSWER + 2 * lines + 2, 2 * lines + 2, technology))
 
     def elaborate(self, platform):
         m = Module()
