@@ -5,16 +5,17 @@ Nothing here knows the size of the array or where frames are; `hwflow.hls.shared
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hwflow.layers.formats import IntArray, IntFormat, Tensor
-from hwflow.layers.rescale import Requantize, Rescale, Thresholds
+from hwflow.layers.rescale import Requantize, Rescale, Thresholds, shift_right
 from hwflow.layers.threshold_fit import as_requantize
 
-__all__ = ["ELEMENT_BITS", "Line", "Sweep", "copied", "identity", "multiplied", "rescale_problem", "tensor_problem",
-           "weight_problem", "window_sweep", "zero_point_problem"]
+__all__ = ["ELEMENT_BITS", "Line", "Sweep", "copied", "identity", "is_wide", "multiplied", "rescale_problem",
+           "tensor_problem", "weight_problem", "wide_problem", "window_sweep", "zero_point_problem"]
 
 #: Bits of an element of a frame, and of a weight, that a shared stage computes with.
 ELEMENT_BITS = 8
@@ -100,6 +101,17 @@ class Sweep:
                 return True
         return False
 
+    @property
+    def fits(self) -> bool:
+        """It is known that no sum of products with weights is clamped."""
+        if self.weights is None:
+            return False
+        x, q = self.inputs[0].format, self.rescale
+        products = self.weights.reshape(len(self.weights), -1) * np.array([x.low, x.high])[:, None, None]
+        ends = np.stack([products.min(axis=0).sum(axis=1), products.max(axis=0).sum(axis=1)])
+        made = shift_right(((ends << q.fraction) + q.bias) * q.multiplier, q.shift, q.rounding) + q.zero_point
+        return bool((made >= q.low).all() and (made <= q.high).all())
+
     def weight_sums(self) -> tuple[IntArray | int, ...]:
         """For each input, but of a product, by how much a sum grows where all its elements grow by one: [channels], or
         for all."""
@@ -140,6 +152,11 @@ def copied(layer: str, x: Tensor, y: Tensor, *, first_channel: int = 0, stretch:
         channels=source.astype(np.int64)[:, None], row_step=down, column_step=right)
 
 
+def is_wide(tensor: Tensor) -> bool:
+    """Its elements are two elements of a shared stage each."""
+    return tensor.format.bits > ELEMENT_BITS
+
+
 def tensor_problem(tensor: Tensor) -> str | None:
     """None if a shared stage can hold `tensor`, else the reason why it cannot."""
     if tensor.format.bipolar:
@@ -148,6 +165,18 @@ def tensor_problem(tensor: Tensor) -> str | None:
         return (f"elements of a shared stage must have at most {ELEMENT_BITS} bits, and '{tensor.name}' is "
                 f"{tensor.format}")
     return None
+
+
+def wide_problem(tensor: Tensor, sweeps: Sequence[Sweep]) -> str | None:
+    """The same of a tensor with elements of more than `ELEMENT_BITS` bits that `sweeps` make and none reads."""
+    most = 2 * ELEMENT_BITS if tensor.format.signed else 2 * ELEMENT_BITS - 1
+    if tensor.format.bits > most:
+        return (f"elements that leave a shared stage must have at most {most} bits, and '{tensor.name}' is "
+                f"{tensor.format}")
+    if all(sweep.first_channel == 0 and sweep.fits for sweep in sweeps):
+        return None
+    return (f"elements of a shared stage must have at most {ELEMENT_BITS} bits, or be sums that no limit cuts off, and "
+            f"'{tensor.name}' is {tensor.format}")
 
 
 def multiplied(rescale: Rescale, sums: IntFormat) -> Requantize | None:

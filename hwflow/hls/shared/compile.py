@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from hwflow_base.errors import HwflowError
-from hwflow_rtl.shared.program import Constants, Program, Written
+from hwflow_rtl.shared.program import Constants, Program, Written, byte_of
 from hwflow_rtl.shared.shape import SharedShape
 from hwflow_rtl.shared.steps import Compute, Load, Step, Store
 
 from ...layers.base import HardwareLayer, Layer, LayerGraph
 from ...layers.formats import IntArray, Tensor
-from ...layers.sweep import Sweep
+from ...layers.sweep import Sweep, is_wide
 from .banks import placed_in_banks
 from .constants import Needs, held_less, held_table, needs_of
 from .frame_map import FrameMap, Life, placed
@@ -68,9 +68,12 @@ class SharedProgram:
         assert isinstance(step, Compute)
         rest = int(self.program.looked_up(step, np.clip(step.zero_point, step.low, step.high)))
         held = frame.reshape(-1, frame.shape[-1]) - held_less(self.tensors[making.tensor].format)
+        if step.byte is not None:
+            held, rest = byte_of(held, step.byte), int(byte_of(np.array(step.zero_point), step.byte))
         words = self.layouts[making.tensor].spread(held, rest).reshape(-1, self.program.shape.columns)
         addresses = step.writes.reshape(-1)
-        return Written(making.step, addresses, words[addresses - self.frames[making.tensor].base])
+        places = (addresses - self.frames[making.tensor].base) // (1 if step.byte is None else 2)
+        return Written(making.step, addresses, words[places])
 
 
 def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, lanes: int, interval: int,
@@ -93,20 +96,13 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
     needs = needs_of(laid.sweeps)
     windows = sliding_of(laid.sweeps, laid.layouts, columns) if sliding else Sliding()
     tables = list(dict.fromkeys(table for table in map(table_of, laid.sweeps) if table))
-    lives = lives_of(laid, outputs)
-    if banks == 1 or words is None:
-        frames = placed(lives, words, word_bytes=columns)
-    else:
-        apart = Counter[tuple[str, str]]()
-        for sweep in laid.sweeps:
-            for x in sweep.inputs:
-                apart[x.name, sweep.output.name] += sweep.output.frame.elements
-        frames = placed_in_banks(lives, words, apart, word_bytes=columns)
+    frames = frames_of(laid, outputs, words, banks)
     shape = SharedShape(
         columns=columns, lanes=lanes, interval=interval, accumulator=needs.accumulator, room=needs.room,
         fraction=needs.fraction, rounding=needs.rounding, words=words or frames.words, single_port=single_port,
         buffer=buffer, stream_rows=stream_rows, banks=banks, taps=windows.taps, slide=windows.slide,
-        products=any(sweep.product for sweep in laid.sweeps), tables=len(tables))
+        products=any(sweep.product for sweep in laid.sweeps), tables=len(tables),
+        wide=any(is_wide(graph.tensors[name]) for name in outputs))
     steps = list(steps_of(laid, frames, needs, shape, inputs, outputs, packed.loaded, tables))
     program = Program(shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps),
                       tuple(np.array(table, np.int64) for table in tables))
@@ -140,7 +136,19 @@ def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, shape: SharedShape, 
         for step, constants in lowering.steps():
             yield step, constants, sweep
     for port, name in enumerate(outputs):
-        yield Store(port, frames[name].base, *sizes(laid.tensors[name])), None, None
+        yield Store(port, frames[name].base, *sizes(laid.tensors[name]), is_wide(laid.tensors[name])), None, None
+
+
+def frames_of(laid: LaidOut, outputs: tuple[str, ...], words: int | None, banks: int) -> FrameMap:
+    """Where tensors are in a memory of so many words, or (None) of as many as they need, in so many banks."""
+    lives = lives_of(laid, outputs)
+    if banks == 1 or words is None:
+        return placed(lives, words, word_bytes=laid.columns)
+    apart = Counter[tuple[str, str]]()
+    for sweep in laid.sweeps:
+        for x in sweep.inputs:
+            apart[x.name, sweep.output.name] += sweep.output.frame.elements
+    return placed_in_banks(lives, words, apart, word_bytes=laid.columns)
 
 
 def table_of(sweep: Sweep) -> tuple[int, ...]:
@@ -182,5 +190,9 @@ def lives_of(laid: LaidOut, outputs: tuple[str, ...]) -> list[Life]:
         first.setdefault(sweep.output.name, number)
         made_by.setdefault(sweep.output.name, f"layer '{sweep.layer}'")
         last[sweep.output.name] = max(last.get(sweep.output.name, 0), number)
-    return [Life(name, tensor.frame.height * tensor.frame.width * laid.layouts[name].words, first[name], last[name],
-                 made_by[name]) for name, tensor in laid.tensors.items()]
+    def words(name: str, tensor: Tensor) -> int:
+        pixels = tensor.frame.height * tensor.frame.width
+        return pixels * laid.layouts[name].words * (2 if is_wide(tensor) else 1)
+
+    return [Life(name, words(name, tensor), first[name], last[name], made_by[name])
+            for name, tensor in laid.tensors.items()]

@@ -52,7 +52,7 @@ class SweepConstants:
 
 def held_less(format: IntFormat) -> int:
     """The frame memory holds an element of `format` less this."""
-    return 0 if format.signed or format.bits < ELEMENT_BITS else 1 << (ELEMENT_BITS - 1)
+    return 0 if format.signed or format.bits != ELEMENT_BITS else 1 << (ELEMENT_BITS - 1)
 
 
 def held_zero_point(tensor: Tensor) -> int:

@@ -12,7 +12,7 @@ from hwflow_rtl.shared.program import Constants
 from hwflow_rtl.shared.steps import Compute, Operation
 
 from ...layers.formats import IntArray
-from ...layers.sweep import Sweep
+from ...layers.sweep import Sweep, is_wide
 from .constants import Needs, SweepConstants, digits_of, held_less, held_zero_point, sweep_constants
 from .layout import Layout
 from .sliding import Sliding, Way
@@ -53,7 +53,22 @@ class Lowering:
     table: int | None = None
 
     def steps(self) -> Iterator[tuple[Compute, Constants]]:
-        """HwflowError where the weights of a window do not fit the buffer."""
+        """HwflowError where the weights of a window do not fit the buffer.
+
+        An output with elements of two bytes is computed twice, the words with its low bytes first.
+        """
+        if not is_wide(self.sweep.output):
+            yield from self.whole_steps()
+            return
+        base = self.output.base
+        for byte in range(2):
+            for step, constants in self.whole_steps():
+                yield replace(step, byte=byte, write_base=base + 2 * (step.write_base - base) + byte,
+                              write_tile=2 * step.write_tile, write_row=2 * step.write_row,
+                              write_column=2 * step.write_column), constants
+
+    def whole_steps(self) -> Iterator[tuple[Compute, Constants]]:
+        """Those of a sweep whose elements have one byte."""
         constants = sweep_constants(self.sweep, self.needs)
         way = self.sliding.way(self.sweep, self.inputs[0].layout, self.output.layout)
         if way is not None:
@@ -241,7 +256,8 @@ class Lowering:
             "column_stride": sweep.column_step[1], "outer_rows": sweep.dilations[0],
             "inner_columns": sweep.dilations[1], "frame_height": frame.height, "frame_width": frame.width,
             "pad": sweep.pad - held_less(sweep.inputs[0].format),
-            "zero_point": constants.zero_point, "low": constants.low, "high": constants.high, "table": self.table}
+            "zero_point": constants.zero_point, "low": max(constants.low, -128), "high": min(constants.high, 127),
+            "table": self.table}
         if not sweep.padded:
             fields |= {"first_row": 0, "first_column": 0, "row_stride": 0, "column_stride": 0, "outer_rows": 0,
                        "inner_columns": 0, "frame_height": 1, "frame_width": 1, "pad": 0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...layers.base import HardwareLayer, Layer, LayerGraph
-from ...layers.sweep import tensor_problem
+from ...layers.sweep import is_wide, tensor_problem, wide_problem
 from ..support import LayerProblem
 
 __all__ = ["shared_problem", "shared_problems"]
@@ -18,7 +18,10 @@ def shared_problem(graph: LayerGraph, layer: Layer) -> str | None:
     problem = layer.shared_problem(graph)
     if problem:
         return problem
-    return next(filter(None, (tensor_problem(graph.tensors[name]) for name in (*layer.inputs, layer.output))), None)
+    output = graph.tensors[layer.output]
+    problems = [tensor_problem(graph.tensors[name]) for name in layer.inputs]
+    problems.append(wide_problem(output, layer.sweeps(graph)) if is_wide(output) else tensor_problem(output))
+    return next(filter(None, problems), None)
 
 
 def shared_problems(graph: LayerGraph, layers: Iterable[Layer]) -> tuple[LayerProblem, ...]:

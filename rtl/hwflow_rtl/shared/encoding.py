@@ -48,6 +48,7 @@ def compute_fields(step: Compute, pause: int) -> dict[str, int]:
         "read_base": step.read_base, "write_base": step.write_base,
         "slides": int(step.slides), "product": int(step.operation is Operation.PRODUCT),
         "looks_up": int(step.table is not None), "table": step.table or 0,
+        "byte": 0 if step.byte is None else step.byte + 1,
         **loop_fields(**step.counts), "count_written": step.width - 2,
         **{f"read_{name}": reads[name] if step.counts[name] > 1 else 0 for name in LOOPS[1:]},
         **{f"write_{name}": writes[name] if getattr(step, name) > 1 else 0 for name in WRITE_LOOPS},
@@ -81,11 +82,12 @@ class Encoding:
         shape = self.program.shape
         if isinstance(step, Compute):
             return compute_fields(step, shape.period(step) - step.run)
-        words = step.pixels * -(-step.channels // shape.columns)
         if isinstance(step, Load):
+            words = step.pixels * -(-step.channels // shape.columns)
             return {"kind": Kind.LOAD, "port": step.port, "write_base": step.base, "write_width": 1,
                     **loop_fields(width=words), "count_written": words - 2}
-        return {"kind": Kind.STORE, "port": step.port, "read_base": step.base, **loop_fields(words=words)}
+        return {"kind": Kind.STORE, "port": step.port, "read_base": step.base,
+                **loop_fields(words=step.words(shape.columns))}
 
     @cached_property
     def fields(self) -> dict[str, tuple[Shape, list[int]]]:

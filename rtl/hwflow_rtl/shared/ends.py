@@ -87,11 +87,12 @@ class Loader(wiring.Component):
 class Storer(wiring.Component):
     """Reads the words of a frame while `store` is set, one after another, and gives their elements.
 
-    `fetch` reads the next word, which is at `word` in `latency` cycles.
+    `fetch` reads the next word, which is at `word` in `latency` cycles.  With `wide` elements have two bytes, the low
+    ones in a word and the high ones in the next.
     """
 
     def __init__(self, *, element: Shape, lanes: int, pixels: int, channels: int, columns: int, flip: bool,
-                 latency: int):
+                 latency: int, wide: bool = False):
         if not lanes_possible(lanes, channels, columns):
             raise ValueError(f"lanes of a Storer must divide {channels} channels and words of {columns}, not {lanes}")
         self.element = element
@@ -99,15 +100,17 @@ class Storer(wiring.Component):
         self.channels = channels
         self.columns = columns
         self.flip = flip
+        self.wide = wide
         self.latency = latency
         super().__init__({"o": Out(stream_of(element, lanes)), "store": In(1), "fetch": Out(1),
                           "word": In(columns * ELEMENT_BITS)})
 
     @staticmethod
-    def cost(*, lanes: int, columns: int) -> Resources:
+    def cost(*, lanes: int, columns: int, wide: bool = False) -> Resources:
         """LUT and FF estimated."""
-        bits = columns * ELEMENT_BITS
-        return Resources(lut=(bits if lanes < columns else 0) + 10, ff=bits + 10)
+        word = columns * ELEMENT_BITS
+        bits = 2 * word if wide else word
+        return Resources(lut=(bits if lanes < columns else 0) + 10, ff=bits + 10 + (word + 1 if wide else 0))
 
     def beats_of(self, word: int) -> int:
         """Beats of a word of a pixel."""
@@ -117,24 +120,38 @@ class Storer(wiring.Component):
         m = Module()
         words = -(-self.channels // self.columns)
         idle, there = Signal(init=1), delay(m, self.fetch, self.latency, "there", reset_less=False)
-        kept = Signal(self.columns * ELEMENT_BITS, name="kept", reset_less=True)
+        bits = 2 * ELEMENT_BITS if self.wide else ELEMENT_BITS
+        kept = Signal(self.columns * bits, name="kept", reset_less=True)
         left, valid, number = Signal(range(max(2, self.columns)), name="beats_left"), Signal(), Signal(range(words))
         gone = Signal(name="gone")
         m.d.comb += [self.fetch.eq(self.store & idle), self.o.valid.eq(valid), gone.eq(valid & self.o.ready)]
         with m.If(self.fetch):
             m.d.sync += idle.eq(0)
+        there, word = self.whole(m, there, idle)
         with m.If(there):
-            m.d.sync += [kept.eq(self.word), valid.eq(1), left.eq(self.beats_of(0) - 1),
+            m.d.sync += [kept.eq(word), valid.eq(1), left.eq(self.beats_of(0) - 1),
                          number.eq(Mux(number == words - 1, 0, number + 1))]
             if self.beats_of(words - 1) != self.beats_of(0):
                 with m.If(number == words - 1):
                     m.d.sync += left.eq(self.beats_of(words - 1) - 1)
         with m.If(gone):
-            m.d.sync += [left.eq(left - 1), kept.eq(kept >> (self.lanes * ELEMENT_BITS))]
+            m.d.sync += [left.eq(left - 1), kept.eq(kept >> (self.lanes * bits))]
             with m.If(left == 0):
                 m.d.sync += [valid.eq(0), idle.eq(1)]
         width = self.element.width
         for lane in range(self.lanes):
-            bits = kept[lane * ELEMENT_BITS:lane * ELEMENT_BITS + width]
-            m.d.comb += Value.cast(self.o.payload[lane]).eq(Cat(bits[:-1], ~bits[-1]) if self.flip else bits)
+            element = kept[lane * bits:lane * bits + width]
+            m.d.comb += Value.cast(self.o.payload[lane]).eq(Cat(element[:-1], ~element[-1]) if self.flip else element)
         return m
+
+    def whole(self, m: Module, there: Value, idle: Signal) -> tuple[Value, Value]:
+        """Whether all bytes of some elements are there, and these elements."""
+        if not self.wide:
+            return there, self.word
+        low, second = Signal(len(self.word), name="low_bytes", reset_less=True), Signal(name="second")
+        with m.If(there):
+            m.d.sync += second.eq(~second)
+            with m.If(~second):
+                m.d.sync += [low.eq(self.word), idle.eq(1)]
+        lanes = [each.word_select(lane, ELEMENT_BITS) for lane in range(self.columns) for each in (low, self.word)]
+        return there & second, Cat(*lanes)

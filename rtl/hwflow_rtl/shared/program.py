@@ -20,7 +20,7 @@ from .constants import constants_word
 from .shape import SharedShape
 from .steps import DIGIT_BITS, ELEMENT_BITS, Compute, IntArray, Load, Operation, Step, Store
 
-__all__ = ["Constants", "Program", "Written"]
+__all__ = ["Constants", "Program", "Written", "byte_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +164,10 @@ class Program:
         memory[step.base:step.base + step.pixels * words] = padded.reshape(-1, columns)
 
     def store(self, memory: IntArray, step: Store) -> IntArray:
-        words = -(-step.channels // self.shape.columns)
-        frame = memory[step.base:step.base + step.pixels * words].reshape(step.pixels, -1)[:, :step.channels]
+        found = memory[step.base:step.base + step.words(self.shape.columns)]
+        if step.wide:
+            found = (found[::2] & 0xFF) + (found[1::2] << ELEMENT_BITS)
+        frame = found.reshape(step.pixels, -1)[:, :step.channels]
         return frame + 128 if step.flip else frame.copy()
 
     def results(self, memory: IntArray, step: Compute, constants: Constants) -> IntArray:
@@ -192,7 +194,10 @@ class Program:
         if sums.min() < -reach or sums.max() >= reach:
             raise ValueError(f"sums of a step must fit {self.shape.accumulator} bits, not {sums.min()} to {sums.max()}")
         bias, factor, extra = (each[:, None, :] for each in (constants.bias, constants.factor, constants.extra))
-        made = self.shape.rescaled(sums, bias, factor, extra, step.zero_point, step.low, step.high)
+        if step.byte is None:
+            made = self.shape.rescaled(sums, bias, factor, extra, step.zero_point, step.low, step.high)
+        else:
+            made = byte_of(self.shape.quotients(sums, bias, factor, extra) + step.zero_point, step.byte)
         return self.looked_up(step, made.reshape(-1, self.shape.columns))
 
     def sliding_sums(self, step: Compute, words: IntArray, weights: IntArray) -> IntArray:
@@ -205,3 +210,9 @@ class Program:
             before = np.pad(row, ((0, 0), (0, 0), (gone, 0), (0, 0)))[:, :, :row.shape[2]]
             sums += np.einsum("thkbr,tbr->thkr", before.reshape(shape), weights[..., tap])
         return sums[:, :, step.lead:].reshape(step.tiles, step.pixels, -1)
+
+
+def byte_of(numbers: IntArray, byte: int) -> IntArray:
+    """That byte of each number, as an element: signed."""
+    half = 1 << (ELEMENT_BITS - 1)
+    return ((numbers >> (ELEMENT_BITS * byte)) + half & (2 * half - 1)) - half

@@ -89,6 +89,8 @@ class SharedRequantizer(RequantizerDatapath):
         Least cycles from one `i_valid` to the next, see `Requantizer`.
     style, technology
         What multiplies, and the family that makes the multipliers.
+    wide
+        Results of two bytes may be taken byte by byte.
 
     Ports
     -----
@@ -99,12 +101,16 @@ class SharedRequantizer(RequantizerDatapath):
         must be at most `room.extra`.
     zero_point, low, high
         Of all values: registers that stay as they are from an `i_valid` to its `o_valid`; low <= high.
+    byte
+        As those.  0: results are clamped; where the unit is `wide`, 1 and 2: `o_value` is the lowest byte, the next one
+        of what is before the clamp.
     o_valid, o_value
         The result, signed, `latency` cycles later; no backpressure.
     """
 
     def __init__(self, *, accumulator: Shape, room: RequantizerRoom, fraction: int, rounding: RequantizerRounding,
-                 interval: int, style: RequantizerStyle, technology: Technology):
+                 interval: int, style: RequantizerStyle, technology: Technology, wide: bool = False):
+        self.wide = wide
         self.plan = SharedRequantizerPlan.for_room(
             accumulator=accumulator, room=room, fraction=fraction, rounding=rounding, interval=interval, style=style,
             technology=technology)
@@ -113,6 +119,7 @@ class SharedRequantizer(RequantizerDatapath):
             "i_valid": In(1), "i_value": In(accumulator), "bias": In(signed(room.bias_bits)),
             "factor": In(unsigned(room.factor_bits)), "extra": In(unsigned(room.extra.bit_length())),
             "zero_point": In(signed(ZERO_POINT_BITS)), "low": In(ELEMENT), "high": In(ELEMENT),
+            "byte": In(2),
             "o_valid": Out(1), "o_value": Out(ELEMENT)})
 
     @property
@@ -157,6 +164,12 @@ class SharedRequantizer(RequantizerDatapath):
         m.d.sync += [
             rest.eq(element), under.eq(element < self.low), over.eq(element > self.high),
             is_far.eq((above ^ sign.replicate(len(above))).any()), is_negative.eq(sign)]
+        if self.wide:
+            both, is_byte = Signal(signed(2 * ELEMENT_BITS)), self.byte.any()
+            m.d.comb += both.eq(result)
+            m.d.sync += rest.eq(Mux(self.byte[1], both[ELEMENT_BITS:], element))
+            with m.If(is_byte):
+                m.d.sync += [under.eq(0), over.eq(0), is_far.eq(0)]
         m.d.sync += self.o_value.eq(Mux(
             Mux(is_far, ~is_negative, over), self.high, Mux(Mux(is_far, is_negative, under), self.low, rest)))
         m.d.comb += self.o_valid.eq(delay(m, valid, plan.tail_latency, "result_valid", reset_less=False))

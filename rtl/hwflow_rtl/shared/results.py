@@ -33,7 +33,7 @@ class Results(wiring.Component):
         The lowest `lanes` sums are taken; the others follow.
     group, constants, tile_done
         As of `Weights`.
-    zero_point, low, high, looks_up, table
+    zero_point, low, high, byte, looks_up, table
         Of the step; `table` is the number of the table in which elements are looked up where `looks_up` is set.
     valid, word
         A word is complete, `latency` cycles after its sums.
@@ -46,14 +46,15 @@ class Results(wiring.Component):
         self.technology = technology
         self.name = name
         self.groups = shape.columns // shape.lanes
-        self.units = [SharedRequantizer(**self.arguments(shape, style, technology)) for _ in range(shape.lanes)]
+        self.units = [SharedRequantizer(**self.arguments(shape, style, technology), wide=shape.wide)
+                      for _ in range(shape.lanes)]
         super().__init__({
             "early": In(1), "ends_tile": In(1), "move": Out(1),
             "sums": In(data.ArrayLayout(signed(shape.accumulator), shape.lanes)),
             "group": Out(range(self.groups)), "constants": In(shape.lanes * constants_bits(shape.room)),
             "tile_done": Out(1),
             "zero_point": In(signed(9)), "low": In(signed(8)), "high": In(signed(8)),
-            "looks_up": In(1), "table": In(range(shape.tables)),
+            "looks_up": In(1), "table": In(range(shape.tables)), "byte": In(2),
             "valid": Out(1), "word": Out(shape.columns * ELEMENT_BITS)})
 
     @staticmethod
@@ -78,6 +79,8 @@ class Results(wiring.Component):
                                         holds=Holds.TABLE)
             beside = Resources(lut=ELEMENT_BITS, ff=ELEMENT_BITS * technology.timing.rom + 1)
             units += (table + beside).copies(shape.lanes)
+        if shape.wide:
+            units += Resources(lut=ELEMENT_BITS + 4).copies(shape.lanes)
         return units + Resources(lut=8, ff=shape.columns * ELEMENT_BITS + 16)
 
     def elaborate(self, platform):
@@ -105,7 +108,8 @@ class Results(wiring.Component):
             m.d.comb += [
                 unit.i_valid.eq(move), unit.i_value.eq(self.sums[lane]), unit.bias.eq(constants.bias),
                 unit.factor.eq(constants.factor), unit.extra.eq(constants.extra),
-                unit.zero_point.eq(self.zero_point), unit.low.eq(self.low), unit.high.eq(self.high)]
+                unit.zero_point.eq(self.zero_point), unit.low.eq(self.low), unit.high.eq(self.high),
+                unit.byte.eq(self.byte)]
             made.append(self.looked_up(m, unit, lane))
         valid = self.units[0].o_valid
         if self.tables:

@@ -44,7 +44,7 @@ class Sequencer(wiring.Component):
         step apply.
     fetch
         Read the next word of a frame that is stored.
-    maximum, slides, product, pad, zero_point, low, high, looks_up, table
+    maximum, slides, product, pad, zero_point, low, high, looks_up, table, byte
         Fields of the step.
 
     A step begins when all words of the one before it are written.  Cycles: `fetch_cycles` to read a step, then
@@ -67,7 +67,7 @@ class Sequencer(wiring.Component):
             "load": Out(encoding.program.inputs), "store": Out(encoding.program.outputs), "fetch": In(1),
             "maximum": Out(1), "slides": Out(1), "pad": Out(shape.element), "zero_point": Out(signed(9)),
             "low": Out(signed(8)), "high": Out(signed(8)), "product": Out(1), "looks_up": Out(1),
-            "table": Out(range(shape.tables)), "computing": Out(1)})
+            "table": Out(range(shape.tables)), "byte": Out(2), "computing": Out(1)})
 
     @property
     def fetch_cycles(self) -> int:
@@ -103,7 +103,8 @@ class Sequencer(wiring.Component):
         self.flags(m, fields, reads, playing)
         self.weights(m, fields, reads, playing)
         self.control(m, fields, reads, writes)
-        for name in ("maximum", "slides", "product", "pad", "zero_point", "low", "high", "looks_up", "table"):
+        for name in ("maximum", "slides", "product", "pad", "zero_point", "low", "high", "looks_up", "table",
+                     "byte"):
             m.d.comb += getattr(self, name).eq(field(fields, name))
         return m
 

@@ -46,6 +46,8 @@ class SharedShape:
         The array multiplies words by each other (`Operation.PRODUCT`).
     tables
         Tables in which elements are looked up (`Compute.table`).
+    wide
+        Elements may be bytes of results (`Compute.byte`).
     """
 
     columns: int
@@ -65,6 +67,7 @@ class SharedShape:
     ahead: int = 0
     products: bool = False
     tables: int = 0
+    wide: bool = False
 
     def __post_init__(self) -> None:
         for name in ("lanes", "stream_rows"):
@@ -90,6 +93,8 @@ class SharedShape:
             raise ValueError(f"a block of {step.part} words of weights must fit the buffer of {self.buffer} words")
         if step.operation is Operation.PRODUCT and not self.products:
             raise ValueError("products of a SharedShape must be True for a step that multiplies two words")
+        if step.byte is not None and not self.wide:
+            raise ValueError("wide of a SharedShape must be True for a step that makes bytes of results")
         if step.slides and (step.lead + 1) * step.beats < self.taps * self.slide:
             raise ValueError(f"a window that slides must have read {self.taps * self.slide} words before its first "
                              f"result, not {(step.lead + 1) * step.beats}")
@@ -144,5 +149,8 @@ class SharedShape:
     def rescaled(self, sums: IntArray, bias: IntArray, factor: IntArray, extra: IntArray, zero_point: int, low: int,
                  high: int) -> IntArray:
         """The elements that sums become: clamp(round((sum * 2**fraction + bias) * factor / 2**shift) + zero_point)."""
-        quotient = self.rounding.of_quotient(((sums << self.fraction) + bias) * factor, self.room.base + extra)
-        return np.clip(quotient + zero_point, low, high)
+        return np.clip(self.quotients(sums, bias, factor, extra) + zero_point, low, high)
+
+    def quotients(self, sums: IntArray, bias: IntArray, factor: IntArray, extra: IntArray) -> IntArray:
+        """round((sum * 2**fraction + bias) * factor / 2**shift)."""
+        return self.rounding.of_quotient(((sums << self.fraction) + bias) * factor, self.room.base + extra)

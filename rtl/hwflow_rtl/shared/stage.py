@@ -76,7 +76,7 @@ class SharedUnit(wiring.Component):
             for k, (element, lanes) in enumerate(zip(elements, lanes_in, strict=True))]
         self.storers = [
             Storer(element=element, lanes=lanes, pixels=stores[k].pixels, channels=stores[k].channels,
-                   columns=shape.columns, flip=stores[k].flip, latency=technology.timing.ram)
+                   columns=shape.columns, flip=stores[k].flip, wide=stores[k].wide, latency=technology.timing.ram)
             for k, (element, lanes) in enumerate(zip(outputs, lanes_out, strict=True))]
         self.inputs, self.outputs = port_names("i", len(elements)), port_names("o", len(outputs))
         super().__init__({
@@ -105,7 +105,7 @@ class SharedUnit(wiring.Component):
                 total += Loader.cost(lanes=lanes_in[step.port], pixels=step.pixels, channels=step.channels,
                                      columns=shape.columns)
             elif isinstance(step, Store):
-                total += Storer.cost(lanes=lanes_out[step.port], columns=shape.columns)
+                total += Storer.cost(lanes=lanes_out[step.port], columns=shape.columns, wide=step.wide)
         if shape.ahead:
             total += BeatsAhead.cost(lanes=shape.stream_lanes, depth=shape.ahead, technology=technology)
         if not streamed:
@@ -167,7 +167,7 @@ class SharedUnit(wiring.Component):
         m.d.comb += [
             array.valid.eq(valid), array.maximum.eq(sequencer.maximum), array.slides.eq(sequencer.slides),
             array.product.eq(sequencer.product), results.looks_up.eq(sequencer.looks_up),
-            results.table.eq(sequencer.table),
+            results.table.eq(sequencer.table), results.byte.eq(sequencer.byte),
             Value.cast(array.word).eq(Mux(inside, frames.read_data, sequencer.pad[:].replicate(self.shape.columns))),
             Value.cast(array.weights).eq(weights.word),
             results.early.eq(array.early), results.ends_tile.eq(ends_tile), array.move.eq(results.move),

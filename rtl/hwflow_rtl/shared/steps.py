@@ -50,13 +50,21 @@ class Load:
 
 @dataclass(frozen=True)
 class Store:
-    """Give a frame that is in the words from `base` on to output `port`; the fields are as those of `Load`."""
+    """Give a frame that is in the words from `base` on to output `port`; the fields are as those of `Load`.
+
+    `wide`: elements have two bytes, and each word is followed by one with the high bytes of the same channels.
+    """
 
     port: int
     base: int
     pixels: int
     channels: int
     flip: bool
+    wide: bool = False
+
+    def words(self, columns: int) -> int:
+        """Words that are read."""
+        return self.pixels * -(-self.channels // columns) * (2 if self.wide else 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +104,8 @@ class Compute:
         The results are clamp(round(...) + zero_point, low, high), as the constants of their channel say.
     table
         The number of a table of the program in which the results are looked up; None: they stay as they are.
+    byte
+        Results are not clamped: 0, their lowest byte is an element, 1, the next one.  None: they are.
     """
 
     operation: Operation = Operation.MULTIPLY
@@ -135,6 +145,7 @@ class Compute:
     low: int = -128
     high: int = 127
     table: int | None = None
+    byte: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("tiles", "height", "width", "outer", "inner", "words", "frame_height", "frame_width"):

@@ -170,6 +170,7 @@ def stored(step: Store, begin: int, columns: int, lanes: int, ram: int) -> tuple
     beats = np.full(words, max(1, columns // lanes) if words > 1 else step.channels // lanes)
     beats[-1] = (step.channels - (words - 1) * columns) // lanes
     beats = np.tile(beats, step.pixels)
-    fetched = begin + 1 + np.concatenate([[0], np.cumsum(beats + ram + 1)[:-1]])
+    more = ram + 1 if step.wide else 0  # the word with the high bytes comes so much later
+    fetched = begin + 1 + more + np.concatenate([[0], np.cumsum(beats + ram + 1 + more)[:-1]])
     of_word = np.concatenate([np.arange(count) for count in beats])
     return int(fetched[-1]), np.repeat(fetched, beats) + ram + 1 + of_word

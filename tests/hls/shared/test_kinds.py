@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hwflow_base.errors import HwflowError
@@ -104,6 +106,29 @@ def test_weights_that_do_not_fit_the_buffer() -> None:
                                           r"stage's buffer, not be \d+ words of 4 x 4 \(3 x 3 pixels of \d+ words\); "
                                           "use a smaller kernel or fewer input channels"):
         program_for(case.graph, buffer=8)
+
+
+@pytest.mark.parametrize("columns", [2, 4])
+def test_sums_of_two_bytes(columns: int) -> None:
+    """As a network's last layer gives them; not where a limit cuts them off, or a layer reads them."""
+    rng, x = np.random.default_rng(columns), IntFormat(4, signed=True)
+    for bits in (9, 13, 16):
+        y = IntFormat(bits, signed=True)
+        most = (y.high // 8) // 20 + 1
+        weights = rng.integers(-most, most, (7, 1, 1, 5)).clip(-128, 127)
+        q = Requantize(rng.integers(-9, 9, 7), np.full(7, 1), np.full(7, 0), -7, y.low, y.high)
+        frame = integers(rng, x, (3, 2, 5))
+        tensors = {"x": Tensor("x", Frame(3, 2, 5), x, 0.5, 0), "y": Tensor("y", Frame(3, 2, 7), y, 0.5, -7)}
+        layer = Conv("conv", ("x",), "y", weights, IntFormat(8, signed=True), x, q)
+        graph = LayerGraph("wide", tensors, (layer,), ("x",), ("y",))
+        expected = reference.conv(frame, weights, q, (1, 1), (1, 1), (0, 0, 0, 0), 1, 0)
+        assert bits == 9 or np.abs(expected).max() > 128
+        require_equal(program_for(graph, columns=columns), {"x": frame, "y": expected})
+        cut = replace(layer, requantize=replace(q, high=0))
+        assert shared_problems(graph, (layer,)) == ()
+        (problem,) = shared_problems(graph, (cut,))
+        assert problem.why == ("elements of a shared stage must have at most 8 bits, or be sums that no limit cuts "
+                               f"off, and 'y' is int{bits}")
 
 
 def test_every_kind_is_computed_or_refused() -> None:

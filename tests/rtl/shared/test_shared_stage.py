@@ -65,6 +65,7 @@ class Case:
     lanes_out: int
     flip: bool = False
     second: tuple[int, int, int] | None = None  # a second output, with one lane
+    wide: bool = False  # elements of the output have two bytes
 
     @property
     def stores(self) -> list[tuple[int, int, int]]:
@@ -106,6 +107,8 @@ GATED = (conv(height=4, width=3, words=2, base=0, to=100, tiles=2),
          Compute(operation=Operation.MAXIMUM, read_base=200, write_base=300, width=24, read_column=1, write_column=1,
                  frame_width=24, table=0),
          conv(height=4, width=3, words=2, base=300, to=400, tiles=2, kernel=(1, 1), pads=(0, 0)))
+WIDE = tuple(replace(conv(height=4, width=3, words=2, base=0, to=200 + byte, tiles=2), write_tile=2, write_row=12,
+                     write_column=4, low=-128, high=127, byte=byte) for byte in range(2))
 DENSE = (Compute(read_base=0, write_base=300, tiles=5, outer=6, words=20, read_outer=20, write_tile=1, in_parts=True),)
 CASES = {
     "two convolutions": Case(SHAPE, TWO, (20, 8), (200, 6, 12), 4, 4),
@@ -128,25 +131,30 @@ CASES = {
     "words by words, tables, single port": Case(
         replace(SHAPE, products=True, tables=2, single_port=True, lanes=2, interval=1, stream_rows=2), GATED, (12, 8),
         (400, 12, 7), 4, 1),
+    "two bytes": Case(replace(SHAPE, wide=True), WIDE, (12, 8), (200, 12, 7), 4, 1, wide=True),
+    "two bytes, single port": Case(replace(SHAPE, wide=True, single_port=True, lanes=4, interval=1), WIDE, (12, 8),
+                                   (200, 12, 8), 4, 4, wide=True),
     "dense in parts": Case(SHAPE, DENSE, (120, 4), (300, 1, 18), 4, 2),
     "dense in parts, single port": Case(replace(SHAPE, single_port=True, stream_rows=1, buffer=32), DENSE, (120, 4),
                                         (300, 1, 18), 4, 2),
 }
 #: One of each structure.
-OFTEN = ("two outputs", "two banks", "windows that slide", "words by words, tables", "four rescalers, rows one by one",
-         "maximum, depthwise, digits", "dense in parts, single port")
+OFTEN = ("two outputs", "two banks", "windows that slide", "words by words, tables", "two bytes",
+         "four rescalers, rows one by one", "maximum, depthwise, digits", "dense in parts, single port")
 TIMINGS = (Timing(multiply=2), Timing(multiply=4, rom=3), Timing(multiply=1, rom=1, ram=1))
 
 
 def made(case: Case, timing: Timing, streamed: bool, seed: int) -> tuple[SharedUnit, Program]:
     random = np.random.default_rng(seed)
     steps = (Load(0, 0, *case.load, case.flip), *case.computes,
-             *(Store(port, *store, case.flip) for port, store in enumerate(case.stores)))
+             *(Store(port, *store, case.flip, case.wide) for port, store in enumerate(case.stores)))
     constants = [constants_for(step, case.shape.columns, random) if isinstance(step, Compute) else None
                  for step in steps]
     for step, given in zip(steps, constants, strict=True):
         if isinstance(step, Compute) and step.slides and given is not None:
             given.weights[..., case.shape.taps:] = 0
+        elif isinstance(step, Compute) and step.byte is not None and given is not None:
+            given.extra[:] = 1  # numbers of two bytes and more
         elif isinstance(step, Compute) and step.operation is Operation.PRODUCT and given is not None:
             given.weights[:, -1] = 0
     channels, first = case.load[1], constants[1]
@@ -156,10 +164,11 @@ def made(case: Case, timing: Timing, streamed: bool, seed: int) -> tuple[SharedU
     tables = tuple(random.integers(-128, 128, 256) for _ in range(case.shape.tables))
     program = Program(case.shape, steps, tuple(constants), tables)
     element = unsigned(8) if case.flip else signed(8)
+    output = signed(16) if case.wide else element
     return SharedUnit(
-        program=program, elements=(element,), outputs=(element,) * len(case.stores), lanes_in=(case.lanes_in,),
-        lanes_out=tuple(case.lanes),
-        streamed=streamed, style=RequantizerStyle.FABRIC, technology=Generic(timing=timing), name="shared0"), program
+        program=program, elements=(element,), outputs=(output,) * len(case.stores), lanes_in=(case.lanes_in,),
+        lanes_out=tuple(case.lanes), streamed=streamed, style=RequantizerStyle.FABRIC,
+        technology=Generic(timing=timing), name="shared0"), program
 
 
 def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, float], seed: int = 0):
