@@ -144,7 +144,7 @@ def test_stages_have_every_layer_once_and_every_tensor_that_is_made(technology: 
     for stage, planned in zip(stages_of(graph), plan.stages, strict=True):
         assert set(stage.inputs) <= made, "a stage reads what comes before it"
         assert planned.boundaries == stage.boundaries
-        assert stage.output == stage.boundaries[-1]
+        assert stage.outputs == stage.boundaries
         assert planned.layers == tuple(layer.name for layer in stage.layers)
         made |= set(stage.boundaries)
     assert [layer for stage in stages_of(graph) for layer in stage.layers] == list(graph.layers)
