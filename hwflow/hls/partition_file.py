@@ -22,9 +22,14 @@ COUNT: Mapping[str, Any] = {"type": "integer", "minimum": 1}
 SHARED_KEYS: Mapping[str, Any] = {
     "frame_memory": {"enum": [BLOCKS, SPRAM]}, "frame_banks": {"enum": [1, 2]}, "weight_buffer": COUNT,
     "rescale_interval": COUNT, "rom_rows": COUNT, "sliding_windows": {"type": "boolean"},
-    "weights_ahead": {"type": "integer", "minimum": 0}, "steps": {}, "frames": {}}
+    "weights_ahead": {"type": "integer", "minimum": 0}, "frame_bands": {"type": "integer", "minimum": 0},
+    "words_ahead": {"type": "integer", "minimum": 0}, "steps": {}, "frames": {}}
 #: Those that must be there, and the field of `SharedLayers` that each one is.
 SIZES = {"frame_banks": "banks", "weight_buffer": "buffer", "rescale_interval": "interval", "rom_rows": "rom_rows"}
+
+
+#: Those that may be missing, which are 0 then.
+MORE_SIZES = {"frame_bands": "bands", "words_ahead": "words_ahead"}
 
 
 def shared_row(plan: Plan, stage: StagePlan, names: Sequence[str]) -> dict[str, Any]:
@@ -34,6 +39,7 @@ def shared_row(plan: Plan, stage: StagePlan, names: Sequence[str]) -> dict[str, 
         "layers": [names[k] for k in sizes.layers], "frame_memory": SPRAM if sizes.single_port else BLOCKS,
         **{key: getattr(sizes, name) for key, name in SIZES.items()}, "sliding_windows": sizes.sliding,
         "weights_ahead": sizes.ahead,
+        **{key: size for key, name in MORE_SIZES.items() if (size := getattr(sizes, name))},
         "steps": [{"step": step.name, "tensor": step.tensor, "cycles": step.cycles, "waits": step.waits,
                    "multiplier_use": round(step.multiplications / (stage.schedule.multipliers * step.cycles), 3)}
                   for step in stage.steps],
@@ -69,5 +75,5 @@ def shared_from_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], so
         found.append(SharedLayers(
             row["stage"], tuple(sorted({names.index(layer) for layer in layers})), row["frame_memory"] == SPRAM,
             **{name: int(row[key]) for key, name in SIZES.items()}, sliding=row.get("sliding_windows", False),
-            ahead=row.get("weights_ahead", 0)))
+            ahead=row.get("weights_ahead", 0), **{name: int(row.get(key, 0)) for key, name in MORE_SIZES.items()}))
     return Partition(tuple(found))

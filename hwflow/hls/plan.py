@@ -21,7 +21,7 @@ from .outside import OutsideMemory, StreamPlan, outside_cost, paced, streams_of
 from .shared.frame_map import Place
 from .stages import Stage, StepPlan
 from .staging import stages_of
-from .timeline import latencies, with_queues
+from .timeline import latencies, pace_of, with_queues
 
 __all__ = ["Plan", "StagePlan", "interval_of", "make_plan", "no_such_stage", "require_possible"]
 
@@ -81,6 +81,8 @@ class Plan:
     device: Technology = field(compare=False, repr=False)
     partition: Partition = DATAFLOW
     why: str = field(default="", compare=False)
+    #: Cycles from frame to frame where frames have to wait for a shared stage; 0 where none has to.
+    pace: int = 0
 
     def __repr__(self) -> str:
         need = ", ".join(f"{kind} {count}" for kind, count in self.resources.counts().items())
@@ -141,8 +143,15 @@ class Plan:
 
     @property
     def interval(self) -> int:
-        """The initiation interval, in clock cycles from frame to frame: that of the slowest stage or link."""
-        return interval_of([stage.schedule for stage in self.stages], self.links)
+        """The initiation interval, in clock cycles from frame to frame: that of the slowest stage or link, or longer,
+        where frames have to wait for a shared stage.  See `is_bound`."""
+        return max(self.pace, interval_of([stage.schedule for stage in self.stages], self.links))
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the hardware may take fewer cycles than `interval`: where weights come from outside, and where frames
+        have to wait for a shared stage, for its sources work ahead meanwhile."""
+        return bool(self.pace or self.streams)
 
     def interval_at(self, mhz: float) -> int:
         """The interval of a core at `mhz`: longer than `interval` where the memory outside does not keep up with it."""
@@ -208,13 +217,14 @@ def make_plan(graph: LayerGraph, foldings: Sequence[Folding], technology: Techno
         for stage, folding in zip(stages, foldings, strict=True))
     links = links_of(graph, stages, [(stage.folding, stage.schedule.lanes_in) for stage in planned])
     interval = interval_of([stage.schedule for stage in planned], links)
-    links = with_queues(stages, foldings, links, technology, interval)
+    pace = pace_of(stages, foldings, links, technology, interval)
+    links = with_queues(stages, foldings, links, technology, pace)
     streams = streams_of(stages, foldings)
     resources = technology.placed(sum((stage.resources for stage in planned),
                                       links_cost(links, technology) + outside_cost(outside, streams, technology)))
     latency = latencies(stages, foldings, links, technology)
     return Plan(graph.name, technology.name, technology.timing, planned, links, latency, resources, streams, outside,
-                graph, technology, partition, why)
+                graph, technology, partition, why, pace if pace > interval else 0)
 
 
 def placed_cost(stage: Stage, folding: Folding, technology: Technology, places: Places) -> Resources:

@@ -77,6 +77,9 @@ class SharedStage(Stage):
     def takes_frames_at_once(self) -> bool:
         return True
 
+    def lets_in(self, folding: Folding) -> bool:
+        return self.made_for(folding.cols).program.opens is not None
+
     def lanes_out(self, folding: Folding) -> tuple[int, ...]:
         return tuple(widest(self.graph.tensors[name].frame.channels, folding.cols) for name in self.outputs)
 
@@ -109,6 +112,8 @@ class SharedStage(Stage):
             return f"frames must be in blocks on {technology.name}, which has no spram"
         if problem := self.ahead_problem(folding, technology):
             return problem
+        if self.sizes.bands and self.sizes.single_port:
+            return "frame_bands must be 0 for frames in spram: a word cannot be read and written in one cycle"
         if self.sizes.banks > 1 and not self.sizes.single_port:
             return "frame_banks must be 1 for frames in blocks, which have two ports"
         try:
@@ -146,7 +151,8 @@ class SharedStage(Stage):
 
     def made_for(self, columns: int) -> SharedProgram:
         """A program for an array of this size; nothing else changes its steps."""
-        sizes = columns, self.sizes.buffer, self.sizes.banks, self.sizes.sliding
+        sizes = (columns, self.sizes.buffer, self.sizes.banks, self.sizes.sliding, self.sizes.bands,
+                 self.sizes.words_ahead, self.sizes.single_port)
         for graph, layers, known, made in MADE:
             if graph is self.graph and len(layers) == len(self.layers) and known == sizes and all(
                     one is other for one, other in zip(layers, self.layers, strict=True)):
@@ -160,8 +166,9 @@ class SharedStage(Stage):
     def compiled(self, columns: int, words: int | None) -> SharedProgram:
         banks = 1 if words is None else self.sizes.banks
         return compile_shared(self.graph, self.layers, columns=columns, lanes=columns, interval=1, words=words,
-                              single_port=banks > 1, buffer=self.sizes.buffer, stream_rows=columns, banks=banks,
-                              sliding=self.sizes.sliding)
+                              single_port=self.sizes.single_port, buffer=self.sizes.buffer, stream_rows=columns,
+                              banks=banks, sliding=self.sizes.sliding, bands=self.sizes.bands,
+                              words_ahead=self.sizes.words_ahead)
 
     def weight_stream(self, folding: Folding) -> WeightStream | None:
         if not folding.weight_rows:

@@ -87,6 +87,10 @@ class Stage(ABC):
         """It takes a frame as fast as it comes, and nothing while it computes."""
         return False
 
+    def lets_in(self, folding: Folding) -> bool:
+        """It takes frames only from a certain step of the frame before on, and then beside its computation."""
+        return False
+
     def lanes_out(self, folding: Folding) -> tuple[int, ...]:
         """For each output the elements of a beat."""
         return (folding.lanes,) * len(self.outputs)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from math import lcm
 
 import numpy as np
 from hwflow_rtl.stream.endpoint import Endpoint
@@ -23,11 +22,12 @@ from hwflow_rtl.stream.times import StageTimes, Times, in_turn, with_room
 from hwflow_rtl.vendor import Technology
 
 from ..layers.base import Folding
-from ..layers.formats import IntArray
+from .letting_in import cycles_before
 from .links import LinkPlan, in_spram
 from .stages import Stage
+from .waiting import collected, later, leaving, parts_of, waiting
 
-__all__ = ["latencies", "with_queues"]
+__all__ = ["latencies", "pace_of", "with_queues"]
 
 #: Frames that are played until the schedule repeats itself: the first enters an empty design, the second follows the
 #: end of the first.
@@ -38,8 +38,28 @@ SPARE = 2
 ROUNDS = 40
 #: As many for the latency of a plan; few networks need more than five.
 LATENCY_ROUNDS = 400
+#: Longer and longer intervals that are tried so that frames need not wait.
+PACES = 4
+#: Beats that may wait in tables for a stage that lets them in later.
+FEW = 16
 #: No source is stalled.
 FREE: Mapping[Endpoint, Times] = {}
+
+
+def pace_of(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
+            interval: int) -> int:
+    """The fewest cycles from frame to frame, at least `interval`, with which no frame has to wait in a queue for a
+    stage that lets it in later.
+
+    `interval` itself where no longer one helps: a frame that also takes another way around the stage has to wait.
+    """
+    network, found = Network(stages, foldings, links, technology), interval
+    for _ in range(PACES):
+        late = network.late(found)
+        if not late:
+            return found
+        found += late
+    return interval
 
 
 def with_queues(stages: Sequence[Stage], foldings: Sequence[Folding], links: Sequence[LinkPlan], technology: Technology,
@@ -109,6 +129,9 @@ class Network:
         self.technology = technology
         sources = [link.source for link in links]
         self.forked = [sources.count(link.source) > 1 for link in links]
+        #: The stages that let frames in only at times.
+        self.letting_in = {k for k, (stage, folding) in enumerate(zip(stages, foldings, strict=True))
+                           if stage.lets_in(folding)}
 
     def one_frame(self) -> dict[Endpoint, Times]:
         """A beat in every cycle at each input."""
@@ -132,9 +155,26 @@ class Network:
     def evenly(self, interval: int, frames: int) -> dict[Endpoint, Times]:
         """The beats of so many frames at each input, evenly spread over the interval, or at its beginning where the
         readers take frames at once."""
+        spread = interval if not self.letting_in else min(interval, cycles_before(
+            self.stages, self.foldings, self.links, self.letting_in, self.technology))
         return {source: np.concatenate([
-            frame * interval + (times if self.taken_at_once(source) else times * interval // len(times))
+            frame * interval + (times if self.taken_at_once(source) else times * spread // len(times))
             for frame in range(frames)]) for source, times in self.one_frame().items()}
+
+    def late(self, interval: int) -> int:
+        """By how many cycles a frame comes too early for a stage that lets it in later, at most; 0 where so few beats
+        wait that a small queue holds them."""
+        if not self.letting_in:
+            return 0
+        played = self.play(self.evenly(interval, FRAMES))
+        found = 0
+        for e, link in enumerate(self.links):
+            if link.sink.of_stage and link.sink.number in self.letting_in and not (
+                    self.taken_at_once(link.source) and not self.forked[e]):
+                arrivals, taken = (times.reshape(FRAMES, -1) for times in (played.arrivals[e], played.taken[e]))
+                if waiting(played.arrivals[e], played.taken[e]) > FEW:
+                    found = max(found, int(max(taken[1:, 0] - arrivals[1:, 0])))
+        return found
 
     def taken_at_once(self, source: Endpoint) -> bool:
         """Whether all readers of an input take its frames at once: then it may wait while they compute."""
@@ -305,46 +345,3 @@ class Network:
         frames = len(arrivals) * link.lanes_in // link.elements
         lost = int((taken - arrivals).sum()) // frames
         return lost > (interval - link.elements // link.lanes_out) // 2
-
-
-def parts_of(link: LinkPlan) -> int:
-    """Beats of the source that a gearbox to more lanes collects for a beat of the sink, which no queue holds; else
-    1."""
-    parts, rest = divmod(link.lanes_in, link.lanes_out)
-    return 1 if rest or link.depth_after else max(1, parts)
-
-
-def collected(link: LinkPlan, arrivals: Times, taken: Times) -> Times:
-    """The arrivals of wide beats, each collected from its source, one element a cycle, after the beat before it."""
-    parts = parts_of(link)
-    if parts == 1 or (taken == arrivals).all():
-        return arrivals
-    return in_turn(np.concatenate([arrivals[:1], np.maximum(arrivals[1:], taken[:-1] + parts)]), parts)
-
-
-def later(times: Times, held: Times | None) -> Times:
-    return times if held is None else in_turn(np.maximum(times, held))
-
-
-def waiting(entered: Times, gone: Times) -> int:
-    """The largest number of beats that have entered and not left, over all cycles."""
-    return int(np.max(np.arange(1, len(entered) + 1) - np.searchsorted(gone, entered, side="left")))
-
-
-def leaving(link: LinkPlan, taken: Times, beats: IntArray, skid: int = 0) -> Times:
-    """The cycles in which beats of the source leave the queue.
-
-    They go to the sink, or into the gearbox after it has given the beats that it held before.  The gearbox can hold
-    `skid` more beats of its narrow side, and then uses free room one cycle later.
-    """
-    if link.lanes_out == link.lanes_in:
-        return taken[beats]
-    both = lcm(link.lanes_out, link.lanes_in)
-    if skid and both not in (link.lanes_out, link.lanes_in):  # joined to their multiple, which is then split
-        joined = (beats - skid) * link.lanes_out // both
-        before = (joined - 1) * (both // link.lanes_in) - 1 - skid
-    elif link.lanes_out < link.lanes_in:
-        before = (beats - skid) * link.lanes_out // link.lanes_in - 1
-    else:
-        before = beats * link.lanes_out // link.lanes_in - 1 - skid
-    return np.where(before < 0, 0, taken[np.maximum(before, 0)] + (skid > 0))

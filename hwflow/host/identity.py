@@ -172,7 +172,8 @@ SHARED: Mapping[str, Any] = {
     "additionalProperties": False,
     "properties": {"name": TEXT, "layers": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
                    "single_port": {"type": "boolean"}, "banks": COUNT, "buffer": COUNT, "interval": COUNT,
-                   "rom_rows": COUNT, "sliding": {"type": "boolean"}, "ahead": {"type": "integer", "minimum": 0}}}
+                   "rom_rows": COUNT, "sliding": {"type": "boolean"},
+                   **{name: {"type": "integer", "minimum": 0} for name in ("ahead", "bands", "words_ahead")}}}
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "required": ["identity", "model", "board", "baud", "clock_mhz", "interval", "bytes_in", "bytes_out", "quantized",

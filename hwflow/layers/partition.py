@@ -69,6 +69,12 @@ class SharedLayers:
         Its array keeps words for depthwise windows that slide along a row.
     ahead
         Beats of weights from outside of the FPGA that may wait in a memory with a single port; 0 for none.
+    bands
+        Tensors take the words of one that is read for the last time; a product that would not let them is computed in
+        so many bands of rows where most words are needed.  0: no tensor does.
+    words_ahead
+        Words that the frame memory may have more, so that frames from other stages come in earlier while others are
+        computed.
     """
 
     name: str
@@ -80,6 +86,8 @@ class SharedLayers:
     banks: int = 1
     sliding: bool = False
     ahead: int = 0
+    bands: int = 0
+    words_ahead: int = 0
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from hwflow import onnx
 from hwflow.onnx.build import Builder
 from hwflow.onnx.model import Model
 
-__all__ = ["gated", "random_network", "residual", "rows_for", "small_network", "two_by_two", "write_data"]
+__all__ = ["forked", "gated", "random_network", "residual", "rows_for", "small_network", "two_by_two", "write_data"]
 
 
 def write_data(path: Path, model: Model, rows: int = 6, seed: int = 0, **more: np.ndarray) -> Path:
@@ -46,6 +47,31 @@ def residual() -> Model:
         x, before = made, x
     x = b.node("Add", before, x, name="add", output="sum")
     weights = b.constant("fc.w", rng.standard_normal((3, 32)).astype(np.float32) / 4)
+    b.output(b.node("Gemm", b.node("Flatten", x, name="flat"), weights, name="fc", output="y", transB=1))
+    return onnx.infer(b.model(opset=20))
+
+
+def forked() -> Model:
+    """A stem whose result goes two ways, a convolution and a mean, joined again as channels; then a residual block.
+
+    Layers: stem, wide, mean, wider, join, up, deep, down, add, fc.
+    """
+    rng, b = np.random.default_rng(5), Builder("forked")
+
+    def conv(x: str, name: str, channels: int, depth: int, kernel: int, **attributes: Any) -> str:
+        weights = rng.standard_normal((channels, depth, kernel, kernel)).astype(np.float32) / (depth**0.5 * kernel)
+        pads = (kernel // 2,) * 4
+        return b.node("Conv", x, b.constant(f"{name}.w", weights), name=name, output=f"{name}_out", pads=pads,
+                      **attributes)
+
+    x = b.input("x", np.float32, (1, 2, 12, 12))
+    stem = b.node("Relu", conv(x, "stem", 4, 2, 3), name="relu", output="stemmed")
+    wide = conv(conv(stem, "wide", 7, 4, 3, strides=(2, 2)), "wider", 9, 7, 1)
+    mean = b.node("AveragePool", stem, name="mean", output="means", kernel_shape=(2, 2), strides=(2, 2))
+    x = b.node("Concat", wide, mean, name="join", output="joined", axis=1)
+    y = conv(conv(conv(x, "up", 13, 13, 1), "deep", 13, 1, 3, group=13), "down", 13, 13, 1)
+    x = b.node("Add", x, y, name="add", output="sum")
+    weights = b.constant("fc.w", rng.standard_normal((3, 13 * 36)).astype(np.float32) / 20)
     b.output(b.node("Gemm", b.node("Flatten", x, name="flat"), weights, name="fc", output="y", transB=1))
     return onnx.infer(b.model(opset=20))
 

@@ -23,7 +23,7 @@ from hwflow.steps.simulation import compile_plan, run_plan
 from hwflow.steps.stimuli import noise
 from hwflow.synth import load_board
 from hwflow.synth.outside import outside_of
-from tests.e2e.networks import gated, residual, rows_for, small_network, two_by_two
+from tests.e2e.networks import forked, gated, residual, rows_for, small_network, two_by_two
 
 FRAMES = 4
 STALLS = (StallPattern(0.4, 0.4, 1), StallPattern(0.0, 0.9, 2), StallPattern(0.9, 0.0, 3))
@@ -31,19 +31,26 @@ STALLS = (StallPattern(0.4, 0.4, 1), StallPattern(0.0, 0.9, 2), StallPattern(0.9
 
 @dataclass(frozen=True)
 class Case:
-    """`shared` are the stages: positions of layers, columns, weight_rows and whether frames are in SPRAM."""
+    """`shared` are the stages: positions of layers, columns, weight_rows and whether frames are in SPRAM; `bands` and
+    `words_ahead` theirs.  The other stages take at most `fast` cycles, or are the smallest ones.  `waits`: frames have
+    to wait for a shared stage, so that the planned interval is a bound."""
 
     board: str
     shared: tuple[tuple[tuple[int, ...], int, int, bool], ...]
     model: str = "residual"
+    bands: int = 0
+    words_ahead: int = 0
+    fast: int | None = None
+    waits: bool = False
 
     def __str__(self) -> str:
         return f"{self.model}-{self.board}-" + "-".join(
             f"{''.join(map(str, layers))}x{columns}{'streamed' if rows else ''}{'spram' if spram else ''}"
-            for layers, columns, rows, spram in self.shared)
+            for layers, columns, rows, spram in self.shared) + ("-waits" if self.waits else "")
 
 
 WHOLE = (0, 1, 2, 3)
+REST = (2, 4, 5, 6, 7, 8, 9)  # of `forked`: all but the stem, the convolution and the mean that read it
 CASES = (
     Case("icebreaker", ((WHOLE, 4, 0, True),)),
     Case("icebreaker", (((0, 1, 2), 4, 1, True),), "small"),
@@ -53,6 +60,10 @@ CASES = (
     Case("icebreaker", ((WHOLE, 4, 0, True),), "two by two"),
     Case("icebreaker", (((0, 1, 2, 3, 4), 4, 1, True),), "gated"),
     Case("ulx3s_85f", (((0,), 4, 0, False), ((2, 3), 2, 1, False))),
+    # both ways from a fork into a shared stage, which lets frames in beside its computation, or hardly so
+    Case("ulx3s_85f", ((REST, 2, 0, False),), "forked", words_ahead=999, fast=2400),
+    Case("ulx3s_85f", ((REST, 4, 0, False),), "forked", bands=3, fast=2400, waits=True),
+    Case("icebreaker", ((REST, 2, 1, True),), "forked", waits=True),
 )
 
 
@@ -62,7 +73,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def graph_of(name: str) -> LayerGraph:
-    model = {"residual": residual, "small": small_network, "two by two": two_by_two, "gated": gated}[name]()
+    model = {"residual": residual, "small": small_network, "two by two": two_by_two, "gated": gated,
+             "forked": forked}[name]()
     return quantize(model, rows_for(model, 8)).graph
 
 
@@ -70,17 +82,19 @@ def planned(case: Case, graph: LayerGraph) -> hls.Plan:
     """The layers that share no stage have the smallest ones."""
     board = load_board(case.board)
     partition = Partition(tuple(
-        SharedLayers(f"shared{n}", layers, spram, 256, 1 + n, columns, banks=2 if spram and not rows else 1)
+        SharedLayers(f"shared{n}", layers, spram, 256, 1 + n, columns, banks=2 if spram and not rows else 1,
+                     bands=case.bands, words_ahead=case.words_ahead)
         for n, (layers, columns, rows, spram) in enumerate(case.shared)))
-    foldings = []
+    foldings, technology = [], board.technology()
     for stage in stages_of(graph, partition):
-        folding = next(stage.foldings())
+        folding = next(each for each in stage.foldings() if not case.fast or isinstance(stage, SharedStage)
+                       or stage.schedule(each, technology).interval <= case.fast)
         if isinstance(stage, SharedStage):
             _, columns, rows, _ = case.shared[int(stage.name.removeprefix("shared"))]
             folding = Folding(columns, columns, 1 if columns < 8 else 2, weight_rows=rows)
-            assert stage.folding_problem(folding, board.technology()) is None
+            assert stage.folding_problem(folding, technology) is None
         foldings.append(folding)
-    return hls.make_plan(graph, foldings, board.technology(), outside=outside_of(board), partition=partition)
+    return hls.make_plan(graph, foldings, technology, outside=outside_of(board), partition=partition)
 
 
 def waits(result: RunResult) -> int:
@@ -102,7 +116,13 @@ def test_every_tensor_is_that_of_the_golden_model(case: Case, cache: Path, tmp_p
     assert {layer.output for layer in graph.layers} == {each.tensor for each in simulation.boundaries}
     result = run_plan(simulation, graph, frames)
     assert result.equal, result.failures()
-    if plan.streams:  # the plan has a bound
+    assert bool(plan.pace) == case.waits
+    frame = max(graph.tensors[link.tensor].frame.elements // link.lanes_in for link in plan.links
+                if link.sink.of_stage and plan.stages[link.sink.number].name in {
+                    each.name for each in plan.partition.shared})
+    assert all(link.beats < frame // 2 for link in plan.links), "no queue holds a frame"
+    assert plan.is_bound == (case.waits or bool(plan.streams))
+    if plan.is_bound:
         assert result.interval is not None
         assert result.interval <= plan.interval
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,9 +14,10 @@ from hwflow_rtl.shared.steps import Compute, Load, Step, Store
 from ...layers.base import HardwareLayer, Layer, LayerGraph
 from ...layers.formats import IntArray, Tensor
 from ...layers.sweep import Sweep, is_wide
-from .banks import placed_in_banks
 from .constants import Needs, held_less, held_table, needs_of
-from .frame_map import FrameMap, Life, placed
+from .frame_map import FrameMap
+from .framing import framed_for
+from .in_place import Lowerings
 from .layout import LaidOut, Layout
 from .lowering import Lowering, Operand
 from .packed_rows import with_packed_rows
@@ -77,13 +77,15 @@ class SharedProgram:
 
 
 def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, lanes: int, interval: int,
-                   words: int | None, single_port: bool, buffer: int, stream_rows: int,
-                   banks: int = 1, sliding: bool = False) -> SharedProgram:
+                   words: int | None, single_port: bool, buffer: int, stream_rows: int, banks: int = 1,
+                   sliding: bool = False, bands: int = 0, words_ahead: int = 0) -> SharedProgram:
     """The program of a shared stage that computes `layers`, which are in the order of `graph`.
 
-    The keywords are fields of `SharedShape`; without `words` the frame memory is as large as it must be.  With
-    `sliding`, the array keeps words for windows that slide, where there are some.  HwflowError for layers that a shared
-    stage cannot compute, and for what does not fit it.
+    The first keywords are fields of `SharedShape`; without `words` the frame memory is as large as it must be.  With
+    `sliding`, the array keeps words for windows that slide, where there are some.  `bands` are those of `InPlace`.
+    Frames that come from other stages are let in while others are computed: as early as that takes no more than
+    `words_ahead` further words, so that no queue has to hold them.  HwflowError for layers that a shared stage cannot
+    compute, and for what does not fit it.
     """
     problems = shared_problems(graph, layers)
     if problems:
@@ -96,40 +98,58 @@ def compile_shared(graph: LayerGraph, layers: Sequence[Layer], *, columns: int, 
     needs = needs_of(laid.sweeps)
     windows = sliding_of(laid.sweeps, laid.layouts, columns) if sliding else Sliding()
     tables = list(dict.fromkeys(table for table in map(table_of, laid.sweeps) if table))
-    frames = frames_of(laid, outputs, words, banks)
+    early = frozenset(inputs) if any(name not in graph.inputs for name in inputs) else frozenset()
+    framed = framed_for(laid, outputs, early, Lowerings(laid, needs, buffer, windows), bands, words, words_ahead,
+                        single_port=single_port, banks=banks)
+    frames, laid.sweeps = framed.frames, framed.sweeps
     shape = SharedShape(
         columns=columns, lanes=lanes, interval=interval, accumulator=needs.accumulator, room=needs.room,
         fraction=needs.fraction, rounding=needs.rounding, words=words or frames.words, single_port=single_port,
         buffer=buffer, stream_rows=stream_rows, banks=banks, taps=windows.taps, slide=windows.slide,
         products=any(sweep.product for sweep in laid.sweeps), tables=len(tables),
         wide=any(is_wide(graph.tensors[name]) for name in outputs))
-    steps = list(steps_of(laid, frames, needs, shape, inputs, outputs, packed.loaded, tables))
-    program = Program(shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps),
-                      tuple(np.array(table, np.int64) for table in tables))
+    steps = list(steps_of(laid, frames, needs, shape, inputs, outputs, packed.loaded, tables,
+                          at_once=bool(early) and single_port))
+    program = Program(
+        shape, tuple(step for step, _, _ in steps), tuple(constants for _, constants, _ in steps),
+        tuple(np.array(table, np.int64) for table in tables), first_step(framed.opens, steps, laid.sweeps))
     makings = tuple(Making(number, sweep.layer, sweep.output.name)
                     for number, (_, _, sweep) in enumerate(steps) if sweep is not None)
     return SharedProgram(program, inputs, outputs, makings, frames, laid.tensors, laid.layouts)
 
 
+def first_step(sweep: int | None, steps: Sequence[tuple[Step, Constants | None, Sweep | None]],
+               sweeps: Sequence[Sweep]) -> int | None:
+    """The number of the first step of the sweep of that number; of the first `Store` where there is no such sweep."""
+    if not sweep:
+        return sweep
+    first = None if sweep == len(sweeps) else sweeps[sweep]
+    return next(number for number, (step, _, each) in enumerate(steps) if each is first and not isinstance(step, Load))
+
+
 def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, shape: SharedShape, inputs: tuple[str, ...],
-             outputs: tuple[str, ...], rows: Mapping[str, tuple[int, int]],
-             tables: Sequence[tuple[int, ...]]) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
-    """The steps, their constants, and the sweep of each `Compute`; an input is loaded when it is first read, the
-    outputs are stored at the end.
+             outputs: tuple[str, ...], rows: Mapping[str, tuple[int, int]], tables: Sequence[tuple[int, ...]], *,
+             at_once: bool) -> Iterator[tuple[Step, Constants | None, Sweep | None]]:
+    """The steps, their constants, and the sweep of each `Compute`; an input is loaded when it is first read, or all
+    inputs `at_once`; the outputs are stored at the end.
 
     `rows` are `Packed.loaded`, `tables` those of the sweeps, each once.
     """
     def place(tensor: Tensor) -> Operand:
         return Operand(frames[tensor.name].base, laid.layouts[tensor.name])
 
-    loaded: set[str] = set()
+    def load(name: str) -> Load:
+        pixels, channels, flip = sizes(laid.tensors[name])
+        pixels, channels = rows.get(name, (pixels, channels))
+        return Load(inputs.index(name), frames[name].base, pixels, channels, flip)
+
+    loaded = set(inputs) if at_once else set[str]()
+    yield from ((load(name), None, None) for name in inputs if at_once)
     for sweep in laid.sweeps:
         for x in sweep.inputs:
             if x.name in inputs and x.name not in loaded:
                 loaded.add(x.name)
-                pixels, channels, flip = sizes(x)
-                pixels, channels = rows.get(x.name, (pixels, channels))
-                yield Load(inputs.index(x.name), frames[x.name].base, pixels, channels, flip), None, None
+                yield load(x.name), None, None
         table = table_of(sweep)
         lowering = Lowering(sweep, tuple(map(place, sweep.inputs)), place(sweep.output), needs, shape.buffer,
                             Sliding(shape.taps, shape.slide), tables.index(table) if table else None)
@@ -137,18 +157,6 @@ def steps_of(laid: LaidOut, frames: FrameMap, needs: Needs, shape: SharedShape, 
             yield step, constants, sweep
     for port, name in enumerate(outputs):
         yield Store(port, frames[name].base, *sizes(laid.tensors[name]), is_wide(laid.tensors[name])), None, None
-
-
-def frames_of(laid: LaidOut, outputs: tuple[str, ...], words: int | None, banks: int) -> FrameMap:
-    """Where tensors are in a memory of so many words, or (None) of as many as they need, in so many banks."""
-    lives = lives_of(laid, outputs)
-    if banks == 1 or words is None:
-        return placed(lives, words, word_bytes=laid.columns)
-    apart = Counter[tuple[str, str]]()
-    for sweep in laid.sweeps:
-        for x in sweep.inputs:
-            apart[x.name, sweep.output.name] += sweep.output.frame.elements
-    return placed_in_banks(lives, words, apart, word_bytes=laid.columns)
 
 
 def table_of(sweep: Sweep) -> tuple[int, ...]:
@@ -175,24 +183,3 @@ def leaving_of(graph: LayerGraph, layers: Sequence[Layer]) -> tuple[str, ...]:
     others = {name for layer in graph.layers if layer.output not in made for name in layer.inputs}
     return tuple(dict.fromkeys([*(name for name in graph.outputs if name in made),
                                 *(name for name in made if name in others)]))
-
-
-def lives_of(laid: LaidOut, outputs: tuple[str, ...]) -> list[Life]:
-    """From the sweep that writes a tensor first to the one that reads it last; the outputs are read after all."""
-    first: dict[str, int] = {}
-    last: dict[str, int] = dict.fromkeys(outputs, len(laid.sweeps))
-    made_by: dict[str, str] = {}
-    for number, sweep in enumerate(laid.sweeps):
-        for x in sweep.inputs:
-            first.setdefault(x.name, number)
-            made_by.setdefault(x.name, f"input '{x.name}'")
-            last[x.name] = max(last.get(x.name, 0), number)
-        first.setdefault(sweep.output.name, number)
-        made_by.setdefault(sweep.output.name, f"layer '{sweep.layer}'")
-        last[sweep.output.name] = max(last.get(sweep.output.name, 0), number)
-    def words(name: str, tensor: Tensor) -> int:
-        pixels = tensor.frame.height * tensor.frame.width
-        return pixels * laid.layouts[name].words * (2 if is_wide(tensor) else 1)
-
-    return [Life(name, words(name, tensor), first[name], last[name], made_by[name])
-            for name, tensor in laid.tensors.items()]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from types import MappingProxyType
 
 from hwflow_base.errors import AnswerIsNo
 
-__all__ = ["FrameMap", "FrameMemoryFull", "Life", "Place", "placed"]
+__all__ = ["FrameMap", "FrameMemoryFull", "Life", "Over", "Place", "busiest", "chains_of", "placed"]
 
 #: So many tensors are tried in every order; of more, the best of some orders is taken.
 EVERY_ORDER = 6
@@ -23,7 +24,7 @@ MOST = 4
 class Life:
     """`words` words are needed for `tensor` from step `first` to step `last`, both included.
 
-    `of` says for people what makes the tensor.
+    `of` says for people what makes the tensor.  From step `again` on they are needed for the next frame's tensor.
     """
 
     tensor: str
@@ -31,9 +32,25 @@ class Life:
     first: int
     last: int
     of: str = ""
+    again: int | None = None
 
     def meets(self, other: Life) -> bool:
-        return self.first <= other.last and other.first <= self.last
+        return ((self.first <= other.last and other.first <= self.last) or self.again is not None is not other.again
+                or self.needed_again(other.last) or other.needed_again(self.last))
+
+    def needed_again(self, step: int) -> bool:
+        return self.again is not None and step >= self.again
+
+    def needed(self, step: int) -> bool:
+        return self.first <= step <= self.last or self.needed_again(step)
+
+
+@dataclass(frozen=True)
+class Over:
+    """A tensor begins `offset` words after `tensor`, whose words it takes in the step that reads these last."""
+
+    tensor: str
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -62,52 +79,86 @@ class FrameMemoryFull(AnswerIsNo):
     """Tensors that are needed at the same time do not fit the frame memory."""
 
 
-def placed(lives: Sequence[Life], words: int | None = None, *, word_bytes: int = 1) -> FrameMap:
-    """A place for each tensor: no two that are alive in one step share a word.
+def placed(lives: Sequence[Life], words: int | None = None, *, word_bytes: int = 1,
+           over: Mapping[str, Over] = MappingProxyType({})) -> FrameMap:
+    """A place for each tensor: no two that are alive in one step share a word, but those that `over` puts together.
 
     FrameMemoryFull where `words` words of `word_bytes` bytes are too few; None is as few as are found.
     """
-    step, least = busiest(lives)
+    chains = chains_of(lives, over)
+    step, least = busiest(lives, chains)
     if words is not None and least > words:
-        raise full([life for life in lives if life.first <= step <= life.last], least, words, word_bytes)
+        raise full([life for life in lives if life.needed(step)], least, words, word_bytes)
     best: dict[int, int] = {}
     peak = -1
-    near = [[j for j, other in enumerate(lives) if life.meets(other)] for life in lives]
+    chain_of = {k: chain for chain in chains for k in chain}
+    near = [[j for j, other in enumerate(lives) if life.meets(other) and j not in chain_of[k]]
+            for k, life in enumerate(lives)]
     for order in orders(lives):
-        bases = lowest(lives, near, order)
+        bases = lowest(lives, near, order, chain_of)
         found = max((base + lives[k].words for k, base in bases.items()), default=0)
         if peak < 0 or found < peak:
             best, peak = bases, found
         if peak == least or (words is not None and peak <= words):
             break
     if words is not None and peak > words:
-        raise full([life for life in lives if life.first <= step <= life.last], peak, words, word_bytes)
-    found_places = [Place(life.tensor, life.words, life.first, life.last, life.of, best[k])
+        raise full([life for life in lives if life.needed(step)], peak, words, word_bytes)
+    found_places = [Place(life.tensor, life.words, life.first, life.last, life.of, life.again, best[k])
                     for k, life in enumerate(lives)]
     return FrameMap(tuple(sorted(found_places, key=lambda place: (place.first, place.last, place.base))))
 
 
-def busiest(lives: Sequence[Life]) -> tuple[int, int]:
+#: Tensors that are placed together, by their number, with the words from the first of them to each.
+Chain = Mapping[int, int]
+
+
+def chains_of(lives: Sequence[Life], over: Mapping[str, Over]) -> list[Chain]:
+    """The tensors that are placed together: each but the first is over another one."""
+    numbers = {life.tensor: k for k, life in enumerate(lives)}
+    offsets: dict[str, tuple[str, int]] = {}
+
+    def from_first(name: str) -> tuple[str, int]:
+        if name not in offsets:
+            first, offset = from_first(over[name].tensor) if name in over else (name, 0)
+            offsets[name] = first, offset + (over[name].offset if name in over else 0)
+        return offsets[name]
+
+    found: dict[str, dict[int, int]] = {}
+    for name, k in numbers.items():
+        first, offset = from_first(name)
+        found.setdefault(first, {})[k] = offset
+    return [{k: offset - min(chain.values()) for k, offset in chain.items()} for chain in found.values()]
+
+
+def busiest(lives: Sequence[Life], chains: Sequence[Chain] | None = None) -> tuple[int, int]:
     """The step in which most words are alive, and how many: no map needs fewer."""
-    alive = {step: sum(life.words for life in lives if life.first <= step <= life.last)
-             for step in {life.first for life in lives}}
+    chains = [{k: 0} for k in range(len(lives))] if chains is None else chains
+    alive = {}
+    for step in {life.first for life in lives} | {life.again for life in lives if life.again is not None}:
+        ends = [[(offset, offset + lives[k].words) for k, offset in chain.items() if lives[k].needed(step)]
+                for chain in chains]
+        alive[step] = sum(max(end for _, end in each) - min(first for first, _ in each) for each in ends if each)
     return max(alive.items(), key=lambda item: (item[1], -item[0]), default=(0, 0))
 
 
-def lowest(lives: Sequence[Life], near: Sequence[Sequence[int]], order: Sequence[int]) -> dict[int, int]:
-    """The first word of each tensor: one after another takes the lowest gap that is large enough for it.
+def lowest(lives: Sequence[Life], near: Sequence[Sequence[int]], order: Sequence[int],
+           chain_of: Mapping[int, Chain]) -> dict[int, int]:
+    """The first word of each tensor: one chain after another takes the lowest place where it meets no other.
 
-    `near` are for each tensor those that it meets.
+    `near` are for each tensor those of other chains that it meets.
     """
     bases: dict[int, int] = {}
-    for k in order:
-        taken = sorted((bases[j], bases[j] + lives[j].words) for j in near[k] if j in bases)
-        base = 0
-        for first, end in taken:
-            if first - base >= lives[k].words:
+    for number in order:
+        if number in bases:
+            continue
+        chain, base = chain_of[number], 0
+        taken = sorted((bases[j] - lives[k].words - offset, bases[j] + lives[j].words - offset)
+                       for k, offset in chain.items() for j in near[k] if j in bases)
+        for first, end in taken:  # a chain that begins between the two meets the other tensor
+            if first >= base:
                 break
             base = max(base, end)
-        bases[k] = base
+        bases |= {k: base + offset for k, offset in chain.items()}
     return bases
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ...layers.formats import EqualByValue, IntArray, Tensor
-from ...layers.sweep import Sweep, copied
+from ...layers.sweep import Sweep, copied, is_wide
 
 __all__ = ["LaidOut", "Layout"]
 
@@ -70,6 +70,11 @@ class LaidOut:
                 self.add(sweep, Layout.of([counts[first] for first in sorted(counts)], columns),
                          sweep is last[sweep.output.name])
         self.tensors |= {sweep.output.name: sweep.output for sweep in self.sweeps}
+
+    def words(self, tensor: Tensor) -> int:
+        """Of the frame memory."""
+        pixels = tensor.frame.height * tensor.frame.width
+        return pixels * self.layouts[tensor.name].words * (2 if is_wide(tensor) else 1)
 
     def plain(self, tensor: Tensor) -> Layout:
         return Layout.of([tensor.frame.channels], self.columns)

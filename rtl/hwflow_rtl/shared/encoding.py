@@ -68,7 +68,7 @@ class Encoding:
 
     @cached_property
     def rows(self) -> list[dict[str, int]]:
-        """The fields of each step.  A load has the loops of its writes, a store those of its reads.
+        """The fields of each step.  A store has the loops of its reads.
 
         The words that are written in a row have a count of their own only where a row has other blocks too.
         """
@@ -76,16 +76,15 @@ class Encoding:
         if not any(isinstance(step, Compute) and step.lead for step in self.program.steps):
             for row in made:
                 row.pop("count_written", None)
-        return made
+        opens = self.program.opens
+        return made if opens is None else [{**row, "opens": int(k == opens)} for k, row in enumerate(made)]
 
     def row(self, step: Step) -> dict[str, int]:
         shape = self.program.shape
         if isinstance(step, Compute):
             return compute_fields(step, shape.period(step) - step.run)
         if isinstance(step, Load):
-            words = step.pixels * -(-step.channels // shape.columns)
-            return {"kind": Kind.LOAD, "port": step.port, "write_base": step.base, "write_width": 1,
-                    **loop_fields(width=words), "count_written": words - 2}
+            return {"kind": Kind.LOAD, "port": step.port}
         return {"kind": Kind.STORE, "port": step.port, "read_base": step.base,
                 **loop_fields(words=step.words(shape.columns))}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -20,13 +20,31 @@ def lanes_possible(lanes: int, channels: int, columns: int) -> bool:
 
 
 class Loader(wiring.Component):
-    """Takes the beats of a frame while `load` is set, and makes words of them.
+    """Takes the beats of a frame after `open`, and makes words of them, for the addresses from `base` on.
 
-    A pixel ends its word; what is above its last channel is anything.  `valid` and `word`: a word is complete; it must
-    be taken in that cycle.
+    A pixel ends its word; what is above its last channel is anything.
+
+    Parameters
+    ----------
+    waits
+        Other words go to the same memory meanwhile: a word is completed only in a cycle for which `allowed` was set.
+    opened
+        The first frame is let in without `open`.
+
+    Ports
+    -----
+    open
+        Let a frame in, two cycles later at the earliest.  The frame before it is complete.
+    allowed
+        In the next cycle a word may be completed.
+    valid, word, address
+        A word is complete; it must be taken in that cycle.
+    there
+        The frame is complete: its last word was taken two cycles ago or earlier.
     """
 
-    def __init__(self, *, element: Shape, lanes: int, pixels: int, channels: int, columns: int, flip: bool):
+    def __init__(self, *, element: Shape, lanes: int, pixels: int, channels: int, columns: int, flip: bool, base: int,
+                 waits: bool = False, opened: bool = False):
         if not lanes_possible(lanes, channels, columns):
             raise ValueError(f"lanes of a Loader must divide {channels} channels and words of {columns}, not {lanes}")
         self.element = element
@@ -35,45 +53,64 @@ class Loader(wiring.Component):
         self.channels = channels
         self.columns = columns
         self.flip = flip
-        super().__init__({"i": In(stream_of(element, lanes)), "load": In(1), "valid": Out(1),
-                          "word": Out(columns * ELEMENT_BITS)})
+        self.base = base
+        self.waits = waits
+        self.opened = opened
+        self.end = base + pixels * -(-channels // columns)
+        super().__init__({"i": In(stream_of(element, lanes)), "open": In(1), "allowed": In(1), "valid": Out(1),
+                          "word": Out(columns * ELEMENT_BITS), "address": Out(range(self.end), init=base),
+                          "there": Out(1)})
 
     @staticmethod
-    def cost(*, lanes: int, pixels: int, channels: int, columns: int) -> Resources:
-        """LUT and FF estimated."""
-        count = (pixels * channels // lanes).bit_length()
-        return Resources(lut=2 * count + 8, ff=count + columns * ELEMENT_BITS + 8)
+    def cost(*, lanes: int, pixels: int, channels: int, columns: int, end: int) -> Resources:
+        """LUT and FF estimated; `end` is the address after the last word."""
+        count = (pixels * channels // lanes).bit_length() + (end - 1).bit_length()
+        return Resources(lut=2 * count + 8, ff=count + columns * ELEMENT_BITS + 10)
 
     def elaborate(self, platform):
         m = Module()
-        beats, of_pixel, of_word = self.pixels * self.channels // self.lanes, self.channels // self.lanes, max(
-            1, self.columns // self.lanes)
-        left, ready, began = Signal(range(beats), init=beats - 1), Signal(), Signal()
-        taken = Signal(name="taken")
-        m.d.comb += [self.i.ready.eq(ready), taken.eq(self.i.valid & ready)]
-        m.d.sync += began.eq(self.load)
-        with m.If(self.load & ~began):
-            m.d.sync += [ready.eq(1), left.eq(beats - 1)]
+        beats = self.pixels * self.channels // self.lanes
+        left, ready = Signal(range(beats), init=beats - 1), Signal()
+        active, taken, ends_frame = Signal(init=self.opened), Signal(name="taken"), Signal(name="ends_frame")
+        m.d.comb += [self.i.ready.eq(ready), taken.eq(self.i.valid & ready), ends_frame.eq(taken & (left == 0))]
         with m.If(taken):
-            m.d.sync += left.eq(left - 1)
-            with m.If(left == 0):
-                m.d.sync += ready.eq(0)
+            m.d.sync += left.eq(Mux(ends_frame, beats - 1, left - 1))
         elements = [self.stored(lane) for lane in range(self.lanes)]
+        ends_next = self.words(m, taken, elements)
+        with m.If(self.valid):
+            m.d.sync += self.address.eq(Mux(ends_frame, self.base, self.address + 1))
+        allowed = ~ends_next | self.allowed if self.waits else Const(1, 1)
+        written = Signal(name="written")
+        m.d.sync += [ready.eq(active & ~ends_frame & allowed), written.eq(ends_frame)]
+        with m.If(self.open):
+            m.d.sync += [active.eq(1), self.there.eq(0)]
+        with m.Elif(ends_frame):
+            m.d.sync += active.eq(0)
+        with m.If(written):
+            m.d.sync += self.there.eq(1)
+        return m
+
+    def words(self, m: Module, taken: Value, elements: list[Value]) -> Value:
+        """Collect the beats of a word.  Returns: the beat of the next cycle, if there is one, completes its word."""
+        of_pixel, of_word = self.channels // self.lanes, max(1, self.columns // self.lanes)
         if of_word == 1:
             m.d.comb += [self.valid.eq(taken), self.word.eq(Cat(*elements))]
-            return m
+            return Const(1, 1)
         place, pixel = Signal(range(of_word)), Signal(range(of_pixel))
+        place_next, pixel_next = Signal.like(place, name="place_next"), Signal.like(pixel, name="pixel_next")
         kept = [Signal(self.lanes * ELEMENT_BITS, name=f"kept{k}", reset_less=True) for k in range(of_word - 1)]
         ends_pixel, ends = Signal(name="ends_pixel"), Signal(name="ends_word")
-        m.d.comb += [ends_pixel.eq(pixel == of_pixel - 1), ends.eq(ends_pixel | (place == of_word - 1))]
+        m.d.comb += [ends_pixel.eq(pixel == of_pixel - 1), ends.eq(ends_pixel | (place == of_word - 1)),
+                     place_next.eq(place), pixel_next.eq(pixel)]
         for k, part in enumerate(kept):
             with m.If(taken & (place == k)):
                 m.d.sync += part.eq(Cat(*elements))
         with m.If(taken):
-            m.d.sync += [place.eq(Mux(ends, 0, place + 1)), pixel.eq(Mux(ends_pixel, 0, pixel + 1))]
+            m.d.comb += [place_next.eq(Mux(ends, 0, place + 1)), pixel_next.eq(Mux(ends_pixel, 0, pixel + 1))]
+        m.d.sync += [place.eq(place_next), pixel.eq(pixel_next)]
         parts = [Mux(place == k, Cat(*elements), kept[k]) for k in range(of_word - 1)]
         m.d.comb += [self.valid.eq(taken & ends), self.word.eq(Cat(*parts, *elements))]
-        return m
+        return (pixel_next == of_pixel - 1) | (place_next == of_word - 1)
 
     def stored(self, lane: int) -> Value:
         """An element as it is in the frame memory."""

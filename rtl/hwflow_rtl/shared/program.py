@@ -61,6 +61,9 @@ class Written:
 class Program:
     """`constants[k]` are those of `steps[k]`, None for a `Load` or `Store`.
 
+    A `Load` lets a frame in and waits until it is complete.  With `opens`, frames come in while others are computed:
+    the step of this number lets in those of all inputs, for this run of the program if it is the first step, else for
+    the next run; and a `Load` only waits.  Their words are not used meanwhile.
     `tables` are int64[2**ELEMENT_BITS] each: what a result becomes, by its bits as an unsigned number.
     """
 
@@ -68,6 +71,7 @@ class Program:
     steps: tuple[Step, ...]
     constants: tuple[Constants | None, ...]
     tables: tuple[IntArray, ...] = ()
+    opens: int | None = None
 
     def __post_init__(self) -> None:
         for step, constants in zip(self.steps, self.constants, strict=True):
@@ -90,6 +94,27 @@ class Program:
         ports = [step.port for step in self.steps if isinstance(step, Store)]
         if sorted(ports) != list(range(len(ports))) or not ports:
             raise ValueError(f"each output of a Program must be stored once, not {ports}")
+        if self.opens is not None:
+            self.check_opens(self.opens)
+
+    def check_opens(self, opens: int) -> None:
+        """ValueError where a step uses words of a frame that may come in meanwhile."""
+        if not 0 <= opens < len(self.steps):
+            raise ValueError(f"opens of a Program must be a step, 0 to {len(self.steps) - 1}, not {opens}")
+        loads = [k for k, step in enumerate(self.steps) if isinstance(step, Load)]
+        if self.shape.single_port and (opens > 0 or loads[-1] >= len(loads)):
+            raise ValueError("opens of a Program must be 0, and all Loads before each Compute, for a frame memory with "
+                             "a single port")
+        for number, load in enumerate(self.steps):
+            if not isinstance(load, Load):
+                continue
+            if 0 < opens <= number:
+                raise ValueError(f"opens of a Program must be 0 or after the Load {number}, not {opens}")
+            meanwhile = range(number) if opens == 0 else (*range(number), *range(opens, len(self.steps)))
+            for k in meanwhile:
+                if np.intersect1d(self.shape.words_of(self.steps[k]), self.shape.words_of(load)).size:
+                    raise ValueError(f"step {k} of a Program must not use words of input {load.port}, whose frame "
+                                     "comes in meanwhile")
 
     @property
     def inputs(self) -> int:

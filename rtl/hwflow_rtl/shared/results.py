@@ -37,6 +37,8 @@ class Results(wiring.Component):
         Of the step; `table` is the number of the table in which elements are looked up where `looks_up` is set.
     valid, word
         A word is complete, `latency` cycles after its sums.
+    next_valid
+        `valid` will be set in the next cycle.
     """
 
     def __init__(self, *, shape: SharedShape, tables: Sequence[IntArray], style: RequantizerStyle,
@@ -55,7 +57,7 @@ class Results(wiring.Component):
             "tile_done": Out(1),
             "zero_point": In(signed(9)), "low": In(signed(8)), "high": In(signed(8)),
             "looks_up": In(1), "table": In(range(shape.tables)), "byte": In(2),
-            "valid": Out(1), "word": Out(shape.columns * ELEMENT_BITS)})
+            "valid": Out(1), "next_valid": Out(1), "word": Out(shape.columns * ELEMENT_BITS)})
 
     @staticmethod
     def arguments(shape: SharedShape, style: RequantizerStyle, technology: Technology) -> dict:
@@ -111,18 +113,26 @@ class Results(wiring.Component):
                 unit.zero_point.eq(self.zero_point), unit.low.eq(self.low), unit.high.eq(self.high),
                 unit.byte.eq(self.byte)]
             made.append(self.looked_up(m, unit, lane))
+        self.collect(m, move, made)
+        return m
+
+    def collect(self, m: Module, move: Value, made: Sequence[Value]) -> None:
+        """The elements of a group of sums become a part of a word."""
+        shape, groups = self.shape, self.groups
         valid = self.units[0].o_valid
         if self.tables:
             valid = delay(m, valid, self.technology.timing.rom, "found", reset_less=False)
         if groups == 1:
-            m.d.comb += [self.valid.eq(valid), self.word.eq(Cat(*made))]
-            return m
+            cycles = self.units[0].latency + (self.technology.timing.rom if self.tables else 0)
+            m.d.comb += [self.valid.eq(valid), self.word.eq(Cat(*made)),
+                         self.next_valid.eq(delay(m, move, cycles - 1, "result_next", reset_less=False))]
+            return
         count = Signal(range(groups), name="collected")
         with m.If(valid):
             m.d.sync += [self.word.eq(Cat(self.word[shape.lanes * ELEMENT_BITS:], *made)),
                          count.eq(Mux(count == groups - 1, 0, count + 1))]
-        m.d.sync += self.valid.eq(valid & (count == groups - 1))
-        return m
+        m.d.comb += self.next_valid.eq(valid & (count == groups - 1))
+        m.d.sync += self.valid.eq(self.next_valid)
 
     def looked_up(self, m: Module, unit: SharedRequantizer, lane: int) -> Value:
         """The bits of what the element of a rescaler becomes; with tables `timing.rom` cycles later."""

@@ -39,9 +39,10 @@ class Sequencer(wiring.Component):
         A tile begins; so many words at the beginning of the buffer are not needed any more.
     write_addr, written, step
         The address of the next word that is written; it is written in this cycle; the number of the step.
-    load, store
-        A bit for each input: it is loaded; a bit for each output: it is stored.  While one is set, the fields of that
-        step apply.
+    open, loaded
+        A bit for each input: let its next frame in; its frame is complete.
+    store
+        A bit for each output: it is stored.  While one is set, the fields of that step apply.
     fetch
         Read the next word of a frame that is stored.
     maximum, slides, product, pad, zero_point, low, high, looks_up, table, byte
@@ -64,7 +65,8 @@ class Sequencer(wiring.Component):
             "weight_addr": Out(range(shape.buffer)), "weights_there": In(range(shape.buffer + 1)),
             "constants_there": In(1), "take_constants": Out(1), "freed": Out(range(shape.buffer + 1)),
             "write_addr": Out(range(shape.words)), "written": In(1), "step": Out(range(steps)),
-            "load": Out(encoding.program.inputs), "store": Out(encoding.program.outputs), "fetch": In(1),
+            "open": Out(encoding.program.inputs), "loaded": In(encoding.program.inputs),
+            "store": Out(encoding.program.outputs), "fetch": In(1),
             "maximum": Out(1), "slides": Out(1), "pad": Out(shape.element), "zero_point": Out(signed(9)),
             "low": Out(signed(8)), "high": Out(signed(8)), "product": Out(1), "looks_up": Out(1),
             "table": Out(range(shape.tables)), "byte": Out(2), "computing": Out(1)})
@@ -201,16 +203,19 @@ class Sequencer(wiring.Component):
         new_tile = Signal(init=1)
         self.gate(m, fields, new_tile)
         self.blocks(m, fields, reads, new_tile)
-        all_written, stored, port = Signal(), Signal(), field(fields, "port")
+        all_written, stored, loaded, port = Signal(), Signal(), Signal(), field(fields, "port")
         with m.If(self.begin):
             m.d.sync += all_written.eq(0)
         with m.Elif(self.written & writes.done):
             m.d.sync += all_written.eq(1)
-        m.d.comb += stored.eq(state["store"] & self.fetch & reads.done)
-        with m.If(((state["drain"] | state["load"]) & all_written) | stored):
+        m.d.comb += [stored.eq(state["store"] & self.fetch & reads.done),
+                     loaded.eq(state["load"] & self.loaded.bit_select(port, 1))]
+        with m.If((state["drain"] & all_written) | loaded | stored):
             m.d.comb += self.start_fetch.eq(1)
             self.go(m, "fetch")
-        m.d.comb += [self.load[k].eq(state["load"] & (port == k)) for k in range(len(self.load))]
+        for k, bit in enumerate(self.open):
+            itself = field(fields, "opens") if "opens" in fields else (kind == Kind.LOAD) & (port == k)
+            m.d.comb += bit.eq(self.begin & itself)
         m.d.comb += [self.store[k].eq(state["store"] & (port == k)) for k in range(len(self.store))]
 
     def go(self, m: Module, name: str) -> None:

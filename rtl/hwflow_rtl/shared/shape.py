@@ -10,7 +10,7 @@ from amaranth.hdl import Shape, signed
 
 from ..rescale.ranges import RequantizerRoom, RequantizerRounding
 from .constants import constants_bits
-from .steps import ELEMENT_BITS, Compute, IntArray, Operation, meet
+from .steps import ELEMENT_BITS, Compute, IntArray, Operation, Step, Store, meet
 
 __all__ = ["SharedShape"]
 
@@ -99,15 +99,23 @@ class SharedShape:
             raise ValueError(f"a window that slides must have read {self.taps * self.slide} words before its first "
                              f"result, not {(step.lead + 1) * step.beats}")
         self.require_words("writes", step.write_span)
-        if step.writes_what_it_reads:
-            raise ValueError("a step must not write words that it reads")
         if step.read_span is not None:
             self.require_words("reads", step.read_span)
+        if step.overtakes:
+            raise ValueError("a block must not write a word that a later one of its step reads")
 
     def require_words(self, does: str, span: tuple[int, int]) -> None:
         """ValueError where the frame memory has not the words that a step reads or writes."""
         if span[0] < 0 or span[1] >= self.words:
             raise ValueError(f"words that a step {does} must be 0 to {self.words - 1}, not {span[0]} to {span[1]}")
+
+    def words_of(self, step: Step) -> IntArray:
+        """The words of the frame memory that a step reads or writes."""
+        if isinstance(step, Compute):
+            reads, inside = step.reads
+            return np.unique(np.concatenate([reads[inside], step.writes.reshape(-1)]))
+        words = step.words(self.columns) if isinstance(step, Store) else step.pixels * -(-step.channels // self.columns)
+        return np.arange(step.base, step.base + words)
 
     @property
     def element(self) -> Shape:

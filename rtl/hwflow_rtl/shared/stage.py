@@ -72,7 +72,8 @@ class SharedUnit(wiring.Component):
         stores = {step.port: step for step in program.steps if isinstance(step, Store)}
         self.loaders = [
             Loader(element=element, lanes=lanes, pixels=loads[k].pixels, channels=loads[k].channels,
-                   columns=shape.columns, flip=loads[k].flip)
+                   columns=shape.columns, flip=loads[k].flip, base=loads[k].base, waits=program.opens is not None,
+                   opened=bool(program.opens))
             for k, (element, lanes) in enumerate(zip(elements, lanes_in, strict=True))]
         self.storers = [
             Storer(element=element, lanes=lanes, pixels=stores[k].pixels, channels=stores[k].channels,
@@ -103,7 +104,7 @@ class SharedUnit(wiring.Component):
         for step in program.steps:
             if isinstance(step, Load):
                 total += Loader.cost(lanes=lanes_in[step.port], pixels=step.pixels, channels=step.channels,
-                                     columns=shape.columns)
+                                     columns=shape.columns, end=shape.words)
             elif isinstance(step, Store):
                 total += Storer.cost(lanes=lanes_out[step.port], columns=shape.columns, wide=step.wide)
         if shape.ahead:
@@ -180,6 +181,9 @@ class SharedUnit(wiring.Component):
         """What is written into the frame memory, and what leaves it."""
         waiting, computed = Signal(), Signal()
         word = Signal(frames.width, name="waiting_word", reset_less=True)
+        loaded_addr = Signal.like(frames.write_addr, name="loaded_addr", reset_less=True)
+        turn = Signal(len(self.loaders), init=1)  # bit k: of loader k
+        m.d.sync += turn.eq(turn.rotate_left(1))
         with m.If(frames.write_ready):
             m.d.sync += waiting.eq(0)
         sources: list[Any] = [*self.loaders, results]
@@ -187,14 +191,18 @@ class SharedUnit(wiring.Component):
             if name:
                 m.submodules[f"loader{k}"] = source
                 wiring.connect(m, wiring.flipped(getattr(self, name)), source.i)
-                m.d.comb += source.load.eq(sequencer.load[k])
+                m.d.comb += [source.open.eq(sequencer.open[k]), sequencer.loaded[k].eq(source.there),
+                             source.allowed.eq(turn[k - 1] & ~results.next_valid)]  # in the next cycle
             with m.If(source.valid):
                 m.d.sync += [waiting.eq(1), word.eq(source.word), computed.eq(not name)]
+                if name:
+                    m.d.sync += loaded_addr.eq(source.address)
         m.d.comb += [
-            frames.write_en.eq(waiting), frames.write_data.eq(word), frames.write_addr.eq(sequencer.write_addr),
-            sequencer.written.eq(waiting & frames.write_ready),
+            frames.write_en.eq(waiting), frames.write_data.eq(word),
+            frames.write_addr.eq(Mux(computed, sequencer.write_addr, loaded_addr)),
+            sequencer.written.eq(waiting & frames.write_ready & computed),
             sequencer.fetch.eq(Cat(storer.fetch for storer in self.storers).any()),
-            self.wrote.valid.eq(sequencer.written & computed), self.wrote.step.eq(sequencer.step),
+            self.wrote.valid.eq(sequencer.written), self.wrote.step.eq(sequencer.step),
             self.wrote.word.eq(word)]
         for k, (name, storer) in enumerate(zip(self.outputs, self.storers, strict=True)):
             m.submodules[f"storer{k}"] = storer

@@ -234,6 +234,17 @@ class Compute:
         address = self.write_base + tile * self.write_tile + row * self.write_row + column * self.write_column
         return address.reshape(self.tiles, self.pixels)
 
+    @property
+    def readers(self) -> IntArray:
+        """The number of each block: [tiles, blocks], of all tiles in order."""
+        return np.arange(self.blocks).reshape(self.tiles, self.blocks_in_tile)
+
+    @property
+    def writers(self) -> IntArray:
+        """The number of the block that makes each pixel: [tiles, pixels]."""
+        numbers = self.readers.reshape(self.tiles, self.height, self.blocks_in_row)
+        return numbers[:, :, self.lead:].reshape(self.tiles, self.pixels)
+
     @cached_property
     def read_span(self) -> tuple[int, int] | None:
         """The lowest and the highest address that is read inside the frame; None where all windows are padding."""
@@ -247,12 +258,17 @@ class Compute:
         return int(self.writes.min()), int(self.writes.max())
 
     @cached_property
-    def writes_what_it_reads(self) -> bool:
-        """Whether a word is both read inside the frame and written."""
+    def overtakes(self) -> bool:
+        """Whether a block writes a word that a later one reads inside the frame."""
         if self.read_span is None or not meet(self.read_span, self.write_span):
             return False
         addresses, inside = self.reads
-        return bool(np.isin(self.writes, addresses[inside]).any())
+        first, last = self.read_span[0], np.full(self.read_span[1] - self.read_span[0] + 1, -1)
+        readers = np.broadcast_to(self.readers[..., None], inside.shape)
+        last[addresses[inside] - first] = readers[inside]  # of equal words the last one counts, and blocks are in order
+        at = self.writes - first
+        both = (at >= 0) & (at < len(last))
+        return bool((last[at[both]] > self.writers[both]).any())
 
     @staticmethod
     def grid(*counts: int) -> tuple[IntArray, ...]:

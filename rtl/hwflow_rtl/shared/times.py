@@ -15,6 +15,7 @@ from ..vendor.base import Technology
 from .ahead import LATENCY, PERIOD
 from .array import SharedArray
 from .encoding import Encoding
+from .load_times import Loading
 from .program import Program
 from .results import Results
 from .sequencer import GATE_CYCLES
@@ -103,8 +104,11 @@ class Player:
         self.words += words
         return int(self.take(np.repeat(room, self.shape.columns // self.shape.stream_rows))[-1])
 
-    def compute(self, step: Compute, begin: int) -> tuple[int, int]:
-        """The cycle in which the sequencer starts to read the next step; cycles of waiting for weights."""
+    def compute(self, step: Compute, begin: int, results: list[Times] | None) -> tuple[int, int]:
+        """The cycle in which the sequencer starts to read the next step; cycles of waiting for weights.
+
+        `results` gets the cycles in which words of results are complete.
+        """
         period = self.shape.period(step)
         start, waited, last = begin + 1, 0, 0
         parts = step.outer if step.in_parts else 1
@@ -124,6 +128,9 @@ class Player:
                     self.freed_words.append(self.freed_words[-1] + step.part)
                     self.freed_at.append(last)
             self.done.append(last + self.array + self.groups_cycles)
+            if results is not None:
+                after = (step.blocks_in_tile - 1 - step.writers[0]) * period
+                results.append(last + self.ram + self.array + self.results - after)
         self.freed_words, self.freed_at = self.freed_words[-4096:], self.freed_at[-4096:]
         written = last + self.ram + self.array + self.results + 1
         return max(written + 1, start), waited
@@ -142,6 +149,7 @@ def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int]
     player = Player(program, technology, style, Fraction(1) if interval is None else interval,
                     technology.timing.rom + 1 if in_rom else 0)
     ram, shape = player.ram, program.shape
+    loading = Loading(program, arrivals, lanes_in)
     taken: list[list[Times]] = [[] for _ in arrivals]
     departures: list[list[Times]] = [[] for _ in lanes_out]
     begins, waits = np.zeros((2, frames, len(program.steps)), np.int64)
@@ -149,14 +157,13 @@ def play(program: Program, *, arrivals: Sequence[Times], lanes_in: Sequence[int]
     for frame in range(frames):
         for number, step in enumerate(program.steps):
             begins[frame, number] = begin
+            loading.begins(number, begin)
             if isinstance(step, Compute):
-                next_fetch, waits[frame, number] = player.compute(step, begin)
+                next_fetch, waits[frame, number] = player.compute(step, begin, loading.results)
             elif isinstance(step, Load):
-                beats = step.pixels * step.channels // lanes_in[step.port]
-                came = arrivals[step.port][frame * beats:(frame + 1) * beats]
-                times = in_turn(np.maximum(came, begin + 2))
+                times = loading.times(step, frame)
                 taken[step.port].append(times)
-                next_fetch = int(times[-1]) + 2
+                next_fetch = max(int(times[-1]) + 2, begin + 1)
             else:
                 next_fetch, given = stored(step, begin, shape.columns, lanes_out[step.port], ram)
                 departures[step.port].append(given)

@@ -13,7 +13,7 @@ from hwflow_rtl.rescale.requantizer import RequantizerStyle
 from hwflow_rtl.shared.program import Constants, Program
 from hwflow_rtl.shared.shape import SharedShape
 from hwflow_rtl.shared.stage import SharedUnit
-from hwflow_rtl.shared.steps import Compute, Load, Operation, Store
+from hwflow_rtl.shared.steps import Compute, Load, Operation, Step, Store
 from hwflow_rtl.shared.times import play
 from hwflow_rtl.vendor.base import Timing
 from hwflow_rtl.vendor.generic import Generic
@@ -66,6 +66,8 @@ class Case:
     flip: bool = False
     second: tuple[int, int, int] | None = None  # a second output, with one lane
     wide: bool = False  # elements of the output have two bytes
+    other: tuple[int, int, int, int, int] | None = None  # a second input: at step, base, pixels, channels, lanes
+    opens: int | None = None
 
     @property
     def stores(self) -> list[tuple[int, int, int]]:
@@ -79,6 +81,21 @@ class Case:
     @property
     def outputs(self) -> list[str]:
         return ["o"] if self.second is None else ["o0", "o1"]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        found: list[Step] = [Load(0, 0, *self.load, self.flip), *self.computes,
+                             *(Store(port, *store, self.flip, self.wide) for port, store in enumerate(self.stores))]
+        if self.other is not None:
+            found.insert(self.other[0], Load(1, *self.other[1:4], self.flip))
+        return tuple(found)
+
+    @property
+    def inputs(self) -> dict[str, tuple[int, int, int]]:
+        """Pixels, channels and lanes by the name of the port."""
+        if self.other is None:
+            return {"i": (*self.load, self.lanes_in)}
+        return {"i0": (*self.load, self.lanes_in), "i1": self.other[2:]}
 
 
 TWO = (conv(height=5, width=4, words=2, base=0, to=100, tiles=2),
@@ -110,6 +127,7 @@ GATED = (conv(height=4, width=3, words=2, base=0, to=100, tiles=2),
 WIDE = tuple(replace(conv(height=4, width=3, words=2, base=0, to=200 + byte, tiles=2), write_tile=2, write_row=12,
                      write_column=4, low=-128, high=127, byte=byte) for byte in range(2))
 DENSE = (Compute(read_base=0, write_base=300, tiles=5, outer=6, words=20, read_outer=20, write_tile=1, in_parts=True),)
+JOINED = (TWO[0], conv(height=3, width=6, words=1, base=40, to=60, tiles=2), TWO[1])
 CASES = {
     "two convolutions": Case(SHAPE, TWO, (20, 8), (200, 6, 12), 4, 4),
     "one lane, odd channels": Case(SHAPE, TWO, (20, 5), (200, 6, 9), 1, 1, flip=True),
@@ -137,17 +155,26 @@ CASES = {
     "dense in parts": Case(SHAPE, DENSE, (120, 4), (300, 1, 18), 4, 2),
     "dense in parts, single port": Case(replace(SHAPE, single_port=True, stream_rows=1, buffer=32), DENSE, (120, 4),
                                         (300, 1, 18), 4, 2),
+    # of two inputs, which come in while others are computed: as soon as their words are free, later, and not before
+    **{f"two inputs, from step {opens}": Case(
+        replace(SHAPE, lanes=lanes), JOINED, (20, 8), (200, 6, 12), 1 + bool(opens), 4, flip=opens > 3,
+        other=(2, 40, 18, 3, 1 if opens == 4 else 3), opens=opens) for opens, lanes in ((0, 1), (4, 4), (5, 2))},
+    "an input that follows the one before": Case(
+        replace(SHAPE, lanes=4, interval=1), (
+            Compute(read_base=0, write_base=100, tiles=2, height=1, width=20, read_column=2, read_tile=1, write_tile=1,
+                    write_column=2), *(replace(TWO[0], read_base=100 - 10 + 100 * k, write_base=200 + 100 * k)
+                                       for k in range(2))), (20, 8), (300, 20, 8), 4, 4, opens=2),
 }
 #: One of each structure.
-OFTEN = ("two outputs", "two banks", "windows that slide", "words by words, tables", "two bytes",
-         "four rescalers, rows one by one", "maximum, depthwise, digits", "dense in parts, single port")
+OFTEN = ("two inputs, from step 4", "an input that follows the one before", "two outputs", "two banks",
+         "windows that slide", "words by words, tables", "two bytes", "four rescalers, rows one by one",
+         "maximum, depthwise, digits", "dense in parts, single port")
 TIMINGS = (Timing(multiply=2), Timing(multiply=4, rom=3), Timing(multiply=1, rom=1, ram=1))
 
 
 def made(case: Case, timing: Timing, streamed: bool, seed: int) -> tuple[SharedUnit, Program]:
     random = np.random.default_rng(seed)
-    steps = (Load(0, 0, *case.load, case.flip), *case.computes,
-             *(Store(port, *store, case.flip, case.wide) for port, store in enumerate(case.stores)))
+    steps = case.steps
     constants = [constants_for(step, case.shape.columns, random) if isinstance(step, Compute) else None
                  for step in steps]
     for step, given in zip(steps, constants, strict=True):
@@ -157,18 +184,19 @@ def made(case: Case, timing: Timing, streamed: bool, seed: int) -> tuple[SharedU
             given.extra[:] = 1  # numbers of two bytes and more
         elif isinstance(step, Compute) and step.operation is Operation.PRODUCT and given is not None:
             given.weights[:, -1] = 0
-    channels, first = case.load[1], constants[1]
-    if channels % case.shape.columns and first is not None:  # lanes without a channel hold anything
-        words = -(-channels // case.shape.columns)
-        first.weights[:, words - 1::words, :, channels % case.shape.columns:] = 0
+        for load in steps:  # lanes without a channel hold anything
+            if (isinstance(load, Load) and load.channels % case.shape.columns and isinstance(step, Compute)
+                    and given is not None and np.isin(case.shape.words_of(load), step.reads[0][step.reads[1]]).any()):
+                words = -(-load.channels // case.shape.columns)
+                given.weights[:, words - 1::words, :, load.channels % case.shape.columns:] = 0
     tables = tuple(random.integers(-128, 128, 256) for _ in range(case.shape.tables))
-    program = Program(case.shape, steps, tuple(constants), tables)
+    program = Program(case.shape, steps, tuple(constants), tables, case.opens)
     element = unsigned(8) if case.flip else signed(8)
     output = signed(16) if case.wide else element
     return SharedUnit(
-        program=program, elements=(element,), outputs=(output,) * len(case.stores), lanes_in=(case.lanes_in,),
-        lanes_out=tuple(case.lanes), streamed=streamed, style=RequantizerStyle.FABRIC,
-        technology=Generic(timing=timing), name="shared0"), program
+        program=program, elements=(element,) * len(case.inputs), outputs=(output,) * len(case.stores),
+        lanes_in=tuple(lanes for _, _, lanes in case.inputs.values()), lanes_out=tuple(case.lanes),
+        streamed=streamed, style=RequantizerStyle.FABRIC, technology=Generic(timing=timing), name="shared0"), program
 
 
 def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, float], seed: int = 0):
@@ -176,10 +204,11 @@ def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, floa
     unit, program = made(case, timing, streamed, seed)
     random = np.random.default_rng(seed + 1)
     low = 0 if case.flip else -128
-    frames = [random.integers(low, low + 256, case.load) for _ in range(FRAMES)]
+    frames = {name: [random.integers(low, low + 256, (pixels, channels)) for _ in range(FRAMES)]
+              for name, (pixels, channels, _) in case.inputs.items()}
     outputs, expected = [], []
-    for frame in frames:
-        made_of, written = program.model([frame])
+    for k in range(FRAMES):
+        made_of, written = program.model([each[k] for each in frames.values()])
         outputs.append(made_of)
         expected += [(each.step, word) for each in written for word in each.elements.tolist()]
     found = []
@@ -190,7 +219,7 @@ def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, floa
                 found.append((wrote.step, [byte - 256 if byte > 127 else byte
                                            for byte in wrote.word.to_bytes(case.shape.columns, "little")]))
 
-    sends = {"i": np.concatenate(frames).reshape(-1, case.lanes_in)}
+    sends = {name: np.concatenate(each).reshape(-1, case.inputs[name][2]) for name, each in frames.items()}
     if streamed:
         sends["weights"] = np.concatenate([program.beats()] * FRAMES)
     beats = {name: np.concatenate(each).reshape(-1, lanes)
@@ -203,11 +232,12 @@ def played(case: Case, timing: Timing, streamed: bool, stalls: tuple[float, floa
     for name, expected_beats in beats.items():
         assert np.array_equal(traces[name].beats, expected_beats)
     if stalls == (0.0, 0.0):
-        times = play(program, arrivals=[traces["i"].offered], lanes_in=[case.lanes_in], lanes_out=case.lanes,
-                     frames=FRAMES, technology=unit.technology, style=unit.style,
-                     interval=Fraction(1) if streamed else None)
+        times = play(program, arrivals=[traces[name].offered for name in frames],
+                     lanes_in=[lanes for _, _, lanes in case.inputs.values()], lanes_out=case.lanes, frames=FRAMES,
+                     technology=unit.technology, style=unit.style, interval=Fraction(1) if streamed else None)
         exact = not program.shape.ahead  # else a bound: even and odd cycles of the queue are not known
-        assert not exact or np.array_equal(traces["i"].cycles, times.taken[0])
+        for name, taken in zip(frames, times.taken, strict=True):
+            assert not exact or np.array_equal(traces[name].cycles, taken)
         for name, departures in zip(case.outputs, times.departures, strict=True):
             early = departures - traces[name].offered
             assert not early.any() if exact else (early.min() >= 0 and early[-1] < EARLY)

@@ -1,0 +1,93 @@
+"""Where the tensors of a shared stage are, and from when on the next frames may come in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from ...layers.sweep import Sweep
+from .banks import placed_in_banks
+from .frame_map import FrameMap, Life, Over, busiest, chains_of, placed
+from .in_place import InPlace, Lowerings
+from .layout import LaidOut
+
+__all__ = ["Framed", "framed_for"]
+
+
+@dataclass(frozen=True)
+class Framed:
+    """`sweeps` in order, and the places of their tensors.
+
+    `opens` is the sweep with which the next frames are let in, their number for the one after all; 0: the frames of
+    this run; None: each input when it is first read.
+    """
+
+    sweeps: list[Sweep]
+    frames: FrameMap
+    opens: int | None
+
+
+def framed_for(laid: LaidOut, outputs: Sequence[str], early: Set[str], lowerings: Lowerings, bands: int,
+               words: int | None, words_ahead: int, *, single_port: bool, banks: int) -> Framed:
+    """Places for all tensors of `laid`; those in `early` may come in while others are computed.
+
+    Tensors are in place (`bands`) where that takes fewer words.  Without `words`, the map has as few as are found, and
+    `words_ahead` more for the frames that come in.  FrameMemoryFull where `words` are too few.
+    """
+    sweeps, over = laid.sweeps, dict[str, Over]()
+    lives = lives_of(sweeps, laid, outputs, early)
+    if words is not None and banks > 1:
+        frames = placed_in_banks(lives, words, apart(sweeps), word_bytes=laid.columns)
+        return Framed(sweeps, frames, 0 if early else None)
+    if bands:
+        cut, found = InPlace(lowerings, frozenset([*early, *outputs]), bands,
+                             lambda sweeps: lives_of(sweeps, laid, outputs, early)).found()
+        shorter = lives_of(cut, laid, outputs, early)
+        if found and placed(shorter, over=found).words < placed(lives).words:
+            sweeps, over, lives = cut, found, shorter
+    frames = placed(lives, words, word_bytes=laid.columns, over=over)
+    if not early or single_port:
+        return Framed(sweeps, frames, 0 if early else None)
+    return Framed(sweeps, *let_in_early(lives, frames, early, over, words or frames.words + words_ahead))
+
+
+def apart(sweeps: Sequence[Sweep]) -> Counter[tuple[str, str]]:
+    """What it is worth that two tensors are in different banks."""
+    found = Counter[tuple[str, str]]()
+    for sweep in sweeps:
+        for x in sweep.inputs:
+            found[x.name, sweep.output.name] += sweep.output.frame.elements
+    return found
+
+
+def let_in_early(lives: Sequence[Life], frames: FrameMap, early: Set[str], over: Mapping[str, Over], words: int
+                 ) -> tuple[FrameMap, int]:
+    """A map of at most `words` words and the first sweep during which the frames of the next run may come in: the
+    earliest that is found; 0 for none, with the map `frames`."""
+    read = 1 + max(life.last for life in lives if life.tensor in early)
+    for again in range(read, max(life.last for life in lives) + 1):
+        longer = [replace(life, again=again) if life.tensor in early else life for life in lives]
+        if busiest(longer, chains_of(longer, over))[1] <= words:
+            found = placed(longer, over=over)
+            if found.words <= words:
+                return found, again
+    return frames, 0
+
+
+def lives_of(sweeps: Sequence[Sweep], laid: LaidOut, outputs: Sequence[str], early: Set[str]) -> list[Life]:
+    """From the sweep that writes a tensor first to the one that reads it last; the outputs are read after all, and the
+    tensors in `early` may come from the beginning on."""
+    first: dict[str, int] = dict.fromkeys(early, 0)
+    last: dict[str, int] = dict.fromkeys(outputs, len(sweeps))
+    made_by: dict[str, str] = {}
+    for number, sweep in enumerate(sweeps):
+        for x in sweep.inputs:
+            first.setdefault(x.name, number)
+            made_by.setdefault(x.name, f"input '{x.name}'")
+            last[x.name] = max(last.get(x.name, 0), number)
+        first.setdefault(sweep.output.name, number)
+        made_by.setdefault(sweep.output.name, f"layer '{sweep.layer}'")
+        last[sweep.output.name] = max(last.get(sweep.output.name, 0), number)
+    return [Life(name, laid.words(tensor), first[name], last[name], made_by[name])
+            for name, tensor in laid.tensors.items()]
