@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hwflow_base.errors import HwflowError
+from hwflow_base.files.plain_yaml import short
 
 from ..layers.partition import SHARED, Partition, SharedLayers
 from .plan import Plan, StagePlan
@@ -70,8 +71,15 @@ def shared_from_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], so
             if layer not in names:
                 near = difflib.get_close_matches(layer, names, 1)
                 guess = f"; did you mean '{near[0]}'?" if near else ""
-                raise HwflowError(f"{where}: layer '{layer}' is not in the model; its layers are "
+                raise HwflowError(f"{where}: layer '{short(layer)}' is not in the model; its layers are "
                                   f"{', '.join(names)}{guess}")
+        twice = next((layer for layer in layers if layers.count(layer) > 1), None)
+        if twice is not None:
+            raise HwflowError(f"{where}: layer '{twice}' must be named once, not {layers.count(twice)} times")
+        own = next((layer for layer in layers if any(other["stage"] == layer for other in rows)), None)
+        if own is not None:
+            raise HwflowError(f"{where}: layer '{own}' must be in one stage, and has a stage of its own in the file",
+                              "take it out of layers, or remove that stage")
         found.append(SharedLayers(
             row["stage"], tuple(sorted({names.index(layer) for layer in layers})), row["frame_memory"] == SPRAM,
             **{name: int(row[key]) for key, name in SIZES.items()}, sliding=row.get("sliding_windows", False),

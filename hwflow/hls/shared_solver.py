@@ -23,16 +23,15 @@ from .budget import RESOURCE_NAMES, Budget
 from .links import links_cost, links_of, spram_around
 from .outside import OutsideMemory, outside_cost, paced, streams_of
 from .plan import Plan, make_plan
+from .shared.frame_room import frames_problem
 from .shared.support import shared_problems
-from .shared_stage import COLUMNS, SharedStage
+from .shared_stage import COLUMNS, INTERVALS, SharedStage
 from .support import tensor_problems
 
 __all__ = ["shared_refusal", "solve_shared"]
 
 #: Words of weights that a stage may have room for.
 BUFFERS = (256, 512, 1024, 2048, 4096)
-#: Cycles from sum to sum at a rescaler.
-INTERVALS = (1, 2, 4)
 #: Weights are outside of the FPGA, though ROMs fit, where frames are so many times as fast.
 WORTH = 1.25
 #: Beats of weights that a memory with a single port has room for.
@@ -68,6 +67,9 @@ def solve_shared(graph: LayerGraph, technology: Technology, budget: Budget, *, i
     refused = shared_refusal(graph)
     if refused:
         raise AnswerIsNo(f"'{graph.name}' cannot be one shared stage: {refused}")
+    too_large = frames_problem(graph, technology, budget)
+    if too_large:
+        raise AnswerIsNo(f"'{graph.name}' as one shared stage does not fit {budget.name}: {too_large}")
     search = Search(graph, technology, budget, outside)
     best = search.best(None, interval)
     if outside is not None and (best is None or interval is None):

@@ -41,6 +41,10 @@ __all__ = ["COLUMNS", "KIND", "SharedStage"]
 KIND = "shared"
 #: Rows and columns that its array can have.
 COLUMNS = (2, 4, 8, 16)
+#: Cycles from sum to sum at a rescaler.
+INTERVALS = (1, 2, 4)
+#: Words of weights that a stage can have room for: more than the largest device has.
+MOST_BUFFER = 1 << 16
 #: Frames after which each takes as many cycles as the one before it: the weights of the next are fetched ahead.
 FRAMES = 3
 #: Programs that were made last, with what their steps depend on: one plan asks for the same one many times.
@@ -106,8 +110,10 @@ class SharedStage(Stage):
             return f"weight_rows must be one of {', '.join(map(str, rows))}, not {folding.weight_rows}"
         if self.sizes.rom_rows not in rows[1:]:
             return f"rom_rows must be one of {', '.join(map(str, rows[1:]))}, not {self.sizes.rom_rows}"
-        if self.sizes.buffer & (self.sizes.buffer - 1):
-            return f"weight_buffer must be a power of two, not {self.sizes.buffer}"
+        if self.sizes.buffer & (self.sizes.buffer - 1) or self.sizes.buffer > MOST_BUFFER:
+            return f"weight_buffer must be a power of two up to {MOST_BUFFER}, not {self.sizes.buffer}"
+        if self.sizes.interval not in INTERVALS:
+            return f"rescale_interval must be one of {', '.join(map(str, INTERVALS))}, not {self.sizes.interval}"
         if self.sizes.single_port and not technology.single_port_rams:
             return f"frames must be in blocks on {technology.name}, which has no spram"
         if problem := self.ahead_problem(folding, technology):

@@ -159,7 +159,12 @@ def without(key: str) -> Callable[[Row], object]:
      "plan p, stage 'shared0': weights_ahead must be 0 for weights in ROMs and on a device without spram, not 4096"),
     (lambda row: row.update(rom_rows=3), "plan p, stage 'shared0': rom_rows must be one of 1, 2, 4, not 3"),
     (lambda row: row.update(weight_buffer=100),
-     "plan p, stage 'shared0': weight_buffer must be a power of two, not 100"),
+     "plan p, stage 'shared0': weight_buffer must be a power of two up to 65536, not 100"),
+    (lambda row: row.update(weight_buffer=2**40),
+     "weight_buffer must be a power of two up to 65536, not 1099511627776"),
+    (lambda row: row.update(rescale_interval=10**9),
+     "plan p, stage 'shared0': rescale_interval must be one of 1, 2, 4, not 1000000000"),
+    (lambda row: row["layers"].append("3_fc"), "plan p, stage 'shared0': layer '3_fc' must be named once, not 2 times"),
     (lambda row: row.update(frame_memory="ram"), "plan p, stages/0/frame_memory: 'ram' is not one of"),
     (lambda row: row.update(weight_buffer=2),
      "plan p, stage 'shared0': layer 'first': the weights of a window must fit the 2 words"),
@@ -171,6 +176,15 @@ def test_a_wrong_file_is_refused(graph: LayerGraph, technology: Technology, chan
     change(document["stages"][0])
     with pytest.raises(HwflowError, match=re.escape(said)):
         hls.plan_from_yaml(yaml.safe_dump(document), graph, technology, source="p")
+
+
+def test_a_layer_in_a_shared_stage_and_in_its_own(graph: LayerGraph, technology: Technology) -> None:
+    rows = [yaml.safe_load(hls.plan_to_yaml(planned(graph, technology, partition)))["stages"]
+            for partition in (Partition((shared("shared0", 0, 1, 2, 3),)), Partition())]
+    with pytest.raises(HwflowError, match=re.escape(
+            "plan p, stage 'shared0': layer '3_fc' must be in one stage, and has a stage of its own in the file; take "
+            "it out of layers, or remove that stage")):
+        hls.plan_from_yaml(yaml.safe_dump({"stages": [*rows[0], rows[1][3]]}), graph, technology, source="p")
 
 
 def test_layers_that_a_shared_stage_cannot_compute_are_named(technology: Technology) -> None:

@@ -85,6 +85,17 @@ def test_what_fits_is_dataflow(small: LayerGraph) -> None:
     assert shared.interval > plan.interval
 
 
+def test_frames_that_no_memory_can_hold() -> None:
+    """Refused at once, with the layers, their bytes, and what helps."""
+    graph = quantize(model := convolutions(3, 32, 64), rows_for(model, 1)).graph
+    with pytest.raises(AnswerIsNo, match=re.escape(
+            "'chain' as one shared stage does not fit icebreaker: what a layer reads and writes must be in the frame "
+            "memory together, for which icebreaker has 131,072 bytes at most: layer 'conv2' reads 131,072 and writes "
+            "131,072 bytes; layer 'conv1' reads 131,072 and writes 131,072 bytes; layer 'conv0' reads 12,288 and "
+            "writes 131,072 bytes; and 1 more; use a smaller input, fewer channels, or a board with more memory")):
+        plan_for(graph, graph, board("icebreaker"), execution=Execution.SHARED)
+
+
 def test_more_multipliers_give_a_larger_array(deep: Quantized) -> None:
     technology, graph, found = board("ulx3s_85f").technology(), deep.graph, {}
     for dsp in (8, 30, 90, 10**4):
