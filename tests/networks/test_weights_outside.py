@@ -131,8 +131,9 @@ def test_a_memory_slower_than_every_folding(tmp_path: Path) -> None:
     assert max(int(each.stage_intervals.max()) for each in choices) < clocks
     assert clocks <= plan.interval < 1.01 * clocks
     assert plan.bandwidth_used > 0.99
-    assert clock_of(plan, graph, board, tmp_path).mhz == 24
-    assert interval_for(20, board, memory.core_mhz) == 1_200_000
+    clock = clock_of(plan, graph, board, tmp_path)
+    assert (clock.mhz, clock.expected_mhz) == (48, 27.75), "the flash's clock, and what designs reach"
+    assert interval_for(20, board, memory.core_mhz) == 1_387_500
 
 
 def test_the_solver_moves_weights_only_where_blocks_run_out(technology: Technology,
