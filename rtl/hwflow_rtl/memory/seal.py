@@ -140,7 +140,8 @@ class SealCheck(wiring.Component):
         digests = (left != 0) & (left < BACK_WORDS)
         m.d.comb += [crc.byte.eq(octet), crc.tail.eq(left == 0), self.digest.payload[0].eq(octet)]
         other, ends = self.mark_check(m, octet, place, crc.start), Signal()
-        m.d.comb += ends.eq(place.all() & ((left == 0) | ((left == self.words + BACK_WORDS) & other)))
+        # A register: what it follows from stands still while the bits of a byte are taken, but for the first cycle.
+        m.d.sync += ends.eq(place.all() & ((left == 0) | ((left == self.words + BACK_WORDS) & other)))
         with m.FSM():
             with m.State("WAIT"):
                 m.d.comb += self.i.ready.eq(1)
