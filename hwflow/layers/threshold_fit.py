@@ -24,37 +24,44 @@ def as_requantize(thresholds: Thresholds, sums: IntFormat) -> Requantize | None:
     """A Requantize that makes the same element of every sum inside `sums`; None where none is found.
 
     Level i of a channel is reached from sum t on: with a slope s and an offset c, s * t + c must be at least i - 1/2,
-    and s * (t - 1) + c less.  The room that is left for c is a concave function of s.
+    and s * (t - 1) + c less.  The room that is left for c is a concave function of s.  A tie goes to every other level:
+    to those that are an even number of steps from the zero point, which may be the lowest level or the one above it.
     """
-    low, high = thresholds.low, thresholds.high
-    if low == high:
+    if thresholds.low == thresholds.high:
         return None
+    return next((found for above in (0, 1) if (found := fitted(thresholds, sums, above)) is not None), None)
+
+
+def fitted(thresholds: Thresholds, sums: IntFormat, above: int) -> Requantize | None:
+    """As `as_requantize`, with a zero point so many steps above the lowest level."""
+    low, high = thresholds.low, thresholds.high
     ends = np.clip(thresholds.values, sums.low, sums.high + 1)
     slope = best_slope(ends, sums)
     found = np.zeros((3, len(ends)), np.int64)
     left = np.arange(len(ends))  # the channels for which nothing is found yet
     for fraction in FRACTIONS:
         for bits in range(1, MULTIPLIER_BITS + 1):  # the fewest: a slope with few bits is meant to be exact
-            tried = candidates(slope[left], bits, ends[left], sums, fraction)
-            good = same(Requantize(*tried, low, low, high, fraction), thresholds.values[left], ends[left], sums)
+            tried = candidates(slope[left], bits, ends[left], sums, fraction, above)
+            good = same(Requantize(*tried, low + above, low, high, fraction), thresholds.values[left], ends[left], sums)
             found[:, left[good]] = np.stack(tried)[:, good]
             left = left[~good]
             if not left.size:
-                return Requantize(found[0], found[1], found[2], low, low, high, fraction)
+                return Requantize(found[0], found[1], found[2], low + above, low, high, fraction)
         found[0] <<= 1  # the same in the next fraction
         found[2] += 1
     return None
 
 
-def candidates(slope: Floats, bits: int, ends: IntArray, sums: IntFormat, fraction: int,
+def candidates(slope: Floats, bits: int, ends: IntArray, sums: IntFormat, fraction: int, above: int,
                ) -> tuple[IntArray, IntArray, IntArray]:
-    """Bias, multiplier of so many bits, and shift, next to these slopes: int64[channels] each."""
+    """Bias, multiplier of so many bits, and shift, next to these slopes: int64[channels] each; `above` of `fitted`."""
     _, exponent = np.frexp(slope)
     shift = np.clip(bits - exponent, 0, MAX_SHIFT - fraction).astype(np.int64)
     multiplier = np.clip(np.rint(np.ldexp(slope, shift)), 1, (1 << MULTIPLIER_BITS) - 1).astype(np.int64)
     least, most = room(ends, np.ldexp(multiplier.astype(np.float64), -shift), sums)
     bias = np.floor(np.ldexp(least + most, fraction - 1) + 0.5).astype(np.int64)
-    return bias, multiplier, shift + fraction
+    step = np.rint(np.ldexp(1.0, shift + fraction) / multiplier).astype(np.int64)
+    return bias - above * step, multiplier, shift + fraction
 
 
 def best_slope(ends: IntArray, sums: IntFormat) -> Floats:

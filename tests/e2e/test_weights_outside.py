@@ -141,4 +141,5 @@ def test_other_weights_leave_the_bitstream_as_it_is(name: str, router: str, quan
     made = json.loads((base / "report.json").read_text())
     assert made["memory_mhz"] == (50.0 if flash is None else None)
     assert (made["data_margins"] is None) == (flash is None)
-    assert flash is None or 23 < made["clock_mhz"] <= 24
+    if flash is not None:  # at the clock that routing gives, as far as the flash bears it
+        assert 24 < made["clock_mhz"] <= min(flash.flash.clock_mhz, made["usable_mhz"])

@@ -51,6 +51,18 @@ def test_thresholds_of_a_multiplication(bits: int) -> None:
     require_same(found, thresholds, sums)
 
 
+@pytest.mark.parametrize("zero_point", [0, 1, 4, 7, -3])
+def test_ties_go_to_levels_an_even_number_of_steps_from_the_zero_point(zero_point: int) -> None:
+    """A shift by one bit: every other sum is a tie."""
+    sums = IntFormat(7, signed=True)
+    made = Requantize(*np.array([[-14, 3], [1, 1], [1, 1]]), zero_point, 0, 7)
+    thresholds = thresholds_of(made)
+    require_same(made, thresholds, sums)
+    found = as_requantize(thresholds, sums)
+    assert found is not None
+    require_same(found, thresholds, sums)
+
+
 def test_levels_that_are_never_or_always_reached() -> None:
     sums, never = IntFormat(9, signed=True), 1 << 40
     thresholds = Thresholds(np.array([

@@ -25,7 +25,7 @@ from tests.synth.board_samples import Through
 def test_what_stands_around_a_core(name: str, streams: int, lanes: int, tmp_path: Path) -> None:
     board = load_board(name)
     technology = board.technology()
-    frames = (End(lanes, 8, 8 if streams == 1 else 2048),) * streams
+    frames = (End(lanes, 8, 8 if streams == 1 else 4096),) * streams
     ends = Ends(frames, frames)
     top = board_top(Through(streams, lanes), board, ends, identity=bytes(range(8)))
     make_netlist(Job(board, tmp_path, tools_of_family(board.family), lambda text: None), design_text(top))

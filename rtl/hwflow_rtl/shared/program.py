@@ -83,8 +83,8 @@ class Program:
                     raise ValueError("weights of the last word must be 0 where it meets another word")
                 if step.table is not None and step.table >= len(self.tables):
                     raise ValueError(f"tables of a Program must be there for every step, not {len(self.tables)}")
-                if step.slides and constants.weights[..., self.shape.taps:].any():
-                    raise ValueError(f"weights of a window that slides must be 0 from column {self.shape.taps} on")
+                if step.slides:
+                    self.check_slide(step, constants.weights)
                 self.shape.check(step)
         if len(self.tables) != self.shape.tables:
             raise ValueError(f"tables of a Program must be {self.shape.tables} as in its shape, not {len(self.tables)}")
@@ -96,6 +96,15 @@ class Program:
             raise ValueError(f"each output of a Program must be stored once, not {ports}")
         if self.opens is not None:
             self.check_opens(self.opens)
+
+    def check_slide(self, step: Compute, weights: IntArray) -> None:
+        """ValueError where a weight meets a word that the array does not keep, or that no block before has read."""
+        taps = int(weights.any(axis=(0, 1, 2)).nonzero()[0].max(initial=-1)) + 1
+        if taps > self.shape.taps:
+            raise ValueError(f"weights of a window that slides must be 0 from column {self.shape.taps} on")
+        if (step.lead + 1) * step.beats < taps * self.shape.slide:
+            raise ValueError(f"a window that slides must have read {taps * self.shape.slide} words before its first "
+                             f"result, not {(step.lead + 1) * step.beats}")
 
     def check_opens(self, opens: int) -> None:
         """ValueError where a step uses words of a frame that may come in meanwhile."""

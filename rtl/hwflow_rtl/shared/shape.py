@@ -95,9 +95,6 @@ class SharedShape:
             raise ValueError("products of a SharedShape must be True for a step that multiplies two words")
         if step.byte is not None and not self.wide:
             raise ValueError("wide of a SharedShape must be True for a step that makes bytes of results")
-        if step.slides and (step.lead + 1) * step.beats < self.taps * self.slide:
-            raise ValueError(f"a window that slides must have read {self.taps * self.slide} words before its first "
-                             f"result, not {(step.lead + 1) * step.beats}")
         self.require_words("writes", step.write_span)
         if step.read_span is not None:
             self.require_words("reads", step.read_span)

@@ -165,3 +165,21 @@ def test_windows_that_slide(columns: int) -> None:
         slid += made.program.shape.taps > 1
         require_equal(made, {"x": frame, "y": expected})
     assert slid > LAYERS // 8
+
+
+def test_windows_of_different_widths_slide() -> None:
+    """The array keeps words for the wider one; the narrower one begins before as many were read."""
+    rng, x, tensors, layers, values = np.random.default_rng(5), IntFormat(8, signed=True), {}, [], {}
+    tensors["x"] = source = Tensor("x", Frame(6, 9, 4), x, 0.5, 0)
+    values["x"] = frame = integers(rng, x, (6, 9, 4))
+    for name, width in (("wide", 4), ("narrow", 2)):
+        weights = rng.integers(-128, 128, (4, 3, width, 1))
+        q = Requantize(rng.integers(-999, 999, 4), np.full(4, 5), np.full(4, 12), 0, -128, 127)
+        layer = Conv(name, (source.name,), f"of {name}", weights, x, x, q, (1, 1), (1, 1), (1, 1, 1, 0), 4)
+        tensors[layer.output] = source = Tensor(layer.output, layer.output_frame(source.frame), x, 0.5, 0)
+        values[layer.output] = frame = reference.conv(frame, weights, q, (1, 1), (1, 1), (1, 1, 1, 0), 4, 0)
+        layers.append(layer)
+    made = program_for(LayerGraph("widths", tensors, tuple(layers), ("x",), (source.name,)), sliding=True)
+    assert made.program.shape.taps == 4
+    assert [step.slides for step, _ in made.program.computed()] == [True, True]
+    require_equal(made, values)
