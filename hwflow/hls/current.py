@@ -66,8 +66,7 @@ def difference(plan: Plan, current: Plan) -> str:
     for link, wanted in zip(plan.links, current.links, strict=True):
         for each in fields(LinkPlan):
             if getattr(link, each.name) != getattr(wanted, each.name):
-                source = names[wanted.source.number] if wanted.source.of_stage else "input"
-                sink = names[wanted.sink.number] if wanted.sink.of_stage else "output"
+                source, sink = wanted.between(names)
                 return other_value(f"the link from '{source}' to '{sink}'", link, wanted, each.name)
     for name in ("model", "technology", "timing", "latency", "resources", "streams"):
         if getattr(plan, name) != getattr(current, name):

@@ -71,6 +71,11 @@ class LinkPlan:
         """Bytes that the two queues can hold together."""
         return -(-(self.depth * self.width_out + self.depth_after * self.width_in) // 8)
 
+    def between(self, stages: Sequence[str]) -> tuple[str, str]:
+        """The names of source and sink, for the names of all `stages`; "input" and "output" of the graph."""
+        return (stages[self.source.number] if self.source.of_stage else "input",
+                stages[self.sink.number] if self.sink.of_stage else "output")
+
     def queue(self, technology: Technology) -> QueueChoice:
         """The queue before the gearbox."""
         return Fork.choice(width=self.width_out, depth=self.depth, technology=technology, spram=self.spram)

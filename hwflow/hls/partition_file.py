@@ -27,10 +27,8 @@ SHARED_KEYS: Mapping[str, Any] = {
     "words_ahead": {"type": "integer", "minimum": 0}, "steps": {}, "frames": {}}
 #: Those that must be there, and the field of `SharedLayers` that each one is.
 SIZES = {"frame_banks": "banks", "weight_buffer": "buffer", "rescale_interval": "interval", "rom_rows": "rom_rows"}
-
-
 #: Those that may be missing, which are 0 then.
-MORE_SIZES = {"frame_bands": "bands", "words_ahead": "words_ahead"}
+MORE_SIZES = {"weights_ahead": "ahead", "frame_bands": "bands", "words_ahead": "words_ahead"}
 
 
 def shared_row(plan: Plan, stage: StagePlan, names: Sequence[str]) -> dict[str, Any]:
@@ -39,7 +37,6 @@ def shared_row(plan: Plan, stage: StagePlan, names: Sequence[str]) -> dict[str, 
     return {
         "layers": [names[k] for k in sizes.layers], "frame_memory": SPRAM if sizes.single_port else BLOCKS,
         **{key: getattr(sizes, name) for key, name in SIZES.items()}, "sliding_windows": sizes.sliding,
-        "weights_ahead": sizes.ahead,
         **{key: size for key, name in MORE_SIZES.items() if (size := getattr(sizes, name))},
         "steps": [{"step": step.name, "tensor": step.tensor, "cycles": step.cycles, "waits": step.waits,
                    "multiplier_use": round(step.multiplications / (stage.schedule.multipliers * step.cycles), 3)}
@@ -83,5 +80,5 @@ def shared_from_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], so
         found.append(SharedLayers(
             row["stage"], tuple(sorted({names.index(layer) for layer in layers})), row["frame_memory"] == SPRAM,
             **{name: int(row[key]) for key, name in SIZES.items()}, sliding=row.get("sliding_windows", False),
-            ahead=row.get("weights_ahead", 0), **{name: int(row.get(key, 0)) for key, name in MORE_SIZES.items()}))
+            **{name: int(row.get(key, 0)) for key, name in MORE_SIZES.items()}))
     return Partition(tuple(found))

@@ -45,8 +45,7 @@ def plan_to_yaml(plan: Plan) -> str:
     } for stage in plan.stages]
     names = [stage.name for stage in plan.stages]
     links = [{
-        "from": names[link.source.number] if link.source.of_stage else "input",
-        "to": names[link.sink.number] if link.sink.of_stage else "output", "tensor": link.tensor,
+        **dict(zip(("from", "to"), link.between(names), strict=True)), "tensor": link.tensor,
         "lanes": [link.lanes_out, link.lanes_in], "queue": link.beats, "bytes": link.buffer_bytes,
         **({"memory": "spram"} if link.spram else {}),
     } for link in plan.links]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from hwflow_rtl.shared.steps import Compute
@@ -104,15 +105,14 @@ class InPlace:
         last, writes, order = self.uses([step for sweep in making for step in self.lowerings.steps(sweep, x)], size[x])
         pixel = int(np.gcd(self.layout(x).words, self.layout(y).words))
 
-        def possible(offset: int) -> bool:
-            at = writes + offset
+        def possible(step: int, count: int) -> bool:
+            at = writes + step * count
             inside = (at >= 0) & (at < size[x])
             return bool((last[at[inside]] <= order[inside]).all())
 
         farthest = int(FARTHEST * size[x]) // pixel
-        found = [least(lambda k, way=way: possible(way * k * pixel), farthest) for way in (-1, 1)]  # type: ignore[misc]
-        offsets = [way * k * pixel for way, k in zip((-1, 1), found, strict=True) if k is not None]
-        return min(offsets, key=abs, default=None)
+        found = ((step, least(partial(possible, step), farthest)) for step in (-pixel, pixel))
+        return min((step * count for step, count in found if count is not None), key=abs, default=None)
 
     @staticmethod
     def uses(steps: Iterable[Compute], words: int) -> tuple[IntArray, IntArray, IntArray]:
